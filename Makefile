@@ -1,0 +1,62 @@
+# `make help` lists what there is. Every target sets up what it needs: Python 3.11+, pip and make are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
+ROUNDS ?= 20000
+WORKERS ?= auto
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format conformance bench fuzz docs lock clean
+
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): requirements/dev.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+$(DOCS_READY): $(READY) requirements/docs.txt
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/docs.txt
+	@touch $@
+
+demo: $(READY) ## Build a prompt from the shipped example and show it (no key, no network)
+	@$(BIN)/python -m tavernkit demo
+
+test: $(READY) ## Run all tests, the conformance vectors included
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+check: $(READY) ## Check format, lint, types and layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/basedpyright --warnings
+	$(BIN)/lint-imports
+
+format: $(READY) ## Format the code and fix what can be fixed safely
+	$(BIN)/ruff check --fix --exit-zero --quiet .
+	$(BIN)/ruff format .
+
+conformance: $(READY) ## Run the conformance vectors and print a table (ARGS="--surface core/* --show 3")
+	@$(BIN)/python -m tests.conformance $(ARGS)
+
+bench: $(READY) ## Run the benchmarks and print a table
+	$(BIN)/python -m pytest -q benchmarks --benchmark-enable --benchmark-only --benchmark-columns=min,median,max,rounds --benchmark-sort=fullname -o python_files='bench_*.py'
+
+fuzz: $(READY) ## Run the properties for long (ROUNDS=100000 for longer)
+	TAVERNKIT_FUZZ_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q -n $(WORKERS) fuzz -o python_files='fuzz_*.py'
+
+docs: $(DOCS_READY) ## Build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+lock: $(READY) ## Make the lock files anew from pyproject.toml
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --universal --python-version 3.11 --all-extras --group dev --generate-hashes --no-header --no-emit-package tavernkit pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --all-extras --group dev --group docs --generate-hashes --no-header --no-emit-package tavernkit pyproject.toml -o requirements/docs.txt
+
+clean: ## Remove everything that the targets made
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .benchmarks .coverage site dist

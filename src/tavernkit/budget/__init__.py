@@ -1,0 +1,1 @@
+"""Token estimators, the trimmer and its report, the max-tokens step, the inspector."""

@@ -1,0 +1,1 @@
+"""Character cards of every format, read and written, safely."""

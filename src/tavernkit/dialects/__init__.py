@@ -1,0 +1,1 @@
+"""Messages to provider payloads: one module a provider, and a registry."""

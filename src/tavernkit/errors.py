@@ -1,0 +1,139 @@
+"""The one error hierarchy, and how warnings travel.
+
+External input never raises in normal mode: it is reported through a :data:`Warn` callable and work goes on. Mistakes
+of the calling program raise at once, as :class:`ConfigError` or a subclass of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+Warn = Callable[[str], None]
+"""Where a room reports a problem with external input: one readable sentence that names what was wrong and where."""
+
+logger = logging.getLogger("tavernkit")
+
+
+class TavernKitError(Exception):
+    """Base of every error this library raises on purpose."""
+
+
+class StrictModeError(TavernKitError):
+    """A warning in strict mode."""
+
+
+class ConfigError(TavernKitError, ValueError):
+    """The calling program passed something that cannot work; the message says what to pass instead.
+
+    ``code`` is stable for programs (``UNKNOWN_DIALECT``), ``step`` names the pipeline step if one was running.
+    """
+
+    def __init__(self, message: str, *, code: str = "INVALID_ARGUMENT", step: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.step = step
+
+
+class PipelineError(TavernKitError):
+    """A step of a pipeline failed; ``__cause__`` holds the original error."""
+
+    def __init__(self, message: str, *, step: str | None = None) -> None:
+        super().__init__(f"{message} (step: {step})" if step else message)
+        self.step = step
+
+    @property
+    def stage(self) -> str | None:
+        """The same as ``step``."""
+        return self.step
+
+
+class MaxTokensExceededError(PipelineError):
+    """What must be in the prompt does not fit its token budget.
+
+    ``partial`` is the result that was reached before giving up, when there is one.
+    """
+
+    def __init__(
+        self,
+        *,
+        estimated_tokens: int,
+        max_tokens: int,
+        reserve_tokens: int = 0,
+        step: str | None = None,
+        partial: object = None,
+    ) -> None:
+        self.estimated_tokens = estimated_tokens
+        self.max_tokens = max_tokens
+        self.reserve_tokens = reserve_tokens
+        self.limit_tokens = max(max_tokens - reserve_tokens, 0)
+        self.partial = partial
+        super().__init__(
+            f"the prompt needs {estimated_tokens} tokens and only {self.limit_tokens} are available "
+            f"({max_tokens} in all, {reserve_tokens} kept for the reply)",
+            step=step,
+        )
+
+
+class InvalidCardError(TavernKitError):
+    """A character card could not be read."""
+
+
+class UnsupportedVersionError(TavernKitError):
+    """A file is of a version that is not supported."""
+
+
+class FileFormatError(TavernKitError):
+    """Base of errors about the bytes of a file."""
+
+
+class LimitExceededError(FileFormatError):
+    """A file asks for more than a safety limit allows; ``limit`` names the limit."""
+
+    def __init__(self, message: str, *, limit: str) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class LoreParseError(TavernKitError):
+    """A lorebook could not be read."""
+
+
+class MacroError(TavernKitError):
+    """A macro could not be expanded (strict mode)."""
+
+    def __init__(self, message: str, *, macro_name: str | None = None, position: int | None = None) -> None:
+        super().__init__(message)
+        self.macro_name = macro_name
+        self.position = position
+
+
+class InvalidPresetError(TavernKitError):
+    """A preset could not be read."""
+
+
+class WarningLog:
+    """Collects warnings in order; raises :class:`StrictModeError` in strict mode. Callable, so it is a ``Warn``."""
+
+    def __init__(self, *, strict: bool = False, forward: Warn | None = None) -> None:
+        self._messages: list[str] = []
+        self._strict = strict
+        self._forward = forward
+
+    def __call__(self, message: str) -> None:
+        """Take one warning."""
+        self._messages.append(message)
+        if self._strict:
+            raise StrictModeError(message)
+        if self._forward is not None:
+            self._forward(message)
+
+    @property
+    def messages(self) -> Sequence[str]:
+        """What was reported so far."""
+        return tuple(self._messages)
+
+
+def log_warning(message: str) -> None:
+    """Report a warning through :mod:`logging` (logger ``tavernkit``): the default where nothing else is given."""
+    logger.warning(message)

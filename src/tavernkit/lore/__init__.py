@@ -1,0 +1,1 @@
+"""The lore contracts that both platforms' engines implement."""

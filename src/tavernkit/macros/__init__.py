@@ -1,0 +1,1 @@
+"""The macro contracts that both platforms' engines implement."""

@@ -1,0 +1,1 @@
+"""Parity with RisuAI 2026.1.90."""

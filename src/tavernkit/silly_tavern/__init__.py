@@ -1,0 +1,1 @@
+"""Parity with SillyTavern 1.19.0."""

@@ -1,0 +1,1 @@
+"""Chat history and variables: protocols and in-memory versions."""

@@ -1,0 +1,1 @@
+"""A scripted model and test hosts for users' own tests."""

@@ -1,0 +1,136 @@
+"""Values every room shares: JSON types, deep freezing and merging, a bounded cache."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Generic, TypeAlias, TypeGuard, TypeVar
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+"""Anything that :func:`json.loads` gives."""
+
+JsonObject: TypeAlias = "dict[str, Json]"
+"""A JSON object."""
+
+FrozenJson: TypeAlias = "bool | int | float | str | Sequence[FrozenJson] | Mapping[str, FrozenJson] | None"
+"""JSON that must not be changed: what :func:`freeze` gives. Plain JSON is accepted where it is asked for."""
+
+FrozenObject: TypeAlias = "Mapping[str, FrozenJson]"
+"""A JSON object that must not be changed."""
+
+EMPTY_OBJECT: FrozenObject = MappingProxyType({})
+"""A shared empty frozen object, for defaults."""
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+def freeze(value: object) -> FrozenJson:
+    """Copy JSON-like data deeply into mappings and tuples that cannot be changed.
+
+    Values that are not JSON (an image handle in an attachment, say) are kept as they are.
+    """
+    if is_mapping(value):
+        return MappingProxyType({str(key): freeze(item) for key, item in value.items()})
+    if is_sequence(value):
+        return tuple(freeze(item) for item in value)
+    return value  # pyright: ignore[reportReturnType]  # opaque values pass through by contract
+
+
+def freeze_object(value: Mapping[str, object] | None) -> FrozenObject:
+    """Freeze a mapping; nothing gives the empty object."""
+    if not value:
+        return EMPTY_OBJECT
+    return MappingProxyType({str(key): freeze(item) for key, item in value.items()})
+
+
+def thaw(value: object) -> Json:
+    """Copy frozen data deeply into plain dicts and lists, ready for :mod:`json`."""
+    if is_mapping(value):
+        return {str(key): thaw(item) for key, item in value.items()}
+    if is_sequence(value):
+        return [thaw(item) for item in value]
+    return value  # pyright: ignore[reportReturnType]  # opaque values pass through by contract
+
+
+def thaw_object(value: Mapping[str, object]) -> JsonObject:
+    """Copy a frozen mapping deeply into a plain dict."""
+    return {str(key): thaw(item) for key, item in value.items()}
+
+
+def is_object(value: object) -> TypeGuard[dict[str, Json]]:
+    """Tell whether a parsed JSON value is an object."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[Json]]:
+    """Tell whether a parsed JSON value is a list."""
+    return isinstance(value, list)
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
+    """Tell whether a value of unknown origin is a mapping (frozen or not); keys are taken to be text."""
+    return isinstance(value, Mapping)
+
+
+def is_sequence(value: object) -> TypeGuard[Sequence[object]]:
+    """Tell whether a value of unknown origin is a list or tuple (text is not)."""
+    return isinstance(value, (list, tuple))
+
+
+def deep_merge(left: Mapping[str, object], right: Mapping[str, object]) -> dict[str, object]:
+    """Merge mappings recursively; where both have a value that is not a mapping, ``right`` wins (lists too)."""
+    merged: dict[str, object] = dict(left)
+    for key, value in right.items():
+        old = merged.get(key)
+        if is_mapping(old) and is_mapping(value):
+            merged[key] = deep_merge(old, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+class LRUCache(Generic[K, V]):
+    """A thread-safe cache that keeps the ``max_size`` most recently used values."""
+
+    def __init__(self, max_size: int) -> None:
+        if max_size < 1:
+            raise ValueError(f"max_size must be at least 1, not {max_size}")
+        self._max_size = max_size
+        self._items: OrderedDict[K, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: K) -> V | None:
+        """Return the value and mark it as used, or nothing."""
+        with self._lock:
+            value = self._items.get(key)
+            if value is not None:
+                self._items.move_to_end(key)
+            return value
+
+    def put(self, key: K, value: V) -> None:
+        """Store a value; the least recently used one goes when the cache is full."""
+        with self._lock:
+            self._items[key] = value
+            self._items.move_to_end(key)
+            if len(self._items) > self._max_size:
+                self._items.popitem(last=False)
+
+    def get_or_make(self, key: K, make: Callable[[], V]) -> V:
+        """Return the cached value, or make and store it (outside the lock: two threads may both make it)."""
+        value = self.get(key)
+        if value is None:
+            value = make()
+            self.put(key, value)
+        return value
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._items.clear()
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._items)

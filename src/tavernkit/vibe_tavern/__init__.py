@@ -1,0 +1,1 @@
+"""Run prompts on real models: configuration, tools, directives, language policy."""
