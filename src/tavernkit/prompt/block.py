@@ -1,0 +1,147 @@
+"""The unit a prompt is composed of."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from tavernkit.errors import ConfigError
+from tavernkit.prompt.message import Message, frozen_list, frozen_mapping, require
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, thaw
+
+KNOWN_INSERTION_POINTS = (
+    "relative",
+    "in_chat",
+    "before_char_defs",
+    "after_char_defs",
+    "before_example_messages",
+    "after_example_messages",
+    "top_of_an",
+    "bottom_of_an",
+    "outlet",
+)
+"""Insertion points with a meaning of their own. Any other name is allowed."""
+
+KNOWN_BUDGET_GROUPS = ("system", "examples", "lore", "history", "custom", "default")
+"""Budget groups that the trimmer knows. Any other name is allowed."""
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One piece of a prompt, with where it goes, what it costs to lose, and where it came from.
+
+    ``metadata["source"]`` is its provenance (stage, kind, id, name, reason); blocks that share
+    ``metadata["eviction_bundle"]`` are kept or dropped together. ``message_metadata`` goes to the message's metadata.
+    """
+
+    role: str
+    content: str
+    id: str = field(default_factory=_new_id)
+    name: str | None = None
+    attachments: Sequence[FrozenJson] | None = None
+    message_metadata: FrozenObject | None = None
+    slot: str | None = None
+    enabled: bool = True
+    removable: bool = True
+    insertion_point: str = "relative"
+    depth: int = 0
+    order: int = 100
+    priority: int = 100
+    token_budget_group: str = "default"
+    tags: Sequence[str] = ()
+    metadata: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        if self.depth < 0:
+            raise ConfigError(f"Block.depth must be 0 or more, not {self.depth}")
+        if self.attachments is not None:
+            object.__setattr__(self, "attachments", frozen_list(self.attachments, "Block.attachments"))
+        if self.message_metadata is not None:
+            object.__setattr__(
+                self, "message_metadata", frozen_mapping(self.message_metadata, "Block.message_metadata")
+            )
+        if self.tags:
+            object.__setattr__(self, "tags", tuple(str(tag) for tag in frozen_list(self.tags, "Block.tags")))
+        if self.metadata is not EMPTY_OBJECT:
+            object.__setattr__(self, "metadata", frozen_mapping(self.metadata, "Block.metadata"))
+
+    def replace(self, **changes: object) -> Block:
+        """Return a changed copy with the same id (unless the id is changed)."""
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked in __post_init__
+
+    def enable(self) -> Block:
+        """Return an enabled copy."""
+        return self.replace(enabled=True)
+
+    def disable(self) -> Block:
+        """Return a disabled copy."""
+        return self.replace(enabled=False)
+
+    @property
+    def disabled(self) -> bool:
+        """Whether the block is left out of the messages."""
+        return not self.enabled
+
+    @property
+    def in_chat(self) -> bool:
+        """Whether the block goes into the chat at a depth."""
+        return self.insertion_point == "in_chat"
+
+    @property
+    def relative(self) -> bool:
+        """Whether the block stands where it is in the order."""
+        return self.insertion_point == "relative"
+
+    @property
+    def source(self) -> FrozenJson:
+        """Its provenance, ``metadata["source"]``, or nothing."""
+        return self.metadata.get("source")
+
+    def to_message(self) -> Message:
+        """Return what a dialect gets of it."""
+        return Message(
+            role=self.role,
+            content=self.content,
+            name=self.name,
+            attachments=self.attachments,
+            metadata=self.message_metadata,
+        )
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for :mod:`json`."""
+        return {each.name: thaw(getattr(self, each.name)) for each in dataclasses.fields(self)}
+
+
+_KINDS: tuple[tuple[str, type, str], ...] = (
+    ("role", str, "text"),
+    ("content", str, "text"),
+    ("id", str, "text"),
+    ("insertion_point", str, "text"),
+    ("token_budget_group", str, "text"),
+    ("enabled", bool, "True or False"),
+    ("removable", bool, "True or False"),
+    ("depth", int, "an integer"),
+    ("order", int, "an integer"),
+    ("priority", int, "an integer"),
+)
+_EXPECTED_TYPES = [kind for _, kind, _ in _KINDS]
+_values_of = attrgetter(*(name for name, _, _ in _KINDS))
+
+
+def _check_types(block: Block) -> None:
+    # Blocks are made by the thousand: compare all types at once, and look for the culprit only when they differ.
+    if [type(value) for value in _values_of(block)] != _EXPECTED_TYPES:
+        for name, kind, wanted in _KINDS:
+            require(getattr(block, name), kind, f"Block.{name}", wanted)
+    if block.name is not None:
+        require(block.name, str, "Block.name", "text or None")
+    if block.slot is not None:
+        require(block.slot, str, "Block.slot", "text or None")

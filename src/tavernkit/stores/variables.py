@@ -1,0 +1,137 @@
+"""Variables of a chat: what macros and scripts read and write."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Protocol, TypeGuard, runtime_checkable
+
+from tavernkit.values import FrozenJson, Json, JsonObject, is_mapping, thaw
+
+LOCAL = "local"
+GLOBAL = "global"
+CORE_SCOPES = (LOCAL, GLOBAL)
+"""The scopes every store has. Others belong to a platform and live only as long as it says."""
+
+
+@runtime_checkable
+class VariablesStore(Protocol):
+    """Named values by scope: one store a chat, owned by the application.
+
+    Whoever shares a chat between threads or processes holds a lock around "build, then persist the store".
+    """
+
+    @property
+    def cache_version(self) -> int | None:
+        """Grows with every change; nothing when the store cannot tell."""
+        ...
+
+    def get(self, name: str, scope: str = LOCAL) -> Json:
+        """Return a value, or nothing when there is none."""
+        ...
+
+    def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
+        """Store a value."""
+        ...
+
+    def has(self, name: str, scope: str = LOCAL) -> bool:
+        """Tell whether the name is set, whatever its value."""
+        ...
+
+    def delete(self, name: str, scope: str = LOCAL) -> None:
+        """Remove a value if it is there."""
+        ...
+
+    def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
+        """Add to a value: numbers are summed, anything else is joined as text. Returns what is stored now."""
+        ...
+
+
+class InMemoryVariablesStore:
+    """A :class:`VariablesStore` in plain dictionaries; thread-safe, and saved with :meth:`to_dict`.
+
+    >>> store = InMemoryVariablesStore({"local": {"gold": 3}})
+    >>> store.add("gold", 4)
+    7
+    >>> store.to_dict()
+    {'local': {'gold': 7}}
+    """
+
+    def __init__(self, values: Mapping[str, Mapping[str, FrozenJson]] | None = None) -> None:
+        self._scopes: dict[str, dict[str, Json]] = {}
+        self._version = 0
+        self._lock = threading.RLock()
+        for scope, names in (values or {}).items():
+            self._scopes[_scope_key(scope)] = {str(name): thaw(value) for name, value in names.items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, object]) -> InMemoryVariablesStore:
+        """Restore what :meth:`to_dict` gave; parts that are not mappings are ignored."""
+        store = cls()
+        for scope, names in values.items():
+            if is_mapping(names):
+                store._scopes[_scope_key(scope)] = {str(name): thaw(value) for name, value in names.items()}
+        return store
+
+    def to_dict(self) -> dict[str, JsonObject]:
+        """All scopes and their values, copied, ready for :mod:`json`."""
+        with self._lock:
+            return {
+                scope: {name: thaw(value) for name, value in names.items()} for scope, names in self._scopes.items()
+            }
+
+    def copy(self) -> InMemoryVariablesStore:
+        """An independent store with the same values."""
+        return InMemoryVariablesStore(self.to_dict())
+
+    @property
+    def cache_version(self) -> int | None:
+        """Grows with every change."""
+        return self._version
+
+    def get(self, name: str, scope: str = LOCAL) -> Json:
+        """Return a value, or nothing when there is none."""
+        names = self._scopes.get(scope) or self._scopes.get(_scope_key(scope))
+        return None if names is None else names.get(name if type(name) is str else str(name))
+
+    def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
+        """Store a value."""
+        with self._lock:
+            self._scopes.setdefault(_scope_key(scope), {})[str(name)] = value
+            self._version += 1
+
+    def has(self, name: str, scope: str = LOCAL) -> bool:
+        """Tell whether the name is set, whatever its value."""
+        return str(name) in self._scopes.get(_scope_key(scope), {})
+
+    def delete(self, name: str, scope: str = LOCAL) -> None:
+        """Remove a value if it is there."""
+        with self._lock:
+            self._scopes.get(_scope_key(scope), {}).pop(str(name), None)
+            self._version += 1
+
+    def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
+        """Add to a value: numbers are summed, anything else is joined as text. Returns what is stored now."""
+        with self._lock:
+            old = self.get(name, scope)
+            new = value if old is None else _sum(old, value)
+            self.set(name, new, scope)
+            return new
+
+
+def _scope_key(scope: str) -> str:
+    return str(scope).strip().lower()
+
+
+def _sum(old: Json, value: Json) -> Json:
+    if _is_number(old) and _is_number(value):
+        return old + value
+    return f"{_text(old)}{_text(value)}"
+
+
+def _is_number(value: Json) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _text(value: Json) -> str:
+    return "" if value is None else str(value)
