@@ -1,0 +1,147 @@
+"""``JSON.stringify`` and ``JSON.parse`` with JavaScript's numbers, escapes and key order."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from tavernkit.errors import ConfigError
+from tavernkit.text.js_values.errors import JSSyntaxError
+from tavernkit.text.js_values.numbers import MAX_SAFE_INTEGER, number_to_string
+from tavernkit.text.js_values.strings import join_surrogates
+from tavernkit.text.js_values.undefined import UNDEFINED
+from tavernkit.values import Json, is_mapping, is_sequence
+
+MAX_INDENT = 10
+"""The widest indentation that ``JSON.stringify`` takes."""
+
+MAX_DEPTH = 400
+"""How deep JSON may be nested."""
+
+_ESCAPED = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
+_SHORT_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\f": "\\f",
+    "\r": "\\r",
+}
+_INDEX_LIMIT = 2**32 - 1
+
+
+def is_index_key(key: str) -> bool:
+    """Tell whether JavaScript takes a key for an array index, which moves it before all other keys of an object."""
+    return (
+        key.isascii()
+        and key.isdigit()
+        and (key == "0" or key[0] != "0")
+        and len(key) <= 10
+        and (int(key) < _INDEX_LIMIT)
+    )
+
+
+def own_keys(keys: Iterable[str]) -> list[str]:
+    """Put keys into the order in which JavaScript lists them: indexes ascending, then the rest as they came."""
+    listed = list(keys)
+    indexes = [key for key in listed if is_index_key(key)]
+    if not indexes:
+        return listed
+    return sorted(indexes, key=int) + [key for key in listed if not is_index_key(key)]
+
+
+def quote_json(text: str) -> str:
+    """Write a text as a JSON string; lone surrogates are escaped, everything else that may stand stays as it is."""
+    return f'"{_ESCAPED.sub(_escape, join_surrogates(text))}"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    return _SHORT_ESCAPES.get(character) or f"\\u{ord(character):04x}"
+
+
+def json_stringify(value: object, indent: int | str = 0) -> str:
+    """Write a value as JSON (``JSON.stringify(value, null, indent)``).
+
+    ``undefined`` is left out of objects and is ``null`` in arrays; alone it gives the text ``undefined``.
+    """
+    gap = " " * min(indent, MAX_INDENT) if isinstance(indent, int) else indent[:MAX_INDENT]
+    return "undefined" if value is UNDEFINED else _write(value, gap, "", 0)
+
+
+def _write(value: object, gap: str, margin: str, depth: int) -> str:
+    if isinstance(value, str):
+        return quote_json(value)
+    if value is None or value is UNDEFINED:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        text = number_to_string(value)
+        return "null" if text.endswith(("NaN", "Infinity")) else text
+    if depth > MAX_DEPTH:
+        raise ConfigError(f"json_stringify takes values of at most {MAX_DEPTH} levels")
+    inner = margin + gap
+    if is_mapping(value):
+        return _wrap("{}", _members(value, gap, inner, depth), gap, margin)
+    if is_sequence(value):
+        return _wrap("[]", [_write(item, gap, inner, depth + 1) for item in value], gap, margin)
+    raise ConfigError(f"json_stringify takes JSON values, not {type(value).__name__}")
+
+
+def _members(value: Mapping[str, object], gap: str, inner: str, depth: int) -> list[str]:
+    colon = ": " if gap else ":"
+    return [
+        quote_json(key) + colon + _write(value[key], gap, inner, depth + 1)
+        for key in own_keys(value)
+        if value[key] is not UNDEFINED
+    ]
+
+
+def _wrap(brackets: str, items: list[str], gap: str, margin: str) -> str:
+    if not items:
+        return brackets
+    if not gap:
+        return f"{brackets[0]}{','.join(items)}{brackets[1]}"
+    separator = f",\n{margin}{gap}"
+    return f"{brackets[0]}\n{margin}{gap}{separator.join(items)}\n{margin}{brackets[1]}"
+
+
+def json_parse(text: str) -> Json:
+    """Read JSON exactly as strictly as ``JSON.parse``; raises :class:`JSSyntaxError`.
+
+    Integers that a double cannot hold exactly become floats, ``-0`` stays negative, index keys come first.
+    """
+    try:
+        parsed: Json = json.loads(
+            text,
+            parse_int=_read_int,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_read_object,
+        )
+    except RecursionError:
+        raise JSSyntaxError("the JSON text is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise JSSyntaxError(str(error)) from None
+    return parsed
+
+
+def _read_int(digits: str) -> int | float:
+    if digits == "-0":
+        return -0.0
+    if len(digits) > 17:
+        return float(digits)
+    value = int(digits)
+    return value if -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER else float(digits)
+
+
+def _refuse_constant(name: str) -> Json:
+    raise JSSyntaxError(f"{name} is not JSON")
+
+
+def _read_object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    members = dict(pairs)
+    ordered = own_keys(members)
+    return {key: members[key] for key in ordered}
