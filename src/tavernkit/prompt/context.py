@@ -1,0 +1,162 @@
+"""Everything a build knows of the outside world."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Protocol, Self
+
+from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.prompt.hooks import HookRegistry
+from tavernkit.prompt.injections import InjectionRegistry
+from tavernkit.prompt.trace import Instrumenter
+from tavernkit.stores.history import ChatHistory, wrap_history
+from tavernkit.stores.variables import VariablesStore
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze, freeze_object, is_mapping
+
+
+class Participant(Protocol):
+    """Who takes part in a chat: a user, or a character (which may play the user)."""
+
+    @property
+    def name(self) -> str:
+        """The name in the chat."""
+        ...
+
+    @property
+    def persona_text(self) -> str:
+        """Who that is, in words."""
+        ...
+
+
+class Estimator(Protocol):
+    """Counts tokens; never raises."""
+
+    def estimate(self, text: str, model_hint: str | None = None) -> int:
+        """Return the number of tokens of a text."""
+        ...
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """The frozen input of one build; each platform adds its own typed fields.
+
+    Whatever a build needs from the world is in here (clock and seed too), so a build is a pure function of it.
+    ``step_configs`` overrides options of steps by name for this build; ``data`` is the application's own, read with
+    ``context["key"]``.
+    """
+
+    type: str = "app"
+    id: str | None = None
+    character: Participant | None = None
+    user: Participant | None = None
+    history: ChatHistory = field(default_factory=lambda: wrap_history(None))
+    message: str = ""
+    generation_type: str = "normal"
+    dialect: str | None = None
+    variables: VariablesStore | None = None
+    macro_vars: Mapping[str, object] = field(default_factory=lambda: EMPTY_OBJECT)
+    injections: InjectionRegistry | None = None
+    hooks: HookRegistry | None = None
+    token_estimator: Estimator | None = None
+    model_hint: str | None = None
+    llm_options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    clock: Callable[[], datetime] = _now
+    seed: int | str | None = None
+    strict: bool = False
+    warning_handler: Warn | None = log_warning
+    instrumenter: Instrumenter | None = None
+    step_configs: Mapping[str, Mapping[str, object]] = field(default_factory=lambda: EMPTY_STEP_CONFIGS)
+    data: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        set_field(self, "history", wrap_history(self.history))
+        set_field(self, "message", "" if self.message is None else str(self.message))  # pyright: ignore[reportUnnecessaryComparison]  # callers may be untyped
+        set_field(self, "macro_vars", {str(key).lower(): value for key, value in self.macro_vars.items()})
+        set_field(self, "llm_options", freeze_object(self.llm_options))
+        set_field(self, "step_configs", normalize_step_configs(self.step_configs))
+        if self.data:
+            keys = ((underscore(str(key)), value) for key, value in self.data.items())
+            set_field(self, "data", freeze_object({key: freeze(value) for key, value in keys if key.strip()}))
+        if self.seed is not None and not isinstance(self.seed, (int, str)):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ConfigError(f"seed must be an integer, text or None, not {self.seed!r}")
+
+    @classmethod
+    def from_mapping(cls, value: Mapping[str, object]) -> Self:
+        """Make a context of a mapping: keys that name fields fill them, all others become ``data``."""
+        if not is_mapping(value):
+            raise ConfigError(f"context must be a Context or a mapping, not {type(value).__name__}")
+        names = cls.input_names()
+        fields: dict[str, object] = {}
+        data: dict[str, object] = {}
+        for key, item in value.items():
+            name = underscore(str(key))
+            (fields if name in names else data)[name] = item
+        return cls.make(**{"data": data, **fields})
+
+    @classmethod
+    def input_names(cls) -> frozenset[str]:
+        """Names of all inputs this context takes."""
+        return frozenset(each.name for each in dataclasses.fields(cls))
+
+    @classmethod
+    def make(cls, **inputs: object) -> Self:
+        """Make a context of keyword inputs; an unknown one is refused with the nearest known name."""
+        cls._refuse_unknown(inputs)
+        return cls(**inputs)  # pyright: ignore[reportArgumentType]  # names are checked above, values in __post_init__
+
+    def replace(self, **changes: object) -> Self:
+        """Return a changed copy."""
+        self._refuse_unknown(changes)
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # as in `make`
+
+    @classmethod
+    def _refuse_unknown(cls, inputs: Mapping[str, object]) -> None:
+        names = cls.input_names()
+        for name in inputs:
+            if name not in names:
+                near = get_close_matches(name, names, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; known inputs: {', '.join(sorted(names))}"
+                raise ConfigError(f"unknown input {name!r}{hint}", code="UNKNOWN_INPUT")
+
+    def __getitem__(self, key: str) -> FrozenJson:
+        return self.data[key]
+
+    def get(self, key: str, default: FrozenJson = None) -> FrozenJson:
+        """Read the application's own data."""
+        return self.data.get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.data
+
+
+EMPTY_STEP_CONFIGS: Mapping[str, Mapping[str, object]] = {}
+
+
+def normalize_step_configs(value: object) -> Mapping[str, Mapping[str, object]]:
+    """Bring step names into one form and check that every step's options are a mapping."""
+    if not is_mapping(value):
+        raise ConfigError(f"step_configs must map step names to options, not {type(value).__name__}")
+    configs: dict[str, Mapping[str, object]] = {}
+    for name, options in value.items():
+        if not is_mapping(options):
+            raise ConfigError(f"step_configs[{name!r}] must be a mapping of options, not {type(options).__name__}")
+        configs[str(name).strip().lower().replace("-", "_")] = dict(options)
+    return configs
+
+
+def underscore(name: str) -> str:
+    """Write a key in snake_case: ``HTTPServer`` becomes ``http_server``."""
+    name = name.replace("::", "/")
+    name = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
+    name = re.sub(r"([a-z\d])([A-Z])", r"\1_\2", name)
+    return name.replace("-", "_").lower()

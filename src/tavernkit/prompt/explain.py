@@ -1,0 +1,166 @@
+"""A plan told to people: what is in it, from where, at what cost, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from tavernkit.prompt.block import Block
+from tavernkit.values import JsonObject, is_mapping
+
+if TYPE_CHECKING:
+    from tavernkit.prompt.plan import Plan
+
+PREVIEW_CHARACTERS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedBlock:
+    """One block that goes to the model."""
+
+    position: int
+    role: str
+    tokens: int | None
+    source: str
+    reason: str
+    preview: str
+    block_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedOmission:
+    """One thing that does not go to the model."""
+
+    what: str
+    reason: str
+    tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The whole story of a plan. Print it for a table, or read the rows."""
+
+    blocks: Sequence[ExplainedBlock]
+    left_out: Sequence[ExplainedOmission]
+    total_tokens: int | None
+    budget_tokens: int | None
+    warnings: Sequence[str]
+
+    def to_dict(self) -> JsonObject:
+        """The rows, ready for :mod:`json`."""
+        return {
+            "blocks": [asdict(row) for row in self.blocks],
+            "left_out": [asdict(row) for row in self.left_out],
+            "total_tokens": self.total_tokens,
+            "budget_tokens": self.budget_tokens,
+            "warnings": list(self.warnings),
+        }
+
+    def __str__(self) -> str:
+        rows = [("#", "role", "tokens", "source", "why", "text")]
+        rows += [
+            (str(row.position), row.role, _number(row.tokens), row.source, row.reason, row.preview)
+            for row in self.blocks
+        ]
+        lines = _table(rows)
+        if self.total_tokens is not None:
+            budget = "" if self.budget_tokens is None else f" of {self.budget_tokens}"
+            lines.append(f"{self.total_tokens} tokens{budget} in {len(self.blocks)} blocks")
+        if self.left_out:
+            lines += ["", "Left out:"]
+            lines += _table(
+                [("what", "tokens", "why")] + [(row.what, _number(row.tokens), row.reason) for row in self.left_out]
+            )
+        if self.warnings:
+            lines += ["", "Warnings:"]
+            lines += [f"- {warning}" for warning in self.warnings]
+        return "\n".join(lines)
+
+
+def explain_plan(plan: Plan) -> Explanation:
+    """Make the explanation of a plan."""
+    shown = [
+        ExplainedBlock(
+            position=position,
+            role=block.role,
+            tokens=_tokens(plan, block),
+            source=describe_source(block),
+            reason=_source_field(block, "reason"),
+            preview=preview(block.content),
+            block_id=block.id,
+        )
+        for position, block in enumerate(plan.enabled_blocks, start=1)
+    ]
+    counts = [row.tokens for row in shown]
+    total = sum(count for count in counts if count is not None) if None not in counts else None
+    report = plan.trim_report
+    return Explanation(
+        blocks=tuple(shown),
+        left_out=tuple(_left_out(plan)),
+        total_tokens=report.final_tokens if report is not None else total,
+        budget_tokens=report.budget_tokens if report is not None else None,
+        warnings=plan.warnings,
+    )
+
+
+def describe_source(block: Block) -> str:
+    """Say in a few words where a block came from."""
+    source = block.source
+    if is_mapping(source):
+        kind = str(source.get("kind") or source.get("stage") or "")
+        label = source.get("name") or source.get("id")
+        return f"{kind} {label}".strip() if label is not None else kind or "unknown"
+    return str(source) if source else block.slot or "unknown"
+
+
+def preview(text: str) -> str:
+    """The start of a text, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= PREVIEW_CHARACTERS else line[: PREVIEW_CHARACTERS - 1] + "…"
+
+
+def _left_out(plan: Plan) -> list[ExplainedOmission]:
+    rows: list[ExplainedOmission] = []
+    evicted: dict[str, tuple[str, int]] = {}
+    if plan.trim_report is not None:
+        evicted = {
+            record.block_id: (_REASONS.get(record.reason, record.reason), record.token_count)
+            for record in plan.trim_report.evictions
+        }
+    for block in plan.blocks:
+        if block.disabled:
+            reason, tokens = evicted.get(block.id, ("switched off", _tokens(plan, block)))
+            rows.append(ExplainedOmission(f"{describe_source(block)}: {preview(block.content)}", reason, tokens))
+    rows += [
+        ExplainedOmission(f"{each.kind} {each.name or each.id}", each.reason, each.tokens) for each in plan.omissions
+    ]
+    return rows
+
+
+_REASONS: Mapping[str, str] = {
+    "budget_exceeded": "over the token budget",
+    "group_overflow": "over the token budget, dropped with its group",
+    "priority_cutoff": "over the token budget, lowest priority first",
+}
+
+
+def _tokens(plan: Plan, block: Block) -> int | None:
+    return None if plan.count_tokens is None else plan.count_tokens(block.content)
+
+
+def _source_field(block: Block, name: str) -> str:
+    source = block.source
+    value = source.get(name) if is_mapping(source) else None
+    return "" if value is None else str(value)
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return lines

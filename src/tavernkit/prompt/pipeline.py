@@ -1,0 +1,148 @@
+"""An immutable, named sequence of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from tavernkit.errors import ConfigError, PipelineError
+from tavernkit.prompt.context import Context
+from tavernkit.prompt.state import BuildState
+from tavernkit.prompt.step import Step
+
+StateT = TypeVar("StateT", bound=BuildState[Context])
+
+AnyStep: TypeAlias = "Step[StateT, Any]"
+"""A step over a state, whatever its config."""
+
+
+class Pipeline(Generic[StateT]):
+    """Named steps in order. Every editing method returns a new pipeline; this one stays as it is.
+
+    >>> pipeline = Pipeline(Prepare(), Assemble())          # doctest: +SKIP
+    >>> pipeline.insert_after("prepare", Shout())           # doctest: +SKIP
+    """
+
+    __slots__ = ("_steps",)
+
+    def __init__(self, *steps: AnyStep[StateT] | tuple[str, AnyStep[StateT]]) -> None:
+        named: dict[str, AnyStep[StateT]] = {}
+        for entry in steps:
+            name, step = entry if isinstance(entry, tuple) else (entry.name, entry)
+            if not isinstance(step, Step):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+                raise ConfigError(f"a pipeline is made of Step instances, not {step!r}")
+            if name in named:
+                raise ConfigError(f"step {name!r} is in the pipeline twice", code="DUPLICATE_STEP", step=name)
+            named[name] = step
+        self._steps = named
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Step names in order."""
+        return tuple(self._steps)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._steps
+
+    def __getitem__(self, name: str) -> AnyStep[StateT]:
+        self._require(name)
+        return self._steps[name]
+
+    def __iter__(self) -> Iterator[tuple[str, AnyStep[StateT]]]:
+        return iter(self._steps.items())
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def __repr__(self) -> str:
+        return f"Pipeline({' → '.join(self._steps)})"
+
+    def replace(self, name: str, step: AnyStep[StateT]) -> Pipeline[StateT]:
+        """Put another step in the place of ``name``, under the same name."""
+        self._require(name)
+        return Pipeline(*((each, step if each == name else old) for each, old in self))
+
+    def insert_before(self, before: str, step: AnyStep[StateT], *, name: str | None = None) -> Pipeline[StateT]:
+        """Put a step before another one."""
+        return self._insert(before, step, name, 0)
+
+    def insert_after(self, after: str, step: AnyStep[StateT], *, name: str | None = None) -> Pipeline[StateT]:
+        """Put a step after another one."""
+        return self._insert(after, step, name, 1)
+
+    def append(self, step: AnyStep[StateT], *, name: str | None = None) -> Pipeline[StateT]:
+        """Put a step at the end."""
+        return Pipeline(*self, (name or step.name, step))
+
+    def without(self, name: str) -> Pipeline[StateT]:
+        """Leave a step out."""
+        self._require(name)
+        return Pipeline(*(entry for entry in self if entry[0] != name))
+
+    def configure(self, name: str, **options: object) -> Pipeline[StateT]:
+        """Change options of a step."""
+        return self.replace(name, self[name].configured(options))
+
+    def run(self, state: StateT) -> None:
+        """Run every ``before`` in order, then every ``after`` in reverse order.
+
+        An error of a step is wrapped in :class:`PipelineError` with the step's name (a PipelineError passes as it is);
+        the steps that are still open are told as well.
+        """
+        outer = state.current_step
+        opened: list[tuple[str, AnyStep[StateT]]] = []
+        try:
+            for name, step in self:
+                overrides = state.context.step_configs.get(name)
+                state.current_step = name
+                running = step.configured(overrides) if overrides else step
+                opened.append((name, running))
+                state.instrument("step_start", name=name)
+                running.before(state)
+            while opened:
+                name, running = opened[-1]
+                state.current_step = name
+                running.after(state)
+                opened.pop()
+                state.instrument("step_finish", name=name)
+        except ConfigError as error:
+            error.step = error.step or state.current_step
+            self._report(state, opened, error)
+            raise
+        except Exception as error:
+            wrapped = _wrap(error, state.current_step)
+            self._report(state, opened, error, wrapped)
+            if wrapped is error:
+                raise
+            raise wrapped from error
+        finally:
+            state.current_step = outer
+
+    def _report(
+        self,
+        state: StateT,
+        opened: list[tuple[str, AnyStep[StateT]]],
+        error: Exception,
+        wrapped: Exception | None = None,
+    ) -> None:
+        for index, (name, _) in enumerate(reversed(opened)):
+            state.instrument("step_error", name=name, error=error if index == 0 else wrapped or error)
+
+    def _insert(self, anchor: str, step: AnyStep[StateT], name: str | None, offset: int) -> Pipeline[StateT]:
+        self._require(anchor)
+        entries = list(self)
+        entries.insert(self.names.index(anchor) + offset, (name or step.name, step))
+        return Pipeline(*entries)
+
+    def _require(self, name: str) -> None:
+        if name not in self._steps:
+            near = get_close_matches(name, self._steps, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self._steps)}"
+            raise ConfigError(f"the pipeline has no step {name!r}; {hint}", code="UNKNOWN_STEP")
+
+
+def _wrap(error: Exception, step: str | None) -> PipelineError:
+    if isinstance(error, PipelineError):
+        return error
+    return PipelineError(f"{type(error).__name__}: {error}", step=step)

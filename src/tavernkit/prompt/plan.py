@@ -1,0 +1,200 @@
+"""The frozen result of a build."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tavernkit.errors import ConfigError
+from tavernkit.prompt.block import Block
+from tavernkit.prompt.message import Message
+from tavernkit.prompt.omission import Omission
+from tavernkit.prompt.squash import merge_in_chat, squash_system
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, thaw, thaw_object
+
+if TYPE_CHECKING:
+    from tavernkit.budget.report import TrimReport
+    from tavernkit.prompt.explain import Explanation
+    from tavernkit.prompt.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class TextSpan:
+    """Which characters of a rendered prompt came from which block."""
+
+    start: int
+    end: int
+    block_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedText:
+    """A prompt as one text, for models without chat: with the origin of its characters and where to stop."""
+
+    text: str
+    spans: Sequence[TextSpan] = ()
+    stop_sequences: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What goes to the model, piece by piece, with where each came from and what was left out.
+
+    ``rendered`` is the whole text when the build was for a text model; otherwise dialects work on the messages.
+    """
+
+    blocks: Sequence[Block] = ()
+    outlets: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    lore_result: object = None
+    trim_report: TrimReport | None = None
+    greeting: str | None = None
+    greeting_index: int | None = None
+    warnings: Sequence[str] = ()
+    trace: Trace | None = None
+    llm_options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    omissions: Sequence[Omission] = ()
+    rendered: RenderedText | None = None
+    count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        blocks = tuple(self.blocks)
+        for block in blocks:
+            _require_block(block)
+        set_field(self, "blocks", blocks)
+        set_field(self, "outlets", freeze_object(self.outlets))
+        set_field(self, "warnings", tuple(self.warnings))
+        set_field(self, "llm_options", freeze_object(self.llm_options))
+        set_field(self, "omissions", tuple(self.omissions))
+
+    def replace(self, **changes: object) -> Plan:
+        """Return a changed copy."""
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked in __post_init__
+
+    def with_blocks(self, blocks: Iterable[Block]) -> Plan:
+        """Return a copy with other blocks."""
+        return self.replace(blocks=tuple(blocks))
+
+    def append_block(self, block: Block) -> Plan:
+        """Return a copy with a block at the end."""
+        return self.with_blocks((*self.blocks, block))
+
+    def insert_before(self, slot: str, block: Block) -> Plan:
+        """Return a copy with a block before the first one of ``slot`` (at the end if there is none)."""
+        positions = [index for index, each in enumerate(self.blocks) if each.slot == slot]
+        return self._insert(positions[0] if positions else len(self.blocks), block)
+
+    def insert_after(self, slot: str, block: Block) -> Plan:
+        """Return a copy with a block after the last one of ``slot`` (at the end if there is none)."""
+        positions = [index for index, each in enumerate(self.blocks) if each.slot == slot]
+        return self._insert(positions[-1] + 1 if positions else len(self.blocks), block)
+
+    @property
+    def has_greeting(self) -> bool:
+        """Whether the build chose a greeting."""
+        return bool(self.greeting)
+
+    @property
+    def enabled_blocks(self) -> tuple[Block, ...]:
+        """Blocks that go to the model."""
+        return tuple(block for block in self.blocks if block.enabled)
+
+    @property
+    def size(self) -> int:
+        """How many blocks there are."""
+        return len(self.blocks)
+
+    @property
+    def enabled_size(self) -> int:
+        """How many blocks go to the model."""
+        return sum(block.enabled for block in self.blocks)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages before any dialect."""
+        return self._prepared(squash=False)
+
+    def to_messages(
+        self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> object:
+        """Return the provider's payload: for ``openai`` a list of ``{"role", "content"}``, see ``dialects``."""
+        if dialect == "text" and self.rendered is not None:
+            return {"prompt": self.rendered.text, "stop_sequences": list(self.rendered.stop_sequences)}
+        from tavernkit.dialects import convert
+
+        squash = squash_system_messages and dialect == "openai"
+        return convert(self._prepared(squash=squash), dialect, **dialect_options)
+
+    def fingerprint(self, dialect: str = "openai", **options: object) -> str:
+        """SHA-256 of what would be sent: equal plans have equal fingerprints, whatever their block ids."""
+        payload = {"messages": self.to_messages(dialect, **options), "llm_options": thaw_object(self.llm_options)}  # pyright: ignore[reportArgumentType]  # options of to_messages
+        text = json.dumps(thaw(payload), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def explain(self) -> Explanation:
+        """Tell what is in the prompt, from where, at what cost, and what was left out and why; print it."""
+        from tavernkit.prompt.explain import explain_plan
+
+        return explain_plan(self)
+
+    def to_dict(self) -> JsonObject:
+        """Blocks, messages and everything that was left out, ready for :mod:`json`."""
+        return {
+            "blocks": [block.to_dict() for block in self.blocks],
+            "messages": [message.to_serializable_dict() for message in self.messages],
+            "rendered": None
+            if self.rendered is None
+            else {
+                "text": self.rendered.text,
+                "stop_sequences": list(self.rendered.stop_sequences),
+                "spans": [{"start": s.start, "end": s.end, "block_id": s.block_id} for s in self.rendered.spans],
+            },
+            "outlets": thaw(self.outlets),
+            "greeting": self.greeting,
+            "greeting_index": self.greeting_index,
+            "llm_options": thaw(self.llm_options),
+            "warnings": list(self.warnings),
+            "omissions": [dataclasses.asdict(omission) for omission in self.omissions],
+        }
+
+    def debug_dump(self) -> str:
+        """Every block with its fields that are not the default, then its content."""
+        return "\n\n".join(_dump_block(block) for block in self.blocks)
+
+    def _insert(self, position: int, block: Block) -> Plan:
+        return self.with_blocks((*self.blocks[:position], block, *self.blocks[position:]))
+
+    def _prepared(self, *, squash: bool) -> list[Message]:
+        blocks = merge_in_chat(self.enabled_blocks)
+        if squash:
+            blocks = squash_system(blocks)
+        return [block.to_message() for block in blocks]
+
+
+def _require_block(value: object) -> None:
+    if not isinstance(value, Block):
+        raise ConfigError(f"a plan is made of Block objects, not {type(value).__name__}")
+
+
+def _dump_block(block: Block) -> str:
+    notes = [block.id[:8]]
+    if block.in_chat:
+        notes.append(f"depth={block.depth}")
+    notes += [
+        f"{name}={value}"
+        for name, value, default in (
+            ("order", block.order, 100),
+            ("priority", block.priority, 100),
+            ("group", block.token_budget_group, "default"),
+        )
+        if value != default
+    ]
+    if block.tags:
+        notes.append(f"tags={','.join(block.tags)}")
+    slot = f" ({block.slot})" if block.slot else ""
+    disabled = " [DISABLED]" if block.disabled else ""
+    return f"[{block.role}]{slot}{disabled} {{{' '.join(notes)}}}\n{block.content}"
