@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from fractions import Fraction
 
 from tavernkit.text.js_values.errors import JSRangeError
 from tavernkit.text.js_values.strings import trim, trim_start
@@ -95,12 +94,19 @@ def to_fixed(value: float, digits: int = 0) -> str:
 def _significant(value: float, precision: int) -> tuple[str, int]:
     """Return that many digits of a positive number and the exponent of the first of them."""
     exponent = _shortest(value)[1] - 1
-    if Fraction(value) < Fraction(10) ** exponent:  # the shortest digits had been rounded up to a power of ten
+    if _below_power_of_ten(value, exponent):  # the shortest digits had been rounded up to a power of ten
         exponent -= 1
     digits = str(_scaled(value, precision - 1 - exponent))
     if len(digits) > precision:
         return digits[:-1], exponent + 1
     return digits, exponent
+
+
+def _below_power_of_ten(value: float, exponent: int) -> bool:
+    numerator, denominator = value.as_integer_ratio()
+    if exponent >= 0:
+        return numerator < denominator * 10**exponent
+    return numerator * 10**-exponent < denominator
 
 
 def to_precision(value: float, precision: int | None = None) -> str:
@@ -235,6 +241,7 @@ def _read_digits(digits: str, radix: int) -> float:
     if radix & (radix - 1) == 0:
         return as_float(int(digits, radix))
     # In other bases V8 adds up groups of digits in doubles: exact up to 53 bits, and off in the same way beyond.
+    digits = digits.lstrip("0")
     value, at = 0.0, 0
     while at < len(digits):
         part, multiplier = 0, 1

@@ -1,0 +1,8 @@
+"""JavaScript regular expressions with a time limit: what ``RegExp`` would find, at Python offsets."""
+
+from tavernkit.text.js_regex.errors import JSRegexSyntaxError
+from tavernkit.text.js_regex.flags import FLAGS, parse_literal
+from tavernkit.text.js_regex.match import JSMatch
+from tavernkit.text.js_regex.regex import DEFAULT_TIMEOUT, JSRegex
+
+__all__ = ["DEFAULT_TIMEOUT", "FLAGS", "JSMatch", "JSRegex", "JSRegexSyntaxError", "parse_literal"]

@@ -1,0 +1,9 @@
+"""What can be wrong with a regular expression."""
+
+from __future__ import annotations
+
+from tavernkit.errors import TavernKitError
+
+
+class JSRegexSyntaxError(TavernKitError, ValueError):
+    """A pattern or its flags are not a JavaScript regular expression; the message says what and where."""
