@@ -1,0 +1,13 @@
+"""How much the budget room may hold in memory."""
+
+ESTIMATE_CACHE_SIZE = 16_384
+"""Token counts that one estimator remembers: enough for every block of a very large prompt, turn after turn."""
+
+LONG_TEXT_CHARACTERS = 1_024
+"""Longer texts are remembered by digest and length, so that a cache never keeps big texts alive."""
+
+MODEL_CACHE_SIZE = 256
+"""Model names whose tokenizer choice is remembered."""
+
+FILE_TOKENIZER_CACHE_SIZE = 16
+"""Local ``tokenizer.json`` files that stay loaded."""
