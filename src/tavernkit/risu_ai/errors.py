@@ -1,0 +1,64 @@
+"""What goes wrong on the RisuAI side in strict mode; normal mode does what RisuAI does and warns."""
+
+from __future__ import annotations
+
+from tavernkit.errors import TavernKitError
+
+
+class CBSError(TavernKitError):
+    """A CBS text could not be expanded.
+
+    ``position`` is an offset into the text that was given (inside a nested text: of the tag that led there),
+    ``block_type`` names the block that is concerned, if one is.
+    """
+
+    def __init__(self, message: str, *, position: int | None = None, block_type: str | None = None) -> None:
+        super().__init__(message)
+        self.position = position
+        self.block_type = block_type
+
+
+class CBSSyntaxError(CBSError):
+    """A tag or a block is not closed."""
+
+
+class CBSStackOverflowError(CBSError):
+    """More calls or nested texts in one expansion than RisuAI allows."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        depth: int,
+        max_depth: int,
+        position: int | None = None,
+        block_type: str | None = None,
+    ) -> None:
+        super().__init__(message, position=position, block_type=block_type)
+        self.depth = depth
+        self.max_depth = max_depth
+
+
+class CBSLimitError(CBSError):
+    """A text asks for more work or more output than a safety limit allows; ``limit`` names it."""
+
+    def __init__(self, message: str, *, limit: str, position: int | None = None) -> None:
+        super().__init__(message, position=position)
+        self.limit = limit
+
+
+class DecoratorParseError(TavernKitError):
+    """A decorator of a lorebook entry could not be read."""
+
+
+class TriggerError(TavernKitError):
+    """A trigger could not be run."""
+
+    def __init__(self, message: str, *, trigger_type: str | None = None, effect_type: str | None = None) -> None:
+        super().__init__(message)
+        self.trigger_type = trigger_type
+        self.effect_type = effect_type
+
+
+class TriggerRecursionError(TriggerError):
+    """Triggers ran each other too deeply."""

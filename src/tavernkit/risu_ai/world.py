@@ -1,0 +1,268 @@
+"""RisuAI's objects as far as its texts can ask about them: characters, chats, personas, modules, settings.
+
+Each has a ``from_json`` that reads the object as RisuAI stores it; ``raw`` keeps that object, with everything no text
+can ask about. ``None`` means that RisuAI finds no such field, which is not the same as an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping, is_sequence
+
+
+class Asset(NamedTuple):
+    """A media file of a character or module."""
+
+    name: str
+    path: str
+    extension: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisuMessage:
+    """One message of a chat: ``role`` is ``user`` or ``char``, ``time`` is in milliseconds."""
+
+    role: str
+    data: str
+    time: float | None = None
+    saying: str | None = None
+    raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> RisuMessage:
+        """Read a stored message."""
+        return cls(
+            role=_text(value, "role") or "",
+            data=_text(value, "data") or "",
+            time=_number(value, "time"),
+            saying=_text(value, "saying"),
+            raw=freeze_object(value),
+        )
+
+    def to_json(self) -> dict[str, FrozenJson]:
+        """Return the stored object, other keys and their order kept."""
+        known: dict[str, FrozenJson] = {"role": self.role, "data": self.data}
+        if self.saying is not None:
+            known["saying"] = self.saying
+        if self.time is not None:
+            known["time"] = self.time
+        return {**self.raw, **known}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisuChat:
+    """A chat: ``greeting_index`` is -1 for the first message, else an index into the alternate greetings."""
+
+    id: str = ""
+    messages: tuple[RisuMessage, ...] = ()
+    greeting_index: float | None = -1
+    note: str = ""
+    local_lore: tuple[FrozenObject, ...] = ()
+    modules: tuple[str, ...] = ()
+    bound_persona: str | None = None
+    raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> RisuChat:
+        """Read a stored chat. Its variables (``scriptstate``) are not part of it: they belong into a store."""
+        return cls(
+            id=_text(value, "id") or "",
+            messages=tuple(RisuMessage.from_json(each) for each in _objects(value, "message") or ()),
+            greeting_index=_number(value, "fmIndex"),
+            note=_text(value, "note") or "",
+            local_lore=_objects(value, "localLore") or (),
+            modules=_texts(value, "modules") or (),
+            bound_persona=_text(value, "bindedPersona"),
+            raw=freeze_object(value),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisuCharacter:
+    """A character, or a group of characters (``is_group``)."""
+
+    name: str = ""
+    nickname: str = ""
+    id: str = ""
+    is_group: bool = False
+    description: str | None = ""
+    personality: str | None = ""
+    scenario: str | None = ""
+    example_message: str | None = ""
+    first_message: str | None = ""
+    alternate_greetings: tuple[str, ...] | None = ()
+    default_variables: str = ""
+    lore: tuple[FrozenObject, ...] | None = ()
+    image: str = ""
+    emotions: tuple[Asset, ...] | None = ()
+    assets: tuple[Asset, ...] | None = ()
+    modules: tuple[str, ...] = ()
+    prebuilt_asset_command: bool = False
+    prebuilt_asset_exclude: tuple[str, ...] = ()
+    raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> RisuCharacter:
+        """Read a stored character or group."""
+        return cls(
+            name=_text(value, "name") or "",
+            nickname=_text(value, "nickname") or "",
+            id=_text(value, "chaId") or "",
+            is_group=value.get("type") == "group",
+            description=_text(value, "desc"),
+            personality=_text(value, "personality"),
+            scenario=_text(value, "scenario"),
+            example_message=_text(value, "exampleMessage"),
+            first_message=_text(value, "firstMessage"),
+            alternate_greetings=_texts(value, "alternateGreetings"),
+            default_variables=_text(value, "defaultVariables") or "",
+            lore=_objects(value, "globalLore"),
+            image=_text(value, "image") or "",
+            emotions=_assets(value, "emotionImages"),
+            assets=_assets(value, "additionalAssets"),
+            modules=_texts(value, "modules") or (),
+            prebuilt_asset_command=bool(value.get("prebuiltAssetCommand")),
+            prebuilt_asset_exclude=_texts(value, "prebuiltAssetExclude") or (),
+            raw=freeze_object(value),
+        )
+
+    def greeting(self, index: float | None) -> str | None:
+        """Return the greeting of a chat's ``greeting_index``, or nothing when there is none."""
+        if index == -1:
+            return self.first_message
+        greetings = self.alternate_greetings
+        if index is None or greetings is None or index != int(index) or not 0 <= index < len(greetings):
+            return None
+        return greetings[int(index)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisuPersona:
+    """A persona of the user."""
+
+    id: str
+    name: str | None = ""
+    prompt: str | None = ""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> RisuPersona:
+        """Read a stored persona."""
+        return cls(id=_text(value, "id") or "", name=_text(value, "name"), prompt=_text(value, "personaPrompt"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisuModule:
+    """A module: lore, assets and scripts that can be switched on together."""
+
+    id: str
+    name: str = ""
+    namespace: str | None = None
+    lore: tuple[FrozenObject, ...] = ()
+    assets: tuple[Asset, ...] | None = None
+    raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> RisuModule:
+        """Read a stored module."""
+        return cls(
+            id=_text(value, "id") or "",
+            name=_text(value, "name") or "",
+            namespace=_text(value, "namespace"),
+            lore=_objects(value, "lorebook") or (),
+            assets=_assets(value, "assets"),
+            raw=freeze_object(value),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisuCustomModel:
+    """A model that the user defined (id ``xcustom:::...``), with RisuAI's numbers for format and tokenizer."""
+
+    id: str
+    name: str = ""
+    internal_id: str = ""
+    format: int = 0
+    tokenizer: int = 0
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> RisuCustomModel:
+        """Read a stored custom model."""
+        return cls(
+            id=_text(value, "id") or "",
+            name=_text(value, "name") or "",
+            internal_id=_text(value, "internalId") or "",
+            format=int(_number(value, "format") or 0),
+            tokenizer=int(_number(value, "tokenizer") or 0),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RisuSettings:
+    """The part of RisuAI's database that texts can read. The defaults are those of an empty prompt setup."""
+
+    persona_prompt: str | None = ""
+    main_prompt: str | None = ""
+    jailbreak: str | None = ""
+    global_note: str | None = ""
+    jailbreak_toggle: bool = False
+    model: str | None = ""
+    sub_model: str | None = ""
+    max_context: float | None = 4000
+    language: str | None = "en"
+    template_default_variables: str = ""
+    modules: tuple[RisuModule, ...] = ()
+    enabled_modules: tuple[str, ...] = ()
+    integrated_modules: tuple[str, ...] = ()
+    custom_models: tuple[RisuCustomModel, ...] = ()
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> RisuSettings:
+        """Read RisuAI's database object."""
+        integrated = (_text(value, "moduleIntergration") or "").split(",")
+        return cls(
+            persona_prompt=_text(value, "personaPrompt"),
+            main_prompt=_text(value, "mainPrompt"),
+            jailbreak=_text(value, "jailbreak"),
+            global_note=_text(value, "globalNote"),
+            jailbreak_toggle=bool(value.get("jailbreakToggle")),
+            model=_text(value, "aiModel"),
+            sub_model=_text(value, "subModel"),
+            max_context=_number(value, "maxContext"),
+            language=_text(value, "language"),
+            template_default_variables=_text(value, "templateDefaultVariables") or "",
+            modules=tuple(RisuModule.from_json(each) for each in _objects(value, "modules") or ()),
+            enabled_modules=_texts(value, "enabledModules") or (),
+            integrated_modules=tuple(item.strip() for item in integrated if item.strip()),
+            custom_models=tuple(RisuCustomModel.from_json(each) for each in _objects(value, "customModels") or ()),
+        )
+
+
+def _text(value: Mapping[str, object], key: str) -> str | None:
+    found = value.get(key)
+    return found if isinstance(found, str) else None
+
+
+def _number(value: Mapping[str, object], key: str) -> float | None:
+    found = value.get(key)
+    return found if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+
+
+def _texts(value: Mapping[str, object], key: str) -> tuple[str, ...] | None:
+    found = value.get(key)
+    return tuple(item for item in found if isinstance(item, str)) if is_sequence(found) else None
+
+
+def _objects(value: Mapping[str, object], key: str) -> tuple[FrozenObject, ...] | None:
+    found = value.get(key)
+    return tuple(freeze_object(item) for item in found if is_mapping(item)) if is_sequence(found) else None
+
+
+def _assets(value: Mapping[str, object], key: str) -> tuple[Asset, ...] | None:
+    found = value.get(key)
+    if not is_sequence(found):
+        return None
+    rows = (tuple(str(cell) for cell in row) for row in found if is_sequence(row) and len(row) >= 2)
+    return tuple(Asset(row[0], row[1], row[2] if len(row) > 2 else "") for row in rows)
