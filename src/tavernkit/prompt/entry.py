@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -94,15 +94,15 @@ class PromptEntry:
 
 
 def _holds(condition: Mapping[str, object], context: EntryConditions) -> bool:
-    checks = (
-        ("all", lambda value: all(_nested(item, context) for item in _items(value))),
-        ("any", lambda value: any(_nested(item, context) for item in _items(value))),
-        ("chat", lambda value: _chat_holds(value, context)),
-        ("turns", lambda value: _turns_hold(value, context)),
-        ("character", lambda value: _character_holds(value, context)),
-        ("user", lambda value: _user_holds(value, context)),
-    )
-    return all(check(condition[name]) for name, check in checks if condition.get(name) is not None)
+    return all(check(condition[name], context) for name, check in _CHECKS if condition.get(name) is not None)
+
+
+def _all_hold(value: object, context: EntryConditions) -> bool:
+    return all(_nested(item, context) for item in _items(value))
+
+
+def _any_holds(value: object, context: EntryConditions) -> bool:
+    return any(_nested(item, context) for item in _items(value))
 
 
 def _nested(value: object, context: EntryConditions) -> bool:
@@ -165,6 +165,16 @@ def _user_holds(value: object, context: EntryConditions) -> bool:
         return False
     persona = options.get("persona")
     return persona is None or any(matches(str(item), context.persona, case_sensitive=False) for item in _items(persona))
+
+
+_CHECKS: Sequence[tuple[str, Callable[[object, EntryConditions], bool]]] = (
+    ("all", _all_hold),
+    ("any", _any_holds),
+    ("chat", _chat_holds),
+    ("turns", _turns_hold),
+    ("character", _character_holds),
+    ("user", _user_holds),
+)
 
 
 def _same(wanted: object, actual: str) -> bool:

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.block import Block
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from tavernkit.budget.report import TrimReport
     from tavernkit.prompt.explain import Explanation
     from tavernkit.prompt.trace import Trace
+
+ListDialect: TypeAlias = Literal["openai", "mistral", "ai21", "xai"]
+"""Dialects whose payload is a list of messages."""
+
+ObjectDialect: TypeAlias = Literal["anthropic", "google", "cohere", "text"]
+"""Dialects whose payload is an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,21 @@ class Plan:
     def messages(self) -> list[Message]:
         """The messages before any dialect."""
         return self._prepared(squash=False)
+
+    @overload
+    def to_messages(
+        self, dialect: ListDialect = "openai", *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> list[JsonObject]: ...
+
+    @overload
+    def to_messages(
+        self, dialect: ObjectDialect, *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> JsonObject: ...
+
+    @overload
+    def to_messages(
+        self, dialect: str, *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> object: ...
 
     def to_messages(
         self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object

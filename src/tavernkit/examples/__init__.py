@@ -1,0 +1,16 @@
+"""The shipped example: an original character, lorebook, preset and chat, in SillyTavern's own formats."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+NAMES = ("aria.json", "tidewatch.json", "preset.json", "chat.jsonl")
+"""The card, the lorebook, the chat-completion preset and the chat."""
+
+
+def example_path(name: str) -> Path:
+    """Return the path of one of :data:`NAMES`."""
+    if name not in NAMES:
+        raise ValueError(f"no example {name!r}; there are {', '.join(NAMES)}")
+    return Path(str(files(__package__).joinpath(name)))
