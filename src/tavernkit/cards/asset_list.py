@@ -1,0 +1,79 @@
+"""The list of assets in a V3 card: what each is and where it is to be found."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tavernkit.cards.fields import (
+    Field,
+    Fields,
+    empty_object,
+    frozen,
+    ignore,
+    kind,
+    read_fields,
+    read_text,
+    write_fields,
+)
+from tavernkit.errors import Warn, log_warning
+from tavernkit.values import FrozenObject, Json, JsonObject, is_mapping, is_sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssetEntry:
+    """One line of a card's ``assets``; the bytes are elsewhere, where ``uri`` says."""
+
+    type: str = ""
+    uri: str = ""
+    name: str = ""
+    ext: str = ""
+    raw: FrozenObject = dataclasses.field(default_factory=empty_object)
+
+    @classmethod
+    def from_json(cls, source: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> AssetEntry:
+        """Read one element of ``assets``."""
+        raw = frozen(source)
+        arguments: dict[str, Any] = read_fields(ASSET_FIELDS, raw, where, warn)
+        return cls(**arguments, raw=raw)
+
+    def to_json(self) -> JsonObject:
+        """Write the element; whatever was not changed is as it was read."""
+        return write_fields(ASSET_FIELDS, self, AssetEntry.from_json(self.raw, warn=ignore), self.raw)
+
+    def replace(self, **changes: Any) -> AssetEntry:
+        """Give a copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+
+def read_assets(value: object, where: str, warn: Warn) -> tuple[AssetEntry, ...] | None:
+    """Read a card's ``assets``; absent is not the same as empty (absent means the default icon)."""
+    if value is None:
+        return None
+    if not is_sequence(value):
+        warn(f"{where} is {kind(value)} where a list is expected; it was left out")
+        return None
+    entries: list[AssetEntry] = []
+    for index, item in enumerate(value):
+        if is_mapping(item):
+            entries.append(AssetEntry.from_json(item, where=f"{where}/{index}", warn=warn))
+        else:
+            warn(f"{where}/{index} is {kind(item)} where an asset is expected; it was left out")
+    return tuple(entries)
+
+
+def write_assets(assets: object) -> Json:
+    """Write a card's ``assets``."""
+    if not is_sequence(assets):
+        return None
+    return [asset.to_json() for asset in assets if isinstance(asset, AssetEntry)]
+
+
+ASSET_FIELDS: Fields = (
+    Field("type", "", read_text),
+    Field("uri", "", read_text),
+    Field("name", "", read_text),
+    Field("ext", "", read_text),
+)
