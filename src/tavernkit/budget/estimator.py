@@ -122,7 +122,7 @@ class TokenEstimator:
         try:
             entry = None if self._registry is None else look_up(self._registry, model_hint)
         except Exception as error:  # noqa: BLE001  # the registry is the caller's code: it must not stop a build
-            self._report(f"the tokenizer registry failed for {model_hint!r}: {error!r}")
+            self._report(f"the tokenizer registry failed for {model_hint!r}: {type(error).__name__}: {error}")
             entry = None
         adapter = None if entry is None else entry.adapter()
         return adapter or self._default, entry
@@ -134,7 +134,9 @@ class TokenEstimator:
             try:
                 return count(adapter)
             except Exception as error:  # noqa: BLE001  # whatever a backend does wrong, an estimate is still needed
-                self._report(f"{type(adapter).__name__} cannot count tokens for {model_hint!r}: {error!r}")
+                self._report(
+                    f"{type(adapter).__name__} cannot count tokens for {model_hint!r}: {type(error).__name__}: {error}"
+                )
         return otherwise
 
     def _report(self, message: str) -> None:

@@ -1,0 +1,54 @@
+"""What a provider's chat template adds to a prompt, learnt from the usage it reports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import linear_regression
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSample:
+    """One request: what was estimated from its contents, and the prompt tokens the provider billed."""
+
+    message_count: int
+    estimated_tokens: int
+    prompt_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class OverheadProfile:
+    """Tokens a provider adds to each message and once to each request."""
+
+    per_message: int = 0
+    per_request: int = 0
+
+    @classmethod
+    def fit(cls, samples: Iterable[UsageSample]) -> OverheadProfile:
+        """Find the profile that explains the samples best, rounded up so that budgets stay on the safe side.
+
+        Samples of different lengths tell the two parts apart; otherwise everything counts as per message.
+        """
+        points = [(s.message_count, s.prompt_tokens - s.estimated_tokens) for s in samples if s.message_count > 0]
+        if not points:
+            return cls()
+        counts, extras = zip(*points, strict=True)
+        if len(set(counts)) == 1:
+            return cls(per_message=_safe(sum(extras) / sum(counts)))
+        slope, intercept = linear_regression(counts, extras)
+        if slope < 0 or intercept < 0:
+            return cls(per_message=_safe(sum(extras) / sum(counts)))
+        return cls(per_message=_safe(slope), per_request=_safe(intercept))
+
+    def total(self, message_count: int) -> int:
+        """Return what is added to a request of so many messages."""
+        return self.per_request + self.per_message * message_count
+
+
+OPENAI_OVERHEAD = OverheadProfile(per_message=4, per_request=3)
+"""OpenAI's chat models: three tokens and the role for each message, three to start the reply."""
+
+
+def _safe(tokens: float) -> int:
+    return max(0, math.ceil(round(tokens, 6)))
