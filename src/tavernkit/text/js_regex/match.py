@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from tavernkit.text.js_regex.subject import Subject
 
@@ -13,6 +14,29 @@ Names = Mapping[str, tuple[int, ...]]
 """The groups each name stands for: more than one where alternatives share a name."""
 
 
+class Found(Protocol):
+    """What the engine says of a match: where its groups are, in bytes; group 0 is the whole match."""
+
+    def group(self, idx: int, /) -> slice | None:
+        """Return where a group is, or nothing if it took no part."""
+        ...
+
+
+class FoundSpans:
+    """A match by the offsets of its groups: two numbers for each, -1 for a group that took no part."""
+
+    __slots__ = ("_offsets", "_shift")
+
+    def __init__(self, offsets: Sequence[int], shift: int = 0) -> None:
+        self._offsets = offsets
+        self._shift = shift
+
+    def group(self, idx: int, /) -> slice | None:
+        """Return where a group is, or nothing if it took no part."""
+        start = self._offsets[2 * idx]
+        return None if start < 0 else slice(start + self._shift, self._offsets[2 * idx + 1] + self._shift)
+
+
 class JSMatch:
     """One match. Offsets are those of the Python text; ``utf16_start`` and ``utf16_end`` are JavaScript's.
 
@@ -20,78 +44,71 @@ class JSMatch:
     its texts then have lone surrogates, and its Python offsets are those of that character.
     """
 
-    __slots__ = ("_names", "_raw", "_subject")
+    __slots__ = ("_found", "_names", "group_count", "subject")
 
-    def __init__(self, subject: Subject, raw: list[Span | None], names: Names) -> None:
-        self._subject = subject
-        self._raw = raw
+    def __init__(self, subject: Subject, found: Found, group_count: int, names: Names) -> None:
+        self.subject = subject
+        """The text as the engine saw it."""
+        self.group_count = group_count
+        """How many groups the pattern has."""
+        self._found = found
         self._names = names
 
     @property
     def engine_span(self) -> Span:
         """Where the match is, as the engine counts: for putting pieces together, not for the text."""
-        whole = self._raw[0]
-        assert whole is not None
-        return whole
-
-    @property
-    def subject(self) -> Subject:
-        """The text as the engine saw it."""
-        return self._subject
+        whole = self._found.group(0)
+        assert whole is not None, "group 0 is in every match"
+        return whole.start, whole.stop
 
     @property
     def input(self) -> str:
         """The whole text that was searched."""
-        return self._subject.text
+        return self.subject.text
 
     @property
     def start(self) -> int:
         """Where the match begins."""
-        return self._subject.python_offset(self.engine_span[0])
+        return self.subject.python_offset(self.engine_span[0])
 
     @property
     def end(self) -> int:
         """Where the match ends."""
-        return self._subject.python_offset(self.engine_span[1])
+        return self.subject.python_offset(self.engine_span[1])
 
     @property
     def utf16_start(self) -> int:
         """Where the match begins in UTF-16 code units (``match.index``)."""
-        return self._subject.utf16_offset(self.engine_span[0])
+        return self.subject.utf16_offset(self.engine_span[0])
 
     @property
     def utf16_end(self) -> int:
         """Where the match ends in UTF-16 code units (``lastIndex`` after it)."""
-        return self._subject.utf16_offset(self.engine_span[1])
+        return self.subject.utf16_offset(self.engine_span[1])
 
     @property
     def text(self) -> str:
         """What was matched (``match[0]``)."""
-        return self._subject.cut(*self.engine_span)
+        return self.subject.cut(*self.engine_span)
+
+    def group(self, number: int) -> str | None:
+        """Return what one group captured; 0 is the whole match, ``None`` a group that took no part."""
+        span = self._found.group(number)
+        return None if span is None else self.subject.cut(span.start, span.stop)
 
     @property
     def groups(self) -> tuple[str | None, ...]:
         """What the groups captured, from group 1 on; ``None`` for a group that took no part."""
-        cut = self._subject.cut
-        return tuple([None if span is None else cut(*span) for span in self._raw[1:]])
-
-    @property
-    def group_count(self) -> int:
-        """How many groups the pattern has."""
-        return len(self._raw) - 1
-
-    def group(self, number: int) -> str | None:
-        """Return what one group captured; 0 is the whole match."""
-        span = self._raw[number]
-        return None if span is None else self._subject.cut(*span)
+        return tuple([self.group(number) for number in range(1, self.group_count + 1)])
 
     @property
     def named(self) -> dict[str, str | None]:
         """What the named groups captured."""
-        return {name: self._named(numbers) for name, numbers in self._names.items()}
+        return {name: self.named_group(name) for name in self._names}
 
-    def _named(self, numbers: tuple[int, ...]) -> str | None:
-        for number in numbers:
+    def named_group(self, name: str) -> str | None:
+        """Return what the group of a name captured; nothing for a name that is not in the pattern, too."""
+        for number in self._names.get(name, ()):
             captured = self.group(number)
             if captured is not None:
                 return captured
@@ -100,8 +117,13 @@ class JSMatch:
     @property
     def spans(self) -> tuple[Span | None, ...]:
         """Where the match (first) and its groups are in the Python text."""
-        offset = self._subject.python_offset
-        return tuple([None if span is None else (offset(span[0]), offset(span[1])) for span in self._raw])
+        return tuple([self._span(number) for number in range(self.group_count + 1)])
+
+    def _span(self, number: int) -> Span | None:
+        span = self._found.group(number)
+        if span is None:
+            return None
+        return self.subject.python_offset(span.start), self.subject.python_offset(span.stop)
 
     def __repr__(self) -> str:
         return f"JSMatch({self.start}, {self.end}, {self.text!r}, groups={self.groups!r})"

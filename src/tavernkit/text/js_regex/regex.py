@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import regress
 
 from tavernkit.errors import Warn
+from tavernkit.text.js_regex.emit import emit, emit_from
 from tavernkit.text.js_regex.errors import JSRegexSyntaxError
 from tavernkit.text.js_regex.flags import check_flags
-from tavernkit.text.js_regex.match import JSMatch, Span
+from tavernkit.text.js_regex.lookback import lookback
+from tavernkit.text.js_regex.match import Found, FoundSpans, JSMatch
 from tavernkit.text.js_regex.subject import Subject
+from tavernkit.text.js_regex.syntax import parse_pattern
 from tavernkit.text.js_regex.template import expand
 from tavernkit.values import LRUCache
 
@@ -21,7 +23,7 @@ DEFAULT_TIMEOUT = 0.1
 COMPILE_CACHE_SIZE = 2048
 """How many compiled expressions are kept."""
 
-_SKIP = re.compile(r"\\[\s\S]|\[(?:[^\\\]]|\\[\s\S])*\]|(\((?:\?<([^=!>][^>]*)>|(?!\?)))")
+_ENGINE_FLAGS = "imsuv"
 _cache: LRUCache[tuple[str, str], JSRegex] = LRUCache(COMPILE_CACHE_SIZE)
 
 
@@ -32,26 +34,19 @@ class JSRegex:
     given up, reported through ``warn`` and counts as no match.
     """
 
-    __slots__ = ("_engine", "_group_count", "_names", "_unicode", "flags", "global_", "source", "sticky")
+    __slots__ = ("_engine", "_engine_flags", "_pattern", "flags", "global_", "source", "sticky")
 
     def __init__(self, source: str, flags: str = "") -> None:
         self.source = source
         self.flags = check_flags(flags)
         self.global_ = "g" in flags
         self.sticky = "y" in flags
-        self._unicode = "u" in flags or "v" in flags
-        self._group_count = 0
-        names: dict[str, tuple[int, ...]] = {}
-        for found in _SKIP.finditer(source):
-            if found[1]:
-                self._group_count += 1
-                if found[2]:
-                    names[found[2]] = (*names.get(found[2], ()), self._group_count)
-        self._names = names
+        self._pattern = parse_pattern(source, self.flags)
+        self._engine_flags = "".join(flag for flag in self.flags if flag in _ENGINE_FLAGS)
         try:
-            self._engine = regress.Regex(source, "".join(flag for flag in self.flags if flag in "imsuv"))
+            self._engine = regress.Regex(emit(self._pattern), self._engine_flags)
         except regress.RegressError as error:
-            raise JSRegexSyntaxError(f"Invalid regular expression: /{source}/{flags}: {error}") from None
+            raise JSRegexSyntaxError(f"Invalid regular expression: /{source}/{self.flags}: {error}") from None
 
     @staticmethod
     def compile(source: str, flags: str = "") -> JSRegex:
@@ -62,10 +57,14 @@ class JSRegex:
         self, text: str, start: int = 0, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None
     ) -> JSMatch | None:
         """Find the first match at or after an offset (a sticky expression: exactly at it)."""
-        for match in self._matches(text, timeout, warn):
-            if match.start >= start:
-                return match if not self.sticky or match.start == start else None
-        return None
+        if start > len(text):
+            return None
+        subject = Subject(text, unicode=self._pattern.unicode)
+        if start > 0 or self.sticky:
+            found = self._find_from(subject, max(start, 0))
+        else:
+            found = self._engine.find(subject.engine_text)
+        return None if found is None else self._match(subject, found)
 
     def test(self, text: str, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None) -> bool:
         """Tell whether there is a match."""
@@ -75,7 +74,8 @@ class JSRegex:
         self, text: str, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None
     ) -> list[JSMatch]:
         """Find all matches, one after the other (``matchAll``), with or without the ``g`` flag."""
-        return self._matches(text, timeout, warn)
+        matches = self._matches(Subject(text, unicode=self._pattern.unicode))
+        return _adjacent(matches) if self.sticky else matches
 
     def replace(
         self,
@@ -86,24 +86,26 @@ class JSRegex:
         warn: Warn | None = None,
     ) -> str:
         """Replace the first match, or all with the ``g`` flag (``String#replace``)."""
-        matches = self._matches(text, timeout, warn)
-        if not self.global_:
-            matches = matches[:1]
+        if self.global_:
+            matches = self.find_all(text, timeout=timeout, warn=warn)
+        else:
+            match = self.search(text, timeout=timeout, warn=warn)
+            matches = [] if match is None else [match]
         if not matches:
             return text
         subject = matches[0].subject
+        named = bool(self._pattern.names)
         pieces: list[str] = []
         at = 0
         for match in matches:
             first, last = match.engine_span
             pieces.append(subject.cut(at, first))
-            if isinstance(replacement, str):
-                pieces.append(expand(replacement, match, named=bool(self._names)))
-            else:
-                pieces.append(replacement(match))
+            pieces.append(
+                expand(replacement, match, named=named) if isinstance(replacement, str) else replacement(match)
+            )
             at = last
-        pieces.append(subject.cut(at, len(subject.engine_text)))
-        return "".join(pieces)
+        pieces.append(subject.cut(at, subject.size))
+        return subject.join(pieces)
 
     def split(
         self,
@@ -114,41 +116,66 @@ class JSRegex:
         warn: Warn | None = None,
     ) -> list[str | None]:
         """Split at the matches; what groups captured comes between the parts (``String#split``)."""
-        matches = self._matches(text, timeout, warn)
+        subject = Subject(text, unicode=self._pattern.unicode)
+        matches = self._matches(subject)
         if not text:
             return [] if matches else [text]
-        subject = Subject(text, unicode=self._unicode)
-        size = len(subject.engine_text)
         parts: list[str | None] = []
         at = 0
         for match in matches:
             first, last = match.engine_span
-            if first >= size or last == at:
-                continue
-            parts.append(subject.cut(at, first))
-            parts += match.groups
-            at = last
-        parts.append(subject.cut(at, size))
+            if first < subject.size and last != at:
+                parts += [subject.cut(at, first), *match.groups]
+                at = last
+        parts.append(subject.cut(at, subject.size))
         return parts if limit is None else parts[:limit]
 
-    def _matches(self, text: str, timeout: float | None, warn: Warn | None) -> list[JSMatch]:
-        del timeout, warn
-        subject = Subject(text, unicode=self._unicode)
+    def _match(self, subject: Subject, found: Found) -> JSMatch:
+        return JSMatch(subject, found, self._pattern.group_count, self._pattern.names)
+
+    def _matches(self, subject: Subject) -> list[JSMatch]:
+        count, names = self._pattern.group_count, self._pattern.names
+        return [JSMatch(subject, found, count, names) for found in self._engine.find_iter(subject.engine_text) or ()]
+
+    def _find_from(self, subject: Subject, start: int) -> Found | None:
+        """Search from the middle: only what the pattern may look back at is kept of what is before."""
+        offset = subject.counted_offset(start)
+        kept = min(lookback(self._pattern.root), offset)
         engine_text = subject.engine_text
-        encoded = None if engine_text.isascii() else engine_text.encode()
-        results: list[JSMatch] = []
-        for found in self._engine.find_iter(engine_text) or ():
-            raw: list[Span | None] = []
-            for number in range(self._group_count + 1):
-                part = found.group(number)
-                if part is None:
-                    raw.append(None)
-                elif encoded is None:
-                    raw.append((part.start, part.stop))
-                else:
-                    raw.append((len(encoded[: part.start].decode()), len(encoded[: part.stop].decode())))
-            results.append(JSMatch(subject, raw, self._names))
-        return results
+        if kept == 0 and not self.sticky:
+            engine, first_group = self._engine, 0
+        else:
+            engine, first_group = (
+                regress.Regex(emit_from(self._pattern, kept, sticky=self.sticky), self._engine_flags),
+                1,
+            )
+        found = engine.find(engine_text[offset - kept :])
+        if found is None:
+            return None
+        return FoundSpans(
+            _offsets(found, first_group, self._pattern.group_count), len(engine_text[: offset - kept].encode())
+        )
 
     def __repr__(self) -> str:
         return f"JSRegex(/{self.source}/{self.flags})"
+
+
+def _offsets(found: Found, first_group: int, group_count: int) -> list[int]:
+    offsets: list[int] = []
+    for number in range(first_group, first_group + group_count + 1):
+        span = found.group(number)
+        offsets += (-1, -1) if span is None else (span.start, span.stop)
+    return offsets
+
+
+def _adjacent(matches: list[JSMatch]) -> list[JSMatch]:
+    """Keep the matches of a sticky expression: each has to begin where the one before ended."""
+    kept: list[JSMatch] = []
+    expected = 0
+    for match in matches:
+        start, end = map(match.subject.count, match.engine_span)
+        if start != expected:
+            break
+        kept.append(match)
+        expected = end if end > start else end + 1
+    return kept

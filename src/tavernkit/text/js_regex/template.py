@@ -31,7 +31,7 @@ def _before(match: JSMatch) -> str:
 
 
 def _after(match: JSMatch) -> str:
-    return match.subject.cut(match.engine_span[1], len(match.subject.engine_text))
+    return match.subject.cut(match.engine_span[1], match.subject.size)
 
 
 _SYMBOLS: dict[str, str | Expand] = {"$": "$", "&": _whole, "`": _before, "'": _after}
@@ -42,7 +42,7 @@ def _group(number: int) -> Expand:
 
 
 def _name(name: str) -> Expand:
-    return lambda match: match.named.get(name) or ""
+    return lambda match: match.named_group(name) or ""
 
 
 def _parse(template: str, group_count: int, named: bool) -> list[str | Expand]:

@@ -1,0 +1,124 @@
+"""Writing a parsed pattern in the form the engine reads without doubt.
+
+The engine takes the same language, but outside the plain cases it differs in small things; written this way they do
+not arise: names are gone (groups are numbered), escapes are resolved to characters, surrogates are the stand-ins of
+:mod:`tavernkit.text.js_regex.subject`.
+"""
+
+from __future__ import annotations
+
+from tavernkit.text.js_regex.nodes import (
+    INFINITE,
+    Alternatives,
+    Assertion,
+    BackReference,
+    Char,
+    CharClass,
+    ClassItem,
+    Dot,
+    Group,
+    Look,
+    Node,
+    Pattern,
+    Repeat,
+    Sequence,
+    SetClass,
+)
+from tavernkit.text.js_regex.subject import SURROGATE_PLANE, to_stand_ins
+
+_SPECIAL = frozenset("^$\\.*+?()[]{}|/")
+_CLASS_SPECIAL = frozenset("^\\]-")
+_FIRST_SURROGATE, _LAST_SURROGATE = 0xD800, 0xDFFF
+_FIRST_STAND_IN, _LAST_STAND_IN = SURROGATE_PLANE + _FIRST_SURROGATE, SURROGATE_PLANE + _LAST_SURROGATE
+
+
+def emit(pattern: Pattern) -> str:
+    """Write a pattern for the engine."""
+    return _Writer(0).write(pattern.root)
+
+
+def emit_from(pattern: Pattern, skipped: int, *, sticky: bool) -> str:
+    """Write a pattern that is to match only after so many characters of the text (sticky: right after them).
+
+    What it matches is group 1; its own groups follow from 2 on.
+    """
+    gap = "" if sticky else "[^]*?"
+    return f"(?<![^])[^]{{{skipped}}}{gap}({_Writer(1).write(pattern.root)})"
+
+
+class _Writer:
+    """Writes nodes; groups are numbered from ``first_group`` plus one."""
+
+    def __init__(self, first_group: int) -> None:
+        self.first_group = first_group
+
+    def write(self, node: Node) -> str:
+        match node:
+            case Char(code):
+                character = chr(_stand_in(code))
+                return f"\\{character}" if character in _SPECIAL else character
+            case Dot():
+                return "."
+            case CharClass(items, negated):
+                return _class_text(items, negated=negated)
+            case SetClass(source):
+                return to_stand_ins(source)
+            case Assertion(kind):
+                return kind if kind in "^$" else f"\\{kind}"
+            case BackReference(groups):
+                return "".join(f"(?:\\{number + self.first_group})" for number in groups)
+            case Sequence(items):
+                return "".join([self.write(item) for item in items])
+            case Alternatives(branches):
+                return "|".join([self.write(branch) for branch in branches])
+            case Group(body, number, modifiers):
+                return f"({'' if number is not None else f'?{modifiers}:'}{self.write(body)})"
+            case Look(body, behind, negative):
+                return f"(?{'<' if behind else ''}{'!' if negative else '='}{self.write(body)})"
+            case Repeat(body, least, most, greedy):
+                return self._repeated(body) + _quantifier(least, most) + ("" if greedy else "?")
+
+    def _repeated(self, body: Node) -> str:
+        """Write what is repeated as one atom: the references of a shared name would be several."""
+        text = self.write(body)
+        return f"(?:{text})" if isinstance(body, BackReference | Look) else text
+
+
+def _quantifier(least: int, most: int) -> str:
+    if most == INFINITE:
+        return {0: "*", 1: "+"}.get(least) or f"{{{least},}}"
+    return f"{{{least}}}" if least == most else f"{{{least},{most}}}"
+
+
+def _stand_in(code: int) -> int:
+    return code + SURROGATE_PLANE if _FIRST_SURROGATE <= code <= _LAST_SURROGATE else code
+
+
+def _class_text(items: tuple[ClassItem, ...], *, negated: bool) -> str:
+    if len(items) == 1 and isinstance(items[0], str) and not negated:
+        return f"\\{items[0]}"
+    inside = "".join([f"\\{item}" if isinstance(item, str) else _range(*item) for item in items])
+    return f"[{'^' if negated else ''}{inside}]"
+
+
+def _range(first: int, last: int) -> str:
+    """Write a range without the engine's surrogates and stand-ins, and with the stand-ins of its own surrogates."""
+    parts = [
+        (first, min(last, _FIRST_SURROGATE - 1)),
+        (max(first, _LAST_SURROGATE + 1), min(last, _FIRST_STAND_IN - 1)),
+        (max(first, _LAST_STAND_IN + 1), last),
+        (_stand_in(max(first, _FIRST_SURROGATE)), _stand_in(min(last, _LAST_SURROGATE))),
+    ]
+    if last < _FIRST_SURROGATE or first > _LAST_SURROGATE:
+        parts.pop()
+    return "".join([_range_text(low, high) for low, high in parts if low <= high])
+
+
+def _range_text(first: int, last: int) -> str:
+    low, high = _class_character(first), _class_character(last)
+    return low if first == last else f"{low}-{high}"
+
+
+def _class_character(code: int) -> str:
+    character = chr(code)
+    return f"\\{character}" if character in _CLASS_SPECIAL else character

@@ -1,0 +1,118 @@
+"""The parts of a parsed pattern."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+INFINITE = 2**31 - 1
+"""The count of a repetition without an upper limit; larger counts are cut to it, as no text is that long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Char:
+    """One character: a UTF-16 code unit, or a code point with the ``u`` or ``v`` flag."""
+
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """Any character but a line end (any at all with the ``s`` flag)."""
+
+
+ClassItem: TypeAlias = tuple[int, int] | str
+"""A range of characters, or an escape without its backslash (``d``, ``W``, ``p{Lu}``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CharClass:
+    """One character out of a class; an escape that stands alone is a class of its own."""
+
+    items: tuple[ClassItem, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetClass:
+    """A class or string property of ``v`` mode, as written: it may match several characters, or none."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """A place in the text: ``^``, ``$``, ``b`` or ``B``."""
+
+    kind: Literal["^", "$", "b", "B"]
+
+
+@dataclass(frozen=True, slots=True)
+class BackReference:
+    """What a group captured; several groups if alternatives share the name."""
+
+    groups: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """Parts one after the other."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """Parts of which the first that works is taken."""
+
+    branches: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group: ``number`` is ``None`` if it does not capture; ``modifiers`` are those of ``(?i-s:…)``."""
+
+    body: Node
+    number: int | None = None
+    modifiers: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look ahead or behind."""
+
+    body: Node
+    behind: bool
+    negative: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A part several times."""
+
+    body: Node
+    least: int
+    most: int
+    greedy: bool
+
+
+Node: TypeAlias = (
+    Char | Dot | CharClass | SetClass | Assertion | BackReference | Sequence | Alternatives | Group | Look | Repeat
+)
+"""Any part of a pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A parsed pattern with its flags; ``names`` tells which groups a name stands for."""
+
+    root: Node
+    flags: str
+    group_count: int
+    names: dict[str, tuple[int, ...]]
+    has_modifiers: bool
+
+    @property
+    def unicode(self) -> bool:
+        """Whether the pattern counts code points instead of UTF-16 code units."""
+        return "u" in self.flags or "v" in self.flags

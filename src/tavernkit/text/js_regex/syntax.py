@@ -1,0 +1,226 @@
+"""The grammar of JavaScript regular expressions, with the web's leniency where neither ``u`` nor ``v`` is given."""
+
+from __future__ import annotations
+
+from tavernkit.text.js_regex.class_syntax import class_escape, parse_class, parse_property
+from tavernkit.text.js_regex.errors import JSRegexSyntaxError
+from tavernkit.text.js_regex.nodes import (
+    INFINITE,
+    Alternatives,
+    Assertion,
+    BackReference,
+    Char,
+    CharClass,
+    Dot,
+    Group,
+    Look,
+    Node,
+    Pattern,
+    Repeat,
+    Sequence,
+)
+from tavernkit.text.js_regex.scanner import Scanner, survey
+
+MAX_DEPTH = 150
+"""How deep groups may be nested."""
+
+MAX_SOURCE_LENGTH = 1_000_000
+"""How long a pattern may be."""
+
+_LOOKS = {"(?=": (False, False), "(?!": (False, True), "(?<=": (True, False), "(?<!": (True, True)}
+_MODIFIERS = frozenset("ims")
+
+
+def parse_pattern(source: str, flags: str) -> Pattern:
+    """Parse a pattern; raises :class:`JSRegexSyntaxError` for what JavaScript would refuse.
+
+    Property names and the inside of ``v``-mode classes are left to the engine to check.
+    """
+    if len(source) > MAX_SOURCE_LENGTH:
+        raise JSRegexSyntaxError(f"Invalid regular expression: {len(source)} characters are too many")
+    return _Parser(source, flags).parse()
+
+
+class _Parser:
+    def __init__(self, source: str, flags: str) -> None:
+        self.scanner = Scanner(source, flags)
+        self.unicode = self.scanner.unicode
+        self.group_count, self.names = survey(source, flags)
+        self.group_number = 0
+        self.has_modifiers = False
+        # Where we are: for each enclosing disjunction its number and which of its branches is being read.
+        self.path: list[tuple[int, int]] = []
+        self.name_paths: dict[str, list[tuple[tuple[int, int], ...]]] = {}
+        self.disjunctions = 0
+
+    def parse(self) -> Pattern:
+        root = self._disjunction()
+        if self.scanner.more:
+            raise self.scanner.error("Unmatched ')'")
+        return Pattern(root, self.scanner.flags, self.group_count, self.names, self.has_modifiers)
+
+    def _disjunction(self) -> Node:
+        if len(self.path) >= MAX_DEPTH:
+            raise self.scanner.error("Regular expression too deeply nested")
+        self.disjunctions += 1
+        number = self.disjunctions
+        self.path.append((number, 0))
+        branches = [self._alternative()]
+        while self.scanner.eat("|"):
+            self.path[-1] = (number, len(branches))
+            branches.append(self._alternative())
+        self.path.pop()
+        return branches[0] if len(branches) == 1 else Alternatives(tuple(branches))
+
+    def _alternative(self) -> Node:
+        items: list[Node] = []
+        while self.scanner.more and self.scanner.peek() not in "|)":
+            items.append(self._term())
+        return items[0] if len(items) == 1 else Sequence(tuple(items))
+
+    def _term(self) -> Node:
+        scanner = self.scanner
+        for opening, (behind, negative) in _LOOKS.items():
+            if scanner.eat(opening):
+                look = Look(self._disjunction(), behind, negative)
+                self._close()
+                # The web lets look-aheads be repeated, but not look-behinds.
+                return look if behind or self.unicode else self._quantified(look)
+        character = scanner.take()
+        if character in ("^", "$"):
+            return Assertion(character)
+        if character == "\\" and scanner.peek() in ("b", "B"):
+            return Assertion("b" if scanner.take() == "b" else "B")
+        return self._quantified(self._atom(character))
+
+    def _atom(self, character: str) -> Node:
+        scanner = self.scanner
+        if character == ".":
+            return Dot()
+        if character == "(":
+            return self._group()
+        if character == "[":
+            return parse_class(scanner, named=bool(self.names))
+        if character == "\\":
+            return self._escape()
+        if character in "*+?":
+            raise scanner.error("Nothing to repeat")
+        if character == "{":
+            scanner.at -= 1
+            if self.unicode or self._braces() is not None:
+                raise scanner.error("Nothing to repeat")
+            scanner.at += 1
+        elif character in "}]" and self.unicode:
+            raise scanner.error("Lone quantifier brackets")
+        return Char(ord(character))
+
+    def _close(self) -> None:
+        if not self.scanner.eat(")"):
+            raise self.scanner.error("Unterminated group")
+
+    def _group(self) -> Node:
+        scanner = self.scanner
+        if not scanner.eat("?"):
+            self.group_number += 1
+            number = self.group_number
+            group = Group(self._disjunction(), number)
+        elif scanner.eat("<"):
+            self.group_number += 1
+            number = self.group_number
+            self._check_name(scanner.group_name())
+            group = Group(self._disjunction(), number)
+        else:
+            modifiers = self._modifiers()
+            group = Group(self._disjunction(), None, modifiers)
+        self._close()
+        return group
+
+    def _check_name(self, name: str) -> None:
+        """Refuse a name that was used before, unless in another branch of a disjunction."""
+        here = dict(self.path)
+        for path in self.name_paths.setdefault(name, []):
+            if all(here.get(disjunction, branch) == branch for disjunction, branch in path):
+                raise self.scanner.error("Duplicate capture group name")
+        self.name_paths[name].append(tuple(self.path))
+
+    def _modifiers(self) -> str:
+        scanner = self.scanner
+        start = scanner.at
+        while scanner.peek() and scanner.peek() in "ims-":
+            scanner.at += 1
+        written = scanner.text[start : scanner.at]
+        if not scanner.eat(":"):
+            raise scanner.error("Invalid group")
+        added, dash, removed = written.partition("-")
+        letters = added + removed
+        if not _MODIFIERS.issuperset(letters) or len(set(letters)) != len(letters) or (dash and not letters):
+            raise scanner.error("Invalid flag group")
+        self.has_modifiers = self.has_modifiers or bool(letters)
+        return written
+
+    def _quantified(self, atom: Node) -> Node:
+        scanner = self.scanner
+        counts = {"*": (0, INFINITE), "+": (1, INFINITE), "?": (0, 1)}.get(scanner.peek())
+        if counts is not None:
+            scanner.at += 1
+        elif scanner.peek() == "{":
+            counts = self._braces()
+            if counts is None and self.unicode:
+                raise scanner.error("Incomplete quantifier")
+        if counts is None:
+            return atom
+        least, most = counts
+        if least > most:
+            raise scanner.error("numbers out of order in {} quantifier")
+        return Repeat(atom, min(least, INFINITE), min(most, INFINITE), greedy=not scanner.eat("?"))
+
+    def _braces(self) -> tuple[int, int] | None:
+        """Read ``{2}``, ``{2,}`` or ``{2,3}``; anything else is left alone."""
+        scanner = self.scanner
+        start = scanner.at
+        scanner.at += 1
+        least = scanner.digits()
+        most = least
+        if least and scanner.eat(","):
+            most = scanner.digits()
+        if least and scanner.eat("}"):
+            return _count(least), _count(most) if most else INFINITE
+        scanner.at = start
+        return None
+
+    def _escape(self) -> Node:
+        scanner = self.scanner
+        character = scanner.peek()
+        if not character:
+            raise scanner.error("\\ at end of pattern")
+        if character in "123456789":
+            reference = self._numbered_reference()
+            if reference is not None:
+                return reference
+        if character == "k" and (self.unicode or self.names):
+            return self._named_reference()
+        if character in "pP" and self.unicode:
+            return parse_property(scanner)
+        item = class_escape(scanner, in_class=False, named=bool(self.names))
+        return CharClass((item,)) if isinstance(item, str) else Char(item)
+
+    def _named_reference(self) -> BackReference:
+        groups = self.names.get(self.scanner.group_name()) if self.scanner.eat("k<") else ()
+        if not groups:
+            raise self.scanner.error("Invalid named reference" if groups == () else "Invalid named capture referenced")
+        return BackReference(groups)
+
+    def _numbered_reference(self) -> BackReference | None:
+        start = self.scanner.at
+        number = _count(self.scanner.digits())
+        if number <= self.group_count:
+            return BackReference((number,))
+        if self.unicode:
+            raise self.scanner.error("Invalid escape")
+        self.scanner.at = start
+        return None
+
+
+def _count(digits: str) -> int:
+    """Read a count; one with too many digits to matter is infinite."""
+    return int(digits) if len(digits.lstrip("0")) < 10 else INFINITE
