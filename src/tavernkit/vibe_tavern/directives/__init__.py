@@ -1,0 +1,1 @@
+"""Structured directives: one request, one JSON envelope of text and directives."""

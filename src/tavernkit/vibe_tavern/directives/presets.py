@@ -1,0 +1,58 @@
+"""Ready-made directives options for providers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tavernkit.values import deep_merge, is_mapping
+from tavernkit.vibe_tavern.directives.config import DEFAULT_REPAIRS, MODES
+from tavernkit.vibe_tavern.options import merge_names
+from tavernkit.vibe_tavern.providers import provider_id
+
+Options = dict[str, object]
+
+_LISTS: Final = ("message_transforms", "response_transforms")
+
+
+def merge(*parts: Mapping[str, object] | None) -> Options:
+    """Merge options: later parts win, request overrides merge deeply, lists of transforms unite."""
+    merged: Options = {}
+    for part in parts:
+        for key, value in (part or {}).items():
+            old = merged.get(key)
+            if key in _LISTS:
+                merged[key] = merge_names(old, value)
+            elif is_mapping(old) and is_mapping(value):
+                merged[key] = deep_merge(old, value)
+            else:
+                merged[key] = value
+    return merged
+
+
+def directives(**options: object) -> Options:
+    """Make a preset of the options that are given, and of no others."""
+    return merge(options)
+
+
+def default_directives() -> Options:
+    """What holds for every provider."""
+    return {"modes": list(MODES), "repair_retry_count": DEFAULT_REPAIRS}
+
+
+def provider_defaults(provider: str, *, require_parameters: bool = True) -> Options:
+    """The preset of a provider; empty for an unknown one.
+
+    OpenRouter is told to use only providers that take the parameters, where the answer's form depends on them.
+    """
+    if provider_id(provider) != "openrouter":
+        return {}
+    return {
+        "structured_request_overrides": {"provider": {"require_parameters": require_parameters}},
+        "prompt_only_request_overrides": {"provider": {"require_parameters": False}},
+    }
+
+
+def preset_for(provider: str) -> Options:
+    """Everything that holds for a provider before the application's own options. No model has quirks here so far."""
+    return merge(default_directives(), provider_defaults(provider))

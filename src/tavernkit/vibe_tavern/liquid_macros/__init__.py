@@ -1,0 +1,1 @@
+"""Liquid templates with chat variables, deterministic randomness and time (extra ``liquid``)."""

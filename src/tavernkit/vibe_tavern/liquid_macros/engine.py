@@ -1,0 +1,181 @@
+"""The Liquid environment: its limits, its error policy, and what templates see of the chat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, TextIO
+
+from liquid import BoundTemplate, Environment, Node, RenderContext, StrictUndefined, Tag, TokenStream, Undefined
+from liquid.builtin.output import Output, OutputNode
+from liquid.builtin.tags.echo_tag import EchoTag
+from liquid.exceptions import LiquidError, LocalNamespaceLimitError, LoopIterationLimitError, ResourceLimitError
+
+from tavernkit.stores.variables import VariablesStore
+from tavernkit.values import is_mapping, is_sequence
+from tavernkit.vibe_tavern.limits import MAX_LIQUID_BYTES, MAX_LIQUID_STEPS
+from tavernkit.vibe_tavern.liquid_macros.numbers import to_text
+from tavernkit.vibe_tavern.strict_json import byte_length
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one rendering may reach: the chat's variables, the run context, the clock."""
+
+    variables: VariablesStore | None
+    context: Mapping[str, object]
+    now_ms: Callable[[], int]
+
+
+class MacroContext(RenderContext):
+    """A render context that counts what a template does and stops it at the limits."""
+
+    __slots__ = ("_assigned", "_steps", "run")
+
+    run: Run
+
+    def __init__(self, template: BoundTemplate, **arguments: object) -> None:
+        super().__init__(template, **arguments)  # pyright: ignore[reportArgumentType]  # the base class has them typed
+        self._assigned = 0
+        self._steps = 0
+
+    def assign(self, key: str, val: object) -> None:
+        """Bind a name, counting the size of the value."""
+        self.charge(val)
+        super().assign(key, val)
+
+    def charge(self, value: object) -> None:
+        """Count the size of a value that is kept."""
+        self._assigned += _size(value)
+        if self._assigned > MAX_LIQUID_BYTES:
+            raise LocalNamespaceLimitError("memory limits exceeded", token=None)
+
+    def step(self) -> None:
+        """Count one rendered node."""
+        self._steps += 1
+        if self._steps > MAX_LIQUID_STEPS:
+            raise LoopIterationLimitError("memory limits exceeded", token=None)
+
+
+class VariablesDrop(Mapping[str, object]):
+    """One scope of the chat's variables, read by name from a template."""
+
+    def __init__(self, store: VariablesStore | None, scope: str) -> None:
+        self._store = store
+        self._scope = scope
+
+    def __getitem__(self, key: object) -> object:
+        name = to_text(key)
+        if self._store is None or not self._store.has(name, self._scope):
+            raise KeyError(name)
+        return self._store.get(name, self._scope)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class GuardedNode(Node):
+    """Counts a node and, in a tolerant environment, prints its error in its place."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Node) -> None:
+        super().__init__(inner.token)
+        self.inner = inner
+        self.blank = inner.blank
+
+    def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
+        """Render the node inside."""
+        assert isinstance(context, MacroContext)
+        context.step()
+        try:
+            return self.inner.render(context, buffer)
+        except ResourceLimitError:
+            raise
+        except (LiquidError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
+            if isinstance(context.env, MacroEnvironment) and context.env.raising:
+                raise
+            return buffer.write(f"Liquid error: {error_message(error)}")
+
+
+class GuardedTag(Tag):
+    """Parses with another tag and guards the node that it gives."""
+
+    def __init__(self, inner: Tag) -> None:
+        super().__init__(inner.env)
+        self._inner = inner
+        self.name = inner.name
+        self.block = inner.block
+        self.end = inner.end
+
+    def parse(self, stream: TokenStream) -> Node:
+        """Parse with the tag inside."""
+        return GuardedNode(self._inner.parse(stream))
+
+
+class MacroOutputNode(OutputNode):
+    """Prints a value the way Liquid does in every language."""
+
+    def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
+        """Write the value of the expression."""
+        value = self.expression.evaluate(context)
+        return buffer.write(str(value) if isinstance(value, Undefined) else to_text(value))
+
+
+class MacroOutput(Output):
+    """``{{ … }}``."""
+
+    node_class = MacroOutputNode
+
+
+class MacroEcho(EchoTag):
+    """``{% echo … %}``."""
+
+    node_class = MacroOutputNode
+
+
+class MacroEnvironment(Environment):
+    """Liquid with our tags, filters and limits.
+
+    A raising one stops at the first error; the other prints run-time errors in place and takes what is missing as
+    blank.
+    """
+
+    output_stream_limit: ClassVar[int | None] = MAX_LIQUID_BYTES
+    loop_iteration_limit: ClassVar[int | None] = MAX_LIQUID_STEPS
+
+    def __init__(self, *, raising: bool) -> None:
+        self.raising = raising
+        super().__init__(undefined=StrictUndefined if raising else Undefined, strict_filters=raising)
+
+    def setup_tags_and_filters(self, *, extra: bool = False) -> None:
+        """Add our tags and filters to the standard ones, and guard every tag."""
+        from tavernkit.vibe_tavern.liquid_macros.filters import FILTERS
+        from tavernkit.vibe_tavern.liquid_macros.tags import write_tags
+
+        super().setup_tags_and_filters(extra=extra)
+        for tag in (MacroOutput, MacroEcho, *write_tags()):
+            self.add_tag(tag)
+        for name, function in FILTERS.items():
+            self.add_filter(name, function)
+        self.tags = {name: GuardedTag(tag) for name, tag in self.tags.items()}
+
+
+def error_message(error: BaseException) -> str:
+    """What went wrong, without the excerpt of the template that Liquid adds."""
+    return str(error.message if isinstance(error, LiquidError) else error)
+
+
+def _size(value: object) -> int:
+    if isinstance(value, str):
+        return byte_length(value)
+    if isinstance(value, int):
+        return 1 + value.bit_length() // 8
+    if is_sequence(value):
+        return 1 + sum(_size(item) for item in value)
+    if is_mapping(value) and not isinstance(value, Undefined):
+        return 1 + sum(_size(key) + _size(item) for key, item in value.items())
+    return 1

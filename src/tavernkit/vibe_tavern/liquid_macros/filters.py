@@ -1,0 +1,117 @@
+"""Our filters, as Liquid calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+from liquid import RenderContext
+from liquid.builtin.filters.math import divided_by, modulo
+from liquid.builtin.filters.misc import date as builtin_date
+from liquid.exceptions import LiquidError
+from liquid.filter import num_arg, with_context
+from liquid.undefined import Undefined
+
+from tavernkit.vibe_tavern.liquid_macros import random_filters, time_filters
+from tavernkit.vibe_tavern.liquid_macros.engine import MacroContext, Run
+from tavernkit.vibe_tavern.liquid_macros.numbers import to_number, to_text
+from tavernkit.vibe_tavern.whitespace import is_blank
+
+Filter: TypeAlias = Callable[..., object]
+
+DEFAULT_WORD = "0"
+
+
+class DivisionByZeroError(LiquidError):
+    """A number was divided by zero."""
+
+
+@with_context
+def _pick(value: object, counter: object = None, word: object = None, *, context: RenderContext) -> str:
+    return random_filters.pick(_given(value), *_seeds(context, counter, word))
+
+
+@with_context
+def _rollp(value: object, counter: object = None, word: object = None, *, context: RenderContext) -> str:
+    return random_filters.rollp(_given(value), *_seeds(context, counter, word))
+
+
+def _hash7(value: object) -> str:
+    return random_filters.hash7(_given(value))
+
+
+def _time_filter(write: Callable[[int], str]) -> Filter:
+    @with_context
+    def apply(value: object, *, context: RenderContext) -> str:
+        return write(time_filters.milliseconds_of(_given(value), _run(context).now_ms))
+
+    return apply
+
+
+@with_context
+def _datetimeformat(value: object, pattern: object = None, *, context: RenderContext) -> str:
+    at = time_filters.milliseconds_of(_given(value), _run(context).now_ms)
+    return time_filters.datetimeformat(at, to_text(_given(pattern)))
+
+
+@with_context
+def _date(value: object, pattern: object = None, *, context: RenderContext) -> object:
+    """The standard filter, with the run's clock and UTC in place of the machine's."""
+    value, pattern = _given(value), _given(pattern)
+    if value in ("now", "today"):
+        value = _utc(_run(context).now_ms())
+    elif isinstance(value, (int, str)) and to_number(value) is not None:
+        value = _utc(int((to_number(value) or 0) * 1000))
+    return value if is_blank(pattern) else builtin_date(value, to_text(pattern), environment=context.env)
+
+
+def _dividing(builtin: Filter) -> Filter:
+    def apply(value: object, other: object) -> object:
+        if not isinstance(other, float) and num_arg(_given(other), default=0) == 0:
+            raise DivisionByZeroError("divided by 0", token=None)
+        return builtin(value, other)
+
+    return apply
+
+
+FILTERS: dict[str, Filter] = {
+    "hash7": _hash7,
+    "hash": _hash7,
+    "pick": _pick,
+    "rollp": _rollp,
+    "unixtime": _time_filter(time_filters.unixtime),
+    "isodate": _time_filter(time_filters.isodate),
+    "isotime": _time_filter(time_filters.isotime),
+    "datetimeformat": _datetimeformat,
+    "date": _date,
+    "divided_by": _dividing(divided_by),
+    "modulo": _dividing(modulo),
+}
+
+
+def _run(context: RenderContext) -> Run:
+    assert isinstance(context, MacroContext)
+    return context.run
+
+
+def _seeds(context: RenderContext, counter: object, word: object) -> tuple[int, str]:
+    run = _run(context).context
+    count = to_number(_first(_given(counter), run.get("message_index")))
+    seed = _first(_given(word), run.get("rng_word"), context.resolve("char", default=None))
+    return int(count or 0), DEFAULT_WORD if seed is None else to_text(seed)
+
+
+def _first(*values: object) -> object:
+    return next((value for value in values if value is not None), None)
+
+
+def _given(value: object) -> object:
+    if isinstance(value, Undefined):
+        value.poke()
+        return None
+    return value
+
+
+def _utc(milliseconds: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)

@@ -1,0 +1,61 @@
+"""What counts as a number in templates, and how values are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tavernkit.values import is_mapping, is_sequence
+from tavernkit.vibe_tavern.whitespace import trim
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_MAX_DIGITS = 300
+"""Longer numerals stay text."""
+
+
+def to_number(value: object) -> int | float | None:
+    """Read a number, or text that is one; anything else is nothing."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, str):
+        text = trim(value)
+        if len(text) > _MAX_DIGITS:
+            return None
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        if _FLOAT.fullmatch(text):
+            return float(text)
+    return None
+
+
+def to_text(value: object) -> str:
+    """Write a value as a template prints it: nothing is blank, lists are joined."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, range):
+        return f"{value.start}..{value.stop - 1}"
+    if is_sequence(value):
+        return "".join(to_text(item) for item in value)
+    return _inspected(value) if is_mapping(value) else str(value)
+
+
+def _inspected(value: object) -> str:
+    if is_mapping(value):
+        return "{" + ", ".join(f"{_inspected(key)}=>{_inspected(item)}" for key, item in _items(value)) + "}"
+    if is_sequence(value):
+        return "[" + ", ".join(_inspected(item) for item in value) + "]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'"{escaped}"'
+    return "nil" if value is None else to_text(value)
+
+
+def _items(value: Mapping[str, object]) -> list[tuple[str, object]]:
+    return list(value.items())

@@ -1,0 +1,75 @@
+"""Filters ``hash7``, ``hash``, ``pick`` and ``rollp``: random, and the same every time."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from tavernkit.values import is_list, is_sequence
+from tavernkit.vibe_tavern import strict_json
+from tavernkit.vibe_tavern.limits import MAX_DICE
+from tavernkit.vibe_tavern.liquid_macros.numbers import to_number, to_text
+from tavernkit.vibe_tavern.liquid_macros.rng import random_value
+from tavernkit.vibe_tavern.whitespace import trim
+
+_SEPARATOR = re.compile(r"(?<!\\)[,:]")
+_SEVEN_DIGITS = 10_000_000
+_COUNTER_STRIDE = 15
+"""Distance between the counters of two dice of one roll."""
+
+
+def hash7(value: object) -> str:
+    """Seven digits that depend on the text alone."""
+    number = math.floor(random_value(0, to_text(value)) * _SEVEN_DIGITS)
+    return f"{min(number, _SEVEN_DIGITS - 1):07d}"
+
+
+def pick(value: object, counter: int, word: str) -> str:
+    """Take one element of a list, of JSON list text, or of text with commas or colons."""
+    elements = _elements(value)
+    if not elements:
+        return ""
+    chosen = elements[math.floor(random_value(counter, word) * len(elements))]
+    return chosen if isinstance(chosen, str) else strict_json.compact(chosen)
+
+
+def rollp(value: object, counter: int, word: str) -> str:
+    """Throw dice written as ``2d6``, ``d20`` or ``20``; ``NaN`` for what is not dice."""
+    dice = _dice(to_text(value))
+    if dice is None:
+        return "NaN"
+    count, sides = dice
+    throws = (random_value(counter + _COUNTER_STRIDE * index, word) for index in range(count))
+    return str(sum(math.floor(throw * sides) + 1 for throw in throws))
+
+
+def _elements(value: object) -> list[object]:
+    if is_sequence(value):
+        return list(value)
+    text = to_text(value)
+    trimmed = trim(text)
+    if trimmed.startswith("[") and trimmed.endswith("]"):
+        try:
+            listed = strict_json.loads(trimmed)
+        except ValueError:
+            listed = None
+        if is_list(listed):
+            return [*listed]
+    parts = [part.replace("\\,", ",") for part in _SEPARATOR.split(text)]
+    while parts and not parts[-1]:
+        parts.pop()
+    return [*parts]
+
+
+def _dice(text: str) -> tuple[int, float] | None:
+    parts = trim(text).split("d")
+    while parts and not parts[-1]:
+        parts.pop()
+    if len(parts) not in (1, 2):
+        return 1, 6
+    written_count, written_sides = ("", parts[0]) if len(parts) == 1 else parts
+    count = to_number(written_count) if trim(written_count) else 1
+    sides = to_number(written_sides) if trim(written_sides) else 6
+    if count is None or sides is None or count < 1 or sides < 1 or math.isinf(count) or math.isinf(sides):
+        return None
+    return min(math.ceil(count), MAX_DICE), sides

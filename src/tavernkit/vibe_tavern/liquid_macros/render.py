@@ -1,0 +1,128 @@
+"""Renders a Liquid template over the chat."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+from tavernkit.errors import ConfigError, Warn
+from tavernkit.stores.variables import GLOBAL, LOCAL, VariablesStore
+from tavernkit.values import EMPTY_OBJECT, LRUCache
+from tavernkit.vibe_tavern.errors import LiquidError
+from tavernkit.vibe_tavern.limits import MAX_LIQUID_BYTES
+from tavernkit.vibe_tavern.strict_json import byte_length
+
+if TYPE_CHECKING:
+    from liquid import BoundTemplate
+
+    from tavernkit.vibe_tavern.liquid_macros.engine import MacroEnvironment
+
+OnError = Literal["passthrough", "raise"]
+
+_TEMPLATES_KEPT = 128
+_ESCAPED_BRACE = re.compile(r"\\([{}])")
+_templates: LRUCache[tuple[bool, str], BoundTemplate] = LRUCache(_TEMPLATES_KEPT)
+
+
+def render(
+    text: str,
+    *,
+    assigns: Mapping[str, object] = EMPTY_OBJECT,
+    variables: VariablesStore | None = None,
+    context: Mapping[str, object] = EMPTY_OBJECT,
+    strict: bool = False,
+    on_error: OnError = "passthrough",
+    now_ms: Callable[[], int] | None = None,
+    warn: Warn | None = None,
+) -> str:
+    """Render a template.
+
+    ``assigns`` are its variables; ``var`` and ``global`` read the store. ``context`` is what filters ask for
+    ``message_index``, ``rng_word`` and ``now_ms``. Otherwise a template that cannot be parsed or goes over a limit
+    comes back as it is, with a warning; ``strict`` and ``on_error="raise"`` raise :class:`LiquidError` instead.
+    """
+    raising = strict or on_error == "raise"
+    problem: LiquidError
+    if byte_length(text) > MAX_LIQUID_BYTES:
+        problem = LiquidError(f"the template is larger than {MAX_LIQUID_BYTES} bytes", kind="template_too_large")
+    else:
+        try:
+            return _tidied(_rendered(text, assigns, variables, context, _clock(context, now_ms), raising=raising))
+        except LiquidError as error:
+            problem = error
+    if raising:
+        raise problem
+    if warn is not None:
+        warn(f"a Liquid template was left as it is: {problem}")
+    return text
+
+
+def _rendered(
+    text: str,
+    assigns: Mapping[str, object],
+    variables: VariablesStore | None,
+    context: Mapping[str, object],
+    now_ms: Callable[[], int],
+    *,
+    raising: bool,
+) -> str:
+    from liquid.exceptions import LiquidError as EngineError
+    from liquid.output import LimitedStringIO
+
+    from tavernkit.vibe_tavern.liquid_macros.engine import MacroContext, Run, VariablesDrop, error_message
+
+    scope = {"var": VariablesDrop(variables, LOCAL), "global": VariablesDrop(variables, GLOBAL), **assigns}
+    buffer = LimitedStringIO(limit=MAX_LIQUID_BYTES)
+    try:
+        template = _templates.get_or_make((raising, text), lambda: _environment(raising=raising).from_string(text))
+        run = MacroContext(template, globals=scope)
+        run.run = Run(variables, context, now_ms)
+        template.render_with_context(run, buffer)
+    except (EngineError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
+        raise LiquidError(error_message(error), kind=_kind(error)) from error
+    return buffer.getvalue()
+
+
+@cache
+def _environment(*, raising: bool) -> MacroEnvironment:
+    try:
+        from tavernkit.vibe_tavern.liquid_macros.engine import MacroEnvironment
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "Liquid templates need the extra: pip install 'tavernkit[liquid]'", code="EXTRA_MISSING"
+        ) from error
+    return MacroEnvironment(raising=raising)
+
+
+def _kind(error: Exception) -> str:
+    from liquid import exceptions
+
+    from tavernkit.vibe_tavern.liquid_macros.filters import DivisionByZeroError
+
+    kinds: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
+        (exceptions.ResourceLimitError, "memory_error"),
+        (exceptions.UndefinedError, "undefined_variable"),
+        (exceptions.UnknownFilterError, "undefined_filter"),
+        (exceptions.LiquidSyntaxError, "syntax_error"),
+        ((DivisionByZeroError, ZeroDivisionError), "zero_division_error"),
+        (exceptions.FilterArgumentError, "argument_error"),
+    )
+    return next((kind for classes, kind in kinds if isinstance(error, classes)), "render_error")
+
+
+def _clock(context: Mapping[str, object], now_ms: Callable[[], int] | None) -> Callable[[], int]:
+    fixed = context.get("now_ms")
+    if isinstance(fixed, (int, float)) and not isinstance(fixed, bool):
+        return lambda: int(fixed)
+    return now_ms or (lambda: time.time_ns() // 1_000_000)
+
+
+def _tidied(text: str) -> str:
+    """Take the backslash off escaped braces, and the blanks off lines that hold nothing else."""
+    lines = _ESCAPED_BRACE.sub(r"\1", text).split("\n")
+    if len(lines) == 1:
+        return lines[0]
+    return "\n".join("" if not line.strip(" \t") else line for line in lines)

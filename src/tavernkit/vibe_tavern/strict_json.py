@@ -1,0 +1,50 @@
+"""JSON as the standard has it: no NaN, no comments, bounded nesting; and compact JSON text."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NoReturn
+
+from tavernkit.values import Json, thaw
+from tavernkit.vibe_tavern.limits import MAX_JSON_NESTING
+
+_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
+
+
+def loads(text: str) -> Json:
+    """Parse JSON text; anything that is not strict JSON is a :class:`ValueError`."""
+    if _nesting(text) > MAX_JSON_NESTING:
+        raise ValueError(f"nested deeper than {MAX_JSON_NESTING}")
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def compact(value: object) -> str:
+    """Write a value as compact JSON text; what JSON cannot hold is a :class:`ValueError` or :class:`TypeError`."""
+    text = json.dumps(thaw(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text.encode()  # a lone surrogate cannot be sent; better to learn it here
+    return text
+
+
+def byte_length(text: str) -> int:
+    """Bytes of the text in UTF-8; lone surrogates count as three."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _nesting(text: str) -> int:
+    """The deepest nesting, without parsing: the parser itself would recurse before it could complain."""
+    if text.count("[") + text.count("{") <= MAX_JSON_NESTING:
+        return 0
+    depth = deepest = 0
+    for match in _STRUCTURE.finditer(text):
+        token = match.group()
+        if token in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in "]}":
+            depth -= 1
+    return deepest

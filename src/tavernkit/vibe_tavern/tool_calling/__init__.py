@@ -1,0 +1,1 @@
+"""Tool calling: registries, the dispatcher, transforms, presets and the loop."""

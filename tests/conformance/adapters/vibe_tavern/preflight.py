@@ -1,0 +1,19 @@
+"""`vibe_tavern/preflight`: which requests are refused, and by which rule."""
+
+from __future__ import annotations
+
+from tavernkit.vibe_tavern import capabilities, preflight
+from tests.conformance.adapters.vibe_tavern.errors import error_form
+from tests.conformance.runner import Case
+
+
+def run(case: Case) -> object:
+    given = case.input
+    try:
+        found = capabilities.resolve(given["provider"], given["model"], given.get("capabilities_overrides"))
+        preflight.validate_request(
+            found, stream=given["stream"], tools=given["tools"], response_format=given["response_format"]
+        )
+    except Exception as error:
+        return {"error": error_form(error)}
+    return {"ok": True}
