@@ -1,0 +1,70 @@
+"""Messages for Mistral's API, as SillyTavern makes them."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import pairwise
+
+from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
+from tavernkit.silly_tavern.converters.messages import Messages, copied, text_of, tool_calls
+from tavernkit.silly_tavern.converters.names import EXAMPLE_ASSISTANT, EXAMPLE_USER, PromptNames
+from tavernkit.text.js_values import to_string
+from tavernkit.values import Json, JsonObject, is_list
+
+TOOL_ID_LENGTH = 9
+
+
+def convert_mistral(messages: object, *, names: PromptNames, config: ConverterConfig = DEFAULT_CONFIG) -> Messages:
+    """Shorten tool ids, write names into messages and bring roles into an order Mistral accepts."""
+    if not isinstance(messages, list):
+        return []
+    turns = copied(messages)  # pyright: ignore[reportUnknownArgumentType]  # copied() checks
+    if config.mistral_enable_prefix and turns and turns[-1].get("role") == "assistant":
+        turns[-1]["prefix"] = True
+    for turn in turns:
+        _shorten_tool_ids(turn)
+        _write_name(turn, names)
+    _fold_users_after_tools(turns)
+    for before, turn in pairwise(turns):
+        if before.get("role") == "assistant" and turn.get("role") == "system":
+            turn["role"] = "user"
+    return turns
+
+
+def _shorten_tool_ids(turn: JsonObject) -> None:
+    if is_list(turn.get("tool_calls")):
+        for call in tool_calls(turn):
+            call["id"] = _short_id(call.get("id"))
+    if turn.get("role") == "tool":
+        turn["tool_call_id"] = _short_id(turn.get("tool_call_id"))
+
+
+def _short_id(value: Json) -> str:
+    return hashlib.sha512(to_string(value).encode()).hexdigest()[:TOOL_ID_LENGTH]
+
+
+def _write_name(turn: JsonObject, names: PromptNames) -> None:
+    name = turn.get("name")
+    if turn.get("role") == "system":
+        if name in (EXAMPLE_USER, EXAMPLE_ASSISTANT):
+            turn["content"] = names.named_example(turn, text_of(turn))
+            del turn["name"]
+        return
+    prefix = f"{to_string(name)}: "
+    if name and not text_of(turn).startswith(prefix):
+        turn["content"] = prefix + text_of(turn)
+        del turn["name"]
+
+
+def _fold_users_after_tools(turns: Messages) -> None:
+    index = 1
+    while index < len(turns):
+        if turns[index].get("role") == "user" and turns[index - 1].get("role") == "tool":
+            earlier = next(
+                (turn for turn in reversed(turns[:index]) if turn.get("role") == "user" and text_of(turn)), None
+            )
+            if earlier is not None:
+                earlier["content"] = f"{text_of(earlier)}\n\n{text_of(turns[index])}"
+                del turns[index]
+                continue
+        index += 1

@@ -1,0 +1,55 @@
+"""Messages for text-completion endpoints, and small marks that some chat providers want."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
+from tavernkit.silly_tavern.converters.messages import Messages, copied
+from tavernkit.silly_tavern.converters.names import PromptNames
+from tavernkit.silly_tavern.converters.post_process import post_process
+from tavernkit.text.js_values import to_string
+from tavernkit.values import Json, JsonObject, is_list, is_object
+
+
+def to_text_prompt(messages: Json) -> Json:
+    """Write messages as lines of a text that the assistant goes on; a text passes as it is."""
+    if not is_list(messages):
+        return messages
+    lines = [_line(message) for message in messages if is_object(message)]
+    return "\n".join(lines) + "\nassistant:"
+
+
+def _line(message: JsonObject) -> str:
+    content = to_string(message.get("content"))
+    if message.get("role") == "system":
+        speaker = "System" if "name" not in message else to_string(message["name"])
+    else:
+        speaker = to_string(message.get("role"))
+    return f"{speaker}: {content}"
+
+
+def add_assistant_prefix(messages: Sequence[JsonObject], tools: Json, key: str) -> Messages:
+    """Mark a trailing assistant message as one to go on, unless tools are in play."""
+    turns = copied(messages)
+    tools_in_play = (is_list(tools) and bool(tools)) or any(turn.get("role") == "tool" for turn in turns)
+    if turns and not tools_in_play and turns[-1].get("role") == "assistant":
+        turns[-1][key] = True
+    return turns
+
+
+def add_reasoning_content(messages: Sequence[JsonObject]) -> Messages:
+    """Give messages with tool calls an empty ``reasoning_content`` if they have none."""
+    turns = copied(messages)
+    for turn in turns:
+        if is_list(turn.get("tool_calls")):
+            turn.setdefault("reasoning_content", "")
+    return turns
+
+
+def convert_deepseek(
+    messages: Sequence[JsonObject], *, tools: Json = None, names: PromptNames, config: ConverterConfig = DEFAULT_CONFIG
+) -> Messages:
+    """Everything SillyTavern does to messages for DeepSeek."""
+    merged = post_process(messages, "semi_tools", names, config)
+    return add_reasoning_content(add_assistant_prefix(merged, tools, "prefix"))

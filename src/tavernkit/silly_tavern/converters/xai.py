@@ -1,0 +1,22 @@
+"""Messages for xAI's API, as SillyTavern makes them."""
+
+from __future__ import annotations
+
+from tavernkit.silly_tavern.converters.messages import Messages, copied, string_content
+from tavernkit.silly_tavern.converters.names import PromptNames
+
+
+def convert_xai(messages: object, *, names: PromptNames) -> Messages:
+    """Write names into messages; the names of user messages stay as they are."""
+    if not isinstance(messages, list):
+        return []
+    turns = copied(messages)  # pyright: ignore[reportUnknownArgumentType]  # copied() checks
+    for turn in turns:
+        if not turn.get("name") or turn.get("role") == "user":
+            continue
+        if turn.get("role") == "assistant":
+            turn["content"] = names.as_character(string_content(turn))
+        elif turn.get("role") == "system":
+            turn["content"] = names.named_example(turn, string_content(turn))
+        del turn["name"]
+    return turns
