@@ -7,6 +7,7 @@ not arise: names are gone (groups are numbered), escapes are resolved to charact
 
 from __future__ import annotations
 
+from tavernkit.text.js_regex.folding import close_range, variants
 from tavernkit.text.js_regex.nodes import (
     INFINITE,
     Alternatives,
@@ -34,7 +35,7 @@ _FIRST_STAND_IN, _LAST_STAND_IN = SURROGATE_PLANE + _FIRST_SURROGATE, SURROGATE_
 
 def emit(pattern: Pattern) -> str:
     """Write a pattern for the engine."""
-    return _Writer(0).write(pattern.root)
+    return _writer(pattern, 0).write(pattern.root)
 
 
 def emit_from(pattern: Pattern, skipped: int, *, sticky: bool) -> str:
@@ -43,36 +44,49 @@ def emit_from(pattern: Pattern, skipped: int, *, sticky: bool) -> str:
     What it matches is group 1; its own groups follow from 2 on.
     """
     gap = "" if sticky else "[^]*?"
-    return f"(?<![^])[^]{{{skipped}}}{gap}({_Writer(1).write(pattern.root)})"
+    return f"(?<![^])[^]{{{skipped}}}{gap}({_writer(pattern, 1).write(pattern.root)})"
+
+
+def engine_flags(pattern: Pattern) -> str:
+    """Return the flags that go with what was written."""
+    if pattern.unicode:
+        # The engine folds case correctly in v mode only if it is told that v is a unicode mode.
+        return "".join(flag for flag in pattern.flags if flag in "imsv") + "u"
+    return "".join(flag for flag in pattern.flags if flag in "ms")
+
+
+def _writer(pattern: Pattern, first_group: int) -> _Writer:
+    return _Writer(first_group, unicode=pattern.unicode, fold="i" in pattern.flags and not pattern.unicode)
 
 
 class _Writer:
-    """Writes nodes; groups are numbered from ``first_group`` plus one."""
+    """Writes nodes. Groups are numbered from ``first_group`` plus one; ``fold`` writes out the variants of letters."""
 
-    def __init__(self, first_group: int) -> None:
+    def __init__(self, first_group: int, *, unicode: bool, fold: bool) -> None:
         self.first_group = first_group
+        self.unicode = unicode
+        self.fold = fold
 
     def write(self, node: Node) -> str:
         match node:
             case Char(code):
-                character = chr(_stand_in(code))
-                return f"\\{character}" if character in _SPECIAL else character
+                return self._character(code)
             case Dot():
                 return "."
             case CharClass(items, negated):
-                return _class_text(items, negated=negated)
+                return self._class(items, negated=negated)
             case SetClass(source):
                 return to_stand_ins(source)
             case Assertion(kind):
                 return kind if kind in "^$" else f"\\{kind}"
             case BackReference(groups):
-                return "".join(f"(?:\\{number + self.first_group})" for number in groups)
+                return "".join([self._reference(number) for number in groups])
             case Sequence(items):
                 return "".join([self.write(item) for item in items])
             case Alternatives(branches):
                 return "|".join([self.write(branch) for branch in branches])
             case Group(body, number, modifiers):
-                return f"({'' if number is not None else f'?{modifiers}:'}{self.write(body)})"
+                return f"({self.write(body)})" if number is not None else self._plain_group(body, modifiers)
             case Look(body, behind, negative):
                 return f"(?{'<' if behind else ''}{'!' if negative else '='}{self.write(body)})"
             case Repeat(body, least, most, greedy):
@@ -83,6 +97,36 @@ class _Writer:
         text = self.write(body)
         return f"(?:{text})" if isinstance(body, BackReference | Look) else text
 
+    def _reference(self, number: int) -> str:
+        return f"(?{'i' if self.fold else ''}:\\{number + self.first_group})"
+
+    def _plain_group(self, body: Node, modifiers: str) -> str:
+        if self.unicode or not modifiers:
+            return f"(?{modifiers}:{self.write(body)})"
+        added, _, removed = modifiers.partition("-")
+        outer = self.fold
+        self.fold = "i" in added or (outer and "i" not in removed)
+        text = self.write(body)
+        self.fold = outer
+        added, removed = added.replace("i", ""), removed.replace("i", "")
+        return f"(?{added}{'-' if removed else ''}{removed}:{text})"
+
+    def _character(self, code: int) -> str:
+        if self.fold and len(same := variants(code)) > 1:
+            return self._class(tuple([(one, one) for one in same]), negated=False)
+        character = chr(_stand_in(code))
+        return f"\\{character}" if character in _SPECIAL else character
+
+    def _class(self, items: tuple[ClassItem, ...], *, negated: bool) -> str:
+        if len(items) == 1 and isinstance(items[0], str) and not negated:
+            return f"\\{items[0]}"
+        inside = "".join([f"\\{item}" if isinstance(item, str) else self._ranges(*item) for item in items])
+        return f"[{'^' if negated else ''}{inside}]"
+
+    def _ranges(self, first: int, last: int) -> str:
+        ranges = close_range(first, last) if self.fold else [(first, last)]
+        return "".join([_range(low, high) for low, high in ranges])
+
 
 def _quantifier(least: int, most: int) -> str:
     if most == INFINITE:
@@ -92,13 +136,6 @@ def _quantifier(least: int, most: int) -> str:
 
 def _stand_in(code: int) -> int:
     return code + SURROGATE_PLANE if _FIRST_SURROGATE <= code <= _LAST_SURROGATE else code
-
-
-def _class_text(items: tuple[ClassItem, ...], *, negated: bool) -> str:
-    if len(items) == 1 and isinstance(items[0], str) and not negated:
-        return f"\\{items[0]}"
-    inside = "".join([f"\\{item}" if isinstance(item, str) else _range(*item) for item in items])
-    return f"[{'^' if negated else ''}{inside}]"
 
 
 def _range(first: int, last: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import regress
 
 from tavernkit.errors import Warn
-from tavernkit.text.js_regex.emit import emit, emit_from
+from tavernkit.text.js_regex.emit import emit, emit_from, engine_flags
 from tavernkit.text.js_regex.errors import JSRegexSyntaxError
 from tavernkit.text.js_regex.flags import check_flags
 from tavernkit.text.js_regex.lookback import lookback
@@ -23,7 +23,6 @@ DEFAULT_TIMEOUT = 0.1
 COMPILE_CACHE_SIZE = 2048
 """How many compiled expressions are kept."""
 
-_ENGINE_FLAGS = "imsuv"
 _cache: LRUCache[tuple[str, str], JSRegex] = LRUCache(COMPILE_CACHE_SIZE)
 
 
@@ -42,7 +41,7 @@ class JSRegex:
         self.global_ = "g" in flags
         self.sticky = "y" in flags
         self._pattern = parse_pattern(source, self.flags)
-        self._engine_flags = "".join(flag for flag in self.flags if flag in _ENGINE_FLAGS)
+        self._engine_flags = engine_flags(self._pattern)
         try:
             self._engine = regress.Regex(emit(self._pattern), self._engine_flags)
         except regress.RegressError as error:
