@@ -1,0 +1,76 @@
+"""What goes into and comes out of the making of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tavernkit.silly_tavern.converters.config import ConverterConfig
+from tavernkit.silly_tavern.converters.messages import Messages
+from tavernkit.silly_tavern.converters.names import PromptNames
+from tavernkit.values import Json, JsonObject, is_list, is_object
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRequest:
+    """A request without its address and key: the path below the provider's root, extra headers and the body."""
+
+    path: str
+    body: JsonObject
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class RequestInput:
+    """The body SillyTavern's page sends to its server, with the messages already post-processed."""
+
+    body: JsonObject
+    messages: Messages
+    names: PromptNames
+    config: ConverterConfig
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self.text("model")
+
+    @property
+    def tools(self) -> list[JsonObject]:
+        """The tools that are offered."""
+        tools = self.body.get("tools")
+        return [tool for tool in tools if is_object(tool)] if is_list(tools) else []
+
+    @property
+    def json_schema(self) -> JsonObject | None:
+        """The schema of the answer, if one is asked for: name, description, value."""
+        schema = self.body.get("json_schema")
+        return schema if is_object(schema) else None
+
+    def text(self, key: str) -> str:
+        """Read a text value; anything else gives none."""
+        value = self.body.get(key)
+        return value if isinstance(value, str) else ""
+
+    def number(self, key: str) -> int:
+        """Read a whole number; anything else gives 0."""
+        value = self.body.get(key)
+        return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
+
+    def flag(self, key: str) -> bool:
+        """Read a switch."""
+        return bool(self.body.get(key))
+
+    def pick(self, keys: Iterable[str]) -> JsonObject:
+        """Take those values that are there."""
+        return {key: self.body[key] for key in keys if self.body.get(key) is not None}
+
+
+def function_of(tool: JsonObject) -> JsonObject:
+    """The function that a tool offers."""
+    function = tool.get("function")
+    return function if is_object(function) else {}
+
+
+def without(value: Json, key: str) -> Json:
+    """A copy of an object without one key; anything else as it is."""
+    return {name: item for name, item in value.items() if name != key} if is_object(value) else value

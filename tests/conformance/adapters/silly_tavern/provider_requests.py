@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from tavernkit.silly_tavern.converters.config import ConverterConfig
+from tavernkit.silly_tavern.converters.requests import build_request
+from tests.conformance.runner import Case
+
+
+def run(case: Case) -> object:
+    body, raw = case.input["body"], case.input["config"]
+    config = ConverterConfig(
+        prompt_placeholder=raw["promptPlaceholder"],
+        claude_enable_system_prompt_cache=raw["claude.enableSystemPromptCache"],
+        claude_caching_at_depth=raw["claude.cachingAtDepth"],
+        claude_extended_ttl=raw.get("claude.extendedTTL", False),
+        claude_enable_adaptive_thinking=raw["claude.enableAdaptiveThinking"],
+    )
+    request = build_request(body, config)
+    return {"path": recorded_path(body, request.path), "headers": request.headers, "body": request.body}
+
+
+def recorded_path(body: dict[str, str], path: str) -> str:
+    """The recorder saw the path behind the proxy's root, and Google's key (masked) in the query."""
+    if body["chat_completion_source"] in ("makersuite", "vertexai"):
+        joint = "&" if "?" in path else "?"
+        return f"{path}{joint}key=<key>"
+    if "custom_url" in body:
+        return urlsplit(body["custom_url"]).path + path
+    return "/" + path
