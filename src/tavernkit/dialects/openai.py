@@ -1,0 +1,77 @@
+"""OpenAI's chat completions, and every API that took over its shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tavernkit.dialects.attachments import Attachment, attachments_of
+from tavernkit.dialects.messages import metadata_value, warn_about_loss
+from tavernkit.errors import Warn, log_warning
+from tavernkit.prompt.message import Message
+from tavernkit.values import Json, JsonObject, thaw
+
+_WITHOUT_MEDIA = frozenset({"system", "developer", "assistant", "tool", "function"})
+
+
+def convert(
+    messages: Sequence[Message], *, attachments: bool = False, warn: Warn = log_warning, **_: object
+) -> list[JsonObject]:
+    """Return a list of ``{"role", "content", …}``; nothing is merged, reordered or validated.
+
+    With ``attachments=True`` the content of a user message with attachments is a list of parts.
+    """
+    if not attachments:
+        warn_about_loss(messages, "openai", warn, tools=False, attachments=True)
+    return [_entry(message, position, attachments, warn) for position, message in enumerate(messages)]
+
+
+def _entry(message: Message, position: int, attachments: bool, warn: Warn) -> JsonObject:
+    entry: JsonObject = {"role": message.role, "content": message.content}
+    if attachments and message.attachments:
+        entry["content"] = _content(message, position, warn)
+    if message.name:
+        entry["name"] = message.name
+    if message.metadata:
+        for key in ("tool_calls", "tool_call_id", "signature"):
+            value = metadata_value(message, key)
+            if value is not None and (key != "tool_call_id" or message.role == "tool"):
+                entry[key] = thaw(value)
+    return entry
+
+
+def _content(message: Message, position: int, warn: Warn) -> Json:
+    if message.role in _WITHOUT_MEDIA:
+        warn(f"attachments of message {position} were left out: OpenAI takes none from role {message.role!r}")
+        return message.content
+    parts: list[Json] = [{"type": "text", "text": message.content}] if message.content else []
+    for attachment in attachments_of(message, position, warn):
+        part = _part(attachment)
+        if part is None:
+            warn(f"{attachment.kind} attachment of message {position} was left out: OpenAI cannot take it in this form")
+        else:
+            parts.append(part)
+    return parts or message.content
+
+
+def _part(attachment: Attachment) -> JsonObject | None:
+    if attachment.file_id is not None:
+        return {"type": "file", "file": {"file_id": attachment.file_id}}
+    match attachment.kind:
+        case "image":
+            image: JsonObject = {"url": attachment.data_url}
+            if attachment.detail:
+                image["detail"] = attachment.detail
+            return {"type": "image_url", "image_url": image}
+        case "video":
+            return {"type": "video_url", "video_url": {"url": attachment.data_url}}
+        case "audio" if attachment.data is not None:
+            subtype = attachment.mime_type.rpartition("/")[2].removeprefix("x-")
+            audio_format = {"mpeg": "mp3", "wave": "wav"}.get(subtype, subtype)
+            return {"type": "input_audio", "input_audio": {"data": attachment.data, "format": audio_format}}
+        case "file" if attachment.data is not None:
+            return {
+                "type": "file",
+                "file": {"filename": attachment.name or "file", "file_data": attachment.data_url},
+            }
+        case _:
+            return None
