@@ -1,0 +1,17 @@
+"""CBS, RisuAI's Curly Braced Syntax: the language that its cards, lore, scripts and templates are written in."""
+
+from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.engine import CBSEngine
+from tavernkit.risu_ai.cbs.functions import standard_registry
+from tavernkit.risu_ai.cbs.registry import CBSFunction, CBSRegistry, FunctionGroup
+from tavernkit.risu_ai.cbs.signals import FunctionFailure
+
+__all__ = [
+    "CBSEngine",
+    "CBSFunction",
+    "CBSRegistry",
+    "Call",
+    "FunctionFailure",
+    "FunctionGroup",
+    "standard_registry",
+]

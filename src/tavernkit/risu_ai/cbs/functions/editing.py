@@ -1,0 +1,28 @@
+"""Functions that work on the text in front of them."""
+
+from __future__ import annotations
+
+from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.registry import FunctionGroup
+from tavernkit.risu_ai.cbs.source import joined
+from tavernkit.text.js_values import trim_end
+
+functions = FunctionGroup("editing")
+
+
+@functions("bkspc", edits=True)
+def bkspc(call: Call) -> str:
+    """Remove the last word in front of the tag."""
+    text = trim_end(joined(call.buffer))
+    cut = max(text.rfind(" "), text.rfind("\n"), text.rfind("\t"), 0)
+    call.buffer[:] = [trim_end(text[:cut])]
+    return ""
+
+
+@functions("erase", edits=True)
+def erase(call: Call) -> str:
+    """Remove the unfinished last sentence in front of the tag."""
+    text = trim_end(joined(call.buffer))
+    cut = max(text.rfind(end) for end in ".!?\n") + 1
+    call.buffer[:] = [trim_end(text[:cut])]
+    return ""

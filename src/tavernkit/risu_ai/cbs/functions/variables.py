@@ -1,0 +1,102 @@
+"""Variables, and what controls the expansion itself."""
+
+from __future__ import annotations
+
+from tavernkit.risu_ai.cbs.calculator import calculate
+from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.functions.identity import selected
+from tavernkit.risu_ai.cbs.registry import FunctionGroup
+from tavernkit.risu_ai.cbs.signals import Returned
+from tavernkit.risu_ai.cbs.temp import FORCE_RETURN, RETURN_VALUE
+from tavernkit.text.js_values import number_to_string, to_number
+
+functions = FunctionGroup("variables")
+
+
+@functions("getvar", args=("name",))
+def getvar(call: Call) -> str:
+    """The value of a chat variable; ``null`` if it is not set."""
+    return call.context.chat_variable(call.shown(0))
+
+
+@functions("getglobalvar", args=("name",))
+def getglobalvar(call: Call) -> str:
+    """The value of a global variable or toggle (``toggle_`` and its name); ``null`` if it is not set."""
+    return call.context.global_variable(call.shown(0))
+
+
+def _store(call: Call, value: str | None) -> str:
+    selected(call)
+    if value is None:
+        call.context.variables.delete(call.shown(0))
+    else:
+        call.context.variables.set(call.shown(0), value)
+    return ""
+
+
+@functions("setvar", args=("name", "value"))
+def setvar(call: Call) -> str | None:
+    """Set a chat variable. Kept as text unless this pass carries out writes."""
+    if call.context.writes != "run":
+        return "" if call.context.writes == "remove" else None
+    return _store(call, call.get(1))
+
+
+@functions("addvar", args=("name", "number"))
+def addvar(call: Call) -> str | None:
+    """Add to a chat variable. Kept as text unless this pass carries out writes."""
+    if call.context.writes != "run":
+        return "" if call.context.writes == "remove" else None
+    total = to_number(call.context.chat_variable(call.shown(0))) + call.number(1)
+    return _store(call, number_to_string(total))
+
+
+@functions("setdefaultvar", args=("name", "value"))
+def setdefaultvar(call: Call) -> str | None:
+    """Set a chat variable that is empty (not one that is unset). Kept as text unless this pass carries out writes."""
+    if call.context.writes != "run":
+        return "" if call.context.writes == "remove" else None
+    return "" if call.context.chat_variable(call.shown(0)) else _store(call, call.get(1))
+
+
+@functions("tempvar", "gettempvar", args=("name",))
+def tempvar(call: Call) -> str:
+    """The value of a temp variable; empty if it is not set."""
+    value = call.run.temp.get(call.shown(0))
+    call.run.temp.check_return()
+    return value
+
+
+@functions("settempvar", args=("name", "value"))
+def settempvar(call: Call) -> str:
+    """Set a temp variable: it lives until the end of this text."""
+    call.run.temp.set(call.shown(0), call.get(1))
+    call.run.temp.check_return()
+    return ""
+
+
+@functions("return", args=("value",))
+def return_(call: Call) -> str:
+    """End the text; the value is all it prints."""
+    call.run.temp.set(RETURN_VALUE, call.get(0))
+    call.run.temp.set(FORCE_RETURN, "1")
+    value = call.get(0)
+    raise Returned("null" if value is None else value)
+
+
+@functions("calc", args=("expression",))
+def calc(call: Call) -> str:
+    """The result of an expression, as ``{{? ...}}``."""
+    return calculate(call.text(0), call.context)
+
+
+@functions("blank", "none", "hiddenkey", pure=True)
+def blank(_: Call) -> str:
+    """Nothing."""
+    return ""
+
+
+@functions("comment", args=("text",))
+def comment(call: Call) -> str:
+    """Nothing when sent to a model; shown to people."""
+    return f'<div class="risu-comment">{call.shown(0)}</div>' if call.context.display else ""

@@ -1,0 +1,43 @@
+"""RisuAI's deterministic generator: a number from 0 up to 1 for a word and an index."""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+
+_MASK = 0xFFFFFFFF
+_DISCARDED = 1000
+
+
+def _signed(value: int) -> int:
+    value &= _MASK
+    return value - 0x100000000 if value & 0x80000000 else value
+
+
+@lru_cache(maxsize=64)
+def _seeds(word: str) -> tuple[int, int, int, int]:
+    data = word.encode("utf-16-le", "surrogatepass")
+    units = struct.unpack(f"<{len(data) // 2}H", data)
+    hashed: float = 5515.0
+    seeds: list[int] = []
+    for _ in range(4):
+        for unit in units:
+            # only the shifted part wraps to 32 bits; the sum runs on as a double
+            hashed = _signed(_signed(int(hashed)) << 5) + hashed + unit
+        seeds.append(int(hashed) & _MASK)
+    return seeds[0], seeds[1], seeds[2], seeds[3]
+
+
+@lru_cache(maxsize=1024)
+def pick_hash_rand(index: int, word: str) -> float:
+    """Return the same number for the same word and index, always."""
+    a, b, c, d = _seeds(word)
+    value = 0
+    for _ in range(index % _DISCARDED + 1):
+        value = (a + b + d) & _MASK
+        d = (d + 1) & _MASK
+        a = b ^ (b >> 9)
+        b = (c + (c << 3)) & _MASK
+        c = ((c << 21) | (c >> 11)) & _MASK
+        c = (c + value) & _MASK
+    return value / 0x100000000

@@ -1,0 +1,45 @@
+"""How much one expansion may do. The first two numbers are RisuAI's own; the others are far above honest use."""
+
+from __future__ import annotations
+
+CALL_LIMIT = 20
+"""RisuAI's counter of function calls and nested texts may not pass this."""
+
+LEVEL_SLOTS = 512
+"""RisuAI remembers what kind of thing is open down to this level; deeper ones never close."""
+
+MAX_STEPS = 250_000
+"""Tags one expansion may evaluate, nested texts and repeated bodies included."""
+
+MAX_CHARACTERS = 16_000_000
+"""Characters one expansion may produce, intermediate values included."""
+
+FREE_CHARACTERS = 1024
+"""Results up to this size are covered by the step limit and not counted."""
+
+MAX_ITEMS = 100_000
+"""Items a list function may create."""
+
+MAX_ROLLS = 100_000
+"""Dice one tag may roll."""
+
+MAX_COMPILED_LEVELS = 40
+"""Nesting up to which a text is compiled; the scanner, which needs no stack, takes deeper ones."""
+
+MAX_TREE_DEPTH = 100
+"""Nesting of all compiled texts that run inside each other."""
+
+MAX_FOLDED = 4096
+"""Characters of a result that is computed when a text is compiled."""
+
+MAX_COMPILED_TEXT = 400_000
+"""Characters of a text that is worth compiling and keeping."""
+
+CACHED_TEXTS = 256
+"""Compiled texts an engine keeps."""
+
+CACHED_INSERTS = 512
+"""Compiled bodies of ``#each`` an engine keeps."""
+
+CACHED_RESULTS = 4096
+"""Results of short tags that depend on nothing but their text."""

@@ -1,0 +1,161 @@
+"""The state of an expansion: one session for a call of the engine, one run for every text inside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tavernkit.errors import Warn
+from tavernkit.risu_ai.cbs.blocks import Block
+from tavernkit.risu_ai.cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS
+from tavernkit.risu_ai.cbs.lists import replace_all
+from tavernkit.risu_ai.cbs.signals import Returned
+from tavernkit.risu_ai.cbs.source import original_position
+from tavernkit.risu_ai.cbs.temp import TempVariables
+from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.errors import CBSError, CBSLimitError, CBSStackOverflowError, CBSSyntaxError
+from tavernkit.text.js_values import trim
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai.cbs.engine import CBSEngine
+
+CALL_LIMIT_TEXT = "ERROR: Call stack limit reached"
+"""What RisuAI prints instead of one call too many."""
+
+_QUOTED = 60
+
+
+class ParseArguments:
+    """What RisuAI hands from one parse to the next, and counts in: never reset while the texts inside run."""
+
+    __slots__ = ("calls", "context", "functions")
+
+    def __init__(self, context: RisuContext, calls: int, functions: dict[str, str] | None = None) -> None:
+        self.context = context
+        self.calls = calls
+        self.functions = functions
+
+
+class Session:
+    """One call of the engine: where it reports, and what it has used up of the limits."""
+
+    __slots__ = ("_characters", "_reported", "_steps", "_warn", "depth", "engine", "strict")
+
+    def __init__(self, engine: CBSEngine, warn: Warn, *, strict: bool) -> None:
+        self.engine = engine
+        self.strict = strict
+        self.depth = 0
+        self._warn = warn
+        self._reported: set[str] = set()
+        self._steps = 0
+        self._characters = 0
+
+    def step(self, count: int) -> None:
+        """Count evaluated tags."""
+        self._steps += count
+        if self._steps > MAX_STEPS:
+            raise CBSLimitError(f"the text takes more than {MAX_STEPS} steps", limit="MAX_STEPS")
+
+    def produce(self, count: int) -> None:
+        """Count produced characters."""
+        self._characters += count
+        if self._characters > MAX_CHARACTERS:
+            raise CBSLimitError(f"the text makes more than {MAX_CHARACTERS} characters", limit="MAX_CHARACTERS")
+
+    def report(self, message: str) -> None:
+        """Warn, once for the same thing."""
+        if message not in self._reported:
+            self._reported.add(message)
+            self._warn(message)
+
+    def parse(self, text: str, args: ParseArguments, outside: int | None = None) -> str:
+        """Expand one text: RisuAI's parser. ``outside`` is where a text inside another one stands there."""
+        args.calls += 1
+        if args.calls > CALL_LIMIT:
+            return self.overflow(args.calls, outside)
+        run = Run(self, args, text, outside)
+        try:
+            return self.engine.execute(run)
+        except Returned as returned:
+            return returned.value
+
+    def overflow(self, depth: int, at: int | None) -> str:
+        """Report one call or nested text too many."""
+        message = f"more than {CALL_LIMIT - 1} function calls or nested texts"
+        if self.strict:
+            raise CBSStackOverflowError(message, depth=depth, max_depth=CALL_LIMIT, position=at)
+        self.report(f"{message}: the rest print {CALL_LIMIT_TEXT!r}")
+        return CALL_LIMIT_TEXT
+
+
+class Run:
+    """One text being expanded."""
+
+    __slots__ = ("_calls", "_nested", "_outside", "args", "context", "functions", "session", "temp", "text")
+
+    def __init__(self, session: Session, args: ParseArguments, text: str, outside: int | None) -> None:
+        self.session = session
+        self.args = args
+        self.text = text
+        self.context = args.context
+        self.functions = {} if args.functions is None else args.functions
+        self.temp = TempVariables()
+        self._calls = args.calls
+        self._nested: ParseArguments | None = None
+        self._outside = outside
+
+    def expand_nested(self, text: str, position: int) -> str:
+        """Expand a stored text (a field, a message): it shares a counter with the others of this run, nothing else."""
+        if self._nested is None:
+            context = self.context.replace(display=False) if self.context.display else self.context
+            self._nested = ParseArguments(context, self._calls)
+        return self.session.parse(text, self._nested, self.locate(position))
+
+    def call(self, tag: str, position: int) -> str | None:
+        """Call a ``#func`` function (``call::name::arguments``); nothing when there is none of that name."""
+        args = self.args
+        if args.calls > CALL_LIMIT:
+            return self.session.overflow(args.calls, self.locate(position))
+        pieces = tag.split("::")[1:]
+        body = self.functions.get(pieces[0])
+        if body is None:
+            return None
+        if "{{arg::" in body:
+            for index, piece in enumerate(pieces):
+                body = replace_all(body, f"{{{{arg::{index}}}}}", piece)
+        args.functions = self.functions
+        return self.session.parse(body, args, self.locate(position))
+
+    def define(self, block: Block, body: str) -> None:
+        """Store the body of a ``#func`` block."""
+        self.functions[block.detail] = trim(body)
+
+    def locate(self, position: int) -> int:
+        """Turn an offset into this text into one into the text the engine was given."""
+        return original_position(self.text, position) if self._outside is None else self._outside
+
+    def inside(self, position: int) -> int | None:
+        """Let everything from here on count as being at a position; returns what to hand to :meth:`outside`."""
+        before, self._outside = self._outside, self.locate(position)
+        return before
+
+    def outside(self, before: int | None) -> None:
+        """End what :meth:`inside` began."""
+        self._outside = before
+
+    def keep(self, tag: str, reason: str, position: int) -> str:
+        """Report that a tag stays in the text, and return it as it stands there."""
+        kept = f"{{{{{tag}}}}}"
+        quoted = kept if len(kept) <= _QUOTED else f"{kept[: _QUOTED - 3]}..."
+        where = self.locate(position)
+        if self.session.strict:
+            raise CBSError(f"{quoted}: {reason}", position=where)
+        self.session.report(f"{quoted} is kept as text: {reason} (at {where})")
+        return kept
+
+    def unclosed(self, block_type: str | None, position: int) -> None:
+        """Report a tag or block that the text ends in."""
+        where = self.locate(position)
+        message = f"the block {block_type} is not closed" if block_type else "a tag is not closed"
+        if self.session.strict:
+            raise CBSSyntaxError(message, position=where, block_type=block_type)
+        self.session.report(f"{message} (at {where})")
