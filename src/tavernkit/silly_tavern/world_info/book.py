@@ -1,0 +1,126 @@
+"""World books in SillyTavern's own JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+
+from tavernkit.errors import Warn, log_warning
+from tavernkit.silly_tavern.errors import LoreParseError
+from tavernkit.silly_tavern.world_info.character_book import character_book_to_world, world_to_character_book
+from tavernkit.silly_tavern.world_info.entry import Entry, problem_with
+from tavernkit.silly_tavern.world_info.limits import MAX_BOOK_BYTES, MAX_WARNINGS_PER_BOOK
+from tavernkit.text.js_values import own_keys
+from tavernkit.values import Json, JsonObject, is_list, is_object, thaw, thaw_object
+
+
+class WorldBook:
+    """One world book. It does not change: what was compiled for it stays valid as long as the book lives.
+
+    ``name`` is its identity, the name of its file without ``.json``. Everything the file holds is kept, known or not,
+    and written back.
+    """
+
+    def __init__(self, name: str, raw: Json) -> None:
+        self.name = name
+        self._raw = raw
+
+    @classmethod
+    def from_json(cls, value: object, *, name: str) -> WorldBook:
+        """Take a parsed world file (a copy is made)."""
+        return cls(name, thaw(value))
+
+    @classmethod
+    def loads(cls, text: str | bytes, *, name: str, warn: Warn | None = None, strict: bool = False) -> WorldBook:
+        """Read the text of a world file.
+
+        What cannot be read gives an empty book and a warning, or :class:`LoreParseError` in strict mode.
+        """
+        try:
+            return cls(name, parse_world(text))
+        except LoreParseError as error:
+            if strict:
+                raise
+            (warn or log_warning)(f"world book {name!r} is taken as empty: {error}")
+            return cls(name, {"entries": {}})
+
+    @classmethod
+    def load(cls, path: str | Path, *, warn: Warn | None = None, strict: bool = False) -> WorldBook:
+        """Read a world file; the book is named after it."""
+        file = Path(path)
+        return cls.loads(file.read_bytes(), name=file.stem, warn=warn, strict=strict)
+
+    @classmethod
+    def from_character_book(cls, book: object, *, name: str) -> WorldBook:
+        """Convert the ``character_book`` of a V2 or V3 card."""
+        return cls(name, character_book_to_world(book))
+
+    def to_character_book(self) -> JsonObject:
+        """Convert to the ``character_book`` of a card, as SillyTavern does when a card linked to a book is saved."""
+        return world_to_character_book(self.name, self._raw)
+
+    def to_json(self) -> Json:
+        """The whole file as it was read."""
+        return thaw(self._raw)
+
+    def dumps(self, *, indent: int | None = 4) -> str:
+        """Write the file."""
+        return json.dumps(self._raw, ensure_ascii=False, indent=indent)
+
+    def raw_entries(self) -> Iterator[tuple[str, Json]]:
+        """The entries as JSON with their map keys, in the order in which JavaScript lists them. Read only."""
+        entries = self._raw.get("entries") if is_object(self._raw) else None
+        if is_object(entries):
+            for key in own_keys(entries):
+                yield key, entries[key]
+        elif is_list(entries):
+            for index, entry in enumerate(entries):
+                yield str(index), entry
+
+    def usable_entries(self, warn: Warn | None = None) -> Iterator[JsonObject]:
+        """The entries that a scan can use; a bad one is named in a warning and left out."""
+        bad = 0
+        for key, raw in self.raw_entries():
+            problem = problem_with(raw)
+            if problem is None and is_object(raw):
+                yield raw
+                continue
+            bad += 1
+            if warn is not None and bad <= MAX_WARNINGS_PER_BOOK:
+                warn(f"world book {self.name!r}: entry {key!r} is left out: {problem}")
+        if warn is not None and bad > MAX_WARNINGS_PER_BOOK:
+            warn(f"world book {self.name!r}: {bad} bad entries are left out in all")
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """The usable entries, in the order in which JavaScript lists them."""
+        return tuple(Entry(raw, self.name) for raw in self.usable_entries())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.raw_entries())
+
+    def __repr__(self) -> str:
+        return f"WorldBook({self.name!r}, {len(self)} entries)"
+
+
+def parse_world(text: str | bytes) -> JsonObject:
+    """Parse a world file; it must be an object with ``entries``. Raises :class:`LoreParseError`."""
+    parsed = parse_json(text)
+    if not is_object(parsed) or "entries" not in parsed:
+        raise LoreParseError('a world file is a JSON object with the key "entries"')
+    return thaw_object(parsed)
+
+
+def parse_json(text: str | bytes) -> Json:
+    """Parse JSON within the limits; raises :class:`LoreParseError`."""
+    if len(text) > MAX_BOOK_BYTES:
+        raise LoreParseError(f"the file is larger than {MAX_BOOK_BYTES} bytes")
+    try:
+        parsed: Json = json.loads(text if isinstance(text, str) else text.decode("utf-8"))
+    except RecursionError:
+        raise LoreParseError("the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise LoreParseError(f"the file is not JSON: {error}") from None
+    return parsed

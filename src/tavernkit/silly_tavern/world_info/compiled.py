@@ -1,0 +1,99 @@
+"""A set of books, compiled once for all scans that use it."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+
+from tavernkit.silly_tavern.world_info.decorators import ACTIVATE
+from tavernkit.silly_tavern.world_info.entry import Entry, level, optional_number
+from tavernkit.silly_tavern.world_info.hashing import entry_hash
+from tavernkit.silly_tavern.world_info.key_table import KeyTable
+from tavernkit.silly_tavern.world_info.limits import MAX_SCAN_DEPTH
+from tavernkit.silly_tavern.world_info.selection import Listed, SelectedBooks, list_entries
+from tavernkit.text.js_values import UNDEFINED, to_number, to_string, truthy
+from tavernkit.values import Json
+
+
+class CompiledBooks:
+    """The entries of a scan in their order, and what can be known about them before a text is seen.
+
+    It holds for one selection of books and one insertion strategy, can be shared between threads, and is never
+    changed by a scan. ``warnings`` names what was wrong with the books.
+    """
+
+    def __init__(self, books: SelectedBooks, strategy: float) -> None:
+        warnings: list[str] = []
+        self.listed: Sequence[Listed] = list_entries(books, strategy, warnings.append)
+        self.warnings: tuple[str, ...] = tuple(warnings)
+        self._entries: dict[int, Entry] = {}
+        self._hashes: dict[int, int] = {}
+        self._tables: dict[tuple[bool, bool], KeyTable] = {}
+        self._positions: dict[str, list[int]] | None = None
+        self._lock = threading.Lock()
+        unconditional: list[int] = []
+        timed: list[int] = []
+        levels: list[Json] = []
+        deepest = 0.0
+        for position, (raw, _) in enumerate(self.listed):
+            content = raw.get("content")
+            decorated = isinstance(content, str) and content.startswith("@@")
+            if truthy(raw.get("constant")) or (decorated and ACTIVATE in self.entry(position).decorators):
+                unconditional.append(position)
+            if truthy(raw.get("sticky")) or truthy(raw.get("cooldown")):
+                timed.append(position)
+            delayed = level(raw.get("delayUntilRecursion"))
+            if truthy(delayed) and delayed is not UNDEFINED and delayed not in levels:
+                levels.append(delayed)
+            depth = optional_number(raw.get("scanDepth"))
+            if depth is not None and depth > deepest:
+                deepest = depth
+        self.unconditional: tuple[int, ...] = tuple(unconditional)
+        self.timed: tuple[int, ...] = tuple(timed)
+        self.levels: tuple[Json, ...] = tuple(sorted(levels, key=_level_order))
+        self.deepest = int(min(deepest, MAX_SCAN_DEPTH))
+
+    def __len__(self) -> int:
+        return len(self.listed)
+
+    def entry(self, position: int) -> Entry:
+        """Give the entry at a place of the list."""
+        entry = self._entries.get(position)
+        if entry is None:
+            raw, world = self.listed[position]
+            # Two threads may both make it; both get the one that was stored first.
+            entry = self._entries.setdefault(position, Entry(raw, world))
+        return entry
+
+    def hash(self, position: int) -> int:
+        """Give the hash of the entry at a place of the list."""
+        known = self._hashes.get(position)
+        if known is None:
+            known = self._hashes[position] = entry_hash(self.entry(position))
+        return known
+
+    def table(self, *, case_sensitive: bool, whole_words: bool) -> KeyTable:
+        """Give the compiled keys for a pair of global settings."""
+        with self._lock:
+            table = self._tables.get((case_sensitive, whole_words))
+            if table is None:
+                table = KeyTable(self.listed, case_sensitive=case_sensitive, whole_words=whole_words)
+                self._tables[case_sensitive, whole_words] = table
+            return table
+
+    def positions(self, identity: str) -> Sequence[int]:
+        """Give the places of the entries known as ``book.uid``: more than one if a book is listed twice."""
+        with self._lock:
+            if self._positions is None:
+                self._positions = {}
+                for position, (raw, world) in enumerate(self.listed):
+                    world = to_string(raw["world"]) if "world" in raw else world
+                    name = f"{world}.{to_string(raw.get('uid', UNDEFINED))}"
+                    self._positions.setdefault(name, []).append(position)
+            return self._positions.get(identity, ())
+
+
+def _level_order(value: Json) -> float:
+    number = to_number(value)
+    return math.inf if math.isnan(number) else number

@@ -1,0 +1,214 @@
+"""Why each entry of a scan is in or out, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tavernkit.silly_tavern.world_info.candidates import blocked_by, secondary_logic
+from tavernkit.silly_tavern.world_info.entry import Entry
+from tavernkit.silly_tavern.world_info.matching import KeyMatch
+from tavernkit.silly_tavern.world_info.near_misses import near_miss
+from tavernkit.silly_tavern.world_info.reasons import RANK, Reason, Verdict
+from tavernkit.silly_tavern.world_info.scan import Scan
+from tavernkit.text.js_values import Undefined, number_to_string, to_number, to_string
+from tavernkit.values import Json
+
+_EXCERPT = 24
+"""Characters shown around a match."""
+
+_LOGIC = {0: "AND ANY", 1: "NOT ALL", 2: "NOT ANY", 3: "AND ALL"}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why an entry is in (``active``) or out: the rule, the facts, and a sentence for people (``text``)."""
+
+    entry: Entry
+    verdict: Verdict
+    text: str
+
+    @property
+    def active(self) -> bool:
+        """Whether the entry was activated."""
+        return self.verdict.reason.activates
+
+    @property
+    def reason(self) -> Reason:
+        """The rule that decided."""
+        return self.verdict.reason
+
+    @property
+    def match(self) -> KeyMatch | None:
+        """The primary key that was found, and where."""
+        return self.verdict.match
+
+    def __str__(self) -> str:
+        title = f" ({self.entry.comment})" if self.entry.comment else ""
+        return f"{self.entry.identity}{title}: {'in' if self.active else 'out'}, {self.text}"
+
+
+class Explainer:
+    """Explains the entries of a finished scan, each when it is asked for.
+
+    A scan notes only what it cannot know later; about the entries that no text touched, everything follows from the
+    entry itself and the passes that took place.
+    """
+
+    def __init__(self, scan: Scan) -> None:
+        self._scan = scan
+        self._states = list({(state.type, to_string(state.level)): state for state in scan.states}.values())
+
+    def __len__(self) -> int:
+        return len(self._scan.books)
+
+    def touched(self) -> Iterator[Explanation]:
+        """Explain the entries that the scan had to decide about."""
+        return (self.explain(position) for position in sorted(self._scan.verdicts))
+
+    def explain(self, position: int) -> Explanation:
+        """Explain the entry at a place of the list."""
+        entry = self._scan.books.entry(position)
+        verdict = self._verdict(entry, position)
+        return Explanation(entry, verdict, _TEXTS[verdict.reason](self._scan, entry, verdict))
+
+    def _verdict(self, entry: Entry, position: int) -> Verdict:
+        best = self._scan.verdicts.get(position)
+        if best is not None and best.reason.activates:
+            return best
+        for state in self._states:
+            reason = blocked_by(entry, position, state)
+            if reason is None:
+                reason = Reason.NO_KEY_FOUND if entry.keys else Reason.NO_KEYS
+            if best is None or RANK[reason] > RANK[best.reason]:
+                best = Verdict(reason=reason, pass_number=state.number)
+        assert best is not None, "a scan with entries has at least one pass"
+        return best
+
+
+def _match_text(match: KeyMatch | None) -> str:
+    if match is None:
+        return "a key was found"
+    if match.piece is None:
+        return f"its key {match.key!r} needs no text"
+    text, start = match.piece.text, match.offset
+    excerpt = text[max(start - _EXCERPT, 0) : start + len(match.key) + _EXCERPT]
+    return f"key {match.key!r} found in {match.piece}: …{excerpt!s}…".replace("\n", " ")
+
+
+def _with_roll(text: str, entry: Entry, verdict: Verdict) -> str:
+    if verdict.rolled is None:
+        return text
+    return f"{text}; rolled {verdict.rolled:.1f} of {_number(entry.probability)}%"
+
+
+def _number(value: Json | Undefined) -> str:
+    return number_to_string(to_number(value))
+
+
+def _trigger(scan: Scan, entry: Entry, verdict: Verdict) -> str:
+    return f"only for {', '.join(entry.triggers)}; this is {scan.input.trigger}"
+
+
+def _filter_text(exclude: bool, wanted: tuple[str, ...], given: str) -> str:
+    return f"{'not for' if exclude else 'only for'} {', '.join(wanted)}; {given}"
+
+
+def _character(scan: Scan, entry: Entry, verdict: Verdict) -> str:
+    speaker = scan.input.speaker
+    given = "no character is speaking" if speaker is None else f"{speaker.name} is speaking"
+    return _filter_text(entry.character_filter.exclude, entry.character_filter.names, given)
+
+
+def _tags(scan: Scan, entry: Entry, verdict: Verdict) -> str:
+    speaker = scan.input.speaker
+    tags = sorted(speaker.tags) if speaker is not None else []
+    given = f"the character has {', '.join(tags)}" if tags else "the character has no tags"
+    return _filter_text(
+        entry.character_filter.exclude, tuple(f"tag {tag}" for tag in entry.character_filter.tags), given
+    )
+
+
+def _delay(scan: Scan, entry: Entry, verdict: Verdict) -> str:
+    return f"waits for {_number(entry.delay)} messages; there are {scan.timed.length}"
+
+
+def _cooldown(scan: Scan, entry: Entry, verdict: Verdict) -> str:
+    end = scan.timed.cooldown_end(entry)
+    until = "" if end is None else f" until message {number_to_string(end)}"
+    return f"on cooldown{until}; there are {scan.timed.length}"
+
+
+def _level(scan: Scan, entry: Entry, verdict: Verdict) -> str:
+    levels = [to_string(state.level) for state in scan.states if state.type == 2]
+    reached = levels[-1] if levels else "0"
+    return f"waits for level {to_string(entry.delay_until_recursion)} of recursion; level {reached} was reached"
+
+
+def _no_key(scan: Scan, entry: Entry, verdict: Verdict) -> str:
+    shown = ", ".join(repr(key) for key in entry.keys[:5])
+    more = f" and {len(entry.keys) - 5} more" if len(entry.keys) > 5 else ""
+    hint = near_miss(scan, entry)
+    return f"no key was found ({shown}{more})" + (f"; {hint}" if hint else "")
+
+
+def _secondary(scan: Scan, entry: Entry, verdict: Verdict) -> str:
+    logic = secondary_logic(entry)
+    name = _LOGIC.get(logic, f"unknown logic {logic!r}") if isinstance(logic, int) else f"unknown logic {logic!r}"
+    found = ", ".join(repr(key) for key in verdict.secondary) or "none"
+    wanted = ", ".join(repr(key) for key in entry.secondary_keys)
+    return f"{_match_text(verdict.match)}, but its secondary keys ask for {name} of {wanted}; found: {found}"
+
+
+def _group(scan: Scan, entry: Entry, verdict: Verdict) -> str:
+    if verdict.lost_to is None:
+        return f"left out by its group {verdict.group!r}, of which another entry is active or which is on hold"
+    return f"lost to {verdict.lost_to} in group {verdict.group!r}"
+
+
+def _probability(scan: Scan, entry: Entry, verdict: Verdict) -> str:
+    return f"rolled {verdict.rolled:.1f}, above its probability of {_number(entry.probability)}%"
+
+
+def _budget(scan: Scan, entry: Entry, verdict: Verdict) -> str:
+    limit = number_to_string(scan.budget.limit)
+    if verdict.needed is None:
+        needed = scan.input.count_tokens(scan.content(entry) + "\n")
+        return f"needs {needed} tokens, but the budget of {limit} was used up before it"
+    return f"needs {verdict.needed} tokens, but only {verdict.left} of the budget of {limit} were left"
+
+
+def _key(scan: Scan, entry: Entry, verdict: Verdict) -> str:
+    text = _match_text(verdict.match)
+    if verdict.secondary:
+        text += f", with {', '.join(repr(key) for key in verdict.secondary)}"
+    return _with_roll(text, entry, verdict)
+
+
+def _says(text: str) -> Callable[[Scan, Entry, Verdict], str]:
+    return lambda scan, entry, verdict: _with_roll(text, entry, verdict)
+
+
+_TEXTS: dict[Reason, Callable[[Scan, Entry, Verdict], str]] = {
+    Reason.DISABLED: _says("switched off"),
+    Reason.TRIGGER: _trigger,
+    Reason.CHARACTER_FILTER: _character,
+    Reason.TAG_FILTER: _tags,
+    Reason.DELAY: _delay,
+    Reason.COOLDOWN: _cooldown,
+    Reason.DELAYED_RECURSION: _says("waits for recursion, and there was none"),
+    Reason.RECURSION_LEVEL: _level,
+    Reason.EXCLUDED_FROM_RECURSION: _says("takes no part in recursion"),
+    Reason.DONT_ACTIVATE: _says("its decorator @@dont_activate keeps it out"),
+    Reason.NO_KEYS: _says("has no keys and is not constant"),
+    Reason.NO_KEY_FOUND: _no_key,
+    Reason.SECONDARY_KEYS: _secondary,
+    Reason.GROUP: _group,
+    Reason.PROBABILITY: _probability,
+    Reason.BUDGET: _budget,
+    Reason.ACTIVATE: _says("its decorator @@activate lets it in"),
+    Reason.FORCED: _says("activated from outside"),
+    Reason.CONSTANT: _says("constant"),
+    Reason.STICKY: _says("still sticky from an earlier turn"),
+    Reason.KEY: _key,
+}

@@ -1,0 +1,28 @@
+"""What bounds a scan and the files it reads. Each is well above honest use; hitting one is reported."""
+
+MAX_SCAN_DEPTH = 1000
+"""Messages an entry can look at (SillyTavern's own limit)."""
+
+MAX_PASSES = 10_000
+"""Passes of one scan."""
+
+MAX_REGEX_TIMEOUTS = 20
+"""Regex keys that may run into their time limit in one scan before the others are no longer tried."""
+
+MAX_BOOK_BYTES = 512 * 1024 * 1024
+"""Size of a world file."""
+
+MAX_WARNINGS_PER_BOOK = 100
+"""Warnings about single entries of a book before they are only counted."""
+
+MAX_HASHED_ENTRIES = 200
+"""Entries that are hashed to find the owner of a stored timed effect that is filed under another entry's name."""
+
+COMPILED_BOOKS = 16
+"""Compiled sets of books that are kept for the next scan."""
+
+COMPILED_SCRIPTS = 1000
+"""Compiled patterns of regex scripts that are kept (SillyTavern's own number)."""
+
+TOKENS_OVERHEAD = 64
+"""Tokens a counter may add to a text, beyond one a byte, before counts are no longer skipped."""

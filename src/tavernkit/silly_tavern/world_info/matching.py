@@ -1,0 +1,168 @@
+"""Matching the keys of entries against what they see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tavernkit.errors import Warn
+from tavernkit.silly_tavern.world_info.entry import Entry
+from tavernkit.silly_tavern.world_info.haystack import Haystack, Piece, View
+from tavernkit.silly_tavern.world_info.key_table import (
+    FixedKey,
+    Key,
+    KeyTable,
+    LiteralKey,
+    MacroKey,
+    PlainKey,
+    RegexKey,
+    expanded_key,
+)
+from tavernkit.silly_tavern.world_info.keys import find_plain, fold, parse_regex_key
+from tavernkit.silly_tavern.world_info.limits import MAX_REGEX_TIMEOUTS
+from tavernkit.silly_tavern.world_info.scan_input import Substitute
+from tavernkit.text.js_regex import JSRegex
+
+AND_ANY, NOT_ALL, NOT_ANY, AND_ALL = 0, 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class KeyMatch:
+    """A key that was found: as written, and where. A blank key needs no place."""
+
+    key: str
+    piece: Piece | None = None
+    offset: int = 0
+
+
+class Matcher:
+    """Matches keys for one scan. What the automaton finds in a text is found once, whoever sees it.
+
+    ``touched`` numbers the entries with a plain key in any text so far: the only ones, beside those with loose keys,
+    that matching can activate.
+    """
+
+    __slots__ = ("_found", "_haystack", "_memo", "_substitute", "_table", "_texts", "_timed_out", "_warn", "touched")
+
+    def __init__(self, table: KeyTable, haystack: Haystack, substitute: Substitute, warn: Warn) -> None:
+        self._table = table
+        self._haystack = haystack
+        self._substitute = substitute
+        self._warn = warn
+        self._found: dict[int, list[tuple[Piece, int]]] = {}
+        self._texts: dict[tuple[View, bool], str] = {}
+        self._memo: dict[tuple[Key, View], KeyMatch | None] = {}
+        self._timed_out: dict[JSRegex, None] = {}
+        self.touched: set[int] = set()
+        self.take_in([*haystack.sources, *haystack.injects])
+
+    def take_in(self, pieces: Iterable[Piece]) -> None:
+        """Look for all plain keys in new texts; what is known about joined texts is out of date then."""
+        self._texts.clear()
+        self._memo.clear()
+        for piece in pieces:
+            for number, offset in self._table.find(piece.text).items():
+                places = self._found.get(number)
+                if places is None:
+                    self._found[number] = [(piece, offset)]
+                    self.touched.update(self._table.owners(number))
+                else:
+                    places.append((piece, offset))
+
+    def find_first(self, keys: Iterable[Key], view: View | None) -> KeyMatch | None:
+        """Find the first of some keys that occurs in a view."""
+        for key in keys:
+            match = self.find(key, view)
+            if match is not None:
+                return match
+        return None
+
+    def find(self, key: Key, view: View | None) -> KeyMatch | None:
+        """Find a key in a view."""
+        if isinstance(key, MacroKey):
+            # Expanded anew each time: a macro may give another text each time.
+            expanded = expanded_key(self._substitute(key.text), key.case_sensitive, key.whole_word)
+            match = self.find(expanded, view)
+            return None if match is None else KeyMatch(key.text, match.piece, match.offset)
+        if isinstance(key, FixedKey):
+            return KeyMatch(key.text) if key.found else None
+        if view is None:
+            return self._find_in_nothing(key)
+        if isinstance(key, LiteralKey):
+            for piece, offset in self._found.get(key.number, ()):
+                if view.sees(piece):
+                    return KeyMatch(key.text, piece, offset)
+            return None
+        known = (key, view)
+        if known not in self._memo:
+            self._memo[known] = self._find_on_its_own(key, view)
+        return self._memo[known]
+
+    def _find_in_nothing(self, key: LiteralKey | PlainKey | RegexKey) -> KeyMatch | None:
+        if isinstance(key, RegexKey) and self._search(key.regex, "") is not None:
+            return KeyMatch(key.text)
+        return None
+
+    def _find_on_its_own(self, key: PlainKey | RegexKey, view: View) -> KeyMatch | None:
+        if isinstance(key, RegexKey):
+            offset = self._search(key.regex, self._text(view, case_sensitive=True))
+        else:
+            text = self._text(view, case_sensitive=key.case_sensitive)
+            found = find_plain(fold(key.text, case_sensitive=key.case_sensitive), text, whole_word=key.whole_word)
+            offset = None if found < 0 else found
+        if offset is None:
+            return None
+        piece, offset = self._haystack.locate(view, offset)
+        return KeyMatch(key.text, piece, offset)
+
+    def score(self, entry: Entry, view: View | None) -> int:
+        """Count how well an entry matches, for group scoring: keys exactly as written, macros and all."""
+        primary = sum(self._has_raw(key, entry, view) for key in entry.keys)
+        if not entry.keys or not entry.secondary_keys:
+            return primary
+        secondary = sum(self._has_raw(key, entry, view) for key in entry.secondary_keys)
+        logic = entry.raw.get("selectiveLogic")
+        if logic == AND_ANY and not isinstance(logic, bool):
+            return primary + secondary
+        all_found = secondary == len(entry.secondary_keys)
+        return primary + secondary if logic == AND_ALL and all_found else primary
+
+    def _has_raw(self, key: str, entry: Entry, view: View | None) -> bool:
+        regex = parse_regex_key(key)
+        if regex is not None:
+            text = "" if view is None else self._text(view, case_sensitive=True)
+            return self._search(regex, text) is not None
+        case, whole = self._table.modes(entry)
+        text = "" if view is None else self._text(view, case_sensitive=case)
+        return find_plain(fold(key, case_sensitive=case), text, whole_word=whole) >= 0
+
+    def _text(self, view: View, *, case_sensitive: bool) -> str:
+        known = (view, case_sensitive)
+        if known not in self._texts:
+            self._texts[known] = fold(self._haystack.text(view), case_sensitive=case_sensitive)
+        return self._texts[known]
+
+    def _search(self, regex: JSRegex, text: str) -> int | None:
+        if regex in self._timed_out or len(self._timed_out) >= MAX_REGEX_TIMEOUTS:
+            return None
+        reports: list[str] = []
+        match = regex.search(text, warn=reports.append)
+        if reports:
+            self._timed_out[regex] = None
+            self._warn(f"regex key /{regex.source}/{regex.flags}: {reports[0]}; it counts as not found")
+            if len(self._timed_out) == MAX_REGEX_TIMEOUTS:
+                self._warn("too many regex keys ran into their time limit: no more are tried in this scan")
+        return None if match is None else match.start
+
+
+def logic_holds(logic: object, found: list[bool]) -> bool:
+    """Tell whether secondary keys let an entry through; a logic that is no number from 0 to 3 never does."""
+    if isinstance(logic, bool) or not isinstance(logic, (int, float)):
+        return False
+    if logic == AND_ANY:
+        return any(found)
+    if logic == NOT_ALL:
+        return not all(found)
+    if logic == NOT_ANY:
+        return not any(found)
+    return logic == AND_ALL and all(found)

@@ -1,0 +1,184 @@
+"""What a scan gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import overload
+
+from tavernkit.errors import ConfigError
+from tavernkit.prompt.omission import Omission
+from tavernkit.silly_tavern.world_info.entry import Entry
+from tavernkit.silly_tavern.world_info.explanation import Explainer, Explanation
+from tavernkit.silly_tavern.world_info.placement import DepthGroup, ExampleEntry, PlacedEntry, Placement, place
+from tavernkit.silly_tavern.world_info.reasons import RANK, Reason
+from tavernkit.silly_tavern.world_info.scan import Pass, Scan
+from tavernkit.values import Json, JsonObject, thaw_object
+
+
+@dataclass(frozen=True, slots=True)
+class ActivatedEntry:
+    """An entry that was activated, with its content after macro expansion and the reason."""
+
+    entry: Entry
+    content: str
+    reason: Reason
+
+    @property
+    def world(self) -> str:
+        """The name of its book."""
+        return self.entry.world
+
+
+class Explanations(Sequence[Explanation]):
+    """The explanations of all entries of a scan in the order of its list, each made when it is asked for."""
+
+    def __init__(self, explainer: Explainer) -> None:
+        self._explainer = explainer
+
+    def __len__(self) -> int:
+        return len(self._explainer)
+
+    @overload
+    def __getitem__(self, index: int) -> Explanation: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Explanation]: ...
+    def __getitem__(self, index: int | slice) -> Explanation | list[Explanation]:
+        """Explain the entry, or entries, at a place of the list."""
+        places = range(len(self))[index]
+        return self._explainer.explain(places) if isinstance(places, int) else [*map(self._explainer.explain, places)]
+
+    def touched(self) -> Iterator[Explanation]:
+        """Only the entries that the scan had to decide about: activated, or matched in some text, or always tried."""
+        return self._explainer.touched()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorldInfoResult:
+    """The outcome of a scan.
+
+    ``activated`` is in the order of acceptance; ``timed_state`` is the state to store and hand to the next scan;
+    ``budget`` is the token limit (nothing if there was no entry to scan), ``overflowed`` whether it was reached.
+    """
+
+    activated: tuple[ActivatedEntry, ...]
+    placement: Placement
+    passes: tuple[Pass, ...]
+    timed_state: JsonObject
+    budget: float | None
+    overflowed: bool
+    total_tokens: int
+    explanations: Explanations = field(repr=False)
+    _scan: Scan = field(repr=False)
+
+    @classmethod
+    def of(cls, scan: Scan) -> WorldInfoResult:
+        """Collect the outcome of a finished scan."""
+        chosen = list(scan.activated.values())
+        activated = tuple(ActivatedEntry(one.entry, scan.content(one.entry), one.verdict.reason) for one in chosen)
+        texts = [one.content for one in activated if one.content]
+        return cls(
+            activated=activated,
+            placement=place(((one.entry, one.content) for one in activated), scan.input.apply_regex, scan.input.warn),
+            passes=tuple(scan.passes),
+            timed_state=thaw_object(scan.timed.state),
+            budget=scan.budget.limit if scan.passes else None,
+            overflowed=scan.overflowed,
+            total_tokens=scan.input.count_tokens("\n".join(texts)) if texts else 0,
+            explanations=Explanations(Explainer(scan)),
+            _scan=scan,
+        )
+
+    @property
+    def activated_entries(self) -> tuple[Entry, ...]:
+        """The entries that were activated, in the order of acceptance."""
+        return tuple(one.entry for one in self.activated)
+
+    @property
+    def before(self) -> str:
+        """The lore that goes before the character definitions."""
+        return _joined(self.placement.before)
+
+    @property
+    def after(self) -> str:
+        """The lore that goes after the character definitions."""
+        return _joined(self.placement.after)
+
+    @property
+    def an_top(self) -> tuple[str, ...]:
+        """The lore for the top of the Author's Note."""
+        return _contents(self.placement.an_top)
+
+    @property
+    def an_bottom(self) -> tuple[str, ...]:
+        """The lore for the bottom of the Author's Note."""
+        return _contents(self.placement.an_bottom)
+
+    @property
+    def examples(self) -> tuple[ExampleEntry, ...]:
+        """The lore that is read as example dialogue."""
+        return self.placement.examples
+
+    @property
+    def depth_groups(self) -> tuple[DepthGroup, ...]:
+        """The lore that goes into the chat."""
+        return self.placement.depth_groups
+
+    @property
+    def outlets(self) -> MappingProxyType[str, str]:
+        """The text of each named outlet."""
+        return MappingProxyType({name: _joined(placed) for name, placed in self.placement.outlets.items()})
+
+    def explain(self, uid: Json, *, book: str | None = None) -> Explanation:
+        """Explain one entry by its uid; ``book`` is needed if several books have that uid."""
+        books = self._scan.books
+        names = [book] if book is not None else list(dict.fromkeys(name for _, name in books.listed))
+        found = [at for name in names for at in books.positions(f"{name}.{uid}")]
+        if not found:
+            where = "the scanned books" if book is None else f"book {book!r}"
+            raise ConfigError(f"there is no World Info entry {uid!r} in {where}", code="UNKNOWN_ENTRY")
+        explained = [self.explanations[at] for at in found]
+        if len({one.entry.identity for one in explained}) > 1:
+            raise ConfigError(f"several books have an entry {uid!r}: pass book=", code="AMBIGUOUS_ENTRY")
+        return max(explained, key=lambda one: RANK[one.reason])
+
+    def table(self, *, everything: bool = False) -> str:
+        """Write a table for people: entries that the scan had to decide about, those in the prompt first.
+
+        The others, which no text touched, are only counted unless ``everything`` is asked for.
+        """
+        explained = list(self.explanations if everything else self.explanations.touched())
+        explained.sort(key=lambda one: not one.active)
+        rows = [("", "entry", "title", "why")]
+        rows += (("in" if one.active else "out", one.entry.identity, one.entry.comment, one.text) for one in explained)
+        lines = list(_aligned(rows))
+        untouched = len(self.explanations) - len(explained)
+        if untouched:
+            lines.append(f"{untouched} more entries: none of their keys is in any text")
+        return "\n".join(lines)
+
+    @property
+    def omissions(self) -> tuple[Omission, ...]:
+        """The entries that were called up but are not in the prompt, in the form that plans report."""
+        late = RANK[Reason.SECONDARY_KEYS]
+        return tuple(
+            Omission("lore_entry", one.entry.identity, one.text, one.entry.comment or None, one.verdict.needed)
+            for one in self.explanations.touched()
+            if not one.active and RANK[one.reason] >= late
+        )
+
+
+def _contents(placed: Iterable[PlacedEntry]) -> tuple[str, ...]:
+    return tuple(one.content for one in placed)
+
+
+def _joined(placed: Iterable[PlacedEntry]) -> str:
+    return "\n".join(one.content for one in placed)
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        yield "  ".join([*cells, row[-1]]).rstrip()

@@ -1,0 +1,120 @@
+"""Which books a scan uses, and in which order their entries are looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key
+from typing import TypeVar
+
+from tavernkit.errors import Warn
+from tavernkit.silly_tavern.world_info.book import WorldBook
+from tavernkit.silly_tavern.world_info.entry import Entry, number
+from tavernkit.silly_tavern.world_info.settings import CHARACTER_FIRST, GLOBAL_FIRST, CharacterLore
+from tavernkit.text.js_values import UNDEFINED
+from tavernkit.values import JsonObject
+
+T = TypeVar("T")
+Listed = tuple[JsonObject, str]
+"""An entry as JSON, and the name of its book."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedBooks:
+    """The books of a scan by where they come from; each book counts for one source only."""
+
+    global_: tuple[WorldBook, ...] = ()
+    character: tuple[WorldBook, ...] = ()
+    chat: tuple[WorldBook, ...] = ()
+    persona: tuple[WorldBook, ...] = ()
+
+    @property
+    def books(self) -> tuple[WorldBook, ...]:
+        """All of them."""
+        return (*self.chat, *self.persona, *self.character, *self.global_)
+
+
+def select_books(
+    library: Mapping[str, WorldBook],
+    *,
+    global_names: Sequence[str] = (),
+    character_names: Sequence[str] = (),
+    chat_name: str | None = None,
+    persona_name: str | None = None,
+    warn: Warn | None = None,
+) -> SelectedBooks:
+    """Pick the books of a scan by name. A book that several sources name counts for one; a missing one is reported."""
+
+    def pick(names: Iterable[str]) -> tuple[WorldBook, ...]:
+        found: list[WorldBook] = []
+        for name in names:
+            if name in library:
+                found.append(library[name])
+            elif warn is not None:
+                warn(f"world book {name!r} is selected but there is no such book")
+        return tuple(found)
+
+    chat = chat_name or None
+    persona = persona_name or None
+    return SelectedBooks(
+        global_=pick(global_names),
+        character=pick(name for name in dict.fromkeys(character_names) if name not in {chat, persona, *global_names}),
+        chat=pick([chat] if chat and chat not in global_names else []),
+        persona=pick([persona] if persona and persona != chat and persona not in global_names else []),
+    )
+
+
+def character_book_names(
+    world: str | None, avatar: str | None, character_lore: Iterable[CharacterLore] = ()
+) -> tuple[str, ...]:
+    """Name the books of a character: the one its card links to, then the further ones that the settings give it."""
+    stem = file_stem(avatar) if avatar else None
+    extra = [name for record in character_lore if record.name == stem for name in record.extra_books]
+    return tuple(dict.fromkeys(name for name in [world, *extra] if name))
+
+
+def file_stem(avatar: str) -> str:
+    """Take the last extension off a file name."""
+    stem, dot, _ = avatar.rpartition(".")
+    return stem if dot else avatar
+
+
+def sort_by_order(items: Sequence[T], orders: Sequence[float]) -> list[T]:
+    """Sort by descending ``order``, stable. An order that is no number is equal to every other, as in JavaScript."""
+    ranked = list(zip(orders, items, strict=True))
+    if any(math.isnan(order) for order in orders):
+
+        def compare(left: tuple[float, T], right: tuple[float, T]) -> int:
+            difference = right[0] - left[0]
+            return (difference > 0) - (difference < 0)
+
+        ranked.sort(key=cmp_to_key(compare))
+    else:
+        ranked.sort(key=lambda pair: -pair[0])
+    return [item for _, item in ranked]
+
+
+def list_entries(books: SelectedBooks, strategy: float, warn: Warn) -> list[Listed]:
+    """List the entries of a scan in the order in which they are looked at."""
+    global_, character = _entries(books.global_, warn), _entries(books.character, warn)
+    if strategy == CHARACTER_FIRST:
+        rest = _sorted(character) + _sorted(global_)
+    elif strategy == GLOBAL_FIRST:
+        rest = _sorted(global_) + _sorted(character)
+    else:
+        rest = _sorted(global_ + character)
+    return _sorted(_entries(books.chat, warn)) + _sorted(_entries(books.persona, warn)) + rest
+
+
+def sorted_entries(book: WorldBook) -> list[Entry]:
+    """The entries of one book in the order in which a scan looks at them."""
+    return sort_by_order(book.entries, [entry.order for entry in book.entries])
+
+
+def _entries(books: Iterable[WorldBook], warn: Warn) -> list[Listed]:
+    return [(raw, book.name) for book in books for raw in book.usable_entries(warn)]
+
+
+def _sorted(entries: list[Listed]) -> list[Listed]:
+    return sort_by_order(entries, [number(raw.get("order", UNDEFINED)) for raw, _ in entries])

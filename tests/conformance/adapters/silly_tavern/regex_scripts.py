@@ -1,0 +1,85 @@
+"""Regex scripts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tavernkit.silly_tavern.regex_scripts import (
+    RegexScript,
+    RegexScriptError,
+    RegexScripts,
+    migrate_script,
+    regex_from_string,
+)
+from tests.conformance.adapters.silly_tavern.simple_macros import SimpleMacros
+from tests.conformance.runner import Case
+
+
+def run_script(given: Any) -> object:
+    macros = SimpleMacros(given["user_name"], given["char_name"])
+    script = RegexScript.from_json(given["script"])
+    try:
+        return {
+            "text": script.run(
+                given["text"],
+                substitute=macros,
+                character=given["params"].get("characterOverride"),
+                strict=True,
+                warn=ignore,
+            )
+        }
+    except RegexScriptError as error:
+        return {"error": error.code}
+
+
+def apply(given: Any) -> object:
+    params = given["params"]
+    depth = params.get("depth")
+    scripts = RegexScripts(
+        tuple(map(RegexScript.from_json, given["global"])),
+        tuple(map(RegexScript.from_json, given["preset"])),
+        tuple(map(RegexScript.from_json, given["scoped"])),
+        preset_allowed=given["preset_allowed"],
+        scoped_allowed=given["scoped_allowed"],
+        enabled="regex" not in given["disabled_extensions"],
+    )
+    return {
+        "text": scripts.apply(
+            given["text"],
+            given.get("placement"),
+            substitute=SimpleMacros(given["user_name"], given["char_name"]),
+            is_markdown=params.get("isMarkdown", False),
+            is_prompt=params.get("isPrompt", False),
+            is_edit=params.get("isEdit", False),
+            depth=depth if isinstance(depth, (int, float)) else None,
+            character=params.get("characterOverride"),
+            warn=ignore,
+        )
+    }
+
+
+def parse(given: Any) -> object:
+    regex = regex_from_string(given["text"])
+    if regex is None:
+        return {"invalid": True}
+    # JavaScript shows a bare slash of the source with a backslash.
+    return {
+        "source": re.sub(r"\\.|/", lambda found: "\\/" if found[0] == "/" else found[0], regex.source),
+        "flags": regex.flags,
+    }
+
+
+def migrate(given: Any) -> object:
+    return {"script": migrate_script(given["script"], new_id=lambda: "new")}
+
+
+def ignore(message: str) -> None:
+    """Wording is ours and not compared."""
+
+
+OPERATIONS = {"run_script": run_script, "apply": apply, "regex_from_string": parse, "migrate": migrate}
+
+
+def run(case: Case) -> object:
+    return OPERATIONS[case.input["op"]](case.input)

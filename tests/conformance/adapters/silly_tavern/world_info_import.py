@@ -1,0 +1,103 @@
+"""Conversions of world books, keys and hashes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tavernkit.silly_tavern.world_info import (
+    Entry,
+    WorldBook,
+    add_missing_fields,
+    duplicate_entry,
+    embedded_book_name,
+    entry_hash,
+    hashed_json,
+    import_world,
+    new_entry,
+    sorted_entries,
+    split_keys,
+    string_hash,
+)
+from tavernkit.text.js_values import own_keys
+from tests.conformance.runner import Case
+
+
+def character_book_to_world(given: Any) -> object:
+    return {"world": WorldBook.from_character_book(given["character_book"], name="").to_json()}
+
+
+def world_to_character_book(given: Any) -> object:
+    return {"character_book": WorldBook(given["name"], given["world"]).to_character_book()}
+
+
+def roundtrip(given: Any) -> object:
+    book = WorldBook.from_character_book(given["character_book"], name=given["name"])
+    return {"world": book.to_json(), "character_book": book.to_character_book()}
+
+
+def import_file(given: Any) -> object:
+    text = given["text"] if "text" in given else json.dumps(given["json"])
+    warnings: list[str] = []
+    book = import_world(given["filename"], text, warn=warnings.append)
+    if book is None:
+        # SillyTavern hangs on malformed JSON; refusing it with a reason is what we do instead.
+        return {"imported": False, "never_settles": any("not JSON" in warning for warning in warnings)}
+    return {"imported": True, "name": book.name, "world": book.to_json()}
+
+
+def keys(given: Any) -> object:
+    return {"keys": split_keys(given["text"])}
+
+
+def make_entry(given: Any) -> object:
+    return {"entry": new_entry(given["world"])}
+
+
+def duplicate(given: Any) -> object:
+    return {
+        "entry": duplicate_entry(given["world"], str(given["uid"])),
+        "uids": own_keys(given["world"]["entries"]),
+    }
+
+
+def missing_fields(given: Any) -> object:
+    for entry in given["entries"]:
+        add_missing_fields(entry)
+    return {"entries": given["entries"]}
+
+
+def hashes(given: Any) -> object:
+    entries = sorted_entries(WorldBook(given["world_name"], given["world"]))
+    return {"entries": [hashed(entry) for entry in entries]}
+
+
+def hashed(entry: Entry) -> object:
+    return {"hash": entry_hash(entry), "hashed_json": hashed_json(entry), "uid": entry.raw.get("uid")}
+
+
+def text_hash(given: Any) -> object:
+    return {"hash": string_hash(given["text"])}
+
+
+def book_name(given: Any) -> object:
+    return {"world_name": embedded_book_name(given["character"])}
+
+
+OPERATIONS = {
+    "character_book_to_world": character_book_to_world,
+    "world_to_character_book": world_to_character_book,
+    "roundtrip": roundtrip,
+    "import_file": import_file,
+    "split_keys": keys,
+    "new_entry": make_entry,
+    "duplicate_entry": duplicate,
+    "add_missing_fields": missing_fields,
+    "entry_hash": hashes,
+    "string_hash": text_hash,
+    "embedded_book_name": book_name,
+}
+
+
+def run(case: Case) -> object:
+    return OPERATIONS[case.input["op"]](case.input)
