@@ -1,0 +1,18 @@
+"""Group chats: who speaks, and one card out of many."""
+
+from tavernkit.silly_tavern.groups.activation import ActivationInput, MissingGroupMemberError, activate
+from tavernkit.silly_tavern.groups.cards import group_depth_prompts, merge_cards
+from tavernkit.silly_tavern.groups.decision import GroupDecision, reconcile
+from tavernkit.silly_tavern.groups.group import Group, GroupMember
+
+__all__ = [
+    "ActivationInput",
+    "Group",
+    "GroupDecision",
+    "GroupMember",
+    "MissingGroupMemberError",
+    "activate",
+    "group_depth_prompts",
+    "merge_cards",
+    "reconcile",
+]

@@ -1,0 +1,188 @@
+"""A group chat's settings, as SillyTavern's group files have them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from tavernkit.cards.character import Character
+from tavernkit.cards.json_text import parse_json
+from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.text.js_values import to_number, truthy
+from tavernkit.values import (
+    EMPTY_OBJECT,
+    FrozenJson,
+    FrozenObject,
+    Json,
+    JsonObject,
+    freeze_object,
+    is_mapping,
+    is_sequence,
+    thaw_object,
+)
+
+ActivationStrategy: TypeAlias = Literal["natural", "list", "manual", "pooled"]
+GenerationMode: TypeAlias = Literal["swap", "append", "append_disabled"]
+
+STRATEGIES: tuple[ActivationStrategy, ...] = ("natural", "list", "manual", "pooled")
+"""Activation strategies in the order of their numbers in files."""
+
+MODES: tuple[GenerationMode, ...] = ("swap", "append", "append_disabled")
+"""Generation modes in the order of their numbers in files."""
+
+DEFAULT_TALKATIVENESS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A character as a group sees it; ``avatar`` is its id."""
+
+    avatar: str
+    name: str
+    talkativeness: float = DEFAULT_TALKATIVENESS
+    description: str = ""
+    personality: str = ""
+    scenario: str = ""
+    mes_example: str = ""
+    depth_prompt: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    @classmethod
+    def from_character(cls, character: Character, avatar: str) -> GroupMember:
+        """Take from a card what a group needs."""
+        extensions = character.extensions
+        prompt = extensions.get("depth_prompt")
+        return cls(
+            avatar=avatar,
+            name=character.name,
+            talkativeness=talkativeness_of(extensions),
+            description=character.description,
+            personality=character.personality,
+            scenario=character.scenario,
+            mes_example=character.mes_example,
+            depth_prompt=freeze_object(prompt) if is_mapping(prompt) else EMPTY_OBJECT,
+        )
+
+
+def talkativeness_of(owner: Mapping[str, FrozenJson]) -> float:
+    """Read how likely a character speaks up; what is missing or no number counts as one half."""
+    if "talkativeness" not in owner:
+        return DEFAULT_TALKATIVENESS
+    value = to_number(owner["talkativeness"])
+    return DEFAULT_TALKATIVENESS if value != value else value  # only NaN differs from itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A group: its members by avatar, who is muted, how speakers are chosen and how cards are joined.
+
+    ``activation_strategy`` is None for a number that SillyTavern does not know: then nobody speaks by themselves.
+    ``source`` keeps the file's own object for :meth:`to_json`.
+    """
+
+    id: str = ""
+    name: str = ""
+    members: Sequence[str] = ()
+    disabled_members: Sequence[str] = ()
+    activation_strategy: ActivationStrategy | None = "natural"
+    generation_mode: GenerationMode = "swap"
+    allow_self_responses: bool = False
+    join_prefix: str = ""
+    join_suffix: str = ""
+    source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> Group:
+        """Read a group object."""
+        if not is_mapping(data):
+            raise ConfigError(f"a group must be an object, not {type(data).__name__}")
+        return cls(
+            id=_text(data.get("id")),
+            name=_text(data.get("name")),
+            members=_texts(data.get("members")),
+            disabled_members=_texts(data.get("disabled_members")),
+            activation_strategy=_strategy(data.get("activation_strategy")),
+            generation_mode=_mode(data.get("generation_mode")),
+            allow_self_responses=truthy(data.get("allow_self_responses")),
+            join_prefix=_text(data.get("generation_mode_join_prefix")),
+            join_suffix=_text(data.get("generation_mode_join_suffix")),
+            source=freeze_object(data),
+        )
+
+    @classmethod
+    def load(cls, path: str | Path, *, warn: Warn = log_warning) -> Group:
+        """Read a group file."""
+        data = parse_json(Path(path).read_bytes(), what="group", warn=warn)
+        return cls.from_json(data)  # pyright: ignore[reportArgumentType]  # from_json checks
+
+    def to_json(self) -> JsonObject:
+        """The group as its file has it: what was read, with what was changed since."""
+        plain = thaw_object(self.source)
+        then = Group.from_json(self.source)
+        for ours, theirs, encode in _FIELDS:
+            value: object = getattr(self, ours)
+            if value != getattr(then, ours) or (not self.source and ours in _ALWAYS):
+                plain[theirs] = encode(value)
+        return plain
+
+    def replace(self, **changes: object) -> Group:
+        """Return a changed copy."""
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
+
+    @property
+    def enabled_members(self) -> list[str]:
+        """Members that are not muted, in order."""
+        muted = set(self.disabled_members)
+        return [member for member in self.members if member not in muted]
+
+
+def _strategy(value: object) -> ActivationStrategy | None:
+    number = 0.0 if value is None else to_number(value)
+    return STRATEGIES[int(number)] if number in range(len(STRATEGIES)) else None
+
+
+def _mode(value: object) -> GenerationMode:
+    # Any value that is true joins cards; only the number 2 includes muted members.
+    if value == 2 and not isinstance(value, bool):
+        return "append_disabled"
+    return "append" if truthy(value) else "swap"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if is_sequence(value) else ()
+
+
+def _same(value: object) -> Json:
+    return value  # pyright: ignore[reportReturnType]  # texts and flags
+
+
+def _listed(value: object) -> Json:
+    return [str(item) for item in value] if is_sequence(value) else []
+
+
+def _strategy_number(value: object) -> Json:
+    return STRATEGIES.index(value) if value in STRATEGIES else None
+
+
+def _mode_number(value: object) -> Json:
+    return MODES.index(value) if value in MODES else 0
+
+
+_FIELDS = (
+    ("id", "id", _same),
+    ("name", "name", _same),
+    ("members", "members", _listed),
+    ("disabled_members", "disabled_members", _listed),
+    ("activation_strategy", "activation_strategy", _strategy_number),
+    ("generation_mode", "generation_mode", _mode_number),
+    ("allow_self_responses", "allow_self_responses", _same),
+    ("join_prefix", "generation_mode_join_prefix", _same),
+    ("join_suffix", "generation_mode_join_suffix", _same),
+)
+_ALWAYS = frozenset(ours for ours, _, _ in _FIELDS)
