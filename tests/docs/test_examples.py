@@ -1,0 +1,51 @@
+"""Every Python example in the README, the docs and the docstrings runs and says what it claims."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import tavernkit
+
+ROOT = Path(__file__).parents[2]
+FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def modules() -> list[str]:
+    found = pkgutil.walk_packages(tavernkit.__path__, "tavernkit.")
+    return [module.name for module in found if not module.name.endswith("__main__")]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples of one page share their names; lines of the form `>>>` are doctests, others are executed."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": page.stem}
+    for number, code in enumerate(FENCE.findall(page.read_text(encoding="utf-8"))):
+        label = f"{page.name} example {number}"
+        if ">>>" in code:
+            test = doctest.DocTestParser().get_doctest(code, names, label, str(page), 0)
+            report: list[str] = []
+            runner = doctest.DocTestRunner(optionflags=OPTIONS)
+            runner.run(test, out=report.append, clear_globs=False)
+            names.update(test.globs)
+            assert not runner.failures, "".join(report)
+        else:
+            exec(compile(code, label, "exec"), names)
+
+
+@pytest.mark.parametrize("name", modules())
+def test_docstrings(name: str) -> None:
+    module = importlib.import_module(name)
+    result = doctest.testmod(module, optionflags=OPTIONS)
+    assert result.failed == 0

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from tavernkit.errors import ConfigError, MaxTokensExceededError, PipelineError, StrictModeError
+from tavernkit.prompt import Block, Builder, BuildState, Context, Pipeline, Plan, Step, TraceCollector
+
+State = BuildState[Context]
+
+
+@dataclass(frozen=True)
+class SayConfig:
+    text: str = "hello"
+    options: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise TypeError("text must be text")
+
+
+class SayStep(Step[State, SayConfig]):
+    Config = SayConfig
+
+    def before(self, state: State) -> None:
+        state.blocks.append(Block("system", self.config.text, id=self.config.text))
+
+    def after(self, state: State) -> None:
+        log = state.metadata.setdefault("after", [])
+        assert isinstance(log, list)
+        log.append(self.config.text)
+
+
+class AssembleStep(Step[State, object]):
+    def before(self, state: State) -> None:
+        state.plan = Plan(blocks=state.blocks)
+
+    def after(self, state: State) -> None:
+        state.warn("late warning")
+
+
+class FailStep(Step[State, object]):
+    def __init__(self, config: object = None, *, error: Exception | None = None) -> None:
+        super().__init__(config)
+        self.error = error or RuntimeError("boom")
+
+    def before(self, state: State) -> None:
+        raise self.error
+
+
+def pipeline() -> Pipeline[State]:
+    return Pipeline(("first", SayStep(text="a")), ("second", SayStep(text="b")), AssembleStep())
+
+
+def quiet(**inputs: object) -> Context:
+    return Context.make(warning_handler=None, **inputs)
+
+
+def test_a_step_takes_its_name_from_its_class() -> None:
+    assert SayStep.name == "say"
+    assert pipeline().names == ("first", "second", "assemble")
+
+
+def test_before_runs_in_order_and_after_in_reverse() -> None:
+    state = BuildState(quiet())
+    pipeline().run(state)
+    assert [block.content for block in state.blocks] == ["a", "b"]
+    assert state.metadata["after"] == ["b", "a"]
+    assert state.current_step is None
+
+
+def test_editing_returns_a_new_pipeline() -> None:
+    original = pipeline()
+    assert original.without("second").names == ("first", "assemble")
+    assert original.insert_before("second", SayStep(text="x")).names == ("first", "say", "second", "assemble")
+    assert original.insert_after("second", SayStep(), name="x").names == ("first", "second", "x", "assemble")
+    assert original.append(SayStep(), name="last").names[-1] == "last"
+    assert original.replace("second", SayStep(text="z"))["second"].config.text == "z"
+    assert original.configure("first", text="q")["first"].config.text == "q"
+    assert original.names == ("first", "second", "assemble")
+    assert original["first"].config.text == "a"
+
+
+def test_unknown_and_duplicate_names_are_refused_with_a_hint() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'second'"):
+        pipeline().without("secnd")
+    with pytest.raises(ConfigError, match="twice"):
+        pipeline().append(SayStep(), name="first")
+    with pytest.raises(ConfigError, match="Step instances"):
+        Pipeline(("x", "not a step"))  # type: ignore[arg-type]
+
+
+def test_unknown_options_are_refused_with_a_hint() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'text'") as caught:
+        pipeline().configure("first", txt="x")
+    assert caught.value.step == "say"
+    assert caught.value.code == "UNKNOWN_STEP_OPTION"
+
+
+def test_step_configs_of_the_context_win_for_one_build_and_merge_deeply() -> None:
+    steps = pipeline().configure("first", options={"a": {"x": 1}})
+    state = BuildState(quiet(step_configs={"First": {"text": "changed"}, "unknown": {"x": 1}}))
+    steps.run(state)
+    assert state.blocks[0].content == "changed"
+    assert steps["first"].configured({"options": {"a": {"y": 2}}}).config.options == {"a": {"x": 1, "y": 2}}
+
+
+def test_a_bad_step_config_names_its_step_and_leaves_the_state_tidy() -> None:
+    state = BuildState(quiet(step_configs={"second": {"text": 5}}))
+    with pytest.raises(ConfigError) as caught:
+        pipeline().run(state)
+    assert caught.value.step == "say"
+    assert state.current_step is None
+
+
+def test_an_error_of_a_step_is_wrapped_with_its_name_and_cause() -> None:
+    state = BuildState(quiet())
+    with pytest.raises(PipelineError, match=r"RuntimeError: boom \(step: fail\)") as caught:
+        Pipeline(("outer", SayStep()), FailStep()).run(state)
+    assert caught.value.step == caught.value.stage == "fail"
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_a_pipeline_error_passes_as_it_is() -> None:
+    error = MaxTokensExceededError(estimated_tokens=9, max_tokens=10, reserve_tokens=4, step="trimming")
+    assert error.limit_tokens == 6
+    with pytest.raises(MaxTokensExceededError) as caught:
+        Pipeline(FailStep(error=error)).run(BuildState(quiet()))
+    assert caught.value is error
+
+
+def test_strict_mode_turns_a_warning_into_an_error() -> None:
+    with pytest.raises(PipelineError) as caught:
+        pipeline().run(BuildState(quiet(strict=True)))
+    assert isinstance(caught.value.__cause__, StrictModeError)
+
+
+def test_the_builder_brings_late_warnings_onto_the_plan() -> None:
+    builder = Builder(pipeline(), warning_handler=None)
+    assert builder.build().warnings == ("late warning",)
+
+
+def test_the_builder_refuses_unknown_inputs_at_once() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'message'"):
+        Builder(pipeline(), mesage="hi")
+    with pytest.raises(ConfigError, match="unknown input"):
+        Builder(pipeline()).build(nonsense=1)
+    with pytest.raises(ConfigError, match="must be a Pipeline"):
+        Builder([])  # type: ignore[arg-type]
+
+
+def test_a_builder_can_be_changed_without_changing_the_original() -> None:
+    builder = Builder(pipeline(), message="one", warning_handler=None)
+    other = builder.replace(message="two").with_pipeline(pipeline().without("second"))
+    assert builder.make_context().message == "one"
+    assert other.make_context().message == "two"
+    assert [block.content for block in other.build().blocks] == ["a"]
+    assert len(builder.build().blocks) == 2
+
+
+def test_a_pipeline_without_a_plan_says_so() -> None:
+    with pytest.raises(PipelineError, match="made no plan"):
+        Builder(Pipeline(SayStep())).build()
+
+
+def test_the_trace_has_every_step_in_order_with_its_warnings() -> None:
+    plan = Builder(pipeline(), warning_handler=None, instrumenter=TraceCollector()).build()
+    assert plan.trace is not None
+    assert [step.name for step in plan.trace.steps] == ["first", "second", "assemble"]
+    assert list(plan.trace.steps[2].warnings) == ["late warning"]
+    assert plan.trace.success
+    assert plan.trace.fingerprint == plan.fingerprint()
+
+
+def test_the_trace_marks_the_failed_step_and_all_open_ones() -> None:
+    collector = TraceCollector()
+    with pytest.raises(PipelineError):
+        Pipeline(("outer", SayStep()), FailStep()).run(BuildState(quiet(instrumenter=collector)))
+    trace = collector.to_trace()
+    assert [(step.name, step.stats["error"]) for step in trace.steps] == [
+        ("outer", "PipelineError"),
+        ("fail", "RuntimeError"),
+    ]
+    assert not trace.success
+
+
+def test_the_collector_refuses_payloads_it_does_not_know() -> None:
+    collector = TraceCollector()
+    with pytest.raises(ConfigError, match="no payload"):
+        collector("stat", {"key": "a", "value": 1, "colour": "red"})
+    with pytest.raises(ConfigError, match="cannot finish"):
+        collector("step_finish", {"name": "x"})
+    collector("something_else", {"any": "thing"})
+
+
+def test_stats_go_to_the_named_open_step() -> None:
+    collector = TraceCollector()
+    collector("step_start", {"name": "a"})
+    collector("step_start", {"name": "b"})
+    collector("stat", {"key": "n", "value": 1, "step": "a"})
+    collector("stat", {"key": "n", "value": 2})
+    collector("step_finish", {"name": "b"})
+    collector("step_finish", {"name": "a", "stats": {"m": 3}})
+    assert [dict(step.stats) for step in collector.to_trace().steps] == [{"n": 1, "m": 3}, {"n": 2}]
+
+
+def test_no_instrumenter_means_no_debug_work() -> None:
+    def explode() -> dict[str, object]:
+        raise AssertionError("lazy payload was evaluated")
+
+    BuildState(quiet()).instrument("stat", explode, key="x")

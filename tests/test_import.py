@@ -1,0 +1,44 @@
+"""Importing the package is quick and pulls in nothing that is not needed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+OPTIONAL = (
+    "openai", "anthropic", "google", "mcp", "lupa", "liquid", "tokenizers", "tiktoken", "opentelemetry", "fastapi",
+    "sqlalchemy", "alembic", "uvicorn", "prometheus_client", "cryptography",
+)  # fmt: skip
+HEAVY = ("pydantic", "jinja2", "typer", "rich", "splintr", "yaml")
+
+PROBE = """
+import json, sys, time
+before = time.perf_counter()
+import tavernkit
+elapsed = time.perf_counter() - before
+print(json.dumps({"elapsed": elapsed, "modules": sorted({name.split(".")[0] for name in sys.modules})}))
+"""
+
+
+def probe() -> dict[str, object]:
+    result = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True)
+    return json.loads(result.stdout)
+
+
+def test_import_pulls_in_nothing_optional_or_heavy() -> None:
+    loaded = set(probe()["modules"])  # type: ignore[call-overload]
+    assert not loaded & {*OPTIONAL, *HEAVY}
+
+
+def test_import_takes_under_150_ms() -> None:
+    best = min(float(probe()["elapsed"]) for _ in range(5))  # type: ignore[arg-type]
+    assert best < 0.150
+
+
+def test_every_public_name_can_be_imported() -> None:
+    import tavernkit
+
+    for name in tavernkit.__all__:
+        assert getattr(tavernkit, name) is not None
+    assert dir(tavernkit)
