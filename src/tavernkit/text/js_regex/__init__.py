@@ -2,7 +2,8 @@
 
 from tavernkit.text.js_regex.errors import JSRegexSyntaxError
 from tavernkit.text.js_regex.flags import FLAGS, parse_literal
+from tavernkit.text.js_regex.limits import DEFAULT_TIMEOUT
 from tavernkit.text.js_regex.match import JSMatch
-from tavernkit.text.js_regex.regex import DEFAULT_TIMEOUT, JSRegex
+from tavernkit.text.js_regex.regex import JSRegex
 
 __all__ = ["DEFAULT_TIMEOUT", "FLAGS", "JSMatch", "JSRegex", "JSRegexSyntaxError", "parse_literal"]

@@ -8,6 +8,7 @@ from tavernkit.text.js_regex.scanner import Scanner
 _CONTROL_ESCAPES = {"f": 0x0C, "n": 0x0A, "r": 0x0D, "t": 0x09, "v": 0x0B}
 _SET_ESCAPES = frozenset("dDsSwW")
 _SYNTAX_CHARACTERS = frozenset("^$\\.*+?()[]{}|/")
+_STRING_PROPERTIES = ("Basic_Emoji", "Emoji_Keycap_Sequence", "RGI_")
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _CLASS_CONTROL = frozenset("0123456789_")
 
@@ -17,7 +18,8 @@ def parse_class(scanner: Scanner, *, named: bool) -> Node:
     start = scanner.at - 1
     if scanner.sets:
         scanner.skip_class()
-        return SetClass(scanner.text[start : scanner.at])
+        source = scanner.text[start : scanner.at]
+        return SetClass(source, strings="\\q" in source or any(name in source for name in _STRING_PROPERTIES))
     negated = scanner.eat("^")
     items: list[ClassItem] = []
     while not scanner.eat("]"):
@@ -56,7 +58,9 @@ def _class_atom(scanner: Scanner, *, named: bool) -> int | str:
 def parse_property(scanner: Scanner) -> Node:
     """Parse ``p{…}`` or ``P{…}`` outside a class, after its backslash; in ``v`` mode it may match strings."""
     text = _property_text(scanner)
-    return SetClass(f"\\{text}") if scanner.sets else CharClass((text,))
+    if scanner.sets and any(name in text for name in _STRING_PROPERTIES):
+        return SetClass(f"\\{text}", strings=True)
+    return CharClass((text,))
 
 
 def _property_text(scanner: Scanner) -> str:

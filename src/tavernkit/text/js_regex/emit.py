@@ -75,7 +75,7 @@ class _Writer:
                 return "."
             case CharClass(items, negated):
                 return self._class(items, negated=negated)
-            case SetClass(source):
+            case SetClass(source=source):
                 return to_stand_ins(source)
             case Assertion(kind):
                 return kind if kind in "^$" else f"\\{kind}"

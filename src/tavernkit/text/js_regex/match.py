@@ -25,16 +25,30 @@ class Found(Protocol):
 class FoundSpans:
     """A match by the offsets of its groups: two numbers for each, -1 for a group that took no part."""
 
-    __slots__ = ("_offsets", "_shift")
+    __slots__ = ("_offsets",)
 
-    def __init__(self, offsets: Sequence[int], shift: int = 0) -> None:
+    def __init__(self, offsets: Sequence[int]) -> None:
         self._offsets = offsets
-        self._shift = shift
 
     def group(self, idx: int, /) -> slice | None:
         """Return where a group is, or nothing if it took no part."""
         start = self._offsets[2 * idx]
-        return None if start < 0 else slice(start + self._shift, self._offsets[2 * idx + 1] + self._shift)
+        return None if start < 0 else slice(start, self._offsets[2 * idx + 1])
+
+
+def offsets_of(found: Found, first_group: int, group_count: int) -> list[int]:
+    """List the offsets of the whole match and its groups."""
+    offsets: list[int] = []
+    for number in range(first_group, first_group + group_count + 1):
+        span = found.group(number)
+        offsets += (-1, -1) if span is None else (span.start, span.stop)
+    return offsets
+
+
+def found_at(found: Found, group_count: int, before: str) -> Found:
+    """Move a match that was found in the rest of a text to its place in the whole."""
+    shift = len(before.encode())
+    return FoundSpans([offset if offset < 0 else offset + shift for offset in offsets_of(found, 0, group_count)])
 
 
 class JSMatch:

@@ -35,9 +35,10 @@ class CharClass:
 
 @dataclass(frozen=True, slots=True)
 class SetClass:
-    """A class or string property of ``v`` mode, as written: it may match several characters, or none."""
+    """A class or property of ``v`` mode, as written; with ``strings`` it may match several characters, or none."""
 
     source: str
+    strings: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import regress
 
 from tavernkit.errors import Warn
 from tavernkit.text.js_regex.emit import emit, emit_from, engine_flags
+from tavernkit.text.js_regex.engine import Engine
 from tavernkit.text.js_regex.errors import JSRegexSyntaxError
 from tavernkit.text.js_regex.flags import check_flags
+from tavernkit.text.js_regex.guard import GaveUpError, Guard, run_guarded
+from tavernkit.text.js_regex.limits import COMPILE_CACHE_SIZE, DEFAULT_TIMEOUT
 from tavernkit.text.js_regex.lookback import lookback
-from tavernkit.text.js_regex.match import Found, FoundSpans, JSMatch
+from tavernkit.text.js_regex.match import Found, JSMatch, found_at
 from tavernkit.text.js_regex.subject import Subject
 from tavernkit.text.js_regex.syntax import parse_pattern
 from tavernkit.text.js_regex.template import expand
 from tavernkit.values import LRUCache
 
-DEFAULT_TIMEOUT = 0.1
-"""Seconds a call may take before it counts as no match."""
-
-COMPILE_CACHE_SIZE = 2048
-"""How many compiled expressions are kept."""
-
+_MAX_SHOWN = 80
 _cache: LRUCache[tuple[str, str], JSRegex] = LRUCache(COMPILE_CACHE_SIZE)
 
 
@@ -33,7 +31,7 @@ class JSRegex:
     given up, reported through ``warn`` and counts as no match.
     """
 
-    __slots__ = ("_engine", "_engine_flags", "_pattern", "flags", "global_", "source", "sticky")
+    __slots__ = ("_engine", "_guard", "_lookback", "_pattern", "flags", "global_", "source", "sticky")
 
     def __init__(self, source: str, flags: str = "") -> None:
         self.source = source
@@ -41,9 +39,10 @@ class JSRegex:
         self.global_ = "g" in flags
         self.sticky = "y" in flags
         self._pattern = parse_pattern(source, self.flags)
-        self._engine_flags = engine_flags(self._pattern)
+        self._lookback = lookback(self._pattern.root)
+        self._guard = Guard(self._pattern)
         try:
-            self._engine = regress.Regex(emit(self._pattern), self._engine_flags)
+            self._engine = self._compile_engine(emit(self._pattern), first_group=0)
         except regress.RegressError as error:
             raise JSRegexSyntaxError(f"Invalid regular expression: /{source}/{self.flags}: {error}") from None
 
@@ -60,9 +59,9 @@ class JSRegex:
             return None
         subject = Subject(text, unicode=self._pattern.unicode)
         if start > 0 or self.sticky:
-            found = self._find_from(subject, max(start, 0))
+            found = self._find_from(subject, max(start, 0), timeout, warn)
         else:
-            found = self._engine.find(subject.engine_text)
+            found = self._find(self._engine, subject.engine_text, timeout, warn)
         return None if found is None else self._match(subject, found)
 
     def test(self, text: str, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None) -> bool:
@@ -73,7 +72,7 @@ class JSRegex:
         self, text: str, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None
     ) -> list[JSMatch]:
         """Find all matches, one after the other (``matchAll``), with or without the ``g`` flag."""
-        matches = self._matches(Subject(text, unicode=self._pattern.unicode))
+        matches = self._matches(Subject(text, unicode=self._pattern.unicode), timeout, warn)
         return _adjacent(matches) if self.sticky else matches
 
     def replace(
@@ -116,7 +115,7 @@ class JSRegex:
     ) -> list[str | None]:
         """Split at the matches; what groups captured comes between the parts (``String#split``)."""
         subject = Subject(text, unicode=self._pattern.unicode)
-        matches = self._matches(subject)
+        matches = self._matches(subject, timeout, warn)
         if not text:
             return [] if matches else [text]
         parts: list[str | None] = []
@@ -132,39 +131,52 @@ class JSRegex:
     def _match(self, subject: Subject, found: Found) -> JSMatch:
         return JSMatch(subject, found, self._pattern.group_count, self._pattern.names)
 
-    def _matches(self, subject: Subject) -> list[JSMatch]:
+    def _matches(self, subject: Subject, timeout: float | None, warn: Warn | None) -> list[JSMatch]:
+        text = subject.engine_text
+        if timeout is None or self._guard.is_quick(text, timeout):
+            found = self._engine.find_all(text)
+        else:
+            found = self._find_guarded(self._engine, text, timeout, warn, everything=True)
         count, names = self._pattern.group_count, self._pattern.names
-        return [JSMatch(subject, found, count, names) for found in self._engine.find_iter(subject.engine_text) or ()]
+        return [JSMatch(subject, one, count, names) for one in found]
 
-    def _find_from(self, subject: Subject, start: int) -> Found | None:
+    def _find(self, engine: Engine, text: str, timeout: float | None, warn: Warn | None) -> Found | None:
+        if timeout is None or self._guard.is_quick(text, timeout):
+            return engine.find(text)
+        found = self._find_guarded(engine, text, timeout, warn, everything=False)
+        return found[0] if found else None
+
+    def _find_guarded(
+        self, engine: Engine, text: str, timeout: float, warn: Warn | None, *, everything: bool
+    ) -> Sequence[Found]:
+        try:
+            return run_guarded(engine, text, timeout, everything=everything)
+        except GaveUpError as reason:
+            if warn is not None:
+                warn(f"the regex {self._shown()} {reason}: it counts as no match")
+            return ()
+
+    def _find_from(self, subject: Subject, start: int, timeout: float | None, warn: Warn | None) -> Found | None:
         """Search from the middle: only what the pattern may look back at is kept of what is before."""
         offset = subject.counted_offset(start)
-        kept = min(lookback(self._pattern.root), offset)
-        engine_text = subject.engine_text
-        if kept == 0 and not self.sticky:
-            engine, first_group = self._engine, 0
-        else:
-            engine, first_group = (
-                regress.Regex(emit_from(self._pattern, kept, sticky=self.sticky), self._engine_flags),
-                1,
-            )
-        found = engine.find(engine_text[offset - kept :])
-        if found is None:
-            return None
-        return FoundSpans(
-            _offsets(found, first_group, self._pattern.group_count), len(engine_text[: offset - kept].encode())
-        )
+        kept = min(self._lookback, offset)
+        engine = self._engine
+        if kept or self.sticky:
+            engine = self._compile_engine(emit_from(self._pattern, kept, sticky=self.sticky), first_group=1)
+        text = subject.engine_text
+        found = self._find(engine, text[offset - kept :], timeout, warn)
+        return None if found is None else found_at(found, self._pattern.group_count, text[: offset - kept])
+
+    def _compile_engine(self, source: str, *, first_group: int) -> Engine:
+        flags, count = engine_flags(self._pattern), self._pattern.group_count
+        return Engine.compile(source, flags, first_group=first_group, group_count=count)
+
+    def _shown(self) -> str:
+        source = self.source if len(self.source) <= _MAX_SHOWN else f"{self.source[:_MAX_SHOWN]}…"
+        return f"/{source}/{self.flags}"
 
     def __repr__(self) -> str:
-        return f"JSRegex(/{self.source}/{self.flags})"
-
-
-def _offsets(found: Found, first_group: int, group_count: int) -> list[int]:
-    offsets: list[int] = []
-    for number in range(first_group, first_group + group_count + 1):
-        span = found.group(number)
-        offsets += (-1, -1) if span is None else (span.start, span.stop)
-    return offsets
+        return f"JSRegex({self._shown()})"
 
 
 def _adjacent(matches: list[JSMatch]) -> list[JSMatch]:

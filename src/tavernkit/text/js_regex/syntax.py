@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tavernkit.text.js_regex.class_syntax import class_escape, parse_class, parse_property
 from tavernkit.text.js_regex.errors import JSRegexSyntaxError
+from tavernkit.text.js_regex.limits import MAX_DEPTH, MAX_SOURCE_LENGTH
 from tavernkit.text.js_regex.nodes import (
     INFINITE,
     Alternatives,
@@ -20,12 +21,6 @@ from tavernkit.text.js_regex.nodes import (
     Sequence,
 )
 from tavernkit.text.js_regex.scanner import Scanner, survey
-
-MAX_DEPTH = 150
-"""How deep groups may be nested."""
-
-MAX_SOURCE_LENGTH = 1_000_000
-"""How long a pattern may be."""
 
 _LOOKS = {"(?=": (False, False), "(?!": (False, True), "(?<=": (True, False), "(?<!": (True, True)}
 _MODIFIERS = frozenset("ims")

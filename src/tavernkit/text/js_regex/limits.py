@@ -1,0 +1,39 @@
+"""The limits of regular expressions."""
+
+from __future__ import annotations
+
+DEFAULT_TIMEOUT = 0.1
+"""Seconds a call may take before it counts as no match."""
+
+STEPS_PER_SECOND = 10_000_000
+"""Steps of the engine that certainly fit into a second; it takes several times as many on any usual machine."""
+
+COMPILE_CACHE_SIZE = 2048
+"""How many compiled expressions are kept."""
+
+MAX_DEPTH = 150
+"""How deep groups may be nested."""
+
+MAX_SOURCE_LENGTH = 1_000_000
+"""How long a pattern may be."""
+
+MAX_WORKERS = 8
+"""How many guarded calls may run at once; more wait for one of them to end."""
+
+MAX_IDLE_WORKERS = 2
+"""How many worker processes are kept for the next guarded call."""
+
+WORKER_START_TIMEOUT = 30.0
+"""Seconds a worker process may take to start; this is not part of a call's time."""
+
+WORKER_IDLE_SECONDS = 60.0
+"""Seconds without a request after which a worker process ends (where the system has interval timers)."""
+
+WORKER_MEMORY = 1 << 30
+"""Bytes of address space a worker process may have (where the system can limit it)."""
+
+GIVEN_UP_CACHE_SIZE = 128
+"""How many calls that ran out of time are remembered, so that they are not tried again at once."""
+
+GIVEN_UP_SECONDS = 60.0
+"""How long they are remembered."""
