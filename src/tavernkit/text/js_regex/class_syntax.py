@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from tavernkit.text.js_regex.class_sets import STRING_PROPERTIES, parse_set_class
 from tavernkit.text.js_regex.nodes import CharClass, ClassItem, Node, SetClass
 from tavernkit.text.js_regex.scanner import Scanner
 
 _CONTROL_ESCAPES = {"f": 0x0C, "n": 0x0A, "r": 0x0D, "t": 0x09, "v": 0x0B}
 _SET_ESCAPES = frozenset("dDsSwW")
 _SYNTAX_CHARACTERS = frozenset("^$\\.*+?()[]{}|/")
-_STRING_PROPERTIES = ("Basic_Emoji", "Emoji_Keycap_Sequence", "RGI_")
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _CLASS_CONTROL = frozenset("0123456789_")
 
 
 def parse_class(scanner: Scanner, *, named: bool) -> Node:
-    """Parse a class whose ``[`` has been read; a ``v``-mode class is kept as written."""
-    start = scanner.at - 1
+    """Parse a class whose ``[`` has been read."""
     if scanner.sets:
-        scanner.skip_class()
-        source = scanner.text[start : scanner.at]
-        return SetClass(source, strings="\\q" in source or any(name in source for name in _STRING_PROPERTIES))
+        return parse_set_class(scanner)
     negated = scanner.eat("^")
     items: list[ClassItem] = []
     while not scanner.eat("]"):
@@ -51,25 +48,16 @@ def _class_atom(scanner: Scanner, *, named: bool) -> int | str:
     if character != "\\":
         return ord(character)
     if scanner.peek() in ("p", "P") and scanner.unicode:
-        return _property_text(scanner)
+        return scanner.property_text()
     return class_escape(scanner, in_class=True, named=named)
 
 
 def parse_property(scanner: Scanner) -> Node:
     """Parse ``p{…}`` or ``P{…}`` outside a class, after its backslash; in ``v`` mode it may match strings."""
-    text = _property_text(scanner)
-    if scanner.sets and any(name in text for name in _STRING_PROPERTIES):
+    text = scanner.property_text()
+    if scanner.sets and text[2:].startswith(STRING_PROPERTIES):
         return SetClass(f"\\{text}", strings=True)
     return CharClass((text,))
-
-
-def _property_text(scanner: Scanner) -> str:
-    end = scanner.text.find("}", scanner.at)
-    if scanner.peek(1) != "{" or end < 0:
-        raise scanner.error("Invalid property name")
-    text = scanner.text[scanner.at : end + 1]
-    scanner.at = end + 1
-    return text
 
 
 def class_escape(scanner: Scanner, *, in_class: bool, named: bool) -> int | str:

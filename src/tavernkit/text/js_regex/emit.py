@@ -25,10 +25,14 @@ from tavernkit.text.js_regex.nodes import (
     Sequence,
     SetClass,
 )
-from tavernkit.text.js_regex.subject import SURROGATE_PLANE, to_stand_ins
+from tavernkit.text.js_regex.subject import SURROGATE_PLANE
 
 _SPECIAL = frozenset("^$\\.*+?()[]{}|/")
 _CLASS_SPECIAL = frozenset("^\\]-")
+_NOT_WORD = (
+    *((0x00, 0x2F), (0x3A, 0x40), (0x5B, 0x5E), (0x60, 0x60)),
+    *((0x7B, 0x17E), (0x180, 0x2129), (0x212B, 0x10FFFF)),
+)
 _FIRST_SURROGATE, _LAST_SURROGATE = 0xD800, 0xDFFF
 _FIRST_STAND_IN, _LAST_STAND_IN = SURROGATE_PLANE + _FIRST_SURROGATE, SURROGATE_PLANE + _LAST_SURROGATE
 
@@ -56,16 +60,17 @@ def engine_flags(pattern: Pattern) -> str:
 
 
 def _writer(pattern: Pattern, first_group: int) -> _Writer:
-    return _Writer(first_group, unicode=pattern.unicode, fold="i" in pattern.flags and not pattern.unicode)
+    return _Writer(first_group, unicode=pattern.unicode, ignore_case="i" in pattern.flags)
 
 
 class _Writer:
     """Writes nodes. Groups are numbered from ``first_group`` plus one; ``fold`` writes out the variants of letters."""
 
-    def __init__(self, first_group: int, *, unicode: bool, fold: bool) -> None:
+    def __init__(self, first_group: int, *, unicode: bool, ignore_case: bool) -> None:
         self.first_group = first_group
         self.unicode = unicode
-        self.fold = fold
+        self.fold = ignore_case and not unicode
+        self.unicode_fold = ignore_case and unicode
 
     def write(self, node: Node) -> str:
         match node:
@@ -76,7 +81,7 @@ class _Writer:
             case CharClass(items, negated):
                 return self._class(items, negated=negated)
             case SetClass(source=source):
-                return to_stand_ins(source)
+                return source
             case Assertion(kind):
                 return kind if kind in "^$" else f"\\{kind}"
             case BackReference(groups):
@@ -120,8 +125,14 @@ class _Writer:
     def _class(self, items: tuple[ClassItem, ...], *, negated: bool) -> str:
         if len(items) == 1 and isinstance(items[0], str) and not negated:
             return f"\\{items[0]}"
-        inside = "".join([f"\\{item}" if isinstance(item, str) else self._ranges(*item) for item in items])
+        inside = "".join([self._escape(item) if isinstance(item, str) else self._ranges(*item) for item in items])
         return f"[{'^' if negated else ''}{inside}]"
+
+    def _escape(self, escape: str) -> str:
+        if escape == "W" and self.unicode_fold:
+            # In a class the engine would add the letters that ſ and the Kelvin sign are variants of.
+            return "".join([_range(low, high) for low, high in _NOT_WORD])
+        return f"\\{escape}"
 
     def _ranges(self, first: int, last: int) -> str:
         ranges = close_range(first, last) if self.fold else [(first, last)]

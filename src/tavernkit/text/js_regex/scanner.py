@@ -107,6 +107,15 @@ class Scanner:
             raise self.error("Invalid capture group name")
         return name
 
+    def property_text(self) -> str:
+        """Read ``p{…}`` or ``P{…}``, whose backslash has been read."""
+        end = self.text.find("}", self.at)
+        if self.peek(1) != "{" or end < 0:
+            raise self.error("Invalid property name")
+        text = self.text[self.at : end + 1]
+        self.at = end + 1
+        return text
+
     def skip_class(self) -> None:
         """Read to the end of a class whose ``[`` has been read."""
         depth = 1

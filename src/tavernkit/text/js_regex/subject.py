@@ -81,7 +81,7 @@ class Subject:
 
     def join(self, parts: list[str]) -> str:
         """Put parts together again."""
-        return join_surrogates("".join(parts)) if self._units else "".join(parts)
+        return join_surrogates("".join(parts)) if self._stand_ins else "".join(parts)
 
     def python_offset(self, offset: int) -> int:
         """Turn an engine offset into an offset of the text."""
