@@ -20,6 +20,7 @@ from tavernkit.budget import (
     get_tokenizer,
     load_file_tokenizer,
 )
+from tavernkit.budget.count_cache import CountCache
 from tavernkit.budget.file_tokenizer import splintr_codec
 from tavernkit.errors import ConfigError, StrictModeError, WarningLog
 from tavernkit.values import JsonObject
@@ -344,3 +345,15 @@ def test_an_estimator_can_be_shared_between_threads() -> None:
 def test_a_file_adapter_can_be_the_default(tmp_path: Path) -> None:
     adapter = FileAdapter(write_tokenizer(tmp_path / "t.json"))
     assert TokenEstimator(default=adapter).estimate("hi the") == 2
+
+
+def test_the_cache_is_bounded_in_characters_too() -> None:
+    cache = CountCache(max_size=100, max_characters=20)
+    for text in ("a" * 8, "b" * 8, "c" * 8):
+        cache.put(None, text, 1)
+    assert cache.get(None, "a" * 8) is None
+    assert len(cache) == 2
+    cache.put(None, "c" * 8, 2)
+    assert (cache.get(None, "b" * 8), cache.get(None, "c" * 8)) == (1, 2)
+    cache.put(None, "d" * 21, 3)
+    assert len(cache) == 0

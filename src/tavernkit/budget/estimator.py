@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
 from tavernkit.budget.adapters import Adapter, HeuristicAdapter, ModelAdapter
+from tavernkit.budget.count_cache import CountCache
 from tavernkit.budget.file_tokenizer import load_file_tokenizer
-from tavernkit.budget.limits import ESTIMATE_CACHE_SIZE, LONG_TEXT_CHARACTERS, MODEL_CACHE_SIZE
+from tavernkit.budget.limits import ESTIMATE_CACHE_SIZE, MODEL_CACHE_SIZE
 from tavernkit.budget.registry import RegistryEntry, TokenizerRegistry, file_paths, look_up
 from tavernkit.budget.tokenization import Tokenization
 from tavernkit.errors import ConfigError, Warn, log_warning
@@ -55,7 +55,7 @@ class TokenEstimator:
         self._default: Adapter = default or ModelAdapter()
         self._heuristic = HeuristicAdapter()
         self._warn = warn
-        self._counts: LRUCache[tuple[str | None, object], int] = LRUCache(cache_size)
+        self._counts = CountCache(cache_size)
         self._choices: LRUCache[str, tuple[Adapter, RegistryEntry | None]] = LRUCache(MODEL_CACHE_SIZE)
         self._reported: LRUCache[str, bool] = LRUCache(MODEL_CACHE_SIZE)
 
@@ -63,11 +63,10 @@ class TokenEstimator:
         """Return the number of tokens of a text. Never raises."""
         if not text:
             return 0
-        key = (model_hint, text if len(text) <= LONG_TEXT_CHARACTERS else _digest(text))
-        count = self._counts.get(key)
+        count = self._counts.get(model_hint, text)
         if count is None:
             count = self._try(model_hint, lambda adapter: adapter.estimate(text, model_hint), 0)
-            self._counts.put(key, count)
+            self._counts.put(model_hint, text, count)
         return count
 
     def tokenize(self, text: str, model_hint: str | None = None) -> Tokenization:
@@ -154,10 +153,6 @@ def default_estimator() -> TokenEstimator:
 def count_tokens(text: str, model: str | None = None) -> int:
     """Return the number of tokens of a text for a model (``cl100k_base`` when the model is not known)."""
     return default_estimator().estimate(text, model)
-
-
-def _digest(text: str) -> tuple[bytes, int]:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest(), len(text)
 
 
 def _with_entry(description: JsonObject, entry: RegistryEntry, model_hint: str | None) -> JsonObject:

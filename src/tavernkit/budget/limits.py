@@ -3,7 +3,10 @@
 ESTIMATE_CACHE_SIZE = 16_384
 """Token counts that one estimator remembers: enough for every block of a very large prompt, turn after turn."""
 
-LONG_TEXT_CHARACTERS = 1_024
+ESTIMATE_CACHE_CHARACTERS = 16_000_000
+"""Characters of all texts that one estimator remembers, together."""
+
+LONG_TEXT_CHARACTERS = 8_192
 """Longer texts are remembered by digest and length, so that a cache never keeps big texts alive."""
 
 MODEL_CACHE_SIZE = 256

@@ -74,12 +74,15 @@ class BundledTokenizer:
         """The model's own special tokens. In a text they are ordinary; programs that refuse such text look here."""
         self._core = core
         self._ordinary = core.encode_ordinary
-        self._flat = core.encode_flat
+        self._flat = core.encode_flat if core.family == "BPE" else None
         self._markers = tuple(sorted({token[:_MARKER_LENGTH] for token in core.special_tokens()}))
 
     def count(self, text: str) -> int:
         """Return the number of tokens."""
-        # encode_flat makes no list of ids, which halves the time, but it would take special tokens for special.
+        # encode_flat makes no list of ids, which halves the time, but it takes special tokens for special: of
+        # byte-level vocabularies we know them all, SentencePiece ones have more than they tell.
+        if self._flat is None:
+            return len(self.encode(text))
         for marker in self._markers:
             if marker in text:
                 return len(self.encode(text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -133,7 +133,7 @@ class _Run:
     def units(self, protected_position: int | None) -> list[_Unit]:
         """Collect units in list order, each at the place of its first member."""
         units: list[_Unit] = []
-        bundles: dict[str, _Unit] = {}
+        bundles: dict[Hashable, _Unit] = {}
         for position, block in enumerate(self.blocks):
             group = _group(block)
             bundle = _bundle(block)
@@ -236,9 +236,11 @@ _STRATEGIES: Mapping[str, Callable[[_Run], Sequence[_Unit]]] = {
 }
 
 
-def _bundle(block: Block) -> str | None:
+def _bundle(block: Block) -> Hashable | None:
     bundle = block.metadata.get("eviction_bundle") if block.metadata else None
-    return None if bundle is None else compact_json(bundle)
+    if bundle is None or isinstance(bundle, str):
+        return bundle
+    return (compact_json(bundle),)
 
 
 def _group(block: Block) -> str:

@@ -79,7 +79,7 @@ def _json_object(text: str) -> JsonObject | None:
     if "{" not in text:
         return None
     try:
-        value: object = json.loads(text, parse_constant=_refuse_constant)
+        value: object = _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
     return value if is_object(value) else None
@@ -88,6 +88,9 @@ def _json_object(text: str) -> JsonObject | None:
 def _refuse_constant(name: str) -> object:
     # Python reads NaN and Infinity, which no provider takes.
     raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _text(value: object) -> str:
