@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from tavernkit.prompt.block import Block as Block
     from tavernkit.prompt.builder import Builder as Builder
     from tavernkit.prompt.context import Context as Context
-    from tavernkit.prompt.context import Participant as Participant
     from tavernkit.prompt.entry import EntryConditions as EntryConditions
     from tavernkit.prompt.entry import PromptEntry as PromptEntry
     from tavernkit.prompt.explain import Explanation as Explanation
@@ -33,7 +32,7 @@ __getattr__, __all__ = lazy_exports(
     {
         ".block": ("Block",),
         ".builder": ("Builder",),
-        ".context": ("Context", "Participant"),
+        ".context": ("Context",),
         ".entry": ("EntryConditions", "PromptEntry"),
         ".explain": ("Explanation",),
         ".hooks": ("HookRegistry",),

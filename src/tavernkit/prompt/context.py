@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.prompt.hooks import HookRegistry
@@ -18,19 +18,8 @@ from tavernkit.stores.history import ChatHistory, wrap_history
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze, freeze_object, is_mapping
 
-
-class Participant(Protocol):
-    """Who takes part in a chat: a user, or a character (which may play the user)."""
-
-    @property
-    def name(self) -> str:
-        """The name in the chat."""
-        ...
-
-    @property
-    def persona_text(self) -> str:
-        """Who that is, in words."""
-        ...
+if TYPE_CHECKING:
+    from tavernkit.cards.character import Participant
 
 
 class Estimator(Protocol):

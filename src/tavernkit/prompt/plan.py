@@ -14,7 +14,7 @@ from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.squash import merge_in_chat, squash_system
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, thaw, thaw_object
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, thaw
 
 if TYPE_CHECKING:
     from tavernkit.budget.report import TrimReport
@@ -150,10 +150,13 @@ class Plan:
         squash = squash_system_messages and dialect == "openai"
         return convert(self._prepared(squash=squash), dialect, **dialect_options)
 
-    def fingerprint(self, dialect: str = "openai", **options: object) -> str:
+    def fingerprint(
+        self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> str:
         """SHA-256 of what would be sent: equal plans have equal fingerprints, whatever their block ids."""
-        payload = {"messages": self.to_messages(dialect, **options), "llm_options": thaw_object(self.llm_options)}  # pyright: ignore[reportArgumentType]  # options of to_messages
-        text = json.dumps(thaw(payload), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        messages = self.to_messages(dialect, squash_system_messages=squash_system_messages, **dialect_options)
+        payload = thaw({"messages": messages, "llm_options": self.llm_options})
+        text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def explain(self) -> Explanation:
