@@ -1,0 +1,53 @@
+"""Checks of a call's arguments, and the text that a handler's result becomes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, time
+
+from tavernkit.silly_tavern.macros.registry import MacroDefinition
+from tavernkit.text.js_values import UNDEFINED, json_stringify, to_number, to_string, trim
+from tavernkit.values import is_mapping, is_sequence
+
+_INTEGER = re.compile(r"-?[0-9]+\Z")
+_BOOLEANS = frozenset(("true", "false", "on", "off", "1", "0"))
+
+_CHECKS: dict[str, Callable[[str], bool]] = {
+    "string": lambda _text: True,
+    "integer": lambda text: _INTEGER.match(text) is not None,
+    "number": lambda text: math.isfinite(to_number(text)),
+    "boolean": lambda text: text.lower() in _BOOLEANS,
+}
+
+
+def arity_problem(definition: MacroDefinition, count: int) -> str | None:
+    """Say what is wrong with the number of arguments, if anything is."""
+    if definition.accepts(count):
+        return None
+    return f"takes {definition.arity}, {count or 'none'} given"
+
+
+def type_problem(definition: MacroDefinition, args: Sequence[str]) -> str | None:
+    """Say what is wrong with the types of the arguments, if anything is."""
+    if not definition.typed:
+        return None
+    for spec, text in zip(definition.args, args, strict=False):
+        if not any(_CHECKS[kind](trim(text)) for kind in spec.types):
+            return f"argument {spec.name!r} must be {' or '.join(spec.types)}, not {trim(text)!r:.80}"
+    return None
+
+
+def to_text(value: object) -> str:
+    """Write what a handler gave: nothing is empty, dates are ISO 8601 in UTC, objects and lists compact JSON."""
+    if isinstance(value, str):
+        return value
+    if value is None or value is UNDEFINED:
+        return ""
+    if isinstance(value, date):
+        moment = value if isinstance(value, datetime) else datetime.combine(value, time(), UTC)
+        return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if is_mapping(value) or is_sequence(value):
+        return json_stringify(value)
+    return to_string(value) if isinstance(value, (bool, int, float)) else str(value)

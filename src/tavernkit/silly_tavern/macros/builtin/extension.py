@@ -1,0 +1,90 @@
+"""What SillyTavern's bundled extensions add: notes, summary, expressions, image prefixes."""
+
+from __future__ import annotations
+
+from tavernkit.silly_tavern.macros.call import MacroCall
+from tavernkit.silly_tavern.macros.environment import MacroEnvironment
+from tavernkit.silly_tavern.macros.registry import Argument, MacroRegistry
+from tavernkit.text.js_values import trim
+
+macros = MacroRegistry()
+
+
+def summary(environment: MacroEnvironment) -> str:
+    """The summary of the chat: what the user wrote, else the newest one that is stored before the last message."""
+    if trim(environment.extensions.summary):
+        return environment.extensions.summary
+    for line in reversed(environment.chat[:-1]):
+        memory = line.extra.get("memory")
+        if memory and isinstance(memory, str):
+            return memory
+    return ""
+
+
+def default_expression(environment: MacroEnvironment) -> str:
+    """The fallback label of the expressions extension."""
+    settings = environment.extensions.expressions
+    return settings.fallback or ("#emoji" if settings.show_emoji else "#none")
+
+
+def image_prefix(environment: MacroEnvironment, *, negative: bool) -> str:
+    """The image prompt prefix of the character: the user's, else the card's."""
+    own, card = environment.extensions, environment.character
+    if negative:
+        return own.image_negative_prefix or (card.image_negative_prefix if card else "")
+    return own.image_prefix or (card.image_prefix if card else "")
+
+
+@macros.macro("defaultExpression", category="misc")
+def default_expression_macro(call: MacroCall) -> str:
+    """The expression that is shown when no other fits."""
+    return default_expression(call.environment)
+
+
+@macros.macro("lastExpression", args=(Argument("name", optional=True),), delayed=True, category="misc")
+def last_expression(call: MacroCall) -> str:
+    """The expression that a character showed last."""
+    name = trim(call.resolve(call.args[0])) if call.args else call.run.character_name
+    return call.environment.extensions.expressions.last.get(name, "")
+
+
+@macros.macro("availableExpressions", category="misc")
+def available_expressions(call: MacroCall) -> str:
+    """The expressions a character can show."""
+    return ", ".join(call.environment.extensions.expressions.labels)
+
+
+@macros.macro("summary", category="chat")
+def summary_macro(call: MacroCall) -> str:
+    """The summary of the chat."""
+    return summary(call.environment)
+
+
+@macros.macro("charPrefix", category="prompts")
+def char_prefix(call: MacroCall) -> str:
+    """What image prompts of the character start with."""
+    return image_prefix(call.environment, negative=False)
+
+
+@macros.macro("charNegativePrefix", category="prompts")
+def char_negative_prefix(call: MacroCall) -> str:
+    """What negative image prompts of the character start with."""
+    return image_prefix(call.environment, negative=True)
+
+
+@macros.macro("authorsNote", category="prompts")
+def authors_note(call: MacroCall) -> str:
+    """The author's note of the chat."""
+    return call.environment.notes.chat
+
+
+@macros.macro("charAuthorsNote", category="prompts")
+def char_authors_note(call: MacroCall) -> str:
+    """The author's note of the character."""
+    return call.environment.notes.character
+
+
+@macros.macro("defaultAuthorsNote", category="prompts")
+def default_authors_note(call: MacroCall) -> str:
+    """The author's note that new chats get."""
+    return call.environment.notes.default

@@ -1,0 +1,51 @@
+"""Who is who."""
+
+from __future__ import annotations
+
+from tavernkit.silly_tavern.macros.call import MacroCall
+from tavernkit.silly_tavern.macros.registry import MacroRegistry
+
+macros = MacroRegistry()
+
+
+@macros.macro("user", category="names")
+def user(call: MacroCall) -> str:
+    """The user's name."""
+    return call.run.user_name
+
+
+@macros.macro("char", category="names")
+def char(call: MacroCall) -> str:
+    """The character's name."""
+    return call.run.character_name
+
+
+@macros.macro("group", hidden_aliases=("charIfNotGroup",), category="names")
+def group(call: MacroCall) -> str:
+    """The names of all group members; outside of groups, the character's."""
+    members = call.environment.group
+    if call.run.overrides.group is not None:
+        return call.run.overrides.group
+    return call.run.character_name if members is None else ", ".join(member.name for member in members.members)
+
+
+@macros.macro("groupNotMuted", category="names")
+def group_not_muted(call: MacroCall) -> str:
+    """The names of the group members who are not muted; outside of groups, the character's."""
+    members = call.environment.group
+    if call.run.overrides.group is not None:
+        return call.run.overrides.group
+    if members is None:
+        return call.run.character_name
+    return ", ".join(member.name for member in members.members if not member.muted)
+
+
+@macros.macro("notChar", category="names")
+def not_char(call: MacroCall) -> str:
+    """The names of the other group members who are not muted; outside of groups, the user's."""
+    members, own = call.environment.group, call.run.character_name
+    if call.run.overrides.group is not None:
+        return call.run.overrides.group
+    if members is None:
+        return call.run.user_name
+    return ", ".join(member.name for member in members.members if not member.muted and member.name != own)

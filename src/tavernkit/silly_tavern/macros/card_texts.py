@@ -1,0 +1,205 @@
+"""The texts of a card as macros give them: trimmed, expanded on their own, joined for groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Protocol
+
+from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API, CardFields, GroupMember, MacroEnvironment
+from tavernkit.silly_tavern.macros.examples import START, ExampleNames, format_instruct_examples, split_examples
+from tavernkit.text.js_values import trim
+
+_FIELD_NAME = re.compile("<FIELDNAME>", re.IGNORECASE | re.ASCII)
+_NEWLINES = re.compile("\n+")
+_JOINED = {
+    "description": "Description",
+    "personality": "Personality",
+    "scenario": "Scenario",
+    "mes_example": "Example Messages",
+}
+
+
+class ExpandText(Protocol):
+    """Expands a text as one of its own; ``where`` names it for diagnostics."""
+
+    def __call__(
+        self,
+        text: str,
+        where: str,
+        *,
+        user_name: str | None = None,
+        character_name: str | None = None,
+        card: bool = True,
+        leave: Collection[str] = (),
+    ) -> str:
+        """Expand the text with the environment's own names, or the ones given; macros to ``leave`` are not reported."""
+        ...
+
+
+class CardTexts:
+    """The card's texts, each made when it is first asked for and then kept: making one can change variables.
+
+    ``user_name`` and ``character_name`` are the names that example dialogue is written with.
+    """
+
+    def __init__(
+        self, environment: MacroEnvironment, expand: ExpandText, user_name: str, character_name: str, *, on: bool = True
+    ) -> None:
+        self._environment = environment
+        self._expand = expand
+        self._names = (user_name, character_name)
+        self._on = on
+        self._made: dict[str, str] = {}
+
+    @property
+    def card(self) -> CardFields:
+        """The card as written; an empty one when there is none or cards are switched off."""
+        return (self._environment.character if self._on else None) or _NO_CARD
+
+    def description(self) -> str:
+        """The description."""
+        return self._joined("description")
+
+    def personality(self) -> str:
+        """The personality."""
+        return self._joined("personality")
+
+    def scenario(self) -> str:
+        """The scenario, or the chat's own one."""
+        return self._joined("scenario", self._environment.scenario_override)
+
+    def examples_raw(self) -> str:
+        """The example dialogue, or the chat's own one, not formatted."""
+        return self._joined("mes_example", self._environment.examples_override)
+
+    def persona(self) -> str:
+        """The description of the user's persona."""
+        return self._field("persona", self._environment.persona) if self._on else ""
+
+    def system_prompt(self) -> str:
+        """The card's system prompt, or the chat's own one, if the user wants such prompts."""
+        environment = self._environment
+        if not environment.prefer_character_prompt or not self._has_card:
+            return ""
+        return self._field("system_prompt", environment.system_prompt_override or self.card.system_prompt)
+
+    def post_history_instructions(self) -> str:
+        """The card's post-history instructions, if the user wants them."""
+        if not self._environment.prefer_character_jailbreak:
+            return ""
+        return self._field("post_history_instructions", self.card.post_history_instructions)
+
+    def depth_prompt(self) -> str:
+        """The card's prompt at a depth of the chat."""
+        return self._field("depth_prompt", self.card.depth_prompt)
+
+    def creator_notes(self) -> str:
+        """The creator's notes."""
+        return self._field("creator_notes", self.card.creator_notes)
+
+    def first_message(self, index: int = 0) -> str:
+        """The first message, or the alternate greeting ``index - 1``; empty when there is none."""
+        if index == 0:
+            return self._field("first_mes", self.card.first_mes)
+        greetings = self.card.alternate_greetings
+        return self._field(f"greeting {index}", greetings[index - 1]) if 0 < index <= len(greetings) else ""
+
+    def version(self) -> str:
+        """The version, as written."""
+        return self.card.character_version
+
+    def examples(self) -> str:
+        """The example dialogue as it goes into a prompt."""
+        if "examples" not in self._made:
+            self._made["examples"] = "".join(self._example_blocks())
+        return self._made["examples"]
+
+    @property
+    def _has_card(self) -> bool:
+        return self._on and self._environment.character is not None
+
+    def _field(self, name: str, text: str) -> str:
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = self._expanded(trim(text), name)
+        return made
+
+    def _expanded(self, text: str, name: str, character_name: str | None = None) -> str:
+        if not text:
+            return ""
+        expanded = self._expand(text, f"the card's {name}", character_name=character_name, card=False)
+        if self._environment.collapse_newlines:
+            expanded = _NEWLINES.sub("\n", expanded)
+        return expanded.replace("\r", "")
+
+    def _joined(self, name: str, override: str = "") -> str:
+        """A field that a group may join; the chat's own text wins."""
+        made = self._made.get(name)
+        if made is None:
+            made = self._made[name] = self._make_joined(name, override)
+        return made
+
+    def _make_joined(self, name: str, override: str) -> str:
+        group = self._environment.group
+        own: str = getattr(self.card, name)
+        if not self._has_card:
+            return ""
+        if group is None or not group.join_cards or not group.members:
+            return self._expanded(trim(override or own), name)
+        chat_text = self._expanded(trim(override), name)
+        if chat_text:
+            return chat_text
+        chunks = [self._chunk(name, member) for member in group.members if self._takes_part(member)]
+        return "\n".join(chunk for chunk in chunks if chunk)
+
+    def _takes_part(self, member: GroupMember) -> bool:
+        group = self._environment.group
+        speaking = member.name == self._environment.character_name
+        return not member.muted or speaking or (group is not None and group.join_muted)
+
+    def _chunk(self, name: str, member: GroupMember) -> str:
+        value = trim(getattr(member.card, name))
+        group = self._environment.group
+        if not value or group is None:
+            return ""
+        if name == "mes_example" and not value.startswith(START):
+            value = f"{START}\n{value}"
+        title = _JOINED[name]
+        return "".join(
+            self._expanded(_FIELD_NAME.sub(lambda _found: title, text), name, member.name)
+            for text in (group.join_prefix, value, group.join_suffix)
+        )
+
+    def _example_blocks(self) -> list[str]:
+        environment = self._environment
+        instruct = environment.instruct
+        chat_completion = environment.main_api == CHAT_COMPLETION_API
+        formatted = instruct.enabled and not chat_completion
+        separator = environment.context.example_separator
+        heading = ""
+        if separator and not chat_completion:
+            heading = self._expand(separator, "the example separator") + "\n"
+        plain_heading = f"{START}\n" if chat_completion or formatted else heading
+        blocks = split_examples(self.examples_raw(), plain_heading)
+        if not formatted:
+            return blocks
+        group = environment.group
+        names = ExampleNames(
+            user=environment.user_name,
+            character=environment.character_name,
+            members=tuple(member.name for member in group.members) if group else (),
+            in_group=group is not None,
+            written_user=self._names[0],
+            written_character=self._names[1],
+        )
+
+        def expand(text: str) -> str:
+            user, character = self._names
+            where = "an instruct sequence"
+            return self._expand(text, where, user_name=user, character_name=character, leave=("name",))
+
+        return format_instruct_examples(blocks, instruct, names, heading, expand)
+
+
+_NO_CARD = CardFields()

@@ -1,0 +1,39 @@
+"""Limits of macro expansion: each well above honest use, each reported when it is hit."""
+
+from __future__ import annotations
+
+MAX_DEPTH = 2_000
+"""How deep blocks and arguments may be nested."""
+
+MAX_RESOLVE_DEPTH = 16
+"""How deep handlers may expand texts that call handlers that expand texts."""
+
+MAX_STEPS = 250_000
+"""How many macros one expansion may run."""
+
+MAX_OUTPUT_CHARS = 16_000_000
+"""How many characters the macros of one expansion may produce together."""
+
+MAX_PARSED_CHARS = 4_000_000
+"""How many characters one expansion may parse beyond its own text: malformed blocks are parsed again at each level."""
+
+MAX_CACHED_TEXTS = 2_048
+"""How many parsed texts an engine keeps."""
+
+MAX_CACHED_CHARS = 262_144
+"""A longer text is parsed each time it is expanded, so that the cache stays small."""
+
+MAX_CACHED_DRAWS = 4_096
+"""How many ``{{pick}}`` draws are kept."""
+
+MAX_CACHED_HASHES = 512
+"""How many hashes of texts with a ``{{pick}}`` are kept."""
+
+MAX_HASHED_CHARS = 32_768
+"""The hash of a longer text is not kept."""
+
+MAX_DICE = 100_000
+"""How many dice one ``{{roll}}`` may throw."""
+
+MAX_ARRAY_LENGTH = 100_000
+"""How long an array in a variable may get by writing to an index."""

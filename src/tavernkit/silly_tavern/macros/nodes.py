@@ -1,0 +1,222 @@
+"""The nodes of a compiled text and what evaluating each of them does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from tavernkit.errors import MacroError, StrictModeError
+from tavernkit.silly_tavern.macros.arguments import arity_problem, to_text, type_problem
+from tavernkit.silly_tavern.macros.blocks import dedent
+from tavernkit.silly_tavern.macros.call import MacroCall
+from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, DiagnosticKind
+from tavernkit.silly_tavern.macros.registry import MacroDefinition
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern.macros.document import Document
+    from tavernkit.silly_tavern.macros.run import DynamicMacro, Run
+
+Steps: TypeAlias = "Generator[tuple[Document, int | None], str, str]"
+"""An evaluation that asks for documents (with a new base for their offsets, or none) and is sent their texts."""
+
+ControlFlow: TypeAlias = "Callable[[MacroNode, Run], Steps]"
+"""Evaluates a macro that decides itself which of its arguments are evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An argument or a block: its text and, unless it is plain, the document to evaluate."""
+
+    text: str
+    document: Document | None
+
+
+@dataclass(slots=True)
+class StrayTag:
+    """A tag that stays in the text: a closing tag that closes nothing, or an opening one that can have no block."""
+
+    source: str
+    name: str
+    position: int
+    closing: bool
+    simple: bool = True
+
+    def value(self, run: Run) -> str:
+        """Report it and give its text."""
+        what = "closes nothing" if self.closing else "cannot have a block"
+        run.report(
+            Diagnostic(
+                kind="block",
+                message=f"{self.source:.80} {what} and stays as text",
+                about="closing" if self.closing else "opening",
+                macro=self.name,
+                position=self.position,
+            )
+        )
+        return self.source
+
+    def steps(self, run: Run) -> Steps:
+        """Give its text; there is nothing to ask for."""
+        return self.value(run)
+        yield
+
+
+class MacroNode:
+    """A call of a macro.
+
+    ``frame`` is the call as written, cut at its arguments; ``target`` the registered name and definition.
+    """
+
+    __slots__ = ("args", "content", "flags", "frame", "key", "name", "offset", "position", "simple", "source", "target")
+
+    def __init__(
+        self,
+        *,
+        source: str,
+        name: str,
+        flags: str,
+        target: tuple[str, MacroDefinition] | None,
+        args: tuple[Part, ...],
+        frame: tuple[str, ...],
+        content: Part | None,
+        offset: int,
+        position: int,
+    ) -> None:
+        self.source = source
+        self.name = name
+        self.key = name.lower()
+        self.flags = flags
+        self.target = target
+        self.args = args
+        self.frame = frame
+        self.content = content
+        self.offset = offset
+        self.position = position
+        control = target is not None and target[1].control is not None
+        self.simple = not control and all(part.document is None for part in (*args, *((content,) if content else ())))
+
+    @property
+    def scoped(self) -> bool:
+        """Whether it has a block."""
+        return self.content is not None
+
+    def value(self, run: Run) -> str:
+        """Evaluate a call that has nothing to ask for."""
+        args = [part.text for part in self.args]
+        if self.content is not None:
+            args.append(self._block(self.content.text))
+        return self._call(run, self._find(run), args)
+
+    def steps(self, run: Run) -> Steps:
+        """Evaluate the arguments, then the call."""
+        target = self.target
+        delayed = target is not None and target[1].delayed
+        args = [part.text for part in self.args]
+        if not delayed:
+            for index, part in enumerate(self.args):
+                if part.document is not None:
+                    args[index] = yield part.document, None
+        content = self.content
+        if content is not None:
+            text = content.text if delayed or content.document is None else (yield content.document, None)
+            args.append(self._block(text))
+        target = self._find(run)
+        if target is None or target[1].control is None:
+            return self._call(run, target, args)
+        if not self._may_run(run, target[0], target[1], args):
+            return self.keep(args)
+        return self._deliver(run, (yield from target[1].control(self, run)), args)
+
+    def _block(self, text: str) -> str:
+        if "#" in self.flags or (self.target is not None and self.target[1].delayed):
+            return text
+        return dedent(text)
+
+    def _find(self, run: Run) -> tuple[str, MacroDefinition] | None:
+        """The macro that is called: one given for this expansion, else the registered one."""
+        if run.dynamic is not None and self.key in run.dynamic:
+            return self._dynamic_target(run, run.dynamic[self.key]) or self.target
+        return self.target
+
+    def _call(self, run: Run, target: tuple[str, MacroDefinition] | None, args: Sequence[str]) -> str:
+        """Call the handler, or keep the text where that is not possible."""
+        if target is None:
+            if self.key not in run.overrides.leave:
+                self._report(run, "unknown_macro", "", f"unknown macro {{{{{self.name}}}}} stays as text")
+            return self.keep(args)
+        name, definition = target
+        handler = definition.handler
+        if handler is None or not self._may_run(run, name, definition, args):
+            return self.keep(args)
+        try:
+            result = handler(MacroCall(run, self, name, definition, args))
+        except (MacroError, StrictModeError):
+            raise
+        except Exception as error:  # noqa: BLE001  # a handler is foreign code: whatever it raises, the text stays
+            self._report(run, "internal_error", "handler", f"{{{{{name}}}}} failed and stays as text: {error}", name)
+            return self.keep(args)
+        return self._deliver(run, result if isinstance(result, str) else to_text(result), args)
+
+    def _may_run(self, run: Run, name: str, definition: MacroDefinition, args: Sequence[str]) -> bool:
+        if not run.take_step(self.position, name):
+            return False
+        problem = None if definition.accepts(len(args)) else arity_problem(definition, len(args))
+        if problem is not None:
+            unclosed = self.content is None and definition.control is not None and definition.takes_scope(len(args))
+            if unclosed:
+                problem += f" (no {{{{/{self.name}}}}} closes its block)"
+            self._report(run, "runtime_warning", "arity", f"{{{{{name}}}}} {problem}", name, unclosed=unclosed)
+        elif definition.typed:
+            problem = type_problem(definition, args)
+            if problem is not None:
+                self._report(run, "runtime_warning", "type", f"{{{{{name}}}}} {problem}", name)
+        return problem is None or not definition.strict_args
+
+    def _deliver(self, run: Run, text: str, args: Sequence[str]) -> str:
+        if run.post_process is not None:
+            text = run.post_process(text)
+        return text if run.take_output(len(text), self.position, self.name) else self.keep(args)
+
+    def _dynamic_target(self, run: Run, macro: DynamicMacro | None) -> tuple[str, MacroDefinition] | None:
+        if isinstance(macro, MacroDefinition):
+            return self.name, macro
+        if isinstance(macro, str):
+            return self.name, MacroDefinition(name="value", handler=lambda _call: macro)
+        if isinstance(macro, (bool, int, float)):
+            self._report(run, "runtime_warning", "dynamic", f"{{{{{self.name}}}}} is given as {macro!r}, not as text")
+            return self.name, MacroDefinition(name="value", handler=lambda _call: macro)
+        if callable(macro):
+            return self.name, MacroDefinition(name="value", handler=macro)
+        self._report(run, "runtime_warning", "dynamic", f"{{{{{self.name}}}}} is given as {macro!r:.80}: not a macro")
+        return None
+
+    def inner_text(self, args: Sequence[str]) -> str:
+        """The call as written, without its outer braces, with its arguments replaced; the block goes with it."""
+        frame = self.frame
+        pieces = [frame[0]]
+        for index in range(1, len(frame)):
+            pieces.append(args[index - 1])
+            pieces.append(frame[index])
+        if self.content is not None and self.content.text:
+            pieces.append("}}")
+            pieces.append(args[len(self.args)])
+        return "".join(pieces)
+
+    def keep(self, args: Sequence[str]) -> str:
+        """The text that stays when the macro cannot run."""
+        return "{{" + self.inner_text(args) + "}}"
+
+    def _report(
+        self, run: Run, kind: DiagnosticKind, about: str, message: str, name: str = "", *, unclosed: bool = False
+    ) -> None:
+        run.report(
+            Diagnostic(
+                kind=kind,
+                message=message,
+                about=about,
+                macro=name or self.name,
+                position=self.position,
+                unclosed=unclosed,
+            )
+        )

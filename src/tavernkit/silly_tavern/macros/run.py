@@ -1,0 +1,188 @@
+"""The state of one expansion."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from tavernkit.silly_tavern.macros.card_texts import CardTexts
+from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
+from tavernkit.silly_tavern.macros.environment import MacroEnvironment
+from tavernkit.silly_tavern.macros.limits import MAX_OUTPUT_CHARS, MAX_PARSED_CHARS, MAX_RESOLVE_DEPTH, MAX_STEPS
+from tavernkit.silly_tavern.macros.processors import original_position
+from tavernkit.silly_tavern.macros.registry import Handler, MacroDefinition
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern.macros.engine import MacroEngine
+
+DynamicMacro: TypeAlias = "str | int | float | bool | Handler | MacroDefinition"
+"""What a macro passed for one expansion may be: a text, a handler without arguments, or a definition."""
+
+PostProcess: TypeAlias = Callable[[str], str]
+"""Changes what each macro gives, before it goes into the text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """What one expansion has instead of the environment's own: names, the text for ``{{original}}``, more macros.
+
+    ``leave`` names macros (in lower case) that the caller replaces itself: they stay in the text without a warning.
+    """
+
+    user_name: str | None = None
+    character_name: str | None = None
+    group: str | None = None
+    original: str | None = None
+    card: bool = True
+    macros: Mapping[str, DynamicMacro] | None = None
+    post_process: PostProcess | None = None
+    leave: Collection[str] = ()
+
+
+@dataclass(slots=True)
+class Budget:
+    """What an expansion has used of its limits, nested ones included; ``reported`` are limits it was told of."""
+
+    steps: int = 0
+    produced: int = 0
+    parsed: int = 0
+    depth: int = 0
+    reported: set[str] = field(default_factory=set[str])
+
+
+class Run:
+    """One expansion: environment, overrides, limits, and where it stands.
+
+    ``base`` is added to the offsets of the document that is being evaluated.
+    """
+
+    def __init__(
+        self,
+        engine: MacroEngine,
+        environment: MacroEnvironment,
+        overrides: Overrides,
+        send: Report,
+        text: str,
+        *,
+        budget: Budget | None = None,
+        where: str = "",
+    ) -> None:
+        self.engine = engine
+        self.environment = environment
+        self.overrides = overrides
+        self.text = text
+        self.budget = Budget() if budget is None else budget
+        self.base = 0
+        self.post_process = overrides.post_process
+        self.original = overrides.original
+        self.dynamic: dict[str, DynamicMacro] | None = None
+        if overrides.macros:
+            self.dynamic = {name.lower(): macro for name, macro in overrides.macros.items()}
+        name = overrides.user_name
+        self.user_name = environment.user_name if name is None else name
+        name = overrides.character_name
+        self.character_name = environment.character_name if name is None else name
+        self._send = send
+        self._where = where
+        self._cards: CardTexts | None = None
+
+    @property
+    def cards(self) -> CardTexts:
+        """The texts of the card, each expanded when it is first asked for."""
+        if self._cards is None:
+            self._cards = CardTexts(
+                self.environment, self.expand_apart, self.user_name, self.character_name, on=self.overrides.card
+            )
+        return self._cards
+
+    def report(self, diagnostic: Diagnostic) -> None:
+        """Tell of something that was wrong, at its place in the text as it was given."""
+        changes: dict[str, object] = {}
+        if diagnostic.position is not None:
+            changes["position"] = original_position(self.text, diagnostic.position)
+        if self._where:
+            changes["message"] = f"{diagnostic.message} in {self._where}"
+        self._send(dataclasses.replace(diagnostic, **changes) if changes else diagnostic)
+
+    def report_limit(
+        self, about: str, message: str, *, macro: str = "", position: int | None = None, count: int = 1
+    ) -> None:
+        """Tell once an expansion that a limit was hit."""
+        if about not in self.budget.reported:
+            self.budget.reported.add(about)
+            self.report(
+                Diagnostic(kind="limit", message=message, about=about, macro=macro, position=position, count=count)
+            )
+
+    def take_step(self, position: int, macro: str = "") -> bool:
+        """Count one macro; tells whether it may still run."""
+        self.budget.steps += 1
+        if self.budget.steps <= MAX_STEPS:
+            return True
+        message = f"more than {MAX_STEPS} macros in one expansion; the rest stays as text"
+        self.report_limit("steps", message, macro=macro, position=position)
+        return False
+
+    def take_output(self, length: int, position: int, macro: str = "") -> bool:
+        """Count what a macro gave; tells whether there is still room for it."""
+        self.budget.produced += length
+        if self.budget.produced <= MAX_OUTPUT_CHARS:
+            return True
+        message = f"the macros of one expansion give more than {MAX_OUTPUT_CHARS} characters; the rest stays as text"
+        self.report_limit("output", message, macro=macro, position=position)
+        return False
+
+    def take_parsing(self, length: int, position: int) -> bool:
+        """Count text that is parsed once more; tells whether that may still be done."""
+        self.budget.parsed += length
+        if self.budget.parsed <= MAX_PARSED_CHARS:
+            return True
+        message = (
+            f"malformed blocks made one expansion parse over {MAX_PARSED_CHARS} characters; the rest stays as text"
+        )
+        self.report_limit("parsing", message, position=position)
+        return False
+
+    def resolve(self, text: str, offset: int) -> str:
+        """Expand a text for a handler: a complete expansion inside this one, based at the offset of its call."""
+        if not text or not self._enter("a handler"):
+            return text
+        base, self.base = self.base, offset
+        try:
+            return self.engine.resolve(text, self)
+        finally:
+            self.base = base
+            self.budget.depth -= 1
+
+    def expand_apart(
+        self,
+        text: str,
+        where: str,
+        *,
+        user_name: str | None = None,
+        character_name: str | None = None,
+        card: bool = True,
+        leave: Collection[str] = (),
+    ) -> str:
+        """Expand a text as one of its own, apart from the text of this run but within its limits."""
+        if not text or not self._enter(where):
+            return text
+        overrides = Overrides(user_name=user_name, character_name=character_name, card=card, leave=leave)
+        inner = Run(self.engine, self.environment, overrides, self._send, text, budget=self.budget, where=where)
+        try:
+            return self.engine.resolve(text, inner)
+        finally:
+            self.budget.depth -= 1
+
+    def _enter(self, where: str) -> bool:
+        if self.budget.depth >= MAX_RESOLVE_DEPTH:
+            self.report_limit(
+                "depth",
+                f"{where} expands texts more than {MAX_RESOLVE_DEPTH} levels deep; the innermost stays as it is",
+                count=MAX_RESOLVE_DEPTH,
+            )
+            return False
+        self.budget.depth += 1
+        return True

@@ -1,0 +1,93 @@
+"""Hashes and the seeded generator behind ``{{pick}}``, bit for bit."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+
+from tavernkit.silly_tavern.macros.limits import MAX_CACHED_DRAWS, MAX_CACHED_HASHES, MAX_HASHED_CHARS
+from tavernkit.values import LRUCache
+
+_MASK = 0xFFFFFFFF
+_WIDTH = 256
+_CHUNKS = 6
+_SIGNIFICANCE = 2**52
+_OVERFLOW = 2**53
+
+_UTF16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
+
+_hashes: LRUCache[str, int] = LRUCache(MAX_CACHED_HASHES)
+_draws: LRUCache[str, float] = LRUCache(MAX_CACHED_DRAWS)
+
+
+def text_hash(text: str) -> int:
+    """The 53-bit hash of a text, over its UTF-16 code units."""
+    if len(text) > MAX_HASHED_CHARS:
+        return _hash(text)
+    return _hashes.get_or_make(text, lambda: _hash(text))
+
+
+def seeded_draw(seed: str) -> float:
+    """The first number of the generator seeded with a text, from 0 up to but not including 1."""
+    return _draws.get_or_make(seed, lambda: _draw(seed))
+
+
+def _code_units(text: str) -> array[int]:
+    return array("H", text.encode(_UTF16, "surrogatepass"))
+
+
+def _hash(text: str) -> int:
+    a, b = 0xDEADBEEF, 0x41C6CE57
+    for unit in _code_units(text):
+        a = ((a ^ unit) * 2654435761) & _MASK
+        b = ((b ^ unit) * 1597334677) & _MASK
+    a = (((a ^ (a >> 16)) * 2246822507) ^ ((b ^ (b >> 13)) * 3266489909)) & _MASK
+    b = (((b ^ (b >> 16)) * 2246822507) ^ ((a ^ (a >> 13)) * 3266489909)) & _MASK
+    return 2**32 * (b & 0x1FFFFF) + a
+
+
+def _key(seed: str) -> list[int]:
+    key: list[int] = []
+    smear = 0
+    for index, unit in enumerate(_code_units(seed)):
+        slot = index % _WIDTH
+        if slot < len(key):
+            smear ^= 19 * key[slot]
+            key[slot] = (smear + unit) & 255
+        else:
+            key.append((smear + unit) & 255)
+    return key or [0]
+
+
+class _Arc4:
+    """The RC4 stream that makes the bytes."""
+
+    def __init__(self, key: list[int]) -> None:
+        state = list(range(_WIDTH))
+        j = 0
+        for i in range(_WIDTH):
+            j = (j + key[i % len(key)] + state[i]) & 255
+            state[i], state[j] = state[j], state[i]
+        self._state, self._i, self._j = state, 0, 0
+        self.next(_WIDTH)
+
+    def next(self, count: int) -> int:
+        """The next bytes as one big-endian number."""
+        state, i, j, value = self._state, self._i, self._j, 0
+        for _ in range(count):
+            i = (i + 1) & 255
+            j = (j + state[i]) & 255
+            state[i], state[j] = state[j], state[i]
+            value = (value << 8) | state[(state[i] + state[j]) & 255]
+        self._i, self._j = i, j
+        return value
+
+
+def _draw(seed: str) -> float:
+    stream = _Arc4(_key(seed))
+    number, denominator, extra = stream.next(_CHUNKS), 2**48, 0
+    while number < _SIGNIFICANCE:
+        number, denominator, extra = (number + extra) * _WIDTH, denominator * _WIDTH, stream.next(1)
+    while number >= _OVERFLOW:
+        number, denominator, extra = number // 2, denominator // 2, extra >> 1
+    return (number + extra) / denominator

@@ -1,0 +1,135 @@
+"""Variable shorthands: ``{{.local}}``, ``{{$global += 1}}`` and the other operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tavernkit.errors import MacroError, StrictModeError
+from tavernkit.silly_tavern.macros import variables
+from tavernkit.silly_tavern.macros.arguments import to_text
+from tavernkit.silly_tavern.macros.diagnostics import Diagnostic
+from tavernkit.text.js_values import to_number, trim
+from tavernkit.values import Json
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern.macros.nodes import Part, Steps
+    from tavernkit.silly_tavern.macros.run import Run
+
+_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    ">": lambda left, right: left > right,
+    ">=": lambda left, right: left >= right,
+    "<": lambda left, right: left < right,
+    "<=": lambda left, right: left <= right,
+}
+
+
+class ShorthandNode:
+    """A shorthand: the scope and name of a variable, an operator and its operand."""
+
+    __slots__ = ("name", "operand", "operator", "position", "scope", "simple", "source")
+
+    def __init__(
+        self, *, source: str, scope: str, name: str, operator: str, operand: Part | None, position: int
+    ) -> None:
+        self.source = source
+        self.scope = scope
+        self.name = name
+        self.operator = operator
+        self.operand = operand
+        self.position = position
+        self.simple = operand is None or operand.document is None
+
+    def value(self, run: Run) -> str:
+        """Evaluate a shorthand whose operand is plain text."""
+        current = self._without_operand(run)
+        if current is not None:
+            return current
+        return self._with_operand(run, "" if self.operand is None else trim(self.operand.text))
+
+    def steps(self, run: Run) -> Steps:
+        """Evaluate the operand, where the operator needs it, and apply the operator."""
+        current = self._without_operand(run)
+        if current is not None:
+            return current
+        text = ""
+        if self.operand is not None and self.operand.document is not None:
+            text = trim((yield self.operand.document, None))
+        return self._with_operand(run, text)
+
+    def _without_operand(self, run: Run) -> str | None:
+        """What ``||`` and ``??`` give when the variable says enough."""
+        store = run.environment.variables
+        if self.operator in ("||", "||="):
+            current = variables.read(store, self.name, self.scope)
+            return None if variables.is_false(current) else to_text(current)
+        if self.operator in ("??", "??="):
+            current = variables.read(store, self.name, self.scope)
+            return to_text(current) if variables.exists(store, self.name, self.scope) else None
+        return None
+
+    def _with_operand(self, run: Run, operand: str) -> str:
+        if not run.take_step(self.position):
+            return self.source
+        try:
+            text = to_text(self._apply(run, operand))
+        except (MacroError, StrictModeError):
+            raise
+        except Exception as error:  # noqa: BLE001  # a store may be foreign code: whatever it raises, the text stays
+            run.report(
+                Diagnostic(
+                    kind="internal_error",
+                    message=f"{self.source:.80} failed and stays as text: {error}",
+                    about="handler",
+                    macro="unknown",
+                    position=self.position,
+                )
+            )
+            return self.source
+        return text if run.take_output(len(text), self.position) else self.source
+
+    def _apply(self, run: Run, operand: str) -> Json:
+        store, operator = run.environment.variables, self.operator
+        if not operator:
+            return variables.read(store, self.name, self.scope)
+        if operator in ("++", "--"):
+            return variables.add(store, self.name, 1.0 if operator == "++" else -1.0, self.scope)
+        if operator in ("==", "!="):
+            equal = to_text(variables.read(store, self.name, self.scope)) == operand
+            return equal == (operator == "==")
+        if operator in _COMPARISONS:
+            return self._compare(run, operand)
+        if operator == "-=":
+            self._subtract(run, operand)
+        elif operator == "+=":
+            variables.add(store, self.name, operand, self.scope)
+        elif operator in ("=", "||=", "??="):
+            variables.write(store, self.name, operand, self.scope)
+        return operand if operator in ("||", "??", "||=", "??=") else ""
+
+    def _compare(self, run: Run, operand: str) -> bool:
+        left = to_number(variables.read(run.environment.variables, self.name, self.scope))
+        right = to_number(operand)
+        if math.isnan(left) or math.isnan(right):
+            self._warn_of_text(run, operand)
+            return False
+        return _COMPARISONS[self.operator](left, right)
+
+    def _subtract(self, run: Run, operand: str) -> None:
+        number = to_number(operand)
+        if math.isnan(number):
+            self._warn_of_text(run, operand)
+        else:
+            variables.add(run.environment.variables, self.name, -number, self.scope)
+
+    def _warn_of_text(self, run: Run, operand: str) -> None:
+        run.report(
+            Diagnostic(
+                kind="runtime_warning",
+                message=f"{self.source:.80}: {self.operator} needs numbers, not {operand!r:.80}",
+                about="shorthand",
+                macro="unknown",
+                position=self.position,
+            )
+        )

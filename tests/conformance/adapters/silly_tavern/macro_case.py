@@ -1,0 +1,189 @@
+"""The format that the macro vectors of both engines share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from tavernkit.silly_tavern.macros import (
+    AuthorsNotes,
+    CardFields,
+    ChatVariables,
+    ContextSettings,
+    Diagnostic,
+    ExpressionSettings,
+    ExtensionValues,
+    Group,
+    GroupMember,
+    InstructSettings,
+    MacroEnvironment,
+    MacroMemory,
+    ReasoningSettings,
+    SystemPromptSettings,
+)
+
+REFERENCE_KINDS = ("syntax", "runtime_warning", "internal_error", "v1_replace_failed")
+POST_PROCESSORS: dict[str, Callable[[str], str]] = {
+    "upper": str.upper,
+    "bracket": lambda text: f"[{text}]",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A message of the chat."""
+
+    mes: str
+    name: str = ""
+    is_user: bool = False
+    is_system: bool = False
+    send_date: str | int | float | None = None
+    swipes: Sequence[str] | None = None
+    swipe_id: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class MacroCase:
+    """The environment of a case, and what is looked at after it ran."""
+
+    environment: MacroEnvironment
+    metadata: dict[str, Any]
+    global_variables: dict[str, Any]
+    draws: list[float] = field(default_factory=list)
+
+    def outcome(self, text: str, diagnostics: tuple[Diagnostic, ...], **more: object) -> dict[str, object]:
+        memory = self.environment.memory
+        return {
+            "output": text,
+            "variables": {"local": self.metadata.get("variables"), "global": self.global_variables},
+            "diagnostics": [described(each) for each in diagnostics if each.kind in REFERENCE_KINDS],
+            "banned_words": memory.banned_words,
+            "chat_id_hash": memory.chat_id_hash,
+            "random_used": len(self.draws),
+            **more,
+        }
+
+
+def described(diagnostic: Diagnostic) -> dict[str, object]:
+    if diagnostic.kind == "syntax":
+        return {"kind": "syntax", "phase": diagnostic.phase, "count": diagnostic.count}
+    return {"kind": diagnostic.kind, "about": diagnostic.about, "macro": diagnostic.macro}
+
+
+def read_case(env: Mapping[str, Any]) -> MacroCase:
+    variables = env.get("variables", {})
+    metadata = dict(env.get("chat_metadata", {}))
+    if variables.get("local") is not None:
+        metadata["variables"] = dict(variables["local"])
+    global_variables = dict(variables.get("global", {}))
+    stated, used = list(env.get("random", ())), list[float]()
+
+    def draw() -> float:
+        used.append(stated[len(used)])
+        return used[-1]
+
+    clock = env.get("clock", {"now": "2031-03-05T14:07:09.000Z", "tz": "UTC"})
+    power_user = env.get("power_user", {})
+    notes, expressions = env.get("notes", {}), env.get("expressions", {})
+    image = env.get("image_prefix", {})
+    group = read_group(env.get("group"))
+    environment = MacroEnvironment(
+        user_name=env.get("user", ""),
+        character_name=env.get("char", ""),
+        character=read_character(env, group),
+        persona=env.get("persona", ""),
+        group=group,
+        chat=[Line(**line) for line in env.get("chat", ())],
+        chat_id=env.get("chat_id"),
+        main_chat=metadata.get("main_chat"),
+        pick_reroll_seed=metadata.get("pick_reroll_seed"),
+        scenario_override=metadata.get("scenario", ""),
+        examples_override=metadata.get("mes_example", ""),
+        system_prompt_override=metadata.get("system_prompt", ""),
+        first_included_message_id=metadata.get("lastInContextMessageId"),
+        first_displayed_message_id=env.get("first_displayed_message_id"),
+        variables=ChatVariables(metadata, global_variables),
+        memory=read_memory(env, metadata),
+        main_api=env.get("main_api", "openai"),
+        model=env.get("model", "test-model"),
+        max_context=env.get("max_context", 8192),
+        max_response=env.get("max_response", 512),
+        input=env.get("send_textarea", ""),
+        is_mobile=env.get("mobile", False),
+        outlets=env.get("outlets", {}),
+        instruct=settings(InstructSettings, power_user.get("instruct")),
+        system_prompt=settings(SystemPromptSettings, power_user.get("sysprompt")),
+        context=settings(ContextSettings, power_user.get("context")),
+        reasoning=settings(ReasoningSettings, power_user.get("reasoning")),
+        notes=AuthorsNotes(
+            chat=metadata.get("note_prompt", ""),
+            character=notes.get("character", ""),
+            default=notes.get("default", ""),
+        ),
+        extensions=ExtensionValues(
+            enabled=[name for name, on in env.get("extensions", {}).items() if on],
+            summary=env.get("summary_box", ""),
+            image_prefix=image.get("positive", ""),
+            image_negative_prefix=image.get("negative", ""),
+            expressions=ExpressionSettings(
+                fallback=expressions.get("fallback_expression", ""), show_emoji=expressions.get("showDefault", False)
+            ),
+        ),
+        prefer_character_prompt=power_user.get("prefer_character_prompt", True),
+        prefer_character_jailbreak=power_user.get("prefer_character_jailbreak", True),
+        collapse_newlines=power_user.get("collapse_newlines", False),
+        clock=lambda: datetime.fromisoformat(clock["now"]),
+        timezone=UTC if clock["tz"] == "UTC" else ZoneInfo(clock["tz"]),
+        random=draw,
+    )
+    return MacroCase(environment, metadata, global_variables, used)
+
+
+def settings(kind: Any, data: Mapping[str, Any] | None) -> Any:
+    names = {each.name for each in dataclasses.fields(kind)}
+    return kind(**{name: value for name, value in (data or {}).items() if name in names})
+
+
+def read_character(env: Mapping[str, Any], group: Group | None) -> CardFields | None:
+    if group is not None:
+        return next((member.card for member in group.members if member.name == env.get("char")), None)
+    data = env.get("character", {} if env.get("chat_id") is not None else None)
+    return None if data is None else CardFields.from_data(data)
+
+
+def read_group(data: Mapping[str, Any] | None) -> Group | None:
+    if data is None:
+        return None
+    cards = {card["avatar"]: card for card in data.get("characters", ())}
+    mode = data.get("generation_mode", 0)
+    return Group(
+        members=[
+            GroupMember(
+                name=cards[avatar]["name"],
+                muted=avatar in data.get("disabled_members", ()),
+                card=CardFields.from_data(cards[avatar]),
+            )
+            for avatar in data["members"]
+            if avatar in cards
+        ],
+        join_cards=bool(mode),
+        join_muted=mode == 2,
+        join_prefix=data.get("generation_mode_join_prefix", ""),
+        join_suffix=data.get("generation_mode_join_suffix", ""),
+    )
+
+
+def read_memory(env: Mapping[str, Any], metadata: Mapping[str, Any]) -> MacroMemory:
+    memory = MacroMemory()
+    for event in env.get("last_generation_events", ()):
+        if event == "CHAT_CHANGED":
+            memory.chat_changed()
+        else:
+            memory.generation_started(event.get("type"), dry_run=event.get("dry_run", False))
+    memory.chat_id_hash = metadata.get("chat_id_hash")
+    return memory
