@@ -24,6 +24,10 @@ ASCII_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+def _has_surrogate(text: str) -> bool:
+    return not text.isascii() and _SURROGATE.search(text) is not None
+
+
 class KeyIndex:
     """Finds all of many literal keys in a text in one pass; the cost is that of the text and of what is found.
 
@@ -32,7 +36,7 @@ class KeyIndex:
     that wants case or blanks ignored prepares keys and texts alike.
     """
 
-    __slots__ = ("_automaton", "_keys", "_numbers", "_unencodable", "_whole", "_word_characters")
+    __slots__ = ("_automaton", "_firsts", "_keys", "_others", "_unencodable", "_whole", "_word_characters")
 
     def __init__(
         self,
@@ -41,18 +45,24 @@ class KeyIndex:
         whole_words: Collection[int] = (),
         word_characters: frozenset[str] = ASCII_WORD,
     ) -> None:
-        if not all(keys):
-            raise ConfigError("KeyIndex takes keys of at least one character: leave out empty ones")
-        self._keys = tuple(keys)
-        self._whole = whole_words if isinstance(whole_words, (set, frozenset)) else frozenset(whole_words)
+        self._keys = keys if isinstance(keys, tuple) else tuple(keys)
+        self._whole = frozenset(whole_words)
         self._word_characters = word_characters
-        numbers: dict[str, list[int]] = {}
-        for number, key in enumerate(keys):
-            numbers.setdefault(key[:PATTERN_CHARACTERS], []).append(number)
-        unencodable = [pattern for pattern in numbers if not pattern.isascii() and _SURROGATE.search(pattern)]
-        self._unencodable = tuple(number for pattern in unencodable for number in numbers.pop(pattern))
-        self._numbers = tuple(numbers.values())
-        self._automaton = AhoCorasick(tuple(numbers), store_patterns=False) if numbers else None
+        # The first key with a beginning, and the others if there are any: most beginnings belong to one key only,
+        # and a list for each would cost more than everything else.
+        firsts: dict[str, int] = {}
+        others: dict[int, list[int]] = {}
+        for number, key in enumerate(self._keys):
+            first = firsts.setdefault(key[:PATTERN_CHARACTERS], number)
+            if first != number:
+                others.setdefault(first, []).append(number)
+        if "" in firsts:
+            raise ConfigError("KeyIndex takes keys of at least one character: leave out empty ones")
+        unencodable = [firsts.pop(pattern) for pattern in [*filter(_has_surrogate, firsts)]]
+        self._unencodable = tuple(number for first in unencodable for number in (first, *others.get(first, ())))
+        self._firsts = tuple(firsts.values())
+        self._others = others
+        self._automaton = AhoCorasick(firsts, store_patterns=False) if firsts else None
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -69,7 +79,8 @@ class KeyIndex:
         for start in range(0, len(text), WINDOW_CHARACTERS):
             window = plain[start : start + WINDOW_CHARACTERS + PATTERN_CHARACTERS - 1]
             for pattern, offset, _ in self._automaton.find_matches_as_indexes(window, overlapping=True):
-                for number in self._numbers[pattern]:
+                first = self._firsts[pattern]
+                for number in (first, *self._others.get(first, ())):
                     if number not in found and self._is_at(number, text, start + offset):
                         found[number] = start + offset
         return found

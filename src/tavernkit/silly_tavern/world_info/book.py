@@ -13,7 +13,7 @@ from tavernkit.silly_tavern.world_info.character_book import character_book_to_w
 from tavernkit.silly_tavern.world_info.entry import Entry, problem_with
 from tavernkit.silly_tavern.world_info.limits import MAX_BOOK_BYTES, MAX_WARNINGS_PER_BOOK
 from tavernkit.text.js_values import own_keys
-from tavernkit.values import Json, JsonObject, is_list, is_object, thaw, thaw_object
+from tavernkit.values import Json, JsonObject, is_list, is_object, thaw
 
 
 class WorldBook:
@@ -110,7 +110,7 @@ def parse_world(text: str | bytes) -> JsonObject:
     parsed = parse_json(text)
     if not is_object(parsed) or "entries" not in parsed:
         raise LoreParseError('a world file is a JSON object with the key "entries"')
-    return thaw_object(parsed)
+    return parsed
 
 
 def parse_json(text: str | bytes) -> Json:

@@ -255,6 +255,7 @@ def problem_with(raw: object) -> str | None:
         return f"its content must be text, not {type(content).__name__}"
     for name in ("key", "keysecondary"):
         keys = raw.get(name)
-        if is_list(keys) and not all(isinstance(key, str) for key in keys):
-            return f"its {name} must be a list of texts"
+        for key in keys if is_list(keys) else ():
+            if not isinstance(key, str):
+                return f"its {name} must be a list of texts"
     return None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from tavernkit.silly_tavern.world_info.candidates import blocked_by, secondary_logic
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.matching import KeyMatch
-from tavernkit.silly_tavern.world_info.near_misses import near_miss
+from tavernkit.silly_tavern.world_info.near_misses import NearMisses
 from tavernkit.silly_tavern.world_info.reasons import RANK, Reason, Verdict
 from tavernkit.silly_tavern.world_info.scan import Scan
 from tavernkit.text.js_values import Undefined, number_to_string, to_number, to_string
@@ -70,7 +71,15 @@ class Explainer:
         """Explain the entry at a place of the list."""
         entry = self._scan.books.entry(position)
         verdict = self._verdict(entry, position)
-        return Explanation(entry, verdict, _TEXTS[verdict.reason](self._scan, entry, verdict))
+        text = _TEXTS[verdict.reason](self._scan, entry, verdict)
+        if verdict.reason is Reason.NO_KEY_FOUND:
+            hint = self._near_misses.hint(entry)
+            text = f"{text}; {hint}" if hint else text
+        return Explanation(entry, verdict, text)
+
+    @cached_property
+    def _near_misses(self) -> NearMisses:
+        return NearMisses(self._scan)
 
     def _verdict(self, entry: Entry, position: int) -> Verdict:
         best = self._scan.verdicts.get(position)
@@ -148,8 +157,7 @@ def _level(scan: Scan, entry: Entry, verdict: Verdict) -> str:
 def _no_key(scan: Scan, entry: Entry, verdict: Verdict) -> str:
     shown = ", ".join(repr(key) for key in entry.keys[:5])
     more = f" and {len(entry.keys) - 5} more" if len(entry.keys) > 5 else ""
-    hint = near_miss(scan, entry)
-    return f"no key was found ({shown}{more})" + (f"; {hint}" if hint else "")
+    return f"no key was found ({shown}{more})"
 
 
 def _secondary(scan: Scan, entry: Entry, verdict: Verdict) -> str:

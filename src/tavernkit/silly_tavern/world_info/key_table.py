@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tavernkit.lore.key_index import KeyIndex
 from tavernkit.silly_tavern.world_info.entry import Entry, optional_flag
 from tavernkit.silly_tavern.world_info.keys import is_one_word, may_hold_macro, parse_regex_key
+from tavernkit.silly_tavern.world_info.regex_needs import regex_needs
 from tavernkit.silly_tavern.world_info.selection import Listed
 from tavernkit.text.js_regex import JSRegex
 from tavernkit.text.js_values import js_lower, trim
@@ -36,10 +37,11 @@ class PlainKey:
 
 @dataclass(frozen=True, slots=True)
 class RegexKey:
-    """A key ``/pattern/flags``."""
+    """A key ``/pattern/flags``; ``needs`` numbers the plain texts of which one has to be there, if any is needed."""
 
     text: str
     regex: JSRegex
+    needs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,37 +73,48 @@ class EntryKeys:
 
 
 class _Literals:
-    """The plain keys of one case mode while they are collected."""
+    """The plain keys of one case mode, each with the entries that have it among their primary keys."""
 
-    __slots__ = ("keys", "owners", "parts", "words")
+    __slots__ = ("_keys", "_more_owners", "_owners", "index", "parts", "words")
+
+    index: KeyIndex
 
     def __init__(self) -> None:
-        self.keys: list[str] = []
-        self.owners: list[list[int]] = []
+        self._keys: list[str] = []
+        # Most keys belong to one entry: only the others get a list.
+        self._owners: list[int | None] = []
+        self._more_owners: dict[int, list[int]] = {}
         self.words: dict[str, int] = {}
         self.parts: dict[str, int] = {}
 
-    def number(self, key: str, whole_word: bool) -> int:
+    def add(self, key: str, whole_word: bool, owner: int | None) -> None:
         known = self.words if whole_word else self.parts
-        number = known.get(key)
-        if number is None:
-            number = known[key] = len(self.keys)
-            self.keys.append(key)
-            self.owners.append([])
-        return number
+        number = known.setdefault(key, len(self._keys))
+        if number == len(self._keys):
+            self._keys.append(key)
+            self._owners.append(owner)
+        elif owner is not None:
+            if self._owners[number] is None:
+                self._owners[number] = owner
+            else:
+                self._more_owners.setdefault(number, []).append(owner)
 
-    def index(self) -> KeyIndex:
-        return KeyIndex(self.keys, whole_words=frozenset(self.words.values()))
+    def finish(self) -> None:
+        self.index = KeyIndex(self._keys, whole_words=self.words.values())
+
+    def owners(self, number: int) -> Iterable[int]:
+        first = self._owners[number]
+        return () if first is None else (first, *self._more_owners.get(number, ()))
 
 
 class KeyTable:
     """Finds the entries whose plain keys occur in a text, without looking at the others.
 
-    ``loose`` numbers the entries with keys that the automaton cannot hold (regular expressions, macros, blanks): they
-    have to be looked at in every pass.
+    ``loose`` numbers the entries with keys that the automaton cannot hold (macros, blanks, regular expressions that
+    need no certain text): they have to be looked at in every pass.
     """
 
-    __slots__ = ("_case_sensitive", "_compiled", "_exact", "_folded", "_indexes", "_owners", "_whole_words", "loose")
+    __slots__ = ("_case_sensitive", "_compiled", "_exact", "_folded", "_whole_words", "loose")
 
     def __init__(self, listed: Sequence[Listed], *, case_sensitive: bool, whole_words: bool) -> None:
         self._case_sensitive = case_sensitive
@@ -124,8 +137,8 @@ class KeyTable:
             if secondary and is_list(secondary):
                 self._collect(secondary, None, case, whole)
         self.loose = tuple(loose)
-        self._indexes = (self._folded.index(), self._exact.index())
-        self._owners = self._folded.owners + self._exact.owners
+        self._folded.finish()
+        self._exact.finish()
 
     def _collect(self, keys: Sequence[object], owner: int | None, case: bool, whole: bool) -> bool:
         literals = self._exact if case else self._folded
@@ -139,26 +152,33 @@ class KeyTable:
             else:
                 stripped = plain_text(key)
                 if stripped is None:
-                    loose = True
+                    loose |= not self._collect_needs(key, owner)
                     continue
                 plain, word = stripped, whole and is_one_word(stripped)
-            number = literals.number(plain if case else js_lower(plain), word)
-            if owner is not None:
-                literals.owners[number].append(owner)
+            literals.add(plain if case else js_lower(plain), word, owner)
         return loose
+
+    def _collect_needs(self, key: str, owner: int | None) -> bool:
+        """Let the automaton look for what a regex key needs; tells whether that is enough to notice the entry."""
+        regex = None if may_hold_macro(key) else parse_regex_key(trim(key))
+        needs = None if regex is None else regex_needs(regex)
+        for text in needs or ():
+            self._folded.add(text, False, owner)
+        return needs is not None
 
     def find(self, text: str) -> dict[int, int]:
         """Give the numbers of the plain keys that occur in a text, each with the offset of its first occurrence."""
-        folded, exact = self._indexes
+        folded, exact = self._folded.index, self._exact.index
         found = folded.find(js_lower(text)) if len(folded) else {}
         if len(exact):
             first = len(folded)
             found.update((first + number, offset) for number, offset in exact.find(text).items())
         return found
 
-    def owners(self, number: int) -> Sequence[int]:
+    def owners(self, number: int) -> Iterable[int]:
         """Give the entries that have a plain key among their primary keys, by their place in the list."""
-        return self._owners[number]
+        first = len(self._folded.index)
+        return self._folded.owners(number) if number < first else self._exact.owners(number - first)
 
     def keys_of(self, position: int, entry: Entry) -> EntryKeys:
         """Give the compiled keys of the entry at a place of the list."""
@@ -179,11 +199,20 @@ class KeyTable:
     def _compile(self, key: str, case: bool, whole: bool) -> Key:
         plain = plain_text(key)
         if plain is None:
-            return loose_key(key, case, whole)
-        literals, first = (self._exact, len(self._folded.keys)) if case else (self._folded, 0)
+            return self._compile_loose(key, case, whole)
+        literals, first = (self._exact, len(self._folded.index)) if case else (self._folded, 0)
         known = literals.words if whole and is_one_word(plain) else literals.parts
         number = known.get(plain if case else js_lower(plain))
         return PlainKey(plain, case, whole) if number is None else LiteralKey(plain, first + number)
+
+    def _compile_loose(self, key: str, case: bool, whole: bool) -> Key:
+        if may_hold_macro(key):
+            return MacroKey(key, case, whole)
+        compiled = expanded_key(key, case, whole)
+        if isinstance(compiled, RegexKey):
+            needs = regex_needs(compiled.regex) or ()
+            return RegexKey(compiled.text, compiled.regex, tuple(self._folded.parts[text] for text in needs))
+        return compiled
 
 
 def plain_text(key: str) -> str | None:
@@ -192,13 +221,6 @@ def plain_text(key: str) -> str | None:
         return None
     stripped = trim(key)
     return None if not stripped or parse_regex_key(stripped) is not None else stripped
-
-
-def loose_key(key: str, case: bool, whole: bool) -> Key:
-    """Compile a key that the automaton does not hold."""
-    if may_hold_macro(key):
-        return MacroKey(key, case, whole)
-    return expanded_key(key, case, whole)
 
 
 def expanded_key(key: str, case: bool, whole: bool) -> Key:

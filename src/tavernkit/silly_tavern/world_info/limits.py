@@ -21,8 +21,8 @@ MAX_HASHED_ENTRIES = 200
 COMPILED_BOOKS = 16
 """Compiled sets of books that are kept for the next scan."""
 
-COMPILED_SCRIPTS = 1000
-"""Compiled patterns of regex scripts that are kept (SillyTavern's own number)."""
+COMPILED_REGEX_NEEDS = 4096
+"""Regex keys for which it is remembered what a text must hold."""
 
 TOKENS_OVERHEAD = 64
 """Tokens a counter may add to a text, beyond one a byte, before counts are no longer skipped."""

@@ -93,6 +93,8 @@ class Matcher:
                 if view.sees(piece):
                     return KeyMatch(key.text, piece, offset)
             return None
+        if isinstance(key, RegexKey) and key.needs and self._found.keys().isdisjoint(key.needs):
+            return None
         known = (key, view)
         if known not in self._memo:
             self._memo[known] = self._find_on_its_own(key, view)

@@ -10,7 +10,7 @@ from tavernkit.errors import Warn
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.scan_input import ApplyRegex
 from tavernkit.silly_tavern.world_info.selection import sort_by_order
-from tavernkit.text.js_values import UNDEFINED, Undefined, strict_equals, to_number
+from tavernkit.text.js_values import UNDEFINED, Undefined, strict_equals
 from tavernkit.values import Json
 
 DEFAULT_DEPTH = 4
@@ -125,9 +125,10 @@ def _position(entry: Entry) -> Position | None:
     return next((position for position in Position if strict_equals(value, int(position))), None)
 
 
-def _script_depth(entry: Entry) -> float:
+def _script_depth(entry: Entry) -> float | None:
     depth = _depth(entry)
-    return to_number(depth)
+    # Scripts look at depths that are numbers only; text such as "4" is none.
+    return float(depth) if isinstance(depth, (int, float)) and not isinstance(depth, bool) else None
 
 
 def _depth(entry: Entry) -> Json | Undefined:

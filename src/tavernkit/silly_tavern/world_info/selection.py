@@ -82,17 +82,17 @@ def file_stem(avatar: str) -> str:
 
 def sort_by_order(items: Sequence[T], orders: Sequence[float]) -> list[T]:
     """Sort by descending ``order``, stable. An order that is no number is equal to every other, as in JavaScript."""
-    ranked = list(zip(orders, items, strict=True))
-    if any(math.isnan(order) for order in orders):
+    places = list(range(len(items)))
+    if any(map(math.isnan, orders)):
 
-        def compare(left: tuple[float, T], right: tuple[float, T]) -> int:
-            difference = right[0] - left[0]
+        def compare(left: int, right: int) -> int:
+            difference = orders[right] - orders[left]
             return (difference > 0) - (difference < 0)
 
-        ranked.sort(key=cmp_to_key(compare))
+        places.sort(key=cmp_to_key(compare))
     else:
-        ranked.sort(key=lambda pair: -pair[0])
-    return [item for _, item in ranked]
+        places.sort(key=orders.__getitem__, reverse=True)
+    return [items[place] for place in places]
 
 
 def list_entries(books: SelectedBooks, strategy: float, warn: Warn) -> list[Listed]:
