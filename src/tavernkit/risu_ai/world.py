@@ -146,11 +146,17 @@ class RisuPersona:
     id: str
     name: str | None = ""
     prompt: str | None = ""
+    icon: str = ""
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> RisuPersona:
         """Read a stored persona."""
-        return cls(id=_text(value, "id") or "", name=_text(value, "name"), prompt=_text(value, "personaPrompt"))
+        return cls(
+            id=_text(value, "id") or "",
+            name=_text(value, "name"),
+            prompt=_text(value, "personaPrompt"),
+            icon=_text(value, "icon") or "",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,7 +155,7 @@ def _code_body(body: str) -> str:
     return join_surrogates(text)
 
 
-def expand_each(block: Block, body: str) -> str:
+def expand_each(block: Block, body: str, *, limit: int = MAX_CHARACTERS) -> str:
     """Return what an ``each`` puts into the source right behind its closer, to be scanned next."""
     expression = block.detail
     before, found, name = expression.rpartition(" as ")
@@ -170,10 +170,10 @@ def expand_each(block: Block, body: str) -> str:
     pieces: list[str] = []
     size = 0
     for item in parse_array(before):
-        piece = replace_all(template, slot, item if isinstance(item, str) else stringify(item))
+        piece = replace_all(template, slot, item if isinstance(item, str) else stringify(item), limit=limit)
         size += len(piece)
-        if size > MAX_CHARACTERS:
-            raise CBSLimitError(f"an each makes more than {MAX_CHARACTERS} characters", limit="MAX_CHARACTERS")
+        if size > limit:
+            raise CBSLimitError(f"an each makes more than {limit} characters", limit="MAX_CHARACTERS")
         pieces.append(piece)
     inserted = join_surrogates("".join(pieces))
     return inserted if block.keep else trim(inserted)

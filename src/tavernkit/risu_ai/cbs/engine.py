@@ -1,17 +1,22 @@
-"""The engine: texts in, texts out."""
+"""The engine: texts in, texts out, compiled once."""
 
 from __future__ import annotations
 
 from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai.cbs.compiler import Compiler, Program
+from tavernkit.risu_ai.cbs.folding import Folder
 from tavernkit.risu_ai.cbs.functions import standard_registry
+from tavernkit.risu_ai.cbs.limits import CACHED_INSERTS, CACHED_TEXTS, MAX_COMPILED_TEXT
+from tavernkit.risu_ai.cbs.nodes import Takeover, fill
 from tavernkit.risu_ai.cbs.registry import CBSRegistry
 from tavernkit.risu_ai.cbs.run import ParseArguments, Run, Session
 from tavernkit.risu_ai.cbs.scanner import Level, LevelKind, Scanner
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
-from tavernkit.risu_ai.cbs.source import prepare
+from tavernkit.risu_ai.cbs.source import joined, prepare
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError
 from tavernkit.text.js_values import join_surrogates
+from tavernkit.values import LRUCache
 
 
 class CBSEngine:
@@ -23,6 +28,10 @@ class CBSEngine:
 
     def __init__(self, registry: CBSRegistry | None = None) -> None:
         self.registry = standard_registry() if registry is None else registry
+        self._texts = LRUCache[str, Program](CACHED_TEXTS)
+        self._inserts = LRUCache[tuple[str, LevelKind], Program](CACHED_INSERTS)
+        self._folder = Folder(self.registry)
+        self._version = self.registry.version
 
     def expand(
         self, text: str, context: RisuContext, *, warn: Warn | None = None, strict: bool = False, calls: int = 0
@@ -33,6 +42,8 @@ class CBSEngine:
         text that makes RisuAI's parser throw, or that exceeds a limit, comes back as it was. In strict mode all of
         that raises a :class:`CBSError`. ``calls`` is where RisuAI's call counter starts.
         """
+        if self._version != self.registry.version:
+            self._forget()
         session = Session(self, log_warning if warn is None else warn, strict=strict)
         text = join_surrogates(text)
         try:
@@ -48,10 +59,55 @@ class CBSEngine:
         return text
 
     def execute(self, run: Run) -> str:
-        """Expand the text of a run."""
+        """Expand the text of a run: its tree as far as it goes, then the scanner."""
         text = run.text
         if "{" not in text and "<" not in text:
             return text
-        text = prepare(text)
-        root = Level(LevelKind.ROOT, [], 0)
-        return Scanner(run, [root], text, source_length=len(text), tail=len(text)).scan()
+        session = run.session
+        program = self._compile(text) if len(text) <= MAX_COMPILED_TEXT else None
+        if program is None or not session.enter(program.depth):
+            text = prepare(text)
+            return self._scan(run, [], Takeover(text), len(text))
+        if program.text is not None:
+            session.leave(program.depth)
+            return program.text
+        session.step(program.size)
+        out: list[str] = []
+        try:
+            fill(program.parts, run, out)
+        except Takeover as takeover:
+            unfinished = takeover
+        else:
+            return joined(out)
+        finally:
+            session.leave(program.depth)
+        return self._scan(run, out, unfinished, len(program.source))
+
+    def compile_insert(self, text: str, base: LevelKind, inserted: int = 1) -> Program | None:
+        """Compile what an ``each`` inserts into a level of that kind; nothing if it is too large for that."""
+        if len(text) > MAX_COMPILED_TEXT:
+            return None
+        key = (text, base)
+        program = self._inserts.get(key)
+        if program is None:
+            program = Compiler(text, self._folder, self.compile_insert, base=base, inserted=inserted).compile()
+            self._inserts.put(key, program)
+        return program
+
+    def _compile(self, text: str) -> Program:
+        program = self._texts.get(text)
+        if program is None:
+            program = Compiler(prepare(text), self._folder, self.compile_insert).compile()
+            self._texts.put(text, program)
+        return program
+
+    def _scan(self, run: Run, out: list[str], takeover: Takeover, source_length: int) -> str:
+        levels = [Level(LevelKind.ROOT, out, 0), *reversed(takeover.levels)]
+        return Scanner(run, levels, takeover.text, source_length=source_length, tail=takeover.tail).scan()
+
+    def _forget(self) -> None:
+        """Drop what was compiled for the functions as they were."""
+        self._texts.clear()
+        self._inserts.clear()
+        self._folder = Folder(self.registry)
+        self._version = self.registry.version

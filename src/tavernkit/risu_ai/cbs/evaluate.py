@@ -49,9 +49,14 @@ def evaluate_expression(run: Run, tag: str, position: int) -> str:
         return run.keep(tag, str(failure), position)
 
 
+def is_for_other_stages(tag: str, name: str) -> bool:
+    """Tell whether a tag is a comment, or one that other stages of RisuAI replace."""
+    return tag.startswith("//") or normalize(name) in OTHER_STAGES
+
+
 def keep_unknown(run: Run, tag: str, name: str, position: int) -> str:
     """Keep a tag that names no function; comments and what other stages replace are kept without a warning."""
-    if tag.startswith("//") or normalize(name) in OTHER_STAGES:
+    if is_for_other_stages(tag, name):
         return f"{{{{{tag}}}}}"
     if tag.startswith("/"):
         return run.keep(tag, "it closes a block and none is open", position)

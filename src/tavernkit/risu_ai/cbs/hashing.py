@@ -30,10 +30,10 @@ def _seeds(word: str) -> tuple[int, int, int, int]:
 
 @lru_cache(maxsize=1024)
 def pick_hash_rand(index: int, word: str) -> float:
-    """Return the same number for the same word and index, always."""
+    """Return the same number for the same word and index, always; a negative index is as good as 0."""
     a, b, c, d = _seeds(word)
     value = 0
-    for _ in range(index % _DISCARDED + 1):
+    for _ in range(max(index, 0) % _DISCARDED + 1):
         value = (a + b + d) & _MASK
         d = (d + 1) & _MASK
         a = b ^ (b >> 9)

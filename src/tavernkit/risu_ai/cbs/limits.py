@@ -32,6 +32,12 @@ MAX_TREE_DEPTH = 100
 MAX_FOLDED = 4096
 """Characters of a result that is computed when a text is compiled."""
 
+MAX_FOLDED_TOTAL = 64_000
+"""Characters of all results that are computed when one text is compiled."""
+
+MAX_FOLDED_INSERTS = 6
+"""Nesting of the bodies of ``#each`` that are expanded when a text is compiled."""
+
 MAX_COMPILED_TEXT = 400_000
 """Characters of a text that is worth compiling and keeping."""
 
@@ -43,3 +49,6 @@ CACHED_INSERTS = 512
 
 CACHED_RESULTS = 4096
 """Results of short tags that depend on nothing but their text."""
+
+CACHED_LISTS = 512
+"""Short JSON lists that were read."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from tavernkit.errors import ConfigError
-from tavernkit.risu_ai.cbs.limits import MAX_CHARACTERS
+from tavernkit.risu_ai.cbs.limits import CACHED_LISTS, MAX_CHARACTERS
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
 from tavernkit.risu_ai.errors import CBSLimitError
 from tavernkit.text.js_values import JSSyntaxError, is_basic, join_surrogates, json_parse, json_stringify, to_string
@@ -16,19 +17,26 @@ SEPARATOR = "§"
 """Separates the items of a list that is not JSON."""
 
 _REPLACEMENT_PATTERN = re.compile(r"\$([$&`'])")
+_CACHED_LENGTH = 1000
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
 def parse_array(text: str) -> list[Json]:
-    """Read a list: a JSON array with its types, any other text split at ``§``."""
-    if text[:1] == "[" or text.lstrip()[:1] == "[":
-        try:
-            value = json_parse(text)
-        except JSSyntaxError:
-            return [*text.split(SEPARATOR)]
-        if is_list(value):
-            return value
-    return [*text.split(SEPARATOR)]
+    """Read a list: a JSON array with its types, any other text split at ``§``. Its items must not be changed."""
+    if text[:1] != "[" and text.lstrip()[:1] != "[":
+        return [*text.split(SEPARATOR)]
+    return [*(_parse_short_array(text) if len(text) <= _CACHED_LENGTH else _parse_array(text))]
+
+
+def _parse_array(text: str) -> Sequence[Json]:
+    try:
+        value = json_parse(text)
+    except JSSyntaxError:
+        return text.split(SEPARATOR)
+    return value if is_list(value) else text.split(SEPARATOR)
+
+
+_parse_short_array = lru_cache(maxsize=CACHED_LISTS)(_parse_array)
 
 
 def make_array(items: Iterable[object]) -> str:
@@ -61,19 +69,20 @@ def item_text(value: Json) -> str:
     return stringify(value) if isinstance(value, (list, dict)) else to_string(value)
 
 
-def replace_all(text: str, needle: str, replacement: str) -> str:
+def replace_all(text: str, needle: str, replacement: str, *, limit: int = MAX_CHARACTERS) -> str:
     """Replace every occurrence as JavaScript does: ``$$``, ``$&``, ``$```, ``$'`` in the replacement are special."""
     if not (is_basic(text) and is_basic(needle)):
-        return join_surrogates(_replace_all(code_units(text), code_units(needle), replacement))
-    return _replace_all(text, needle, replacement)
+        return join_surrogates(_replace_all(code_units(text), code_units(needle), replacement, limit))
+    return _replace_all(text, needle, replacement, limit)
 
 
-def _replace_all(text: str, needle: str, replacement: str) -> str:
-    count = text.count(needle)
+def _replace_all(text: str, needle: str, replacement: str, limit: int) -> str:
     if "$" not in replacement:
-        _check_size(count * len(replacement))
+        if (len(text) + 1) * len(replacement) > limit:
+            _check_size(text.count(needle) * len(replacement), limit)
         return text.replace(needle, replacement)
-    _check_size(count * (len(replacement) + len(text) * len(_REPLACEMENT_PATTERN.findall(replacement))))
+    count = text.count(needle)
+    _check_size(count * (len(replacement) + len(text) * len(_REPLACEMENT_PATTERN.findall(replacement))), limit)
     pieces: list[str] = []
     end = 0
     for start in _occurrences(text, needle):
@@ -85,8 +94,8 @@ def _replace_all(text: str, needle: str, replacement: str) -> str:
     return "".join(pieces) + text[end:]
 
 
-def _check_size(characters: int) -> None:
-    if characters > MAX_CHARACTERS:
+def _check_size(characters: int, limit: int) -> None:
+    if characters > limit:
         raise CBSLimitError(f"a replacement would make {characters} characters", limit="MAX_CHARACTERS")
 
 

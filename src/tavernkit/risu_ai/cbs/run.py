@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.blocks import Block
-from tavernkit.risu_ai.cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS
+from tavernkit.risu_ai.cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS, MAX_TREE_DEPTH
 from tavernkit.risu_ai.cbs.lists import replace_all
 from tavernkit.risu_ai.cbs.signals import Returned
 from tavernkit.risu_ai.cbs.source import original_position
@@ -60,6 +60,17 @@ class Session:
         self._characters += count
         if self._characters > MAX_CHARACTERS:
             raise CBSLimitError(f"the text makes more than {MAX_CHARACTERS} characters", limit="MAX_CHARACTERS")
+
+    def enter(self, depth: int) -> bool:
+        """Begin to run a tree of that depth, if there is room for it; :meth:`leave` ends it."""
+        if self.depth + depth > MAX_TREE_DEPTH:
+            return False
+        self.depth += depth
+        return True
+
+    def leave(self, depth: int) -> None:
+        """End what :meth:`enter` began."""
+        self.depth -= depth
 
     def report(self, message: str) -> None:
         """Warn, once for the same thing."""

@@ -67,13 +67,13 @@ class Scanner:
                 if top.kind is not LevelKind.TAG:
                     top.buffer.append(token)
                 elif token == CLOSE:
-                    self._close_tag(self._pop(), start)
+                    self._close_tag(self._pop(), top.position)
                 else:
                     content = self._pop()
                     result = legacy_block(content)
                     self._append(f"{{#{content}#}}" if result is None else result)
             else:
-                self._push(LevelKind.TAG, start)
+                self._push(LevelKind.TAG, self._position(start))
         self._levels[-1].buffer.append(self._text[self._at :])
         return self._unwind()
 
@@ -83,10 +83,10 @@ class Scanner:
     def _append(self, text: str) -> None:
         self._levels[-1].buffer.append(text)
 
-    def _push(self, kind: LevelKind, at: int, block: Block | None = None) -> None:
+    def _push(self, kind: LevelKind, position: int, block: Block | None = None) -> None:
         if len(self._levels) + 1 >= LEVEL_SLOTS:
             kind = LevelKind.NONE
-        self._levels.append(Level(kind, [], self._position(at), block))
+        self._levels.append(Level(kind, [], position, block))
         self._pure += self._levels[-1].pure
 
     def _pop(self) -> str:
@@ -95,24 +95,24 @@ class Scanner:
             self._run.session.produce(len(text))
         return text
 
-    def _close_tag(self, tag: str, at: int) -> None:
+    def _close_tag(self, tag: str, position: int) -> None:
         self._run.session.step(1)
         first = tag[:1]
         if first == "#" or first == ":":
-            self._open(tag, at)
+            self._open(tag, position)
         elif first != "/" or tag[1:2] == "/" or not self._close_level(tag):
-            self._append(self._evaluate(tag, at))
+            self._append(self._evaluate(tag, position))
 
-    def _open(self, tag: str, at: int) -> None:
+    def _open(self, tag: str, position: int) -> None:
         if self._pure:
             self._append(f"{{{{{tag}}}}}")
-            self._push(LevelKind.RAW, at)
+            self._push(LevelKind.RAW, position)
             return
         block = open_block(tag, self._run.context)
         if block is None:
             self._append(f"{{{{{tag}}}}}")
         else:
-            self._push(LevelKind.BLOCK, at, block)
+            self._push(LevelKind.BLOCK, position, block)
 
     def _close_level(self, tag: str) -> bool:
         level = self._levels[-1]
@@ -138,8 +138,7 @@ class Scanner:
         self._text = text + rest
         self._at = 0
 
-    def _evaluate(self, tag: str, at: int) -> str:
-        position = self._position(at)
+    def _evaluate(self, tag: str, position: int) -> str:
         if tag.startswith("call::"):
             result = self._run.call(tag, position)
             if result is not None:

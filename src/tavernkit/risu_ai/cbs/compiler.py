@@ -1,0 +1,393 @@
+"""Compiling a text to a tree, as far as the text alone decides how the scanner would go through it.
+
+The compiler runs the scanner's own algorithm over parts instead of text. What depends on nothing but the text is
+computed at once; what depends on values becomes a node; where a value could change the structure itself (a tag that
+starts with the result of another tag, say) the tree ends and the scanner takes over at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from tavernkit.risu_ai.cbs.blocks import OPENER_NAMES, Block, close_block, expand_each, legacy_block, open_block
+from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.evaluate import CALCULATOR
+from tavernkit.risu_ai.cbs.folding import Folder
+from tavernkit.risu_ai.cbs.limits import MAX_COMPILED_LEVELS, MAX_FOLDED, MAX_FOLDED_INSERTS, MAX_FOLDED_TOTAL
+from tavernkit.risu_ai.cbs.nodes import (
+    BlockNode,
+    Discarded,
+    DynamicCall,
+    Expression,
+    FunctionCall,
+    HandOver,
+    Kept,
+    LegacyBlock,
+    Node,
+    Part,
+    Place,
+    RawLevel,
+    StaticCall,
+    Tag,
+    Unclosed,
+)
+from tavernkit.risu_ai.cbs.outline import closes_alike
+from tavernkit.risu_ai.cbs.scanner import LevelKind
+from tavernkit.risu_ai.cbs.signals import FunctionFailure
+from tavernkit.risu_ai.cbs.source import CLOSE, OPENERS, TOKEN, joined, needs_joining
+from tavernkit.risu_ai.errors import CBSLimitError
+
+TAG, BLOCK, RAW = LevelKind.TAG, LevelKind.BLOCK, LevelKind.RAW
+
+
+class Program(NamedTuple):
+    """A compiled text, and its result if that is known already; ``size`` and ``depth`` are what running it takes."""
+
+    source: str
+    parts: tuple[Part, ...]
+    text: str | None
+    size: int
+    depth: int
+
+
+class Undecided(Exception):  # noqa: N818  # not an error: the scanner will decide
+    """How the text goes on here is only known at run time."""
+
+
+class _NeedsVariables(Exception):  # noqa: N818  # not an error
+    """A condition asks for a variable."""
+
+
+class _NoVariables:
+    """For conditions that may be decided now: one that asks for a variable may not."""
+
+    def chat_variable(self, name: str) -> str:
+        """Refuse."""
+        raise _NeedsVariables(name)
+
+    global_variable = chat_variable
+
+
+_NO_VARIABLES = _NoVariables()
+
+
+class _Level:
+    """An open level and the parts it has so far; ``dynamic`` if one of them is not text."""
+
+    __slots__ = ("dynamic", "kind", "parts", "position")
+
+    def __init__(self, kind: LevelKind, position: int, parts: list[Part]) -> None:
+        self.kind = kind
+        self.position = position
+        self.parts = parts
+        self.dynamic = False
+
+    @property
+    def head(self) -> str:
+        """The text at the start that is known."""
+        known: list[str] = []
+        for part in self.parts:
+            if not isinstance(part, str):
+                break
+            known.append(part)
+        return joined(known)
+
+    @property
+    def text(self) -> str:
+        """All of the text, if nothing in it is dynamic."""
+        return joined([part for part in self.parts if isinstance(part, str)])
+
+
+class _OpenBlock(_Level):
+    """An open block: what it is if that is known, else the parts of its opener; and where its body begins."""
+
+    __slots__ = ("block", "inside", "opener", "pure", "token")
+
+    def __init__(self, position: int, opener: list[Part], block: Block | None, inside: int, token: int) -> None:
+        super().__init__(BLOCK, position, [])
+        self.opener = opener
+        self.block = block
+        self.inside = inside
+        self.token = token
+        self.pure = False
+
+
+class Compiler:
+    """Compiles one text. ``base`` is what it stands in: an inserted text may close the tag or block around it."""
+
+    def __init__(
+        self,
+        source: str,
+        folder: Folder,
+        compile_insert: Callable[[str, LevelKind, int], Program | None],
+        *,
+        base: LevelKind = LevelKind.ROOT,
+        inserted: int = 0,
+    ) -> None:
+        self._source = source
+        self._folder = folder
+        self._compile_insert = compile_insert
+        self._inserted = inserted
+        self._tokens = TOKEN.split(source)
+        self._levels = [_Level(base, 0, [])]
+        self._pure = 0
+        self._size = 1
+        self._depth = 1
+        self._folded = 0
+        self._resume = 0  # where the scanner would take over: in front of what is undecided
+        self._index = 0  # the token that closes the current tag, and where it ends
+        self._end = 0
+
+    def compile(self) -> Program:
+        """Compile as far as possible."""
+        try:
+            self._scan()
+            if len(self._levels) > 1:
+                self._hand_over(len(self._source))
+        except Undecided:
+            self._hand_over(self._resume)
+        root = self._levels[0]
+        return Program(self._source, tuple(root.parts), None if root.dynamic else root.text, self._size, self._depth)
+
+    def _scan(self) -> None:
+        tokens = self._tokens
+        last = len(tokens) - 1
+        at = index = 0
+        while index < last:
+            literal, token = tokens[index], tokens[index + 1]
+            top = self._levels[-1]
+            if literal:
+                top.parts.append(literal)
+                at += len(literal)
+            self._resume = at
+            if token in OPENERS:
+                if index + 3 < last and tokens[index + 3] == CLOSE:
+                    tag = tokens[index + 2]
+                    index += 2
+                    self._end = at + len(tag) + 4
+                    self._index = index + 1
+                    self._leaf(tag, at)
+                    at = self._end - 2
+                else:
+                    self._push(_Level(TAG, at, []))
+            elif top.kind is not TAG:
+                top.parts.append(token)
+            else:
+                self._end = at + 2
+                self._index = index + 1
+                self._close(top, token)
+            at += 2
+            index += 2
+        if tokens[last]:
+            self._levels[-1].parts.append(tokens[last])
+
+    def _leaf(self, tag: str, position: int) -> None:
+        """Take a tag with no other in it in one step."""
+        if tag[:1] in _STRUCTURAL or tag.startswith("call::"):
+            self._close_tag(_Level(TAG, position, [tag]))
+        elif self._pure:
+            self._levels[-1].parts.append(f"{{{{{tag}}}}}")
+        else:
+            self._static_tag(tag, position)
+
+    def _push(self, level: _Level) -> None:
+        if len(self._levels) >= MAX_COMPILED_LEVELS:
+            raise Undecided
+        self._levels.append(level)
+        self._depth = max(self._depth, len(self._levels))
+
+    def _add(self, part: Part) -> None:
+        level = self._levels[-1]
+        if isinstance(part, str):
+            level.parts.append(part)
+        else:
+            level.parts.append(part)
+            level.dynamic = True
+            self._size += 1
+
+    def _hand_over(self, at: int) -> None:
+        """End the tree; the levels that are open here are handed to the scanner."""
+        self._add(HandOver(self._source, at))
+        while len(self._levels) > 1:
+            level = self._levels.pop()
+            block = level.block if isinstance(level, _OpenBlock) else None
+            if isinstance(level, _OpenBlock) and block is None:
+                self._add(BlockNode(level.opener, None, level.parts, self._place(level.position, level.inside)))
+            else:
+                self._add(Unclosed(level.kind, level.parts, level.position, block))
+
+    def _place(self, start: int, inside: int) -> Place:
+        return Place(self._source, self._levels[-1].kind, start, inside, self._end)
+
+    def _close(self, level: _Level, token: str) -> None:
+        if len(self._levels) == 1:
+            raise Undecided  # an inserted text closes the tag around it
+        self._levels.pop()
+        try:
+            if token == CLOSE:
+                self._close_tag(level)
+            elif level.dynamic:
+                self._add(LegacyBlock(level.parts, level.position))
+            else:
+                content = level.text
+                result = legacy_block(content)
+                self._add(f"{{#{content}#}}" if result is None else result)
+        except Undecided:
+            self._levels.append(level)
+            raise
+
+    def _close_tag(self, level: _Level) -> None:
+        head = level.head if level.dynamic else level.text
+        if level.dynamic and not head:
+            raise Undecided
+        first = head[:1]
+        if first == "#" or first == ":":
+            self._open(level, head)
+        elif first == "/" and self._levels[-1].kind in (BLOCK, RAW) and self._is_closer(level, head):
+            self._close_level(level, head)
+        elif head.startswith("call::"):
+            self._add(FunctionCall(level.parts, level.position, pure=self._pure > 0))
+        elif self._pure:
+            if level.dynamic and "call::".startswith(head):
+                raise Undecided
+            self._keep(level, head)
+        elif level.dynamic:
+            self._add(self._dynamic_tag(level, head))
+        else:
+            self._static_tag(head, level.position)
+
+    def _keep(self, level: _Level, head: str) -> None:
+        self._add(Kept(level.parts, level.position) if level.dynamic else f"{{{{{head}}}}}")
+
+    # Tags
+
+    def _static_tag(self, tag: str, position: int) -> None:
+        folded = self._folder.fold(tag)
+        self._folded += folded.cost
+        if folded.text is not None and self._folded <= MAX_FOLDED_TOTAL:
+            self._levels[-1].parts.append(folded.text)
+        elif tag.startswith(CALCULATOR):
+            self._add(Expression([tag], position))
+        elif folded.function is None:
+            self._add(Tag([tag], self._place(position, self._end - 2)))
+        elif folded.function.edits:
+            self._edit(StaticCall(folded.function, tag, [*folded.args], position))
+        else:
+            self._add(StaticCall(folded.function, tag, [*folded.args], position))
+
+    def _edit(self, node: StaticCall) -> None:
+        """Let a function work on the text in front of it: now if that is known, and only then if it is a tag's."""
+        around = self._levels[-1]
+        known = not around.dynamic and not (self._inserted and len(self._levels) == 1)
+        if known and node.function.pure:
+            buffer = [part for part in around.parts if isinstance(part, str)]
+            node.function.handler(Call(node.tag, node.args, None, buffer, node.position))
+            around.parts = list[Part](buffer)
+        elif around.kind is TAG:
+            raise Undecided
+        else:
+            self._add(node)
+
+    def _dynamic_tag(self, level: _Level, head: str) -> Node:
+        if head.startswith(CALCULATOR):
+            return Expression(level.parts, level.position)
+        at = head.find(":")
+        if at < 0 or at + 1 == len(head):
+            return Tag(level.parts, self._place(level.position, self._end - 2))
+        function = self._folder.function(head[:at])
+        if function is None:
+            return Tag(level.parts, self._place(level.position, self._end - 2))
+        if function.edits and self._levels[-1].kind is TAG:
+            raise Undecided
+        return DynamicCall(function, "::" if head[at + 1] == ":" else ":", level.parts, level.position)
+
+    # Blocks
+
+    def _open(self, level: _Level, head: str) -> None:
+        if self._pure:
+            raw = _Level(RAW, level.position, [])
+            self._push(raw)
+            self._levels.pop()
+            self._keep(level, head)
+            self._levels.append(raw)
+            return
+        try:
+            opens = _opens(head) if level.dynamic else open_block(head, _NO_VARIABLES)
+        except _NeedsVariables:
+            opens = True
+        if opens is None:
+            self._keep(level, head)
+            return
+        block = opens if isinstance(opens, Block) else None
+        opened = _OpenBlock(level.position, level.parts, block, self._end, self._index + 1)
+        opened.pure = head.startswith(_PURE_OPENERS) if block is None else block.pure
+        self._push(opened)
+        self._pure += opened.pure
+
+    def _is_closer(self, level: _Level, head: str) -> bool:
+        if head == "/" and level.dynamic:
+            raise Undecided
+        return head[1:2] != "/"
+
+    def _close_level(self, level: _Level, head: str) -> None:
+        if len(self._levels) == 1:
+            raise Undecided  # an inserted text closes the block around it
+        closed = self._levels.pop()
+        if not isinstance(closed, _OpenBlock):
+            self._add(RawLevel(closed.parts, closed.position) if closed.dynamic else closed.text)
+            self._keep(level, head)
+            return
+        self._pure -= closed.pure
+        if level.dynamic:
+            closed.parts.append(Discarded(level.parts, level.position))
+            closed.dynamic = True
+        if closed.block is not None and not closed.dynamic and self._fold_block(closed.block, closed.text):
+            return
+        skippable = closed.block is None and self._skippable(closed)
+        place = self._place(closed.position, closed.inside)
+        self._add(BlockNode(closed.opener, closed.block, closed.parts, place, skippable=skippable))
+
+    def _skippable(self, closed: _OpenBlock) -> bool:
+        """Tell whether a block that may turn out false ends here as well if its body is not evaluated."""
+        head = closed.opener[0]
+        may_be_false = isinstance(head, str) and head.startswith("#if")
+        return may_be_false and closes_alike(self._tokens, closed.token, self._index)
+
+    def _fold_block(self, block: Block, body: str) -> bool:
+        """Print a block whose body is known. Functions are defined at run time."""
+        if block.kind == "each":
+            return self._fold_each(block, body)
+        if block.kind == "function":
+            return False
+        self._add(close_block(block, body))
+        return True
+
+    def _fold_each(self, block: Block, body: str) -> bool:
+        if self._inserted >= MAX_FOLDED_INSERTS:
+            return False
+        try:
+            text = expand_each(block, body, limit=MAX_FOLDED)
+        except (CBSLimitError, FunctionFailure):
+            return False
+        self._folded += len(text)
+        if self._folded > MAX_FOLDED_TOTAL or needs_joining(text, self._source[self._end : self._end + 1]):
+            return False
+        program = self._compile_insert(text, self._levels[-1].kind, self._inserted + 1)
+        if program is None or program.text is None:
+            return False
+        self._add(program.text)
+        return True
+
+
+_PURE_OPENERS = ("#each", "#func")
+_STRUCTURAL = frozenset("#:/")
+
+
+def _opens(head: str) -> Literal[True] | None:
+    """Tell whether a tag of which only the start is known opens a block: certainly, or certainly not."""
+    if head.startswith(("#when", "#if", "#each")) or (head.startswith("#func") and " " in head):
+        return True
+    if any(name.startswith(head) or head == name for name in OPENER_NAMES):
+        raise Undecided
+    return None

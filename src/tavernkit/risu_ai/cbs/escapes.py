@@ -1,0 +1,21 @@
+"""The private-use characters that ``#escape`` and its like write, and what they stand for."""
+
+from __future__ import annotations
+
+_CHARACTERS = str.maketrans(
+    {
+        "\ue9b8": "{",
+        "\ue9b9": "}",
+        "\ue9ba": "(",
+        "\ue9bb": ")",
+        "\ue9bc": "&lt;",
+        "\ue9bd": "&gt;",
+        "\ue9be": ":",
+        "\ue9bf": ";",
+    }
+)
+
+
+def unescape(text: str) -> str:
+    """Turn escaped characters back, as RisuAI does before it sends or shows a text (angle brackets as entities)."""
+    return text if text.isascii() else text.translate(_CHARACTERS)

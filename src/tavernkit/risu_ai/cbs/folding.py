@@ -1,0 +1,68 @@
+"""What a tag comes to when nothing but its text decides it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from tavernkit.risu_ai.cbs.calculator import constant
+from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.evaluate import CALCULATOR, is_for_other_stages, split_tag
+from tavernkit.risu_ai.cbs.limits import CACHED_RESULTS, MAX_FOLDED
+from tavernkit.risu_ai.cbs.registry import CBSFunction, CBSRegistry
+from tavernkit.risu_ai.cbs.signals import FunctionFailure
+from tavernkit.risu_ai.errors import CBSLimitError
+
+_CACHED_LENGTH = 120
+
+
+class Folded(NamedTuple):
+    """A tag looked up: its result if it has one already, else what to call; ``cost`` is what finding out took."""
+
+    text: str | None = None
+    function: CBSFunction | None = None
+    args: tuple[str, ...] = ()
+    cost: int = 0
+
+
+class Folder:
+    """Looks tags up in a registry and computes what can be computed ahead. Results of short tags are kept."""
+
+    def __init__(self, registry: CBSRegistry) -> None:
+        self._registry = registry
+        self._cached = lru_cache(maxsize=CACHED_RESULTS)(self._fold)
+
+    def fold(self, tag: str) -> Folded:
+        """Look a tag up."""
+        return self._cached(tag) if len(tag) <= _CACHED_LENGTH else self._fold(tag)
+
+    def function(self, name: str) -> CBSFunction | None:
+        """Find a function."""
+        return self._registry.get(name)
+
+    def _fold(self, tag: str) -> Folded:
+        if tag.startswith(CALCULATOR):
+            return _fold_expression(tag[len(CALCULATOR) :])
+        name, args = split_tag(tag)
+        function = self._registry.get(name)
+        if function is None:
+            return Folded(f"{{{{{tag}}}}}") if is_for_other_stages(tag, name) else Folded()
+        looked_up = Folded(None, function, tuple(args))
+        if not function.pure or function.edits:
+            return looked_up
+        try:
+            result = function.handler(Call(tag, args, None, [], 0))
+        except (FunctionFailure, CBSLimitError):
+            return looked_up  # at run time it fails again, and is reported
+        if not isinstance(result, str):
+            return looked_up
+        return Folded(result if len(result) <= MAX_FOLDED else None, function, tuple(args), len(result))
+
+
+def _fold_expression(expression: str) -> Folded:
+    if "$" in expression or "@" in expression:
+        return Folded()
+    try:
+        return Folded(constant(expression))
+    except FunctionFailure:
+        return Folded()
