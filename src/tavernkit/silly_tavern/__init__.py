@@ -1,1 +1,67 @@
-"""Parity with SillyTavern 1.19.0."""
+"""SillyTavern: its files in, its prompt out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tavernkit._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern.authors_note import CharacterNote as CharacterNote
+    from tavernkit.silly_tavern.authors_note import NoteSettings as NoteSettings
+    from tavernkit.silly_tavern.builder import Builder as Builder
+    from tavernkit.silly_tavern.builder import build as build
+    from tavernkit.silly_tavern.chat_completion.plan import ChatPlan as ChatPlan
+    from tavernkit.silly_tavern.chat_completion.tools import Tool as Tool
+    from tavernkit.silly_tavern.chat_file import ChatFile as ChatFile
+    from tavernkit.silly_tavern.chat_file import ChatMetadata as ChatMetadata
+    from tavernkit.silly_tavern.chat_message import ChatMessage as ChatMessage
+    from tavernkit.silly_tavern.context import SillyTavernContext as SillyTavernContext
+    from tavernkit.silly_tavern.data_folder import DataFolder as DataFolder
+    from tavernkit.silly_tavern.extension_prompts import ExtensionPrompt as ExtensionPrompt
+    from tavernkit.silly_tavern.groups import Group as Group
+    from tavernkit.silly_tavern.groups import GroupDecision as GroupDecision
+    from tavernkit.silly_tavern.macros import MacroEngine as MacroEngine
+    from tavernkit.silly_tavern.macros import MacroEnvironment as MacroEnvironment
+    from tavernkit.silly_tavern.persona import Persona as Persona
+    from tavernkit.silly_tavern.pipeline import PIPELINE as PIPELINE
+    from tavernkit.silly_tavern.preset import Preset as Preset
+    from tavernkit.silly_tavern.preset_prompts import OrderEntry as OrderEntry
+    from tavernkit.silly_tavern.preset_prompts import PresetPrompt as PresetPrompt
+    from tavernkit.silly_tavern.preset_prompts import PromptOrder as PromptOrder
+    from tavernkit.silly_tavern.regex_scripts import RegexScript as RegexScript
+    from tavernkit.silly_tavern.regex_scripts import RegexScripts as RegexScripts
+    from tavernkit.silly_tavern.settings import PowerUser as PowerUser
+    from tavernkit.silly_tavern.settings import ReasoningSettings as ReasoningSettings
+    from tavernkit.silly_tavern.settings import Settings as Settings
+    from tavernkit.silly_tavern.state import SillyTavernState as SillyTavernState
+    from tavernkit.silly_tavern.world_info.book import WorldBook as WorldBook
+    from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine as WorldInfoEngine
+    from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings as WorldInfoSettings
+
+__getattr__, __all__ = lazy_exports(
+    __name__,
+    {
+        ".authors_note": ("CharacterNote", "NoteSettings"),
+        ".builder": ("Builder", "build"),
+        ".chat_completion.plan": ("ChatPlan",),
+        ".chat_completion.tools": ("Tool",),
+        ".chat_file": ("ChatFile", "ChatMetadata"),
+        ".chat_message": ("ChatMessage",),
+        ".context": ("SillyTavernContext",),
+        ".data_folder": ("DataFolder",),
+        ".extension_prompts": ("ExtensionPrompt",),
+        ".groups": ("Group", "GroupDecision"),
+        ".macros": ("MacroEngine", "MacroEnvironment"),
+        ".persona": ("Persona",),
+        ".pipeline": ("PIPELINE",),
+        ".preset": ("Preset",),
+        ".preset_prompts": ("OrderEntry", "PresetPrompt", "PromptOrder"),
+        ".regex_scripts": ("RegexScript", "RegexScripts"),
+        ".settings": ("PowerUser", "ReasoningSettings", "Settings"),
+        ".state": ("SillyTavernState",),
+        ".world_info.book": ("WorldBook",),
+        ".world_info.engine": ("WorldInfoEngine",),
+        ".world_info.settings": ("WorldInfoSettings",),
+    },
+)

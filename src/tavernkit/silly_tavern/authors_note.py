@@ -1,0 +1,122 @@
+"""The author's note: its settings, when it is due, and what lore and persona add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tavernkit.errors import Warn
+from tavernkit.silly_tavern.chat_file import ChatMetadata
+from tavernkit.silly_tavern.json_reader import JsonReader
+
+REPLACE, BEFORE, AFTER = 0, 1, 2
+"""How a character's own note joins the chat's."""
+
+
+@dataclass(frozen=True, slots=True)
+class CharacterNote:
+    """A note that belongs to one character, by the name of the card's file without its extension."""
+
+    name: str
+    prompt: str
+    use: bool = False
+    position: int = REPLACE
+
+
+@dataclass(frozen=True, slots=True)
+class NoteSettings:
+    """``extension_settings.note``: the defaults of new chats, and the characters' own notes."""
+
+    default: str = ""
+    default_interval: int | float = 1
+    default_position: int = 1
+    default_depth: int = 4
+    default_role: int = 0
+    allow_wi_scan: bool = False
+    characters: tuple[CharacterNote, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> NoteSettings:
+        """Read the settings object."""
+        reader = JsonReader(data, "settings.note", warn)
+        return cls(
+            default=reader.text("default"),
+            default_interval=reader.number("defaultInterval", 1),
+            default_position=reader.integer("defaultPosition", 1),
+            default_depth=reader.integer("defaultDepth", 4),
+            default_role=reader.integer("defaultRole", 0),
+            allow_wi_scan=reader.flag("allowWIScan"),
+            characters=tuple(
+                _character_note(JsonReader(item, f"settings.note.chara[{index}]", warn))
+                for index, item in enumerate(reader.objects("chara"))
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorsNote:
+    """The note of one build. When it is not ``due``, its text is empty and nothing may join it."""
+
+    text: str
+    due: bool
+    position: int
+    depth: int
+    role: int
+    reason: str
+
+
+def authors_note(
+    metadata: ChatMetadata, settings: NoteSettings, user_messages: int, character_file: str | None
+) -> AuthorsNote:
+    """Work out the note; ``user_messages`` counts all of the chat, hidden ones and the one just sent included."""
+    interval = _or(metadata.note_interval, settings.default_interval)
+    turns = 1 if interval == 1 else user_messages
+    due = turns > 0 and interval > 0 and turns >= interval and turns % interval == 0
+    text = ""
+    if due:
+        prompt = metadata.note_prompt if metadata.note_prompt is not None else settings.default
+        text = _with_character_note(prompt, settings.characters, character_file)
+    if interval <= 0:
+        reason = "the author's note is switched off (its interval is 0)"
+    elif due:
+        reason = f"author's note, due every {interval} user messages"
+    else:
+        reason = f"the author's note is not due: {user_messages} user messages, interval {interval}"
+    return AuthorsNote(
+        text=text,
+        due=due,
+        position=_or(metadata.note_position, settings.default_position),
+        depth=_or(metadata.note_depth, settings.default_depth),
+        role=_or(metadata.note_role, settings.default_role),
+        reason=reason,
+    )
+
+
+def with_lore(note: str, top: Sequence[str], bottom: Sequence[str]) -> str:
+    """Put lore entries around a note that is due."""
+    if not top and not bottom:
+        return note
+    text = "\n".join(top) + "\n" + note + "\n" + "\n".join(bottom)
+    return text.removeprefix("\n").removesuffix("\n")
+
+
+def _with_character_note(note: str, characters: Sequence[CharacterNote], character_file: str | None) -> str:
+    own = next((each for each in characters if each.name == character_file), None)
+    if own is None or not own.use:
+        return note
+    if own.position == BEFORE:
+        return f"{own.prompt}\n{note}"
+    return f"{note}\n{own.prompt}" if own.position == AFTER else own.prompt
+
+
+def _character_note(reader: JsonReader) -> CharacterNote:
+    return CharacterNote(
+        name=reader.text("name"),
+        prompt=reader.text("prompt"),
+        use=reader.flag("useChara"),
+        position=reader.integer("position", REPLACE),
+    )
+
+
+def _or(value: int | float | None, default: int | float) -> int:
+    return default if value is None else value  # pyright: ignore[reportReturnType]  # interval may be a fraction

@@ -1,0 +1,74 @@
+"""Builds chat-completion prompts."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tavernkit.errors import log_warning
+from tavernkit.prompt.builder import Builder as CoreBuilder
+from tavernkit.prompt.builder import finished_plan
+from tavernkit.prompt.pipeline import Pipeline
+from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
+from tavernkit.silly_tavern.context import SillyTavernContext
+from tavernkit.silly_tavern.groups.decision import GroupDecision
+from tavernkit.silly_tavern.pipeline import PIPELINE
+from tavernkit.silly_tavern.services import Services
+from tavernkit.silly_tavern.speakers import decide, with_speaker
+from tavernkit.silly_tavern.state import SillyTavernState
+
+
+class Builder(CoreBuilder[SillyTavernContext, SillyTavernState]):
+    """Builds the prompts of one character, user, preset and set of books, turn after turn.
+
+    >>> builder = Builder(character=card, user=User(name="Ann"), preset=preset, books=[book])  # doctest: +SKIP
+    >>> plan = builder.build(history=chat, message="Who rules Eldoria?")                       # doctest: +SKIP
+
+    Takes every field of :class:`SillyTavernContext`; what is passed to :meth:`build` wins over the builder's own.
+    Compiled books, parsed macros and token counts are kept for the next turn.
+    """
+
+    context_class = SillyTavernContext
+    state_class = SillyTavernState
+
+    def __init__(
+        self,
+        *,
+        pipeline: Pipeline[SillyTavernState] = PIPELINE,
+        services: Services | None = None,
+        **inputs: object,
+    ) -> None:
+        self.services = services if services is not None else Services()
+        super().__init__(pipeline, **inputs)
+
+    def make_state(self, context: SillyTavernContext) -> SillyTavernState:
+        """Make the workspace of one build."""
+        return SillyTavernState(context, self.services)
+
+    def build(self, **inputs: object) -> ChatPlan:
+        """Build one prompt. In a group the speaker is ``speaker``, else the first one :meth:`decide` names."""
+        return self.run(self.make_context(**inputs))
+
+    def run(self, context: SillyTavernContext) -> ChatPlan:
+        """Build from a ready context."""
+        mismatches: list[str] = []
+        state = self.make_state(with_speaker(context, mismatches.append))
+        for mismatch in mismatches:
+            state.warn(mismatch)
+        self.pipeline.run(state)
+        plan = finished_plan(state)
+        assert isinstance(plan, ChatPlan)
+        return plan
+
+    def decide(self, **inputs: object) -> GroupDecision:
+        """Say who speaks next in a group: the application's decision if there is one, else by the group's rules."""
+        return decide(self.make_context(**inputs), log_warning)
+
+
+def build(**inputs: object) -> ChatPlan:
+    """Build one prompt from the inputs of a :class:`Builder`; compiled things are kept between calls all the same."""
+    return _shared().build(**inputs)
+
+
+@cache
+def _shared() -> Builder:
+    return Builder()

@@ -1,0 +1,1 @@
+"""SillyTavern's chat-completion prompt: collection, budgeted assembly, request."""

@@ -1,0 +1,297 @@
+"""SillyTavern's budgeted assembly: fixed prompts first, then history and examples while they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter
+from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
+from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock, HistoryEntry, Layout
+from tavernkit.silly_tavern.chat_completion.prompt_collection import (
+    CHAT_HISTORY,
+    DIALOGUE_EXAMPLES,
+    JAILBREAK,
+    MAIN,
+    START,
+    Prompt,
+)
+from tavernkit.silly_tavern.chat_completion.slots import (
+    BudgetOverflowError,
+    MessageCollection,
+    PlacedMessage,
+    Slots,
+    source,
+)
+from tavernkit.silly_tavern.chat_completion.token_counting import PRIMING_TOKENS, MessageCounter
+from tavernkit.silly_tavern.core_chat import CoreMessage, role_of
+
+FIRST_PROMPTS = (
+    "worldInfoBefore",
+    MAIN,
+    "worldInfoAfter",
+    "charDescription",
+    "charPersonality",
+    "scenario",
+    "personaDescription",
+)
+"""What is placed first, in this order."""
+
+LORE_PROMPTS = frozenset({"worldInfoBefore", "worldInfoAfter"})
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """Something the budget had no room for."""
+
+    messages: list[PlacedMessage]
+    reason: str
+    bundled: bool = False
+
+
+@dataclass(slots=True)
+class Assembled:
+    """What became of a layout."""
+
+    slots: Slots
+    overflow: BudgetOverflowError | None = None
+    left_out: list[LeftOut] = field(default_factory=list[LeftOut])
+    unreached: list[HistoryEntry] = field(default_factory=list["HistoryEntry"])
+    unreached_examples: list[ExampleBlock] = field(default_factory=list[ExampleBlock])
+
+
+def assemble(layout: Layout, budget: float, counter: MessageCounter, converter: HistoryConverter) -> Assembled:
+    """Put a layout together within a budget. Fixed content that does not fit ends the assembly where it is."""
+    assembly = _Assembly(layout, budget, counter, converter)
+    try:
+        assembly.run()
+    except BudgetOverflowError as overflow:
+        assembly.result.overflow = overflow
+    return assembly.result
+
+
+class _Assembly:
+    def __init__(self, layout: Layout, budget: float, counter: MessageCounter, converter: HistoryConverter) -> None:
+        self.layout = layout
+        self.counter = counter
+        self.converter = converter
+        self.slots = Slots(budget)
+        self.result = Assembled(self.slots)
+
+    def run(self) -> None:
+        slots, layout = self.slots, self.layout
+        slots.reserve(PRIMING_TOKENS)
+        for identifier in FIRST_PROMPTS:
+            self.place(identifier)
+        control = MessageCollection("controlPrompts", [self.message(prompt) for prompt in layout.control])
+        slots.reserve(control.tokens)
+        self.place_own_prompts()
+        self.insert_beside_main()
+        if layout.tools_text is not None:
+            slots.reserve(self.counter.message("user", layout.tools_text))
+        if layout.prefill is not None:
+            prefill = self.prefill_message(layout.prefill)
+            control.messages.append(prefill)
+            slots.reserve(prefill.tokens if prefill.sent else 0)
+        if layout.pin_examples:
+            self.fill_examples()
+            self.fill_history()
+        else:
+            self.fill_history()
+            self.fill_examples()
+        slots.free(control.tokens)
+        if control.messages:
+            slots.place_at_end(control)
+
+    def place_own_prompts(self) -> None:
+        for identifier in ("nsfw", JAILBREAK):
+            self.place(identifier)
+        for prompt in self.layout.collection:
+            if prompt.custom and not prompt.in_chat:
+                self.place(prompt.identifier)
+        self.place("enhanceDefinitions")
+        if self.layout.bias:
+            self.place("bias")
+
+    def place(self, identifier: str) -> None:
+        collection = self.layout.collection
+        index = collection.index(identifier)
+        if index < 0 or (identifier != MAIN and collection.disabled(identifier)):
+            return
+        prompt = collection.prompts[index]
+        if not prompt.in_chat:
+            self.slots.place(index, MessageCollection(identifier, [self.message(prompt)]))
+
+    def message(self, prompt: Prompt) -> PlacedMessage:
+        role = prompt.role or "system"
+        return PlacedMessage(
+            identifier=prompt.identifier,
+            role=role,
+            content=prompt.content,
+            tokens=self.counter.message(role, prompt.content) if prompt.content else 0,
+            source=prompt.source.to_json(),
+            group="lore" if prompt.identifier in LORE_PROMPTS else "system",
+        )
+
+    def insert_beside_main(self) -> None:
+        main = self.slots.get(MAIN)
+        if main is None:
+            return
+        for prompt in self.layout.beside_main:
+            self.slots.insert(main, self.message(prompt), at_start=prompt.position == START)
+
+    def prefill_message(self, entry: CoreMessage) -> PlacedMessage:
+        content = "\n\n".join(part for part in (self.layout.prefill_prefix, self.converter.content(entry)) if part)
+        role, name = role_of(entry.line), self.converter.name(entry)
+        return PlacedMessage(
+            identifier="continuePrefill",
+            role=role,
+            content=content,
+            tokens=self.counter.message(role, content, name) if content or name else 0,
+            source=source("plan_assembly", "history", entry.index, entry.line.name, "the message being continued"),
+            name=name,
+            history_index=entry.index,
+        )
+
+    def fill_history(self) -> None:
+        slots, layout = self.slots, self.layout
+        index = layout.collection.index(CHAT_HISTORY)
+        if index < 0:
+            return
+        history = slots.place(index, MessageCollection(CHAT_HISTORY))
+        new_chat = self.system_line("newMainChat", str(layout.new_chat or ""), "start of the chat")
+        slots.reserve(new_chat.tokens)
+        nudge = self.message(layout.group_nudge) if layout.group_nudge is not None else None
+        slots.reserve(nudge.tokens if nudge is not None else 0)
+        continued = self.continued_messages()
+        slots.reserve(continued.tokens)
+        self.replace_empty_user_message(history)
+        self.walk(history)
+        slots.free(new_chat.tokens)
+        slots.insert(history, new_chat, at_start=True)
+        if nudge is not None:
+            slots.free(nudge.tokens)
+            slots.insert(history, nudge)
+        slots.free(continued.tokens)
+        if continued.messages:
+            slots.place_at_end(continued)
+
+    def continued_messages(self) -> MessageCollection:
+        """The message to be continued and the nudge after it; the message leaves the history for that."""
+        group = MessageCollection("continueNudge")
+        layout = self.layout
+        if layout.continue_nudge is None:
+            return group
+        nudge = self.system_line("continueNudge", str(layout.continue_nudge), "asks to continue the last message")
+        for position in range(len(layout.history) - 1, -1, -1):
+            entry = layout.history[position]
+            if not isinstance(entry, Injected):
+                del layout.history[position]
+                group.messages.append(self.continued_message(entry))
+                break
+        group.messages.append(nudge)
+        return group
+
+    def continued_message(self, entry: CoreMessage) -> PlacedMessage:
+        role, content = role_of(entry.line), self.converter.expand(self.converter.content(entry))
+        return PlacedMessage(
+            identifier=None,
+            role=role,
+            content=content,
+            tokens=self.counter.message(role, content) if content else 0,
+            source=source("plan_assembly", "history", entry.index, entry.line.name, "the message being continued"),
+            history_index=entry.index,
+        )
+
+    def replace_empty_user_message(self, history: MessageCollection) -> None:
+        """Let the user say something when the history would end with the character's words."""
+        layout = self.layout
+        if not layout.send_if_empty or not layout.history:
+            return
+        newest = layout.history[-1]
+        role = newest.role if isinstance(newest, Injected) else role_of(newest.line)
+        tokens = self.counter.message("user", layout.send_if_empty)
+        if role == "assistant" and self.slots.affords(tokens):
+            replacement = PlacedMessage(
+                identifier="emptyUserMessageReplacement",
+                role="user",
+                content=layout.send_if_empty,
+                tokens=tokens,
+                source=source("plan_assembly", "preset", "send_if_empty", reason="the history ends with an assistant"),
+                group="history",
+            )
+            self.slots.insert(history, replacement)
+
+    def walk(self, history: MessageCollection) -> None:
+        """Take history from its newest entry on until one does not fit; older ones are not tried."""
+        layout, slots = self.layout, self.slots
+        position = len(layout.core) - 1 - self.taken_from_core()
+        newest_first: list[PlacedMessage] = []
+        for index in range(len(layout.history) - 1, -1, -1):
+            entry = layout.history[index]
+            messages = self.converter.convert(entry, f"{CHAT_HISTORY}-{index + 1}", position)
+            if not isinstance(entry, Injected):
+                position -= 1
+            tokens = sum(message.tokens for message in messages)
+            if not slots.affords(tokens):
+                self.result.left_out.append(LeftOut(messages, "does not fit the token budget", len(messages) > 1))
+                self.result.unreached = layout.history[:index]
+                break
+            for message in reversed(messages):
+                if message.sent:
+                    slots.reserve(message.tokens)
+                    newest_first.append(message)
+        history.messages[:0] = reversed(newest_first)
+
+    def taken_from_core(self) -> int:
+        """How many of the newest messages of the core chat are no longer in the history."""
+        kept = sum(not isinstance(entry, Injected) for entry in self.layout.history)
+        return len(self.layout.core) - kept
+
+    def fill_examples(self) -> None:
+        layout, slots = self.layout, self.slots
+        index = layout.collection.index(DIALOGUE_EXAMPLES)
+        if index < 0:
+            return
+        examples = slots.place(index, MessageCollection(DIALOGUE_EXAMPLES))
+        header_text = str(layout.example_header or "")
+        for number, block in enumerate(layout.examples):
+            header = self.system_line("newChat", header_text, "start of an example")
+            header.group, header.bundle = "examples", f"example-{number}"
+            messages = self.example_messages(block, number)
+            if not slots.affords(header.tokens + sum(message.tokens for message in messages)):
+                self.result.left_out.append(LeftOut([header, *messages], "does not fit the token budget", True))
+                self.result.unreached_examples = layout.examples[number + 1 :]
+                break
+            for message in (header, *messages):
+                slots.insert(examples, message)
+
+    def example_messages(self, block: ExampleBlock, number: int) -> list[PlacedMessage]:
+        found = source("compilation", block.kind, block.id, block.name, block.reason)
+        return [
+            PlacedMessage(
+                identifier=f"{DIALOGUE_EXAMPLES} {number}-{index}",
+                role="system",
+                content=message.content,
+                tokens=self.counter.message("system", message.content, message.name),
+                source=found,
+                name=message.name,
+                group="examples",
+                bundle=f"example-{number}",
+            )
+            for index, message in enumerate(block.messages)
+        ]
+
+    def system_line(self, identifier: str, content: str, reason: str) -> PlacedMessage:
+        return PlacedMessage(
+            identifier=identifier,
+            role="system",
+            content=content,
+            tokens=self.counter.message("system", content) if content else 0,
+            source=source("plan_assembly", "preset", identifier, reason=reason),
+        )
+
+
+def placed(assembled: Assembled) -> Sequence[tuple[MessageCollection, PlacedMessage]]:
+    """What is sent, in order, each with its collection."""
+    return [(collection, message) for collection in assembled.slots for message in collection.messages if message.sent]

@@ -1,0 +1,161 @@
+"""Entries of the history as messages with a price."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
+from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry
+from tavernkit.silly_tavern.chat_completion.media import Measure, inline_media
+from tavernkit.silly_tavern.chat_completion.slots import PlacedMessage, source
+from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
+from tavernkit.silly_tavern.chat_completion.tools import ToolCalls, tool_calls, tools_supported
+from tavernkit.silly_tavern.core_chat import NAMES_FIELD, CoreMessage, name_prefix, role_of
+from tavernkit.silly_tavern.preset import Preset
+from tavernkit.text.js_values import json_stringify
+from tavernkit.values import FrozenJson, FrozenObject, JsonObject
+
+_BAD_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
+MAX_NAME_LENGTH = 64
+
+
+def sanitized_name(name: str) -> str:
+    """A name as the API takes it: other characters become underscores, one for each UTF-16 unit."""
+    return _BAD_NAME_CHARACTER.sub(lambda found: "__" if found.group() > "\uffff" else "_", name)[:MAX_NAME_LENGTH]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryConverter:
+    """Turns chat messages and injections into messages to be placed."""
+
+    preset: Preset
+    counter: MessageCounter
+    expand: Callable[[str], str]
+    user_name: str
+    in_group: bool
+    core: Sequence[CoreMessage]
+    media_display: str = "list"
+    measure: Measure | None = None
+
+    def content(self, message: CoreMessage) -> str:
+        """The text of a chat message with the name before it where the preset asks for that; macros unexpanded."""
+        prefix = name_prefix(message.line, self.preset.names_behavior, user_name=self.user_name, in_group=self.in_group)
+        return (prefix + message.text).replace("\r", "")
+
+    def name(self, message: CoreMessage) -> str | None:
+        """The name a message is sent under, where the preset asks for that."""
+        if self.preset.names_behavior != NAMES_FIELD or not message.line.name:
+            return None
+        return sanitized_name(message.line.name)
+
+    def convert(self, entry: HistoryEntry, identifier: str, position: int) -> list[PlacedMessage]:
+        """Expand an entry; a past tool call gives the call and its results, anything else one message.
+
+        ``position`` counts chat messages in the core chat; it is not used for injections.
+        """
+        if isinstance(entry, Injected):
+            return [self._injected(entry, identifier)]
+        if tools_supported(self.preset):
+            calls = tool_calls(entry, self.core, position, self.preset)
+            if calls is not None:
+                return self._tool_messages(entry, calls, identifier)
+        return [self._message(entry, identifier)]
+
+    def _message(self, entry: CoreMessage, identifier: str) -> PlacedMessage:
+        role, name = role_of(entry.line), self.name(entry)
+        content = self.expand(self.content(entry))
+        placed = PlacedMessage(
+            identifier=identifier,
+            role=role,
+            content=content,
+            tokens=self.counter.message(role, content, name) if content or name else 0,
+            source=_chat_source(entry),
+            name=name,
+            group="history",
+            history_index=entry.index,
+        )
+        if "media" in entry.line.extra:
+            self._inline(placed, entry)
+        return placed
+
+    def _inline(self, placed: PlacedMessage, entry: CoreMessage) -> None:
+        media = inline_media(entry.line, self.preset, default_display=self.media_display, measure=self.measure)
+        if media:
+            text: JsonObject = {"type": "text", "text": placed.content}
+            placed.parts = [text, *(each.part for each in media)]
+            placed.tokens += sum(each.tokens for each in media)
+
+    def _tool_messages(self, entry: CoreMessage, calls: ToolCalls, identifier: str) -> list[PlacedMessage]:
+        role = role_of(entry.line)
+        texts = [role, json_stringify(list(calls.calls)), *([calls.reasoning] if calls.reasoning else [])]
+        bundle = f"tools-{identifier}"
+        found = [
+            PlacedMessage(
+                identifier=f"toolCall-{identifier}",
+                role=role,
+                content="",
+                tokens=self.counter.texts(texts),
+                source=_chat_source(entry, "tool call in the chat"),
+                tool_calls=calls.calls,
+                reasoning=calls.reasoning,
+                group="history",
+                bundle=bundle,
+                history_index=entry.index,
+            )
+        ]
+        found += [
+            PlacedMessage(
+                identifier=call_id,
+                role="tool",
+                content=result,
+                tokens=self.counter.message("tool", result),
+                source=_chat_source(entry, "result of a tool call in the chat"),
+                tool_call_id=call_id,
+                group="history",
+                bundle=bundle,
+                history_index=entry.index,
+            )
+            for call_id, result in calls.results
+        ]
+        return found
+
+    def _injected(self, entry: Injected, identifier: str) -> PlacedMessage:
+        content = self.expand(entry.content)
+        return PlacedMessage(
+            identifier=identifier,
+            role=entry.role,
+            content=content,
+            tokens=self.counter.message(entry.role, content) if content else 0,
+            source=injected_source(entry),
+            group="history",
+            depth=entry.depth,
+            order=int(entry.order),
+        )
+
+
+def injected_source(entry: Injected) -> FrozenObject:
+    """Provenance of a message in the chat that is made of prompts."""
+    parts: list[FrozenJson] = [
+        {"kind": "preset prompt", "id": prompt.identifier, "name": prompt.name} for prompt in entry.prompts
+    ]
+    parts += [{"kind": each.kind, "id": each.key, "reason": each.reason} for each in entry.extensions]
+    reason = f"in the chat at depth {entry.depth}"
+    if len(parts) == 1 and entry.prompts:
+        return source("injection", "preset prompt", entry.prompts[0].identifier, entry.prompts[0].name, reason)
+    if len(parts) == 1:
+        only = entry.extensions[0]
+        return source("injection", only.kind, only.key, reason=f"{only.reason}, {reason}")
+    names = [prompt.name or prompt.identifier for prompt in entry.prompts] + [each.key for each in entry.extensions]
+    return source("injection", "injection", "+".join(names), reason=reason, parts=parts)
+
+
+def _chat_source(entry: CoreMessage, reason: str = "message of the chat") -> FrozenObject:
+    return {
+        "stage": "compilation",
+        "kind": "history",
+        "id": entry.index,
+        "name": entry.line.name,
+        "reason": reason,
+    }

@@ -1,0 +1,105 @@
+"""The plan of a chat-completion build: SillyTavern's own request can be had from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import overload
+
+from tavernkit.prompt.block import Block
+from tavernkit.prompt.message import Message
+from tavernkit.prompt.plan import ListDialect, ObjectDialect, Plan
+from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, thaw, thaw_object
+
+UNSQUASHED = frozenset({"newMainChat", "newChat", "groupNudge"})
+"""Identifiers of lines that stay messages of their own."""
+
+
+@dataclass(frozen=True)
+class ChatPlan(Plan):
+    """What SillyTavern would send, block by block.
+
+    ``chat`` is the chat as it would be stored when the reply comes in (the message just sent included). Blocks are
+    there one by one; system messages are squashed, if the preset says so, when messages are made of them.
+    ``token_counts`` is the cost of each prompt identifier, ``budget_left`` what remained, ``overflow`` why the
+    assembly ended early, if it did.
+    """
+
+    chat: Sequence[ChatMessage] = ()
+    squash: bool = False
+    system_as_user: bool = False
+    token_counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    budget_left: int = 0
+    overflow: str | None = None
+    overridden_prompts: Sequence[str] = ()
+    timed_world_info: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    @overload
+    def to_messages(
+        self, dialect: ListDialect = "openai", *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> list[JsonObject]: ...
+
+    @overload
+    def to_messages(
+        self, dialect: ObjectDialect, *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> JsonObject: ...
+
+    @overload
+    def to_messages(
+        self, dialect: str, *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> object: ...
+
+    def to_messages(
+        self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> object:
+        """Return the provider's payload, with media if there are any; squashed if the preset or the caller says so."""
+        if dialect == "openai" and any(block.attachments for block in self.enabled_blocks):
+            dialect_options.setdefault("attachments", True)
+        return super().to_messages(dialect, squash_system_messages=squash_system_messages, **dialect_options)
+
+    def _prepared(self, *, squash: bool) -> list[Message]:
+        return [block.to_message() for block in self._final_blocks(squash=squash or self.squash)]
+
+    def to_request(self) -> JsonObject:
+        """The body SillyTavern posts to its own backend."""
+        messages: list[Json] = [_request_message(block) for block in self._final_blocks(squash=self.squash)]
+        return {"messages": messages, **thaw_object(self.llm_options)}
+
+    def _final_blocks(self, *, squash: bool) -> list[Block]:
+        blocks = [block for block in self.blocks if block.enabled]
+        if squash:
+            blocks = squashed(blocks)
+        if self.system_as_user:
+            blocks = [block.replace(role="user") if block.role == "system" else block for block in blocks]
+        return blocks
+
+
+def squashed(blocks: Sequence[Block]) -> list[Block]:
+    """Join neighbouring system messages that have no name and are no separators."""
+    found: list[Block] = []
+    for block in blocks:
+        if block.role == "system" and not block.content and not block.message_metadata:
+            continue
+        if found and _squashable(found[-1]) and _squashable(block):
+            found[-1] = found[-1].replace(content=f"{found[-1].content}\n{block.content}")
+        else:
+            found.append(block)
+    return found
+
+
+def _squashable(block: Block) -> bool:
+    return block.role == "system" and not block.name and block.metadata.get("identifier") not in UNSQUASHED
+
+
+def _request_message(block: Block) -> JsonObject:
+    message: JsonObject = {"role": block.role}
+    metadata = block.message_metadata or EMPTY_OBJECT
+    if block.attachments:
+        message["content"] = [{"type": "text", "text": block.content}, *(thaw(part) for part in block.attachments)]
+    elif "tool_calls" not in metadata:
+        message["content"] = block.content
+    if block.name:
+        message["name"] = block.name
+    message.update((key, thaw(value)) for key, value in metadata.items())
+    return message

@@ -1,0 +1,205 @@
+"""Everything a SillyTavern build knows of the outside world."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
+from typing import cast
+
+from tavernkit.cards.character import Character, Participant
+from tavernkit.errors import ConfigError
+from tavernkit.prompt.context import Context
+from tavernkit.silly_tavern.chat_completion.media import Measure
+from tavernkit.silly_tavern.chat_completion.tools import Tool
+from tavernkit.silly_tavern.chat_file import ChatFile, ChatMetadata
+from tavernkit.silly_tavern.chat_log import ChatLog, chat_log
+from tavernkit.silly_tavern.extension_prompts import ExtensionPrompt
+from tavernkit.silly_tavern.groups.decision import GroupDecision
+from tavernkit.silly_tavern.groups.group import Group
+from tavernkit.silly_tavern.macros.environment import MacroMemory
+from tavernkit.silly_tavern.persona import Persona
+from tavernkit.silly_tavern.preset import Preset
+from tavernkit.silly_tavern.preset_prompts import GENERATION_TYPES
+from tavernkit.silly_tavern.regex_scripts import RegexScripts
+from tavernkit.silly_tavern.settings import Settings
+from tavernkit.silly_tavern.world_info.book import WorldBook
+from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.values import FrozenObject, is_mapping
+
+REFERENCE, GROUP_ORDER, PRIORITY = "reference", "group_order", "priority"
+STRATEGIES = (REFERENCE, GROUP_ORDER, PRIORITY)
+"""How a prompt is made to fit: SillyTavern's own way, or one of the generic trimmer's."""
+
+ON_OVERFLOW = ("error", "return")
+"""What happens when mandatory content, or the latest user message, does not fit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SillyTavernContext(Context):
+    """The frozen input of one build.
+
+    ``character`` is the card (in a group: the speaker's), ``avatar`` its file name, ``user`` the persona's name.
+    ``history`` may be a :class:`ChatFile`, whose header then counts as ``chat_metadata``, or a list of chat lines or
+    messages; ``message`` is the text in the input box. ``books`` are active globally; the others belong to the
+    character, the chat and the persona. ``extension_prompts`` is SillyTavern's own registry in its own order,
+    ``injections`` the neutral one. ``strategy`` and ``on_overflow`` decide about the token budget.
+    """
+
+    preset: Preset | None = None
+    settings: Settings = field(default_factory=Settings)
+    persona: Persona | None = None
+    avatar: str | None = None
+    chat_metadata: ChatMetadata | None = None
+    chat_id: str | None = None
+
+    group: Group | None = None
+    members: Mapping[str, Character] = field(default_factory=dict[str, Character])
+    speaker: str | None = None
+    decision: GroupDecision | None = None
+
+    books: Sequence[WorldBook] = ()
+    character_books: Sequence[WorldBook] = ()
+    chat_books: Sequence[WorldBook] = ()
+    persona_books: Sequence[WorldBook] = ()
+    use_embedded_book: bool = True
+    forced_world_info: Sequence[Mapping[str, object]] = ()
+    tags: Sequence[str] = ()
+
+    extension_prompts: Sequence[ExtensionPrompt] = ()
+    regex_scripts: RegexScripts | None = None
+    tools: Sequence[Tool] = ()
+
+    quiet_prompt: str = ""
+    response_length: int = 0
+    skip_world_info_registration: bool = False
+    tool_recursion: int = 0
+    dry_run: bool = False
+
+    strategy: str = REFERENCE
+    on_overflow: str = "error"
+
+    macro_memory: MacroMemory = field(default_factory=MacroMemory)
+    timezone: tzinfo = UTC
+    random: Callable[[], float] = random.random
+    measure_media: Measure | None = None
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        history: object = self.history
+        if isinstance(history, ChatFile):
+            if self.chat_metadata is None:
+                set_field(self, "chat_metadata", history.metadata)
+            if self.chat_id is None:
+                set_field(self, "chat_id", history.name or None)
+        if is_mapping(self.chat_metadata):
+            set_field(self, "chat_metadata", ChatMetadata.from_json(self.chat_metadata))
+        set_field(self, "history", chat_log(history, user_name=self.user_name, character_name=self.character_name))
+        if self.variables is None:
+            set_field(self, "variables", _variables(self.metadata, self.settings))
+        set_field(self, "tools", tuple(_tool(each) for each in self.tools))
+        set_field(self, "extension_prompts", tuple(_extension_prompt(each) for each in self.extension_prompts))
+        super().__post_init__()
+        _choose("strategy", self.strategy, STRATEGIES)
+        _choose("on_overflow", self.on_overflow, ON_OVERFLOW)
+        _choose("generation_type", self.generation_type, GENERATION_TYPES)
+        _require("preset", self.preset, Preset)
+        _require("settings", self.settings, Settings)
+        _require("character", self.character, Character)
+
+    @property
+    def log(self) -> ChatLog:
+        """The history with everything its lines hold."""
+        return cast("ChatLog", self.history)
+
+    @property
+    def active_preset(self) -> Preset:
+        """The preset given, else the one in the settings."""
+        return self.preset if self.preset is not None else self.settings.preset
+
+    @property
+    def metadata(self) -> ChatMetadata:
+        """The chat's header."""
+        return self.chat_metadata if self.chat_metadata is not None else ChatMetadata()
+
+    @property
+    def card(self) -> Character | None:
+        """The character's card."""
+        return cast("Character | None", self.character)
+
+    @property
+    def character_name(self) -> str:
+        """The name ``{{char}}`` stands for."""
+        return self.character.name if self.character is not None else ""
+
+    @property
+    def user_name(self) -> str:
+        """The name ``{{user}}`` stands for; an empty one becomes ``User``."""
+        user: Participant | None = self.user
+        return (user.name if user is not None else self.settings.username) or "User"
+
+    @property
+    def active_persona(self) -> Persona:
+        """The persona given, else the user's own text in the place the settings give it."""
+        if self.persona is not None:
+            return self.persona
+        own = self.settings.persona
+        if self.user is None or not self.user.persona_text:
+            return own
+        return Persona(self.user.persona_text, own.position, own.depth, own.role, own.lorebook)
+
+    @property
+    def avatar_file(self) -> str:
+        """The file name of the character's card; ``<name>.png`` if none was given."""
+        return self.avatar or f"{self.character_name}.png"
+
+    @property
+    def prompt_type(self) -> str:
+        """The generation type prompts and requests see: in a group, regenerating is a normal generation."""
+        return "normal" if self.group is not None and self.generation_type == "regenerate" else self.generation_type
+
+    @property
+    def max_response(self) -> int:
+        """Tokens kept for the reply: the preset's, or this generation's own length."""
+        return self.response_length if self.response_length > 0 else self.active_preset.openai_max_tokens
+
+    @property
+    def random_source(self) -> Callable[[], float]:
+        """Random numbers of this build: repeatable when a seed was given."""
+        return self.random if self.seed is None else random.Random(self.seed).random
+
+
+def _variables(metadata: ChatMetadata, settings: Settings) -> InMemoryVariablesStore:
+    return InMemoryVariablesStore({"local": metadata.variables, "global": settings.global_variables})
+
+
+def _tool(value: object) -> Tool:
+    if isinstance(value, Tool):
+        return value
+    if is_mapping(value) and isinstance(value.get("name"), str):
+        parameters = value.get("parameters")
+        return Tool(
+            name=str(value["name"]),
+            description=str(value.get("description") or ""),
+            parameters=cast("FrozenObject", parameters) if is_mapping(parameters) else {},
+        )
+    raise ConfigError(f"a tool must be a Tool or a mapping with name, description and parameters, not {value!r:.80}")
+
+
+def _extension_prompt(value: object) -> ExtensionPrompt:
+    if isinstance(value, ExtensionPrompt):
+        return value
+    if is_mapping(value):
+        return ExtensionPrompt.from_json(value)
+    raise ConfigError(f"an extension prompt must be an ExtensionPrompt or a mapping, not {type(value).__name__}")
+
+
+def _choose(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}", code=f"UNKNOWN_{name.upper()}")
+
+
+def _require(name: str, value: object, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise ConfigError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")

@@ -1,0 +1,21 @@
+"""Limits of chat building: each well above honest use, each reported when it is hit."""
+
+from __future__ import annotations
+
+MAX_INJECTION_DEPTH = 10_000
+"""The deepest place in the chat that SillyTavern looks at for injections (inclusive)."""
+
+MAX_CHAT_FILE_BYTES = 512 * 1024 * 1024
+"""A chat file larger than this is not read."""
+
+MAX_SETTINGS_BYTES = 128 * 1024 * 1024
+"""A settings or preset file larger than this is not read."""
+
+TOKEN_CACHE_SIZE = 32_768
+"""How many texts a builder remembers the token count of."""
+
+BLOCK_CACHE_SIZE = 16_384
+"""How many finished history blocks a builder keeps for the next turn."""
+
+EMBEDDED_BOOKS = 64
+"""How many cards' embedded books a builder keeps converted."""

@@ -1,0 +1,46 @@
+"""The user's persona and the place its description has in a prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+IN_PROMPT, TOP_OF_NOTE, BOTTOM_OF_NOTE, AT_DEPTH, NOWHERE = 0, 2, 3, 4, 9
+"""Positions of a persona description."""
+
+_POSITIONS = {
+    "in_prompt": IN_PROMPT,
+    "top_an": TOP_OF_NOTE,
+    "bottom_an": BOTTOM_OF_NOTE,
+    "at_depth": AT_DEPTH,
+    "none": NOWHERE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Persona:
+    """A persona description and where it goes; ``position`` is SillyTavern's number or one of its names.
+
+    The names are ``in_prompt``, ``top_an``, ``bottom_an``, ``at_depth`` and ``none``. Depth and role (0 system, 1 user,
+    2 assistant) count only at a depth.
+    """
+
+    description: str = ""
+    position: int | str = IN_PROMPT
+    depth: int = 2
+    role: int = 0
+    lorebook: str | None = None
+
+    @property
+    def place(self) -> int:
+        """The position as a number; the deprecated 1 counts as 0, as on loading."""
+        if isinstance(self.position, str):
+            return _POSITIONS.get(self.position, NOWHERE)
+        return IN_PROMPT if self.position == 1 else self.position
+
+    def around_note(self, note: str) -> str:
+        """The text of an author's note that is due, with the persona above or below where that is its place."""
+        if not self.description:
+            return note
+        if self.place == TOP_OF_NOTE:
+            return f"{self.description}\n{note}"
+        return f"{note}\n{self.description}" if self.place == BOTTOM_OF_NOTE else note

@@ -1,0 +1,47 @@
+"""What outlives a build: engines and what they have compiled, counted and made."""
+
+from __future__ import annotations
+
+import threading
+
+from tavernkit.cards.book import CharacterBook
+from tavernkit.cards.character import Character
+from tavernkit.prompt.block import Block
+from tavernkit.silly_tavern.chat_completion.token_counting import CountingRule, MessageCounter
+from tavernkit.silly_tavern.limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS
+from tavernkit.silly_tavern.macros.engine import MacroEngine
+from tavernkit.silly_tavern.world_info.book import WorldBook
+from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine
+from tavernkit.values import LRUCache
+
+
+class Services:
+    """Shared by all builds of a builder, in any number of threads. Everything in it is bounded."""
+
+    def __init__(self, *, macro_engine: MacroEngine | None = None, lore_engine: WorldInfoEngine | None = None) -> None:
+        self.macro_engine = macro_engine if macro_engine is not None else MacroEngine()
+        self.lore_engine = lore_engine if lore_engine is not None else WorldInfoEngine()
+        self.blocks: LRUCache[object, Block] = LRUCache(BLOCK_CACHE_SIZE)
+        self._embedded: LRUCache[int, tuple[CharacterBook, WorldBook]] = LRUCache(EMBEDDED_BOOKS)
+        self._counters: dict[CountingRule, MessageCounter] = {}
+        self._lock = threading.Lock()
+
+    def counter(self, rule: CountingRule) -> MessageCounter:
+        """The counter of a rule, with the counts it remembers."""
+        with self._lock:
+            counter = self._counters.get(rule)
+            if counter is None:
+                counter = self._counters[rule] = MessageCounter(rule)
+            return counter
+
+    def embedded_book(self, character: Character) -> WorldBook | None:
+        """The book inside a card as a world book, converted once."""
+        book = character.character_book
+        if book is None:
+            return None
+        known = self._embedded.get(id(book))
+        if known is None or known[0] is not book:
+            name = book.name or f"{character.name}'s Lorebook"
+            known = (book, WorldBook.from_character_book(book.to_json(), name=name))
+            self._embedded.put(id(book), known)
+        return known[1]

@@ -1,0 +1,148 @@
+"""The user's ``settings.json``: what of it shapes a prompt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tavernkit.errors import FileFormatError, StrictModeError, Warn, log_warning
+from tavernkit.silly_tavern.authors_note import NoteSettings
+from tavernkit.silly_tavern.json_reader import JsonReader
+from tavernkit.silly_tavern.limits import MAX_SETTINGS_BYTES
+from tavernkit.silly_tavern.persona import Persona
+from tavernkit.silly_tavern.preset import Preset
+from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, freeze_object, is_mapping, is_object
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningSettings:
+    """How stored reasoning is put into prompts."""
+
+    prefix: str = "<think>"
+    suffix: str = "</think>"
+    separator: str = "\n"
+    add_to_prompts: bool = False
+    max_additions: int = 1
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> ReasoningSettings:
+        """Read ``power_user.reasoning``."""
+        reader = JsonReader(data, "settings.power_user.reasoning", warn)
+        return cls(
+            prefix=reader.text("prefix", "<think>"),
+            suffix=reader.text("suffix", "</think>"),
+            separator=reader.text("separator", "\n"),
+            add_to_prompts=reader.flag("add_to_prompts"),
+            max_additions=reader.integer("max_additions", 1),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PowerUser:
+    """The switches of ``power_user`` that shape a prompt."""
+
+    collapse_newlines: bool = False
+    pin_examples: bool = False
+    strip_examples: bool = False
+    prefer_character_prompt: bool = True
+    prefer_character_jailbreak: bool = True
+    user_prompt_bias: str = ""
+    custom_stopping_strings: str = ""
+    custom_stopping_strings_macro: bool = True
+    experimental_macro_engine: bool = True
+    media_display: str = "list"
+    reasoning: ReasoningSettings = field(default_factory=ReasoningSettings)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> PowerUser:
+        """Read ``power_user``."""
+        reader = JsonReader(data, "settings.power_user", warn)
+        return cls(
+            collapse_newlines=reader.flag("collapse_newlines"),
+            pin_examples=reader.flag("pin_examples"),
+            strip_examples=reader.flag("strip_examples"),
+            prefer_character_prompt=reader.flag("prefer_character_prompt", True),
+            prefer_character_jailbreak=reader.flag("prefer_character_jailbreak", True),
+            user_prompt_bias=reader.text("user_prompt_bias"),
+            custom_stopping_strings=reader.text("custom_stopping_strings"),
+            custom_stopping_strings_macro=reader.flag("custom_stopping_strings_macro", True),
+            experimental_macro_engine=reader.flag("experimental_macro_engine", True),
+            media_display=reader.text("media_display", "list"),
+            reasoning=ReasoningSettings.from_json(reader.object("reasoning"), warn=warn),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a user has set. Every key of the file is in ``source``; parts that other modules read are kept as JSON."""
+
+    username: str = "User"
+    user_avatar: str = ""
+    power_user: PowerUser = field(default_factory=PowerUser)
+    note: NoteSettings = field(default_factory=NoteSettings)
+    persona: Persona = field(default_factory=Persona)
+    preset: Preset = field(default_factory=Preset.default)
+    world_info: WorldInfoSettings = field(default_factory=WorldInfoSettings)
+    global_variables: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    @classmethod
+    def load(cls, path: str | Path, *, strict: bool = False) -> Settings:
+        """Read ``settings.json``."""
+        path = Path(path)
+        try:
+            size = path.stat().st_size
+            if size > MAX_SETTINGS_BYTES:
+                raise FileFormatError(f"{path}: {size} bytes are more than the {MAX_SETTINGS_BYTES} settings may have")
+            data: Json = json.loads(path.read_text(encoding="utf-8-sig"))
+        except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+            raise FileFormatError(f"{path}: {error}") from error
+        if not is_object(data):
+            raise FileFormatError(f"{path}: settings are a JSON object, not {type(data).__name__}")
+        return cls.from_json(data, warn=_refuse if strict else log_warning)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Settings:
+        """Read settings from parsed JSON."""
+        reader = JsonReader(data, "settings", warn)
+        power_user = reader.object("power_user")
+        extensions = reader.reader("extension_settings")
+        avatar = reader.text("user_avatar")
+        return cls(
+            username=reader.text("username") or "User",
+            user_avatar=avatar,
+            power_user=PowerUser.from_json(power_user, warn=warn),
+            note=NoteSettings.from_json(extensions.object("note"), warn=warn),
+            persona=_persona(power_user, avatar, warn),
+            preset=Preset.from_settings(reader.object("oai_settings"), warn=warn),
+            world_info=WorldInfoSettings.from_json(reader.object("world_info_settings"), warn=warn),
+            global_variables=extensions.reader("variables").object("global"),
+            source=freeze_object(data),
+        )
+
+    @property
+    def extension_settings(self) -> FrozenObject:
+        """The settings of extensions, as the file has them."""
+        found = self.source.get("extension_settings")
+        return found if isinstance(found, Mapping) else EMPTY_OBJECT
+
+
+def _persona(power_user: Mapping[str, object], avatar: str, warn: Warn) -> Persona:
+    """The persona in force is the live copy; the descriptions by avatar know which lorebook belongs to it."""
+    reader = JsonReader(power_user, "settings.power_user", warn)
+    stored = reader.object("persona_descriptions").get(avatar)
+    lorebook = stored.get("lorebook") if is_mapping(stored) else None
+    return Persona(
+        description=reader.text("persona_description"),
+        position=reader.integer("persona_description_position", 0),
+        depth=reader.integer("persona_description_depth", 2),
+        role=reader.integer("persona_description_role", 0),
+        lorebook=lorebook if isinstance(lorebook, str) and lorebook else None,
+    )
+
+
+def _refuse(message: str) -> None:
+    raise StrictModeError(message)

@@ -1,0 +1,93 @@
+"""What the steps of a SillyTavern build hand each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tavernkit.errors import PipelineError
+from tavernkit.prompt.state import BuildState
+from tavernkit.silly_tavern.authors_note import AuthorsNote
+from tavernkit.silly_tavern.build_environment import macro_environment
+from tavernkit.silly_tavern.card_fields import CardTexts
+from tavernkit.silly_tavern.chat_completion.assembly import Assembled
+from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock, Layout
+from tavernkit.silly_tavern.chat_completion.prompt_collection import Prompt, PromptCollection
+from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter, counting_rule
+from tavernkit.silly_tavern.context import SillyTavernContext
+from tavernkit.silly_tavern.core_chat import CoreMessage
+from tavernkit.silly_tavern.extension_prompts import ExtensionPrompts
+from tavernkit.silly_tavern.prompt_scripts import PromptScripts
+from tavernkit.silly_tavern.services import Services
+from tavernkit.silly_tavern.substitution import Substitution
+from tavernkit.silly_tavern.turn import Turn
+
+if TYPE_CHECKING:
+    from tavernkit.budget.report import TrimReport
+    from tavernkit.silly_tavern.world_info.result import WorldInfoResult
+
+
+class SillyTavernState(BuildState[SillyTavernContext]):
+    """The workspace of one build. Each attribute says which step writes it; later steps read it."""
+
+    def __init__(self, context: SillyTavernContext, services: Services | None = None) -> None:
+        super().__init__(context)
+        self.services = services if services is not None else Services()
+        """What outlives a build: the engines and what they remember."""
+        self.macros: Substitution = self.new_macros()
+        """Expands macros; steps change its environment as the build learns more."""
+        self.scripts: PromptScripts | None = None
+        """lore: regex scripts, if there are any."""
+        self.turn = Turn((), "")
+        """lore: the chat as it is stored for this generation."""
+        self.quiet_prompt = ""
+        """lore: the quiet prompt, expanded once."""
+        self.card = CardTexts()
+        """lore: the card's texts, expanded."""
+        self.core: list[CoreMessage] = []
+        """lore: the messages that may go into the prompt, oldest first."""
+        self.examples: list[ExampleBlock] = []
+        """lore: example dialogue, of the card and of lore."""
+        self.extensions = ExtensionPrompts()
+        """lore: the registry of extension prompts, note, persona and lore at depth included."""
+        self.note: AuthorsNote | None = None
+        """lore: the author's note of this turn."""
+        self.lore_result: WorldInfoResult | None = None
+        """lore: what the scan gave."""
+        self.outlets: Mapping[str, str] = {}
+        """lore: texts for ``{{outlet::name}}``."""
+        self.prompt_entries = PromptCollection(())
+        """entries: the active prompts of the preset in order; pinned_groups merges the built-in ones into it."""
+        self.pinned_groups: dict[str, Prompt] = {}
+        """pinned_groups: the built-in prompts by identifier."""
+        self.layout: Layout | None = None
+        """injection: begun with the chat and what is injected; compilation completes it."""
+        self.assembled: Assembled | None = None
+        """plan_assembly: what found its place, what did not, what is left of the budget."""
+        self.trim_report: TrimReport | None = None
+        """trimming: what was left out for want of room."""
+
+    def new_macros(self) -> Substitution:
+        """Bind the macro engine to the inputs as they are now."""
+        environment = macro_environment(self.context, tuple(self.context.log.lines), self.variables)
+        return Substitution(
+            self.services.macro_engine,
+            environment,
+            warn=self.warn,
+            strict=self.context.strict,
+            macros=self.context.macro_vars,
+        )
+
+    def need_layout(self) -> Layout:
+        """The layout; the step that begins it must have run."""
+        if self.layout is None:
+            raise PipelineError(
+                "there is no layout: the injection step must run before this one", step=self.current_step
+            )
+        return self.layout
+
+    @property
+    def counter(self) -> MessageCounter:
+        """Counts messages as SillyTavern does for the preset's model."""
+        preset = self.context.active_preset
+        return self.services.counter(counting_rule(preset.chat_completion_source, preset.model))

@@ -1,0 +1,136 @@
+"""World Info: the scan, and where its texts go."""
+
+from __future__ import annotations
+
+from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.silly_tavern.authors_note import with_lore
+from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
+from tavernkit.silly_tavern.extension_prompts import AUTHORS_NOTE, IN_CHAT, PERSONA, QUIET_PROMPT, ExtensionPrompt
+from tavernkit.silly_tavern.persona import AT_DEPTH
+from tavernkit.silly_tavern.preparation import example_blocks, prepare
+from tavernkit.silly_tavern.selected_books import selected_books
+from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.world_info.placement import DepthGroup
+from tavernkit.silly_tavern.world_info.result import WorldInfoResult
+from tavernkit.silly_tavern.world_info.scan_input import ScanData, ScanInput, Speaker
+from tavernkit.text.js_values import to_number, to_string
+
+TOKENS_A_TEXT = 6
+"""What the chat-completion counter adds to each text of the lore budget."""
+
+
+class LoreStep(Step[SillyTavernState, NoConfig]):
+    """Makes everything ready that lore can match, scans, and gives the lore its places.
+
+    Reads ``context``. Writes ``turn``, ``quiet_prompt``, ``card``, ``core``, ``examples``, ``extensions``, ``note``,
+    ``lore_result`` and ``outlets``.
+    """
+
+    name = "lore"
+
+    def before(self, state: SillyTavernState) -> None:
+        """Prepare, scan, place."""
+        prepare(state)
+        result = state.services.lore_engine.scan(scan_input(state))
+        state.lore_result = result
+        state.extensions.remove(QUIET_PROMPT)
+        _wrap_note(state, result)
+        _add_examples(state, result)
+        if not state.context.skip_world_info_registration:
+            _register(state, result)
+        _place_persona(state)
+        if state.context.settings.power_user.strip_examples:
+            state.examples = []
+        state.stat("lore_activated", len(result.activated))
+
+
+def scan_input(state: SillyTavernState) -> ScanInput:
+    """What the scan is given: the chat newest first, the card, and what extensions let it see."""
+    context, counter, card = state.context, state.counter, state.card
+    settings = context.settings.world_info
+    newest_first = reversed(state.core)
+    if settings.include_names:
+        messages = tuple(f"{message.line.name}: {message.text}" for message in newest_first)
+    else:
+        messages = tuple(message.text for message in newest_first)
+    injects = (state.macros(prompt.value) for prompt in state.extensions if prompt.scan and prompt.value)
+    return ScanInput(
+        messages=messages,
+        books=selected_books(context, state.services),
+        max_context=context.active_preset.openai_max_context - context.max_response,
+        count_tokens=lambda text: max(counter.text(text), 0) + TOKENS_A_TEXT if text else 0,
+        settings=settings,
+        scan_data=ScanData(
+            persona_description=card.persona,
+            character_description=card.description,
+            character_personality=card.personality,
+            character_depth_prompt=card.depth_prompt,
+            scenario=card.scenario,
+            creator_notes=card.creator_notes,
+        ),
+        injects=tuple(text for text in injects if text),
+        generation_type=context.generation_type,
+        speaker=Speaker(context.avatar_file, frozenset(context.tags)) if context.card is not None else None,
+        timed_state=context.metadata.timed_world_info,
+        forced=context.forced_world_info,
+        dry_run=context.dry_run,
+        substitute=state.macros,
+        apply_regex=state.scripts.lore if state.scripts is not None else _unchanged,
+        random=context.random_source,
+        warn=state.warn,
+    )
+
+
+def _wrap_note(state: SillyTavernState, result: WorldInfoResult) -> None:
+    if state.note is not None and state.note.due:
+        _set_note(state, with_lore(state.note.text, result.an_top, result.an_bottom))
+
+
+def _set_note(state: SillyTavernState, text: str) -> None:
+    note = state.extensions.get(AUTHORS_NOTE)
+    if note is not None:
+        state.extensions.set(note.with_value(text))
+
+
+def _add_examples(state: SillyTavernState, result: WorldInfoResult) -> None:
+    for example in result.examples:
+        template = ExampleBlock((), "lore", example.entry.identity, example.entry.comment, "lore as example dialogue")
+        blocks = example_blocks(state, state.macros.card(example.content), template)
+        state.examples = [*blocks, *state.examples] if example.before else [*state.examples, *blocks]
+
+
+def _register(state: SillyTavernState, result: WorldInfoResult) -> None:
+    for group in result.depth_groups:
+        state.extensions.set(_depth_prompt(group))
+    state.outlets = result.outlets
+    state.macros.change(outlets=result.outlets)
+
+
+def _depth_prompt(group: DepthGroup) -> ExtensionPrompt:
+    depth, role = to_number(group.depth), to_number(group.role)
+    return ExtensionPrompt(
+        key=f"customDepthWI_{to_string(group.depth)}_{to_string(group.role)}",
+        value=group.text,
+        position=IN_CHAT,
+        depth=depth if depth == depth else -1,
+        role=role if role == role else -1,
+        kind="lore",
+        reason="lore entries " + ", ".join(placed.entry.identity for placed in group.entries),
+    )
+
+
+def _place_persona(state: SillyTavernState) -> None:
+    persona = state.context.active_persona
+    if persona.description and persona.place == AT_DEPTH:
+        state.extensions.set(
+            ExtensionPrompt(
+                PERSONA, persona.description, IN_CHAT, persona.depth, persona.role, True, "persona", "persona at depth"
+            )
+        )
+    note = state.extensions.get(AUTHORS_NOTE)
+    if note is not None and state.note is not None and state.note.due:
+        _set_note(state, persona.around_note(note.value))
+
+
+def _unchanged(text: str, _depth: float | None) -> str:
+    return text

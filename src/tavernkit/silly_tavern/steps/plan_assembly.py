@@ -1,0 +1,76 @@
+"""The plan: what fits finds its place."""
+
+from __future__ import annotations
+
+import math
+
+from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.silly_tavern.chat_completion.assembly import assemble, placed
+from tavernkit.silly_tavern.chat_completion.blocks import make_blocks
+from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter
+from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
+from tavernkit.silly_tavern.chat_completion.request_fields import RequestInput, request_fields, system_becomes_user
+from tavernkit.silly_tavern.context import REFERENCE
+from tavernkit.silly_tavern.preparation import group_names
+from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.values import EMPTY_OBJECT
+
+
+class PlanAssemblyStep(Step[SillyTavernState, NoConfig]):
+    """Runs SillyTavern's budgeted assembly over the layout and makes the plan, with the request's fields.
+
+    With the ``reference`` strategy the budget decides here, as it does in SillyTavern; with another everything is
+    placed and the trimming step decides. Reads ``layout`` and ``context``; writes ``assembled``, ``blocks``, ``plan``
+    and ``llm_options``.
+    """
+
+    name = "plan_assembly"
+
+    def before(self, state: SillyTavernState) -> None:
+        """Assemble."""
+        context, layout, counter = state.context, state.need_layout(), state.counter
+        preset, power_user = context.active_preset, context.settings.power_user
+        converter = HistoryConverter(
+            preset=preset,
+            counter=counter,
+            expand=state.macros,
+            user_name=context.user_name,
+            in_group=context.group is not None,
+            core=state.core,
+            media_display=power_user.media_display,
+            measure=context.measure_media,
+        )
+        budget = preset.openai_max_context - context.max_response if context.strategy == REFERENCE else math.inf
+        assembled = assemble(layout, budget, counter, converter)
+        state.assembled = assembled
+        state.blocks = make_blocks(placed(assembled), state.services.blocks)
+        fields = request_fields(
+            preset,
+            RequestInput(
+                generation_type=context.prompt_type,
+                user_name=context.user_name,
+                character_name=context.character_name,
+                group_names=group_names(state),
+                max_tokens=context.max_response,
+                tools=context.tools,
+                expand=state.macros,
+                power_user=power_user,
+            ),
+        )
+        state.llm_options = {**fields, **state.llm_options}
+        counts = {collection.identifier: collection.tokens for collection in assembled.slots if collection.tokens}
+        state.plan = ChatPlan(
+            blocks=state.blocks,
+            outlets=state.outlets,
+            lore_result=state.lore_result,
+            llm_options=state.llm_options,  # pyright: ignore[reportArgumentType]  # frozen by the plan
+            count_tokens=lambda text: max(counter.text(text), 0),
+            chat=state.turn.chat,
+            squash=preset.squash_system_messages and not context.dry_run,
+            system_as_user=system_becomes_user(preset),
+            token_counts=counts,
+            budget_left=int(assembled.slots.budget) if math.isfinite(assembled.slots.budget) else 0,
+            overflow=str(assembled.overflow) if assembled.overflow is not None else None,
+            overridden_prompts=tuple(state.prompt_entries.overridden),
+            timed_world_info=state.lore_result.timed_state if state.lore_result is not None else EMPTY_OBJECT,
+        )

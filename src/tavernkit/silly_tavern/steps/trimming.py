@@ -1,0 +1,160 @@
+"""What was left out for want of room, told; or, with a generic strategy, left out here."""
+
+from __future__ import annotations
+
+from tavernkit.budget.report import EvictionRecord, TrimReport
+from tavernkit.budget.trimmer import apply, trim
+from tavernkit.errors import MaxTokensExceededError
+from tavernkit.prompt.builder import finished_plan
+from tavernkit.prompt.omission import Omission
+from tavernkit.prompt.plan import Plan
+from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.silly_tavern.chat_completion.assembly import Assembled, LeftOut
+from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
+from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
+from tavernkit.silly_tavern.chat_completion.slots import PlacedMessage
+from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
+from tavernkit.silly_tavern.chat_completion.unreached import UnreachedHistory
+from tavernkit.silly_tavern.context import REFERENCE
+from tavernkit.silly_tavern.state import SillyTavernState
+
+
+class TrimmingStep(Step[SillyTavernState, NoConfig]):
+    """Reports what the budget left out, and refuses a prompt that lacks what it must have.
+
+    With the ``reference`` strategy the assembly has decided; this step tells what it decided. With ``group_order`` or
+    ``priority`` the generic trimmer decides here. Mandatory content that does not fit, and a latest user message that
+    is gone, raise :class:`MaxTokensExceededError` with the plan as its ``partial``, unless ``on_overflow`` is
+    ``return``. Reads ``plan``, ``assembled`` and ``context``; writes ``plan`` and ``trim_report``.
+    """
+
+    name = "trimming"
+
+    def before(self, state: SillyTavernState) -> None:
+        """Report or trim."""
+        if state.plan is None or state.assembled is None:
+            return
+        if state.context.strategy == REFERENCE:
+            report = _reference_report(state, state.assembled)
+            state.plan = state.plan.replace(trim_report=report)
+            state.trim_report = report
+            _refuse_overflow(state, state.assembled, state.plan)
+            _refuse_lost_user_message(state, state.assembled, state.plan)
+        else:
+            self._trim(state, state.plan)
+        report = state.trim_report
+        if report is not None:
+            state.stat("budget_tokens", report.budget_tokens)
+            state.stat("initial_tokens", report.initial_tokens)
+            state.stat("final_tokens", report.final_tokens)
+            state.stat("eviction_count", report.eviction_count)
+
+    def _trim(self, state: SillyTavernState, plan: Plan) -> None:
+        context = state.context
+        result = trim(
+            plan.blocks,
+            strategy=context.strategy,
+            max_tokens=context.active_preset.openai_max_context,
+            reserve_tokens=context.max_response,
+            token_estimator=_Estimator(state.counter),
+            message_overhead_tokens=state.counter.rule.per_message + 1,
+            step=self.name,
+            on_overflow=context.on_overflow,
+        )
+        state.plan = plan.replace(blocks=tuple(apply(plan.blocks, result)), trim_report=result.report)
+        state.trim_report = result.report
+
+
+class _Estimator:
+    """Lets the generic trimmer count with the preset's tokenizer."""
+
+    def __init__(self, counter: MessageCounter) -> None:
+        self._counter = counter
+
+    def estimate(self, text: str, model_hint: str | None = None) -> int:
+        return max(self._counter.text(text), 0)
+
+
+def _reference_report(state: SillyTavernState, assembled: Assembled) -> TrimReport:
+    records: list[EvictionRecord] = []
+    for left_out in assembled.left_out:
+        records += [_record(message, left_out) for message in left_out.messages]
+        _tell(state, left_out)
+    unreached = UnreachedHistory(state.counter, assembled.unreached)
+    if assembled.unreached:
+        first, last = f"{CHAT_HISTORY}-1", f"{CHAT_HISTORY}-{len(assembled.unreached)}"
+        reason = "older than the first message that does not fit the token budget"
+        state.omit(Omission("history", f"{first} to {last}", reason, f"{len(unreached)} messages", unreached.tokens))
+    for block in assembled.unreached_examples:
+        state.omit(Omission("example", block.id, "comes after an example that does not fit", block.name or None))
+    for collection in assembled.slots.overwritten:
+        for message in collection.messages:
+            reason = "the example dialogue took its place, as it does in SillyTavern"
+            state.omit(Omission("history", message.identifier or collection.identifier, reason, None, message.tokens))
+            state.warn(f"{message.content!r:.60} is lost: {reason}; put another prompt after the examples")
+    final = sum(collection.tokens for collection in assembled.slots)
+    return TrimReport(
+        strategy=REFERENCE,
+        budget_tokens=state.context.active_preset.openai_max_context - state.context.max_response,
+        initial_tokens=final + sum(record.token_count for record in records) + unreached.tokens,
+        final_tokens=final,
+        evictions=[*records, *unreached.records()],
+    )
+
+
+def _record(message: PlacedMessage, left_out: LeftOut) -> EvictionRecord:
+    return EvictionRecord(
+        block_id=message.identifier or "",
+        token_count=message.tokens,
+        reason="group_overflow" if left_out.bundled else "budget_exceeded",
+        budget_group=message.group,
+        source=message.source,
+    )
+
+
+def _tell(state: SillyTavernState, left_out: LeftOut) -> None:
+    first = left_out.messages[0]
+    kind = "example" if first.group == "examples" else "history"
+    tokens = sum(message.tokens for message in left_out.messages)
+    name = first.source.get("name")
+    label = name if isinstance(name, str) else None
+    state.omit(Omission(kind, left_out.messages[-1].identifier or kind, left_out.reason, label, tokens))
+
+
+def _refuse_overflow(state: SillyTavernState, assembled: Assembled, plan: Plan) -> None:
+    overflow = assembled.overflow
+    if overflow is None:
+        return
+    context = state.context
+    limit = context.active_preset.openai_max_context - context.max_response
+    _refuse(state, limit - overflow.budget + overflow.tokens, f"mandatory prompts do not fit: {overflow}", plan)
+
+
+def _refuse_lost_user_message(state: SillyTavernState, assembled: Assembled, plan: Plan) -> None:
+    """The reference drops the latest user message without a word when it is too large; that is worth an error."""
+    latest = next((message for message in reversed(state.core) if message.line.is_user), None)
+    if assembled.overflow is not None or latest is None:
+        return
+    lost = [message for left_out in assembled.left_out for message in left_out.messages]
+    tried = any(message.history_index == latest.index for message in lost)
+    unreached = any(not isinstance(entry, Injected) and entry.index == latest.index for entry in assembled.unreached)
+    if not tried and not unreached:
+        return
+    report = state.trim_report
+    needed = sum(message.tokens for message in lost) + (report.final_tokens if report is not None else 0)
+    _refuse(state, needed, f"the latest user message ({latest.text!r:.40}) does not fit", plan)
+
+
+def _refuse(state: SillyTavernState, needed: int, message: str, plan: Plan) -> None:
+    context = state.context
+    if context.on_overflow == "return":
+        state.warn(f"{message}; the prompt is what SillyTavern would send")
+        return
+    state.plan = plan
+    raise MaxTokensExceededError(
+        estimated_tokens=needed,
+        max_tokens=context.active_preset.openai_max_context,
+        reserve_tokens=context.max_response,
+        step="trimming",
+        partial=finished_plan(state),
+    )

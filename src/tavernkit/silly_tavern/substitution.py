@@ -1,0 +1,93 @@
+"""The macro engine, bound to one build."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from tavernkit.errors import Warn
+from tavernkit.silly_tavern.macros.engine import MacroEngine
+from tavernkit.silly_tavern.macros.environment import MacroEnvironment
+from tavernkit.silly_tavern.macros.run import DynamicMacro
+
+_NEWLINES = re.compile(r"\n+")
+_LEFT_IN_CARDS = ("original",)
+
+
+class Substitution:
+    """Expands texts of one build. ``environment`` is exchanged as the build learns more (the chat, the outlets)."""
+
+    __slots__ = ("_engine", "_extra", "_strict", "_warn", "environment")
+
+    def __init__(
+        self,
+        engine: MacroEngine,
+        environment: MacroEnvironment,
+        *,
+        warn: Warn,
+        strict: bool = False,
+        macros: Mapping[str, object] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._warn = warn
+        self._strict = strict
+        self._extra = cast("Mapping[str, DynamicMacro]", macros) if macros else None
+        self.environment = environment
+
+    def __call__(self, text: str) -> str:
+        """Expand a text."""
+        if "{" not in text and "<" not in text and "\\" not in text:
+            return text
+        return self._engine.expand(text, self.environment, warn=self._warn, strict=self._strict, macros=self._extra)
+
+    def card(self, text: str, character_name: str | None = None) -> str:
+        """Expand a text of a card: card macros are empty in it, carriage returns go, newlines collapse if that is set.
+
+        ``character_name`` stands in for ``{{char}}``. ``{{original}}`` stays until the text takes another's place.
+        """
+        if not text:
+            return text
+        text = self._engine.expand(
+            text,
+            self.environment,
+            warn=self._warn,
+            strict=self._strict,
+            macros=self._extra,
+            character_name=character_name,
+            card=False,
+            leave=_LEFT_IN_CARDS,
+        )
+        if self.environment.collapse_newlines:
+            text = _NEWLINES.sub("\n", text)
+        return text.replace("\r", "")
+
+    def with_original(self, text: str, original: str) -> str:
+        """Expand a text in which ``{{original}}`` stands for the text it replaces."""
+        return self._engine.expand(
+            text, self.environment, warn=self._warn, strict=self._strict, macros=self._extra, original=original
+        )
+
+    def with_macros(self, text: str, macros: Mapping[str, DynamicMacro]) -> str:
+        """Expand a text with macros of its own."""
+        return self._engine.expand(
+            text, self.environment, warn=self._warn, strict=self._strict, macros={**(self._extra or {}), **macros}
+        )
+
+    def in_script(
+        self, text: str, /, *, character: str | None = None, escape: Callable[[str], str] | None = None
+    ) -> str:
+        """Expand a text of a regex script."""
+        return self._engine.expand(
+            text,
+            self.environment,
+            warn=self._warn,
+            strict=self._strict,
+            macros=self._extra,
+            character_name=character,
+            post_process=escape,
+        )
+
+    def change(self, **changes: object) -> None:
+        """Let later texts see a changed environment."""
+        self.environment = self.environment.replace(**changes)

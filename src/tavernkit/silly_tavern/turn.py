@@ -1,0 +1,112 @@
+"""What a generation does to the chat before a prompt is built from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.text.js_values import trim
+
+_BIAS = re.compile(r"\{\{~?\s*bias\s+(?:\"((?:\\\"|[^\"])*)\"|'((?:\\'|[^'])*)')\s*~?\}\}")
+_MACRO = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+
+SENDING_TYPES = ("normal", "continue")
+"""Types that send what is in the input box."""
+
+UNBIASED_TYPES = ("continue", "impersonate")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnInput:
+    """What the user and the settings bring to a generation."""
+
+    generation_type: str
+    message: str
+    send_if_empty: str
+    user_name: str
+    user_prompt_bias: str
+    tool_recursion: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The chat as it is stored when the prompt is built, and the text the reply shall begin with."""
+
+    chat: tuple[ChatMessage, ...]
+    bias: str
+    sent: ChatMessage | None = None
+
+
+def begin_turn(
+    chat: Sequence[ChatMessage],
+    turn: TurnInput,
+    *,
+    expand: Callable[[str], str],
+    user_input_scripts: Callable[[str], str],
+    warn: Callable[[str], None],
+) -> Turn:
+    """Remove, send and bias as the type of generation asks; a tool follow-up leaves the chat and the input alone."""
+    messages = list(chat)
+    follow_up = turn.tool_recursion > 0
+    if turn.generation_type == "regenerate" and not follow_up and messages and not messages[-1].is_user:
+        messages.pop()
+    text = turn.message if turn.generation_type in SENDING_TYPES and not follow_up else ""
+    if trim(text).startswith("/"):
+        warn(f"the message {text!r:.40} is a slash command: commands are not run, and it is not sent")
+        text = ""
+    inline = inline_bias(text)
+    bias = _bias(turn, messages, text, inline, expand)
+    if not text and turn.generation_type == "normal" and not follow_up:
+        text = trim(turn.send_if_empty)
+    if not text:
+        return Turn(tuple(messages), bias)
+    sent = _sent_message(text, inline, turn.user_name, expand, user_input_scripts)
+    return Turn((*messages, sent), bias, sent)
+
+
+def inline_bias(text: str) -> str:
+    """The texts of every ``{{bias "…"}}``, joined by a blank and with one in front."""
+    found = [(double or single).replace('\\"', '"').replace("\\'", "'") for double, single in _BIAS.findall(text)]
+    return f" {' '.join(found)}" if found else ""
+
+
+def without_macros(text: str) -> str:
+    """Remove everything in double braces."""
+    return trim(_MACRO.sub("", text))
+
+
+def _bias(
+    turn: TurnInput, messages: Sequence[ChatMessage], text: str, inline: str, expand: Callable[[str], str]
+) -> str:
+    if turn.generation_type in UNBIASED_TYPES:
+        return ""
+    if inline:
+        return expand(inline)
+    stored = ""
+    if not text:
+        looked_at = messages[:-1] if turn.generation_type == "swipe" else messages
+        newest = next((each for each in reversed(looked_at) if _may_hold_bias(each)), None)
+        value = newest.extra.get("bias") if newest is not None else None
+        stored = value if isinstance(value, str) else ""
+    return expand(stored or turn.user_prompt_bias)
+
+
+def _may_hold_bias(message: ChatMessage) -> bool:
+    return message.is_user or message.is_system or message.narrator
+
+
+def _sent_message(
+    text: str,
+    bias: str,
+    user_name: str,
+    expand: Callable[[str], str],
+    user_input_scripts: Callable[[str], str],
+) -> ChatMessage:
+    if bias and not without_macros(text):
+        return ChatMessage(name=user_name, mes="", is_system=True, extra={"bias": bias, "type": "comment"})
+    stored = expand(user_input_scripts(text))
+    if not bias:
+        return ChatMessage(name=user_name, mes=stored, is_user=True)
+    return ChatMessage(name=user_name, mes=without_macros(stored), is_user=True, extra={"bias": bias})

@@ -1,0 +1,39 @@
+"""Example dialogue into blocks and messages."""
+
+from __future__ import annotations
+
+from tavernkit.silly_tavern.examples import parse_block, split_examples
+from tavernkit.silly_tavern.macros.engine import MacroEngine
+from tavernkit.silly_tavern.macros.environment import CardFields, MacroEnvironment
+from tavernkit.silly_tavern.substitution import Substitution
+from tavernkit.text.js_values import trim
+from tests.conformance.runner import Case
+
+ENGINE = MacroEngine()
+
+
+def run(case: Case) -> object:
+    given = case.input
+    power_user = given.get("power_user", {})
+    environment = MacroEnvironment(
+        user_name=given["user_name"],
+        character_name=given["char_name"],
+        character=CardFields(description="D", mes_example=given["mes_example"]),
+        collapse_newlines=power_user.get("collapse_newlines", False),
+    )
+    field = Substitution(ENGINE, environment, warn=lambda _: None).card(trim(given["mes_example"]))
+    blocks = split_examples(field)
+    names = given["group"]["members"] if "group" in given else ()
+    return {
+        "field": field,
+        "blocks": blocks,
+        "messages": [
+            [
+                {"role": "system", "content": message.content, "name": message.name}
+                for message in parse_block(
+                    block, user_name=given["user_name"], character_name=given["char_name"], group_names=names
+                )
+            ]
+            for block in blocks
+        ],
+    }
