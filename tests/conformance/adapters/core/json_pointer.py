@@ -1,0 +1,23 @@
+"""JSON pointers."""
+
+from __future__ import annotations
+
+from tavernkit.errors import ConfigError
+from tavernkit.text import json_pointer
+from tests.conformance.runner import Case
+
+OPERATIONS = {
+    "tokens": json_pointer.tokens,
+    "from_tokens": json_pointer.from_tokens,
+    "escape": json_pointer.escape,
+    "unescape": json_pointer.unescape,
+}
+
+
+def run(case: Case) -> object:
+    argument = case.input["arg"]
+    valid = json_pointer.is_valid(argument)
+    try:
+        return {"result": OPERATIONS[case.input["op"]](argument), "valid": valid}
+    except ConfigError as error:
+        return {"error": {"class": type(error).__name__, "code": error.code}, "valid": valid}
