@@ -100,6 +100,8 @@ class CostModel:
         return total + starts * _cost(self._root, None, text)[1] if starts else total
 
 
+_MOST_BITS = 1000
+
 Bound = tuple[float, float]
 """Ways and steps."""
 
@@ -134,9 +136,9 @@ def _chain(parts: tuple[Part, ...], follow: Follow | None, text: Measures) -> Bo
     for part, after in zip(parts, follows, strict=True):
         own_ways, own_steps = _cost(part, after, text)
         steps += ways * own_steps
+        if not own_ways:
+            return 0, steps
         ways *= own_ways
-        if not ways:
-            break
     return (ways if follow else min(ways, 1.0)), steps
 
 
@@ -196,7 +198,9 @@ def _rounds(loop: Loop, follow: Follow | None, rounds: int, text: Measures) -> B
 
 def _power_sum(ways: float, rounds: int) -> float:
     """Return ``1 + ways + ways**2 + …`` up to so many rounds."""
-    if rounds * math.log2(ways) > 1000:
+    if rounds == 0:
+        return 1
+    if (rounds + 1) * math.log2(ways) > _MOST_BITS:
         return math.inf
     return (ways ** (rounds + 1) - 1) / (ways - 1)
 

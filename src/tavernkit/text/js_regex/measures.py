@@ -44,7 +44,7 @@ class TextMeasures:
         """Return the length of the longest run of a set's characters, or a little more."""
         known = self._runs.get(mask)
         if known is None:
-            known = self._runs[mask] = _longest_run(self._marked(mask))
+            known = self._runs[mask] = min(_longest_run(self._marked(mask)), self.length)
         return known
 
     def count(self, mask: int) -> int:
