@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.macros.environment import GroupMember as GroupMember
     from tavernkit.silly_tavern.macros.environment import MacroEnvironment as MacroEnvironment
     from tavernkit.silly_tavern.macros.environment import MacroMemory as MacroMemory
+    from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine as LegacyMacroEngine
     from tavernkit.silly_tavern.macros.processors import Processor as Processor
     from tavernkit.silly_tavern.macros.registry import Argument as Argument
     from tavernkit.silly_tavern.macros.registry import ListArgument as ListArgument
@@ -43,6 +44,7 @@ __getattr__, __all__ = lazy_exports(
         ".diagnostics": ("Diagnostic",),
         ".engine": ("MacroEngine", "MacroResult"),
         ".environment": ("CardFields", "Group", "GroupMember", "MacroEnvironment", "MacroMemory"),
+        ".legacy.engine": ("LegacyMacroEngine",),
         ".processors": ("Processor",),
         ".registry": ("Argument", "ListArgument", "MacroDefinition", "MacroRegistry"),
         ".run": ("Overrides",),

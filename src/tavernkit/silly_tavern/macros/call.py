@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.macros.environment import MacroEnvironment
     from tavernkit.silly_tavern.macros.nodes import MacroNode
     from tavernkit.silly_tavern.macros.registry import MacroDefinition
-    from tavernkit.silly_tavern.macros.run import Run
+    from tavernkit.silly_tavern.macros.run import Expansion
 
 
 class MacroFailure(Exception):  # noqa: N818 - it is no error of the program: the macro stays in the text
@@ -27,7 +27,9 @@ class MacroCall:
 
     __slots__ = ("_node", "args", "definition", "name", "run")
 
-    def __init__(self, run: Run, node: MacroNode, name: str, definition: MacroDefinition, args: Sequence[str]) -> None:
+    def __init__(
+        self, run: Expansion, node: MacroNode, name: str, definition: MacroDefinition, args: Sequence[str]
+    ) -> None:
         self.run = run
         self._node = node
         self.name = name

@@ -1,8 +1,9 @@
-"""The state of one expansion."""
+"""The state of one expansion, whichever engine runs it."""
 
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -51,16 +52,17 @@ class Budget:
     depth: int = 0
     reported: set[str] = field(default_factory=set[str])
 
+    def fits(self, length: int) -> bool:
+        """Count characters that a macro gave; tells whether there is room for them."""
+        self.produced += length
+        return self.produced <= MAX_OUTPUT_CHARS
 
-class Run:
-    """One expansion: environment, overrides, limits, and where it stands.
 
-    ``base`` is added to the offsets of the document that is being evaluated.
-    """
+class Expansion(ABC):
+    """One expansion: environment, overrides, names, limits. ``base`` is added to the offsets of calls."""
 
     def __init__(
         self,
-        engine: MacroEngine,
         environment: MacroEnvironment,
         overrides: Overrides,
         send: Report,
@@ -69,7 +71,6 @@ class Run:
         budget: Budget | None = None,
         where: str = "",
     ) -> None:
-        self.engine = engine
         self.environment = environment
         self.overrides = overrides
         self.text = text
@@ -77,25 +78,34 @@ class Run:
         self.base = 0
         self.post_process = overrides.post_process
         self.original = overrides.original
-        self.dynamic: dict[str, DynamicMacro] | None = None
-        if overrides.macros:
-            self.dynamic = {name.lower(): macro for name, macro in overrides.macros.items()}
         name = overrides.user_name
         self.user_name = environment.user_name if name is None else name
         name = overrides.character_name
         self.character_name = environment.character_name if name is None else name
-        self._send = send
+        self.send = send
         self._where = where
         self._cards: CardTexts | None = None
+
+    @abstractmethod
+    def expand_inside(self, text: str) -> str:
+        """Expand a text as a part of this expansion."""
+
+    @abstractmethod
+    def beside(self, text: str, overrides: Overrides, where: str) -> Expansion:
+        """An expansion of another text, within the limits of this one."""
 
     @property
     def cards(self) -> CardTexts:
         """The texts of the card, each expanded when it is first asked for."""
         if self._cards is None:
-            self._cards = CardTexts(
-                self.environment, self.expand_apart, self.user_name, self.character_name, on=self.overrides.card
-            )
+            self._cards = self.make_cards()
         return self._cards
+
+    def make_cards(self) -> CardTexts:
+        """The texts of the card; example dialogue is written with the names of this expansion."""
+        return CardTexts(
+            self.environment, self.expand_apart, self.user_name, self.character_name, on=self.overrides.card
+        )
 
     def report(self, diagnostic: Diagnostic) -> None:
         """Tell of something that was wrong, at its place in the text as it was given."""
@@ -104,7 +114,7 @@ class Run:
             changes["position"] = original_position(self.text, diagnostic.position)
         if self._where:
             changes["message"] = f"{diagnostic.message} in {self._where}"
-        self._send(dataclasses.replace(diagnostic, **changes) if changes else diagnostic)
+        self.send(dataclasses.replace(diagnostic, **changes) if changes else diagnostic)
 
     def report_limit(
         self, about: str, message: str, *, macro: str = "", position: int | None = None, count: int = 1
@@ -116,33 +126,12 @@ class Run:
                 Diagnostic(kind="limit", message=message, about=about, macro=macro, position=position, count=count)
             )
 
-    def take_step(self, position: int, macro: str = "") -> bool:
-        """Count one macro; tells whether it may still run."""
-        self.budget.steps += 1
-        if self.budget.steps <= MAX_STEPS:
-            return True
-        message = f"more than {MAX_STEPS} macros in one expansion; the rest stays as text"
-        self.report_limit("steps", message, macro=macro, position=position)
-        return False
-
-    def take_output(self, length: int, position: int, macro: str = "") -> bool:
+    def take_output(self, length: int, position: int | None = None, macro: str = "") -> bool:
         """Count what a macro gave; tells whether there is still room for it."""
-        self.budget.produced += length
-        if self.budget.produced <= MAX_OUTPUT_CHARS:
+        if self.budget.fits(length):
             return True
         message = f"the macros of one expansion give more than {MAX_OUTPUT_CHARS} characters; the rest stays as text"
         self.report_limit("output", message, macro=macro, position=position)
-        return False
-
-    def take_parsing(self, length: int, position: int) -> bool:
-        """Count text that is parsed once more; tells whether that may still be done."""
-        self.budget.parsed += length
-        if self.budget.parsed <= MAX_PARSED_CHARS:
-            return True
-        message = (
-            f"malformed blocks made one expansion parse over {MAX_PARSED_CHARS} characters; the rest stays as text"
-        )
-        self.report_limit("parsing", message, position=position)
         return False
 
     def resolve(self, text: str, offset: int) -> str:
@@ -151,7 +140,7 @@ class Run:
             return text
         base, self.base = self.base, offset
         try:
-            return self.engine.resolve(text, self)
+            return self.expand_inside(text)
         finally:
             self.base = base
             self.budget.depth -= 1
@@ -166,13 +155,12 @@ class Run:
         card: bool = True,
         leave: Collection[str] = (),
     ) -> str:
-        """Expand a text as one of its own, apart from the text of this run but within its limits."""
+        """Expand a text as one of its own, apart from the text of this expansion but within its limits."""
         if not text or not self._enter(where):
             return text
         overrides = Overrides(user_name=user_name, character_name=character_name, card=card, leave=leave)
-        inner = Run(self.engine, self.environment, overrides, self._send, text, budget=self.budget, where=where)
         try:
-            return self.engine.resolve(text, inner)
+            return self.beside(text, overrides, where).expand_inside(text)
         finally:
             self.budget.depth -= 1
 
@@ -186,3 +174,52 @@ class Run:
             return False
         self.budget.depth += 1
         return True
+
+
+class Run(Expansion):
+    """An expansion by the Macros 2.0 engine."""
+
+    def __init__(
+        self,
+        engine: MacroEngine,
+        environment: MacroEnvironment,
+        overrides: Overrides,
+        send: Report,
+        text: str,
+        *,
+        budget: Budget | None = None,
+        where: str = "",
+    ) -> None:
+        super().__init__(environment, overrides, send, text, budget=budget, where=where)
+        self.engine = engine
+        self.dynamic: dict[str, DynamicMacro] | None = None
+        if overrides.macros:
+            self.dynamic = {name.lower(): macro for name, macro in overrides.macros.items()}
+
+    def expand_inside(self, text: str) -> str:
+        """Expand a text as a part of this expansion."""
+        return self.engine.resolve(text, self)
+
+    def beside(self, text: str, overrides: Overrides, where: str) -> Run:
+        """An expansion of another text, within the limits of this one."""
+        return Run(self.engine, self.environment, overrides, self.send, text, budget=self.budget, where=where)
+
+    def take_step(self, position: int, macro: str = "") -> bool:
+        """Count one macro; tells whether it may still run."""
+        self.budget.steps += 1
+        if self.budget.steps <= MAX_STEPS:
+            return True
+        message = f"more than {MAX_STEPS} macros in one expansion; the rest stays as text"
+        self.report_limit("steps", message, macro=macro, position=position)
+        return False
+
+    def take_parsing(self, length: int, position: int) -> bool:
+        """Count text that is parsed once more; tells whether that may still be done."""
+        self.budget.parsed += length
+        if self.budget.parsed <= MAX_PARSED_CHARS:
+            return True
+        message = (
+            f"malformed blocks made one expansion parse over {MAX_PARSED_CHARS} characters; the rest stays as text"
+        )
+        self.report_limit("parsing", message, position=position)
+        return False

@@ -27,6 +27,18 @@ def last_text(environment: MacroEnvironment, *, by_user: bool) -> str:
     return "" if index is None else environment.chat[index].mes
 
 
+def last_swipe_count(environment: MacroEnvironment) -> int | None:
+    """How many swipes the newest message has; nothing if it has no list of them."""
+    chat = environment.chat
+    return len(chat[-1].swipes) if chat and chat[-1].swipes is not None else None
+
+
+def index_range(environment: MacroEnvironment) -> str:
+    """The range of all message indexes, such as ``0-7``."""
+    chat = environment.chat
+    return f"0-{len(chat) - 1}" if chat else ""
+
+
 def _in_progress(line: ChatLine) -> bool:
     return line.swipes is not None and line.swipe_id is not None and line.swipe_id >= len(line.swipes)
 
@@ -72,8 +84,7 @@ def first_displayed_message_id(call: MacroCall) -> object:
 @macros.macro("lastSwipeId", category="chat", returns="integer")
 def last_swipe_id(call: MacroCall) -> object:
     """How many swipes the newest message has."""
-    chat = call.environment.chat
-    return len(chat[-1].swipes) if chat and chat[-1].swipes is not None else ""
+    return last_swipe_count(call.environment)
 
 
 @macros.macro("currentSwipeId", category="chat", returns="integer")
@@ -86,5 +97,4 @@ def current_swipe_id(call: MacroCall) -> object:
 @macros.macro("allChatRange", category="chat")
 def all_chat_range(call: MacroCall) -> str:
     """The range of all message indexes, such as 0-7."""
-    chat = call.environment.chat
-    return f"0-{len(chat) - 1}" if chat else ""
+    return index_range(call.environment)

@@ -16,8 +16,8 @@ macros = MacroRegistry()
 INVALID_DATE = "Invalid date"
 """What a date that cannot be read gives."""
 
-TIME_FORMAT = "h:mm A"
-"""How ``{{time}}`` writes the time of day."""
+FORMATS = {"time": "h:mm A", "date": "MMMM D, YYYY", "weekday": "dddd", "isotime": "HH:mm", "isodate": "YYYY-MM-DD"}
+"""How the macros without a format of their own write the time."""
 
 _UTC_OFFSET = re.compile(r"UTC([+-][0-9]+)\Z")
 _MINUTES_FROM = 16
@@ -32,7 +32,7 @@ def time_at_offset(environment: MacroEnvironment, offset: str) -> str:
     minutes = number * 60 if abs(number) < _MINUTES_FROM else number
     # A zone of datetime is less than a day away; Moment's may be any number of minutes.
     shifted = environment.clock().astimezone(UTC) + timedelta(minutes=minutes)
-    return format_time(shifted, TIME_FORMAT)
+    return format_time(shifted, FORMATS["time"])
 
 
 def idle_duration(environment: MacroEnvironment) -> str:
@@ -63,31 +63,31 @@ def _now(call: MacroCall) -> datetime:
 def time(call: MacroCall) -> str:
     """The time of day, local or at an offset from UTC."""
     found = _UTC_OFFSET.match(call.argument(0))
-    return format_time(_now(call), TIME_FORMAT) if found is None else time_at_offset(call.environment, found[1])
+    return format_time(_now(call), FORMATS["time"]) if found is None else time_at_offset(call.environment, found[1])
 
 
 @macros.macro("date", category="time")
 def date(call: MacroCall) -> str:
     """The date, such as March 5, 2031."""
-    return format_time(_now(call), "LL")
+    return format_time(_now(call), FORMATS["date"])
 
 
 @macros.macro("weekday", category="time")
 def weekday(call: MacroCall) -> str:
     """The day of the week."""
-    return format_time(_now(call), "dddd")
+    return format_time(_now(call), FORMATS["weekday"])
 
 
 @macros.macro("isotime", category="time")
 def isotime(call: MacroCall) -> str:
     """The time of day in 24 hours."""
-    return format_time(_now(call), "HH:mm")
+    return format_time(_now(call), FORMATS["isotime"])
 
 
 @macros.macro("isodate", category="time")
 def isodate(call: MacroCall) -> str:
     """The date, such as 2031-03-05."""
-    return format_time(_now(call), "YYYY-MM-DD")
+    return format_time(_now(call), FORMATS["isodate"])
 
 
 @macros.macro(

@@ -1,0 +1,1 @@
+"""The legacy engine and its passes."""
