@@ -1,23 +1,51 @@
 """Character cards of every format, read and written, safely."""
 
-from tavernkit.cards.asset_list import AssetEntry
-from tavernkit.cards.book import BookEntry, CharacterBook
-from tavernkit.cards.character import CardVersion, Character, Participant, User, card_version
-from tavernkit.cards.convert import ConversionNote, ConversionReport, convert
-from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "DEFAULT_LIMITS",
-    "AssetEntry",
-    "BookEntry",
-    "CardVersion",
-    "Character",
-    "CharacterBook",
-    "ConversionNote",
-    "ConversionReport",
-    "Limits",
-    "Participant",
-    "User",
-    "card_version",
-    "convert",
-]
+from tavernkit._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from tavernkit.cards.asset_list import AssetEntry as AssetEntry
+    from tavernkit.cards.assets import Asset as Asset
+    from tavernkit.cards.book import BookEntry as BookEntry
+    from tavernkit.cards.book import CharacterBook as CharacterBook
+    from tavernkit.cards.bundle import Bundle as Bundle
+    from tavernkit.cards.bundle import Format as Format
+    from tavernkit.cards.character import CardVersion as CardVersion
+    from tavernkit.cards.character import Character as Character
+    from tavernkit.cards.character import Participant as Participant
+    from tavernkit.cards.character import User as User
+    from tavernkit.cards.character import card_version as card_version
+    from tavernkit.cards.conversion import ConversionNote as ConversionNote
+    from tavernkit.cards.conversion import ConversionReport as ConversionReport
+    from tavernkit.cards.conversion import convert as convert
+    from tavernkit.cards.detect import detect_format as detect_format
+    from tavernkit.cards.limits import DEFAULT_LIMITS as DEFAULT_LIMITS
+    from tavernkit.cards.limits import Limits as Limits
+    from tavernkit.cards.loading import load as load
+    from tavernkit.cards.risum import Module as Module
+    from tavernkit.cards.saving import SaveReport as SaveReport
+    from tavernkit.cards.saving import save as save
+    from tavernkit.cards.saving import to_bytes as to_bytes
+    from tavernkit.cards.validation import Problem as Problem
+    from tavernkit.cards.validation import Severity as Severity
+    from tavernkit.cards.validation import validate as validate
+    from tavernkit.cards.validation import validate_file as validate_file
+
+__getattr__, __all__ = lazy_exports(
+    __name__,
+    {
+        ".asset_list": ("AssetEntry",),
+        ".assets": ("Asset",),
+        ".book": ("BookEntry", "CharacterBook"),
+        ".bundle": ("Bundle", "Format"),
+        ".character": ("CardVersion", "Character", "Participant", "User", "card_version"),
+        ".conversion": ("ConversionNote", "ConversionReport", "convert"),
+        ".detect": ("detect_format",),
+        ".limits": ("DEFAULT_LIMITS", "Limits"),
+        ".loading": ("load",),
+        ".risum": ("Module",),
+        ".saving": ("SaveReport", "save", "to_bytes"),
+        ".validation": ("Problem", "Severity", "validate", "validate_file"),
+    },
+)

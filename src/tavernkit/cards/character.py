@@ -268,13 +268,13 @@ def _main(assets: Iterable[AssetEntry], type_: str) -> AssetEntry | None:
 
 V1_FIELDS: Fields = (
     Field("name", "", read_text, aliases=("char_name",)),
-    Field("description", "", read_text, aliases=("char_persona",)),
+    Field("description", "", read_text, aliases=("char_persona", "context")),
     Field("personality", "", read_text),
     Field("scenario", "", read_text, aliases=("world_scenario",)),
-    Field("first_mes", "", read_text, aliases=("char_greeting",)),
+    Field("first_mes", "", read_text, aliases=("char_greeting", "greeting")),
     Field("mes_example", "", read_text, aliases=("example_dialogue",)),
 )
-"""What every version has; the aliases are those of Pygmalion's old format."""
+"""What every version has; the aliases are those of Pygmalion's old JSON and of text-generation YAML."""
 
 V2_FIELDS: Fields = (
     Field("creator_notes", "", read_text, aliases=("creatorcomment",)),

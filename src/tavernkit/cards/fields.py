@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 
 from tavernkit.errors import Warn
 from tavernkit.text.js_values import number_to_string
+from tavernkit.text.json_pointer import escape
 from tavernkit.values import (
     EMPTY_OBJECT,
     FrozenObject,
@@ -162,7 +163,7 @@ def read_object(value: object, where: str, warn: Warn) -> FrozenObject:
 def read_text_map(value: object, where: str, warn: Warn) -> Mapping[str, str]:
     """Read an object of texts."""
     members = read_object(value, where, warn)
-    return MappingProxyType({key: read_text(item, f"{where}/{key}", warn) for key, item in members.items()})
+    return MappingProxyType({key: read_text(item, f"{where}/{escape(key)}", warn) for key, item in members.items()})
 
 
 def read_bool(value: object, where: str, warn: Warn) -> bool:

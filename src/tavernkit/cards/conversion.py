@@ -17,6 +17,7 @@ from tavernkit.cards.character import (
 )
 from tavernkit.cards.fields import Fields, ignore
 from tavernkit.errors import ConfigError
+from tavernkit.text.json_pointer import escape
 from tavernkit.values import Json, JsonObject, is_object, thaw_object
 
 V3_IN_V2 = "cc_extractor/v3"
@@ -111,7 +112,7 @@ def _v3_to_v2(card: JsonObject, preserve: bool) -> tuple[JsonObject, tuple[Conve
     kept = preserve and bool(newer) and is_object(extensions) and V3_IN_V2 not in extensions
     if kept and is_object(extensions):
         data["extensions"] = _merged(extensions, {V3_IN_V2: newer})
-    base = f"/data/extensions/{_escape(V3_IN_V2)}/" if kept else None
+    base = f"/data/extensions/{escape(V3_IN_V2)}/" if kept else None
     notes = tuple(
         ConversionNote(f"/data/{key}", _REASONS.get(key, "V2 has no such field"), base and base + key) for key in newer
     )
@@ -129,7 +130,7 @@ def _v2_to_v1(card: JsonObject, preserve: bool) -> tuple[JsonObject, tuple[Conve
         kept = preserve and key not in ("spec", "data")
         if kept:
             flat[key] = value
-        pointer = _escape(key)
+        pointer = escape(key)
         notes.append(ConversionNote(f"/data/{pointer}", "V1 has no such field", f"/{pointer}" if kept else None))
     return _merged(beside, flat), tuple(notes)
 
@@ -172,10 +173,6 @@ def _follow(notes: tuple[ConversionNote, ...], later: tuple[ConversionNote, ...]
                 note = dataclasses.replace(note, kept_at=kept_at)
         followed.append(note)
     return tuple(followed)
-
-
-def _escape(token: str) -> str:
-    return token.replace("~", "~0").replace("/", "~1")
 
 
 _ORDER: tuple[CardVersion, ...] = ("v1", "v2", "v3")

@@ -1,0 +1,75 @@
+"""Which format a file is, by its content."""
+
+from __future__ import annotations
+
+from tavernkit.cards import jpeg, png, risum, webp
+from tavernkit.cards.archive import LOCAL, Archive, find_end, open_archive
+from tavernkit.cards.bundle import Format
+from tavernkit.cards.errors import UnknownFormatError, ZipError
+from tavernkit.cards.fields import ignore
+from tavernkit.cards.limits import Limits
+from tavernkit.cards.source import Source
+
+_HEAD_BYTES = 512
+_JSON_STARTS = (b"{", b"[", b'"')
+_BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
+
+
+def read_head(source: Source) -> bytes:
+    """Give the first bytes of a file, by which its format is told."""
+    with source.open() as stream:
+        return stream.read(_HEAD_BYTES)
+
+
+def has_archive(source: Source) -> bool:
+    """Tell whether a file ends as an archive does."""
+    with source.open() as stream:
+        return find_end(stream) is not None
+
+
+def archive_format(archive: Archive) -> Format:
+    """Tell CHARX from BYAF."""
+    if archive.find("manifest.json") and not archive.find("card.json"):
+        return Format.BYAF
+    if archive.find_ending("card.json"):
+        return Format.CHARX
+    if archive.find_ending("manifest.json"):
+        return Format.BYAF
+    raise ZipError("the archive has neither a card.json nor a manifest.json: it is no character")
+
+
+def detect_format(source: Source, limits: Limits) -> Format:
+    """Tell a file's format from its content; raises :class:`UnknownFormatError`."""
+    head = read_head(source)
+    format_ = image_format(head)
+    if format_ is not None:
+        return format_
+    if head.startswith(LOCAL) or has_archive(source):
+        return archive_format(open_archive(source, limits, ignore))
+    if head.startswith(risum.MAGIC):
+        return Format.RISUM
+    return text_format(head)
+
+
+def image_format(head: bytes) -> Format | None:
+    """Tell which picture a file starts as, if any; an APNG is a PNG here."""
+    if head.startswith(png.SIGNATURE):
+        return Format.PNG
+    if head.startswith(jpeg.SIGNATURE):
+        return Format.JPEG
+    return Format.WEBP if webp.is_webp(head) else None
+
+
+def text_format(head: bytes) -> Format:
+    """Tell JSON from YAML."""
+    text = head
+    for bom in _BOMS:
+        text = text.removeprefix(bom)
+    text = text.lstrip(b" \t\r\n\0")
+    if not text:
+        raise UnknownFormatError("the file is empty")
+    if text.startswith(_JSON_STARTS):
+        return Format.JSON
+    if b"\0" in text and not head.startswith(_BOMS):
+        raise UnknownFormatError("the file is of no format that is known here")
+    return Format.YAML

@@ -1,0 +1,124 @@
+"""Opening a card file of any format."""
+
+from __future__ import annotations
+
+from tavernkit.cards.archive import LOCAL, open_archive
+from tavernkit.cards.assets import Asset, Blob, Lookup, SourceBlob, collect_assets
+from tavernkit.cards.book import CharacterBook
+from tavernkit.cards.bundle import Bundle, Format
+from tavernkit.cards.byaf import read_byaf
+from tavernkit.cards.character import Character
+from tavernkit.cards.charx import main_picture, read_charx
+from tavernkit.cards.detect import archive_format, has_archive, image_format, read_head, text_format
+from tavernkit.cards.errors import UnknownFormatError
+from tavernkit.cards.jpeg import read_jpeg
+from tavernkit.cards.json_text import parse_json
+from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
+from tavernkit.cards.png import ChunkAsset, choose_card, read_png
+from tavernkit.cards.risum import MAGIC, MODULE_TYPE, Module, read_risum
+from tavernkit.cards.source import Readable, Source, as_source, read_all
+from tavernkit.cards.webp import read_webp
+from tavernkit.cards.yaml_card import parse_yaml, without_short_form
+from tavernkit.errors import Warn, WarningLog
+from tavernkit.values import Json, is_mapping, is_object
+
+LOREBOOK_SPEC = "lorebook_v3"
+
+
+def load(readable: Readable, *, limits: Limits | None = None, strict: bool = False, warn: Warn | None = None) -> Bundle:
+    """Open a card file: a path, bytes, or a binary file object (which must stay open while assets are read).
+
+    The format is told from the content. Damage that leaves a card is reported in ``bundle.warnings`` (and to ``warn``);
+    in ``strict`` mode it raises :class:`StrictModeError`. A file without a usable card raises a
+    :class:`FileFormatError` or :class:`InvalidCardError`, one that exceeds a limit :class:`LimitExceededError`.
+    """
+    log = WarningLog(strict=strict, forward=warn)
+    chosen = limits or DEFAULT_LIMITS
+    bundle = _load(as_source(readable, chosen), chosen, log)
+    return bundle.replace(warnings=tuple(log.messages))
+
+
+def _load(source: Source, limits: Limits, warn: Warn) -> Bundle:
+    head = read_head(source)
+    picture = image_format(head)
+    if picture is Format.PNG:
+        return _load_png(source, limits, warn)
+    if picture is Format.JPEG:
+        return _load_jpeg(source, limits, warn)
+    if picture is Format.WEBP:
+        return _load_webp(source, limits, warn)
+    if head.startswith(LOCAL) or has_archive(source):
+        return _load_archive(source, limits, warn)
+    if head.startswith(MAGIC):
+        module = read_risum(source, limits, warn)
+        return Bundle(module=module, assets=module.assets, source_format=Format.RISUM)
+    return _load_text(source, text_format(head), limits, warn)
+
+
+def _load_archive(source: Source, limits: Limits, warn: Warn) -> Bundle:
+    archive = open_archive(source, limits, warn)
+    read = read_byaf if archive_format(archive) is Format.BYAF else read_charx
+    return read(source, limits, warn, archive)
+
+
+def _load_png(source: Source, limits: Limits, warn: Warn) -> Bundle:
+    content = read_png(source, limits, warn)
+    if not content.texts and source.size > content.end and has_archive(source):
+        return _load_archive(source, limits, warn)
+    _, card = choose_card(content, limits, warn)
+
+    def lookup(key: str) -> Blob | None:
+        chunk = content.assets.get(key)
+        return ChunkAsset(source, key, chunk, limits) if chunk else None
+
+    format_ = Format.APNG if content.animated else Format.PNG
+    return _with_picture(card, source, lookup, format_, limits, warn)
+
+
+def _load_jpeg(source: Source, limits: Limits, warn: Warn) -> Bundle:
+    if has_archive(source):
+        return _load_archive(source, limits, warn)
+    return _with_picture(read_jpeg(source, limits, warn), source, _nothing, Format.JPEG, limits, warn)
+
+
+def _load_webp(source: Source, limits: Limits, warn: Warn) -> Bundle:
+    return _with_picture(read_webp(source, limits, warn), source, _nothing, Format.WEBP, limits, warn)
+
+
+def _with_picture(card: Json, source: Source, lookup: Lookup, format_: Format, limits: Limits, warn: Warn) -> Bundle:
+    character = Character.from_card(card, warn=warn)
+    blob = SourceBlob(source)
+    ext = {Format.APNG: "png", Format.JPEG: "jpg"}.get(format_, format_.value)
+    image = Asset(type="icon", name="main", ext=ext, blob=blob, max_bytes=limits.max_image_bytes)
+    assets = collect_assets(character, lookup, blob, limits, warn)
+    return Bundle(card=character, assets=assets, image=image, source_format=format_)
+
+
+def _load_text(source: Source, format_: Format, limits: Limits, warn: Warn) -> Bundle:
+    if format_ is Format.JSON:
+        data = read_all(source, limits.max_json_file_bytes, limit="max_json_file_bytes", what="the JSON file")
+        value = parse_json(data, what="JSON", warn=warn, limits=limits)
+    else:
+        data = read_all(source, limits.max_yaml_bytes, limit="max_yaml_bytes", what="the YAML file")
+        value = parse_yaml(data, limits, warn)
+        if not is_object(value):
+            raise UnknownFormatError("the file is of no format that is known here")
+        value = without_short_form(value)
+    return _from_json(value, format_, limits, warn)
+
+
+def _from_json(value: Json, format_: Format, limits: Limits, warn: Warn) -> Bundle:
+    if is_object(value) and value.get("spec") == LOREBOOK_SPEC and is_mapping(value.get("data")):
+        data = value["data"]
+        assert is_mapping(data)
+        return Bundle(lore_books=(CharacterBook.from_json(data, where="/data", warn=warn),), source_format=format_)
+    if is_object(value) and value.get("type") == MODULE_TYPE:
+        return Bundle(module=Module.from_json(value, warn=warn), source_format=format_)
+    character = Character.from_card(value, warn=warn)
+    assets = collect_assets(character, _nothing, None, limits, warn)
+    return Bundle(card=character, assets=assets, image=main_picture(assets), source_format=format_)
+
+
+def _nothing(path: str) -> Blob | None:
+    del path
+    return None
