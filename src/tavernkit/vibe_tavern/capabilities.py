@@ -112,6 +112,12 @@ class CapabilitiesRegistry:
         with self._lock:
             self._providers = {**self._providers, provider_id(provider): checked}
 
+    def copy(self) -> CapabilitiesRegistry:
+        """An independent registry that knows the same."""
+        twin = CapabilitiesRegistry(providers=self._providers, models=self._models)
+        twin._defaults = self._defaults
+        return twin
+
     def resolve(self, provider: str, model: str, overrides: Mapping[str, object] | None = None) -> Capabilities:
         """Work out what a model supports."""
         name, model = provider_id(provider), model_id(model)

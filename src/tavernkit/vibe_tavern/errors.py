@@ -54,6 +54,14 @@ class DecodeError(TransportError):
     """The provider answered with something that is not the protocol (broken JSON, a broken stream)."""
 
 
+class StreamError(TransportError):
+    """The provider reported an error in the middle of a stream; ``body`` is what it said."""
+
+    def __init__(self, message: str, *, body: object = None) -> None:
+        super().__init__(message)
+        self.body = body
+
+
 class ToolArgumentError(TavernKitError, ValueError):
     """A tool raises this for arguments it cannot take: the model gets the message and may try again."""
 

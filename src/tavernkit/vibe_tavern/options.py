@@ -1,29 +1,17 @@
-"""Reads options that people write by hand: names, switches, numbers and lists of names, tolerantly."""
+"""Reads options that people write by hand: names, numbers and lists of names, tolerantly."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from tavernkit.errors import ConfigError
+from tavernkit.text.blank import trim_blanks
 from tavernkit.values import is_mapping, is_sequence
-from tavernkit.vibe_tavern.whitespace import trim
-
-_SWITCHES = {
-    **dict.fromkeys(("1", "true", "yes", "y", "on"), True),
-    **dict.fromkeys(("0", "false", "no", "n", "off"), False),
-}
 
 
 def option_name(value: object) -> str:
     """Normalise a name: trimmed, lower case, ``_`` for ``-``."""
-    return trim(str(value)).lower().replace("-", "_")
-
-
-def boolean(value: object, *, default: bool) -> bool:
-    """Read a switch: a boolean, or text such as ``yes`` and ``off``; anything else is the default."""
-    if isinstance(value, bool):
-        return value
-    return default if value is None else _SWITCHES.get(trim(str(value)).lower(), default)
+    return trim_blanks(str(value)).lower().replace("-", "_")
 
 
 def integer(value: object) -> int | None:
@@ -34,7 +22,7 @@ def integer(value: object) -> int | None:
         return int(value) if value == value and abs(value) != float("inf") else None
     if isinstance(value, str):
         try:
-            return int(trim(value), 10)
+            return int(trim_blanks(value), 10)
         except ValueError:
             return None
     return None
@@ -63,7 +51,7 @@ def names(value: object) -> list[str] | None:
     if value is None:
         return None
     parts: Iterable[object] = value.split(",") if isinstance(value, str) else value if is_sequence(value) else (value,)
-    return [name for name in (trim(str(part)) for part in parts if part is not None) if name]
+    return [name for name in (trim_blanks(str(part)) for part in parts if part is not None) if name]
 
 
 def merge_names(left: object, right: object) -> list[str] | None:

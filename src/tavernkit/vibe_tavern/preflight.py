@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tavernkit.text.blank import trim_blanks
 from tavernkit.values import is_mapping
 from tavernkit.vibe_tavern.capabilities import Capabilities
 from tavernkit.vibe_tavern.errors import PreflightError
-from tavernkit.vibe_tavern.whitespace import trim
 
 JSON_OBJECT = "json_object"
 JSON_SCHEMA = "json_schema"
@@ -82,6 +82,6 @@ def response_format_kind(value: object) -> str | None:
         return None
     if is_mapping(value):
         kind = value.get("type")
-        if isinstance(kind, str) and trim(kind) in (JSON_OBJECT, JSON_SCHEMA):
-            return trim(kind)
+        if isinstance(kind, str) and trim_blanks(kind) in (JSON_OBJECT, JSON_SCHEMA):
+            return trim_blanks(kind)
     return OTHER

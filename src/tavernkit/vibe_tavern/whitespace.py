@@ -1,16 +1,10 @@
-"""What counts as blank in this room: the ASCII set that the wire formats here agree on."""
+"""Tells blank texts."""
 
 from __future__ import annotations
 
-WHITESPACE = "\0\t\n\v\f\r "
-"""Ideographic and no-break spaces are content, not padding."""
-
-
-def trim(text: str) -> str:
-    """Remove blanks from both ends."""
-    return text.strip(WHITESPACE)
+from tavernkit.text.blank import trim_blanks
 
 
 def is_blank(value: object) -> bool:
     """Tell whether a value is nothing, or text that is nothing but blanks."""
-    return value is None or (isinstance(value, str) and not trim(value))
+    return value is None or (isinstance(value, str) and not trim_blanks(value))

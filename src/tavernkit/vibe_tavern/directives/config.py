@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
+from tavernkit.text.coerce import boolean
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object
-from tavernkit.vibe_tavern.options import boolean, integer, names, option_name, section
+from tavernkit.vibe_tavern.options import integer, names, option_name, section
 
 Mode = Literal["json_schema", "json_object", "prompt_only"]
 

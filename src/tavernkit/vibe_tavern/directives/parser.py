@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tavernkit.text.blank import trim_blanks
 from tavernkit.values import Json, JsonObject, is_mapping, is_object, thaw_object
 from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.limits import MAX_DIRECTIVES_BYTES, SAMPLE_CHARACTERS
-from tavernkit.vibe_tavern.whitespace import trim
 
 _WRAPPERS = tuple(re.compile(rf"<{tag}>(.+?)</{tag}>", re.DOTALL) for tag in ("directives", "json"))
 _FENCE = re.compile(r"```(?:json)?[ \t\r\n\f\v]*(.*?)[ \t\r\n\f\v]*```", re.DOTALL)
@@ -46,7 +46,7 @@ def parse_json(content: object, *, max_bytes: int = MAX_DIRECTIVES_BYTES, repair
     """
     if is_mapping(content):
         return ParseResult(value=thaw_object(content))
-    text = "" if content is None else trim(str(content))
+    text = "" if content is None else trim_blanks(str(content))
     if not text:
         return ParseResult(code="EMPTY")
     if strict_json.byte_length(text) > max_bytes:
@@ -74,11 +74,11 @@ def _object_or_error(value: Json) -> ParseResult:
 def _unwrapped(text: str) -> str:
     for wrapper in _WRAPPERS:
         match = wrapper.search(text)
-        if match and trim(match.group(1)):
-            text = trim(match.group(1))
+        if match and trim_blanks(match.group(1)):
+            text = trim_blanks(match.group(1))
             break
     fenced = _FENCE.fullmatch(text)
-    return trim(fenced.group(1)) if fenced else text
+    return trim_blanks(fenced.group(1)) if fenced else text
 
 
 def _balanced_objects(text: str, *, only_first: bool) -> Iterator[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tavernkit.text.blank import trim_blanks
 from tavernkit.values import JsonObject, is_mapping, is_sequence, thaw, thaw_object
 from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.options import integer
-from tavernkit.vibe_tavern.whitespace import trim
 
 DEFAULT_PATH_PREFIXES = ("/draft/", "/ui_state/")
 
@@ -46,7 +46,7 @@ def normalize_patch_ops(ops: object, *, allowed_path_prefixes: Sequence[str] | N
 
     Paths must be below an allowed prefix; a path without a root is put below the first one.
     """
-    prefixes = tuple(trim(str(prefix)) for prefix in allowed_path_prefixes or () if trim(str(prefix)))
+    prefixes = tuple(trim_blanks(str(prefix)) for prefix in allowed_path_prefixes or () if trim_blanks(str(prefix)))
     prefixes = prefixes or DEFAULT_PATH_PREFIXES
     listed = _as_list(ops)
     if not listed:
@@ -99,14 +99,14 @@ def _normalize(op: object, index: int, prefixes: Sequence[str]) -> JsonObject | 
 
 def _op_name(op: Mapping[str, object]) -> str:
     given = op.get("op")
-    name = "" if given is None else trim(str(given)).lower()
+    name = "" if given is None else trim_blanks(str(given)).lower()
     if not name:
         return "set" if "value" in op else "delete"
     return _ALIASES.get(name, name)
 
 
 def _path(given: object, prefixes: Sequence[str]) -> str | None:
-    path = "" if given is None else trim(trim(str(given)).strip(_QUOTES))
+    path = "" if given is None else trim_blanks(trim_blanks(str(given)).strip(_QUOTES))
     if not path:
         return None
     if path.startswith("/"):

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tavernkit.errors import ConfigError
+from tavernkit.text.blank import trim_blanks
 from tavernkit.values import JsonObject, is_mapping, is_sequence
 from tavernkit.vibe_tavern.directives.schema import unique_types
 from tavernkit.vibe_tavern.json_schema import json_schema_of
-from tavernkit.vibe_tavern.whitespace import trim
 
 INSTRUCTIONS_HEADING = "Directive types you may use:"
 
@@ -27,9 +27,9 @@ class DirectiveDefinition:
     payload: object = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
-        if not trim(str(self.type)):
+        if not trim_blanks(str(self.type)):
             raise ConfigError("a directive definition needs a type such as 'ui.toast'", code="DIRECTIVE_TYPE_REQUIRED")
-        object.__setattr__(self, "type", trim(str(self.type)))
+        object.__setattr__(self, "type", trim_blanks(str(self.type)))
         object.__setattr__(self, "aliases", tuple(unique_types(self.aliases)))
 
     @classmethod
@@ -75,7 +75,7 @@ class DirectiveRegistry:
     @property
     def instructions_text(self) -> str:
         """What tells the model which types there are; empty when there are none."""
-        described = {each.type: trim(each.description) for each in reversed(self.definitions)}
+        described = {each.type: trim_blanks(each.description) for each in reversed(self.definitions)}
         lines = [f"* {kind} ({described[kind]})" if described[kind] else f"* {kind}" for kind in self.types]
         return "\n".join([INSTRUCTIONS_HEADING, *lines]) if lines else ""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tavernkit.text.blank import trim_blanks
 from tavernkit.values import Json, JsonObject, thaw_object
-from tavernkit.vibe_tavern.whitespace import trim
 
 SCHEMA_NAME = "tavern_directives"
 
@@ -52,7 +52,7 @@ def envelope_schema(
 
 def unique_types(types: Sequence[object] | None) -> list[str]:
     """Trim directive types, drop blank ones and repetitions."""
-    trimmed = (trim(str(kind)) for kind in types or () if kind is not None)
+    trimmed = (trim_blanks(str(kind)) for kind in types or () if kind is not None)
     return list(dict.fromkeys(kind for kind in trimmed if kind))
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tavernkit.text.blank import trim_blanks
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, thaw, thaw_object
 from tavernkit.vibe_tavern.directives.schema import unique_types
-from tavernkit.vibe_tavern.whitespace import trim
 
 PayloadValidator: TypeAlias = Callable[[str, JsonObject], object]
 """Gets the canonical type and the payload, which it may change.
@@ -71,7 +71,7 @@ def validate(
 
 def token(text: str) -> str:
     """Reduce a name to what counts: lower-case letters and digits, ``_`` for everything between them."""
-    reduced = _NOT_TOKEN.sub("_", trim(text).lower())
+    reduced = _NOT_TOKEN.sub("_", trim_blanks(text).lower())
     return reduced.removeprefix("_").removesuffix("_")
 
 
@@ -82,7 +82,7 @@ class _Types:
         self._by_token = {token(kind): kind for kind in known}
         self._aliases: dict[str, str] = {}
         for alias, target in (aliases or {}).items():
-            kind = trim(str(target)) if self._open else self._by_token.get(token(str(target)))
+            kind = trim_blanks(str(target)) if self._open else self._by_token.get(token(str(target)))
             if kind and token(str(alias)):
                 self._aliases.setdefault(token(str(alias)), kind)
 
@@ -97,7 +97,7 @@ def _directive(
     if not is_object(directive):
         return None, {"code": "DIRECTIVE_NOT_OBJECT"}
     given = _lookup(directive, "type")
-    name = "" if given is None else trim(given if isinstance(given, str) else str(given))
+    name = "" if given is None else trim_blanks(given if isinstance(given, str) else str(given))
     if not token(name):
         return None, {"code": "MISSING_TYPE"}
     kind = types.canonical(name)
@@ -122,10 +122,12 @@ def _problem(kind: str, payload: JsonObject, payload_validator: PayloadValidator
     if verdict is None or verdict is False:
         return None
     if isinstance(verdict, str):
-        return {"code": verdict if trim(verdict) else "PAYLOAD_INVALID"}
+        return {"code": verdict if trim_blanks(verdict) else "PAYLOAD_INVALID"}
     if is_mapping(verdict):
         code, details = verdict.get("code"), verdict.get("details")
-        problem: JsonObject = {"code": trim(str(code)) if code is not None and trim(str(code)) else "PAYLOAD_INVALID"}
+        problem: JsonObject = {
+            "code": trim_blanks(str(code)) if code is not None and trim_blanks(str(code)) else "PAYLOAD_INVALID"
+        }
         if is_mapping(details):
             problem["details"] = thaw_object(details)
         return problem

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tavernkit.cards.character import Character
-from tavernkit.prompt.context import Participant
+from tavernkit.cards.character import Character, Participant
 from tavernkit.values import EMPTY_OBJECT, thaw_object
 from tavernkit.vibe_tavern.whitespace import is_blank
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tavernkit.text.blank import trim_blanks
 from tavernkit.values import is_mapping, is_sequence
-from tavernkit.vibe_tavern.whitespace import trim
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -21,7 +21,7 @@ def to_number(value: object) -> int | float | None:
     if isinstance(value, (int, float)):
         return value
     if isinstance(value, str):
-        text = trim(value)
+        text = trim_blanks(value)
         if len(text) > _MAX_DIGITS:
             return None
         if _INTEGER.fullmatch(text):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 
+from tavernkit.text.blank import trim_blanks
 from tavernkit.values import is_list, is_sequence
 from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.limits import MAX_DICE
 from tavernkit.vibe_tavern.liquid_macros.numbers import to_number, to_text
 from tavernkit.vibe_tavern.liquid_macros.rng import random_value
-from tavernkit.vibe_tavern.whitespace import trim
 
 _SEPARATOR = re.compile(r"(?<!\\)[,:]")
 _SEVEN_DIGITS = 10_000_000
@@ -47,7 +47,7 @@ def _elements(value: object) -> list[object]:
     if is_sequence(value):
         return list(value)
     text = to_text(value)
-    trimmed = trim(text)
+    trimmed = trim_blanks(text)
     if trimmed.startswith("[") and trimmed.endswith("]"):
         try:
             listed = strict_json.loads(trimmed)
@@ -62,14 +62,14 @@ def _elements(value: object) -> list[object]:
 
 
 def _dice(text: str) -> tuple[int, float] | None:
-    parts = trim(text).split("d")
+    parts = trim_blanks(text).split("d")
     while parts and not parts[-1]:
         parts.pop()
     if len(parts) not in (1, 2):
         return 1, 6
     written_count, written_sides = ("", parts[0]) if len(parts) == 1 else parts
-    count = to_number(written_count) if trim(written_count) else 1
-    sides = to_number(written_sides) if trim(written_sides) else 6
+    count = to_number(written_count) if trim_blanks(written_count) else 1
+    sides = to_number(written_sides) if trim_blanks(written_sides) else 6
     if count is None or sides is None or count < 1 or sides < 1 or math.isinf(count) or math.isinf(sides):
         return None
     return min(math.ceil(count), MAX_DICE), sides

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tavernkit.text.blank import trim_blanks
 from tavernkit.values import Json, JsonObject, is_mapping, is_object, is_sequence, thaw_object
 from tavernkit.vibe_tavern import strict_json
-from tavernkit.vibe_tavern.whitespace import trim
 
 ParseStatus = Literal["ok", "invalid_json", "too_large"]
 
@@ -35,7 +35,7 @@ def parse_arguments(arguments: object, *, max_bytes: int) -> ParsedArguments:
         if is_mapping(arguments):
             return ParsedArguments("ok", size, thaw_object(arguments))
         return ParsedArguments("invalid_json", size)
-    text = _unfenced(trim(arguments))
+    text = _unfenced(trim_blanks(arguments))
     if not text:
         return ParsedArguments("ok", size)
     trimmed_size = strict_json.byte_length(text)
@@ -44,7 +44,7 @@ def parse_arguments(arguments: object, *, max_bytes: int) -> ParsedArguments:
     try:
         value = strict_json.loads(text)
         if isinstance(value, str):
-            inner = trim(value)
+            inner = trim_blanks(value)
             if strict_json.byte_length(inner) > max_bytes:
                 return ParsedArguments("too_large", strict_json.byte_length(inner))
             value = strict_json.loads(inner)
@@ -69,4 +69,4 @@ def arguments_size(arguments: object) -> int:
 
 def _unfenced(text: str) -> str:
     match = _FENCE.fullmatch(text)
-    return trim(match.group(1)) if match else text
+    return trim_blanks(match.group(1)) if match else text

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, cast
+from typing import Final, Literal, TypeAlias, cast
 
 from tavernkit.errors import ConfigError, log_warning
+from tavernkit.text.blank import trim_blanks
+from tavernkit.text.coerce import boolean
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze, freeze_object, is_mapping
 from tavernkit.vibe_tavern.limits import MAX_TOOL_ARGS_BYTES, MAX_TOOL_OUTPUT_BYTES, TOOL_TIMEOUT_SECONDS
 from tavernkit.vibe_tavern.options import (
-    boolean,
     integer,
     names,
     option_name,
@@ -18,12 +19,12 @@ from tavernkit.vibe_tavern.options import (
     positive_number,
     section,
 )
-from tavernkit.vibe_tavern.whitespace import is_blank, trim
+from tavernkit.vibe_tavern.whitespace import is_blank
 
 ToolUseMode = Literal["enforced", "relaxed", "disabled"]
 ToolFailurePolicy = Literal["fatal", "tolerated"]
 ToolDispatch = Literal["sequential", "parallel"]
-ToolChoice = str | FrozenObject
+ToolChoice: TypeAlias = "str | FrozenObject"
 
 TOOL_USE_MODES: Final = ("enforced", "relaxed", "disabled")
 TOOL_FAILURE_POLICIES: Final = ("fatal", "tolerated")
@@ -82,7 +83,7 @@ class ToolCallingConfig:
             tool_allowlist=_optional_names(options.get("tool_allowlist")),
             tool_denylist=_optional_names(options.get("tool_denylist")),
             fix_empty_final=boolean(options.get("fix_empty_final"), default=True),
-            fix_empty_final_user_text=FIX_EMPTY_FINAL_TEXT if is_blank(text) else trim(str(text)),
+            fix_empty_final_user_text=FIX_EMPTY_FINAL_TEXT if is_blank(text) else trim_blanks(str(text)),
             fix_empty_final_disable_tools=boolean(options.get("fix_empty_final_disable_tools"), default=True),
             fallback_retry_count=max(integer(options.get("fallback_retry_count")) or 0, 0),
             max_tool_args_bytes=positive_integer(options.get("max_tool_args_bytes")) or MAX_TOOL_ARGS_BYTES,

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeAlias, cast
 
 from tavernkit.errors import ConfigError
+from tavernkit.text.blank import trim_blanks
 from tavernkit.values import JsonObject
 from tavernkit.vibe_tavern.errors import ToolArgumentError
 from tavernkit.vibe_tavern.limits import TOOL_TIMEOUT_SECONDS
@@ -15,7 +16,6 @@ from tavernkit.vibe_tavern.tool_calling import envelope
 from tavernkit.vibe_tavern.tool_calling.registry import ToolDefinition, ToolSource, find_tool
 from tavernkit.vibe_tavern.tool_calling.schema_check import check_arguments
 from tavernkit.vibe_tavern.tool_calling.worker import run_in_thread
-from tavernkit.vibe_tavern.whitespace import trim
 
 
 class ToolExecutor(Protocol):
@@ -57,7 +57,7 @@ class ToolDispatcher:
 
     def resolve(self, name: str) -> ToolDefinition | None:
         """Find the tool that a model means by a name."""
-        wanted = trim(name)
+        wanted = trim_blanks(name)
         for candidate in (self._aliases.get(wanted, wanted), wanted.replace(".", "_")):
             found = find_tool(self._registry, candidate)
             if found is not None:
@@ -68,7 +68,7 @@ class ToolDispatcher:
         """Run a tool and return its envelope."""
         tool = self.resolve(name)
         if tool is None:
-            missing = trim(name)
+            missing = trim_blanks(name)
             return envelope.error_envelope(missing, envelope.TOOL_NOT_ALLOWED, f"No such tool: {missing}")
         if self._validate:
             problem = check_arguments(args, tool.schema)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from tavernkit.errors import ConfigError
+from tavernkit.text.blank import trim_blanks
+from tavernkit.text.coerce import boolean
 from tavernkit.values import JsonObject, freeze_object, is_mapping, thaw_object
 from tavernkit.vibe_tavern.json_schema import json_schema_of, without_empty_required
-from tavernkit.vibe_tavern.options import boolean, names
-from tavernkit.vibe_tavern.whitespace import trim
+from tavernkit.vibe_tavern.options import names
 
 Expose = Literal["model", "all"]
 """Which tools: those the model may see, or all of them."""
@@ -31,7 +32,7 @@ class ToolDefinition:
     exposed_to_model: bool = True
 
     def __post_init__(self) -> None:
-        name = trim(str(self.name))
+        name = trim_blanks(str(self.name))
         if not name:
             raise ConfigError("a tool needs a name", code="TOOL_NAME_REQUIRED")
         object.__setattr__(self, "name", name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tavernkit.text.blank import trim_blanks
 from tavernkit.values import JsonObject, is_object
 from tavernkit.vibe_tavern.tool_calling.transforms.registry import TransformRegistry
-from tavernkit.vibe_tavern.whitespace import trim
 
 ToolCallTransform: TypeAlias = Callable[[list[JsonObject]], list[JsonObject] | None]
 """Changes the list in place, or returns another one."""
@@ -19,7 +19,7 @@ def arguments_blank_to_empty_object(calls: list[JsonObject]) -> None:
         function = call.get("function")
         if is_object(function):
             arguments = function.get("arguments")
-            if isinstance(arguments, str) and not trim(arguments):
+            if isinstance(arguments, str) and not trim_blanks(arguments):
                 function["arguments"] = "{}"
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+from tavernkit.text.blank import trim_blanks
 from tavernkit.values import JsonObject, is_list, is_object
 from tavernkit.vibe_tavern.tool_calling.transforms.registry import TransformRegistry
-from tavernkit.vibe_tavern.whitespace import trim
 
 MessageTransform: TypeAlias = Callable[[list[JsonObject]], object]
 
@@ -18,7 +18,7 @@ def content_null_if_blank(messages: list[JsonObject]) -> None:
     """Send ``null`` in place of blank content beside tool calls."""
     for message in _with_tool_calls(messages):
         content = message.get("content")
-        if isinstance(content, str) and not trim(content):
+        if isinstance(content, str) and not trim_blanks(content):
             message["content"] = None
 
 

@@ -1,0 +1,162 @@
+"""A small HTTP server on the loopback interface, for tests that need a real connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TypeAlias
+
+HOST = "127.0.0.1"
+_MAX_BODY = 64_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """What a client sent."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """What a client gets. A body that comes in portions is sent as it comes; ``drop`` breaks the connection after."""
+
+    status: int = 200
+    body: bytes | AsyncIterable[bytes] = b""
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    drop: bool = False
+
+
+Handler: TypeAlias = Callable[[HttpRequest], Awaitable[HttpReply]]
+
+
+class LoopbackServer:
+    """Serves one handler; keeps every request, and counts clients that hung up before their answer was done."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._connections: set[asyncio.Task[None]] = set()
+        self.requests: list[HttpRequest] = []
+        self.received = asyncio.Event()
+        self.hang_ups = 0
+        self.hung_up = asyncio.Event()
+        self.url = ""
+
+    @property
+    def open_connections(self) -> int:
+        """How many clients are connected."""
+        return len(self._connections)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[LoopbackServer]:
+        """Listen on a free port; leaving ends every connection."""
+        server = await asyncio.start_server(self._connected, HOST, 0)
+        self.url = f"http://{HOST}:{server.sockets[0].getsockname()[1]}"
+        try:
+            yield self
+        finally:
+            server.close()
+            for task in tuple(self._connections):
+                task.cancel()
+            await asyncio.gather(*self._connections, return_exceptions=True)
+            await server.wait_closed()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            while (request := await _read_request(reader)) is not None:
+                self.requests.append(request)
+                self.received.set()
+                if not await self._answered(request, reader, writer):
+                    break
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self._connections.discard(task)
+            writer.close()
+            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    async def _answered(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answer while watching whether the client is still there; tell whether the connection can go on."""
+        answering = asyncio.ensure_future(self._answer(request, writer))
+        watching = asyncio.ensure_future(reader.read(1))
+        try:
+            await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                self.hang_ups += 1
+                self.hung_up.set()
+                return False
+            return await answering and not watching.done()
+        finally:
+            for task in (answering, watching):
+                task.cancel()
+            await asyncio.gather(answering, watching, return_exceptions=True)
+
+    async def _answer(self, request: HttpRequest, writer: asyncio.StreamWriter) -> bool:
+        reply = await self._handler(request)
+        whole = reply.body if isinstance(reply.body, bytes) else None
+        head = {"content-type": reply.content_type, **reply.headers}
+        head |= {"transfer-encoding": "chunked"} if whole is None else {"content-length": str(len(whole))}
+        lines = [f"HTTP/1.1 {reply.status} {_phrase(reply.status)}"]
+        lines += [f"{name}: {value}" for name, value in head.items()]
+        if not (reply.drop and whole is not None):
+            writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+        if isinstance(reply.body, bytes):
+            writer.write(b"" if reply.drop else reply.body)
+        else:
+            async for portion in reply.body:
+                if portion:
+                    writer.write(f"{len(portion):x}\r\n".encode() + portion + b"\r\n")
+                    await writer.drain()
+            if not reply.drop:
+                writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        return not reply.drop
+
+
+async def _read_request(reader: asyncio.StreamReader) -> HttpRequest | None:
+    start = await reader.readline()
+    if not start.strip():
+        return None
+    method, path, _ = start.decode("latin-1").split(" ", 2)
+    headers: dict[str, str] = {}
+    while line := (await reader.readline()).strip():
+        name, _, value = line.decode("latin-1").partition(":")
+        headers[name.strip().lower()] = value.strip()
+    size = int(headers.get("content-length", "0"))
+    if size > _MAX_BODY:
+        return None
+    return HttpRequest(
+        method, path, headers, await reader.readexactly(size) if size else await _chunked(reader, headers)
+    )
+
+
+async def _chunked(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
+    if headers.get("transfer-encoding", "").lower() != "chunked":
+        return b""
+    body = bytearray()
+    while size := int((await reader.readline()).split(b";")[0], 16):
+        body += await reader.readexactly(size)
+        await reader.readline()
+        if len(body) > _MAX_BODY:
+            raise ConnectionError("request body too large")
+    await reader.readline()
+    return bytes(body)
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Unknown"

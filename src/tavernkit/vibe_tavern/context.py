@@ -1,0 +1,50 @@
+"""The input of a VibeTavern build, and what its steps hand each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from tavernkit.prompt.context import Context, Estimator
+from tavernkit.prompt.state import BuildState
+
+
+class _Default(Enum):
+    """Marks an input that was not given, where nothing means something else."""
+
+    DEFAULT = "default"
+
+
+DEFAULT: Final = _Default.DEFAULT
+"""Not given: the built-in text is used."""
+
+Template = str | None | _Default
+"""A Liquid template; nothing or a blank one for no text at all; :data:`DEFAULT` for the built-in text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VibeTavernContext(Context):
+    """The frozen input of one build.
+
+    ``system_text`` is a system message of the request itself, after the texts made from the card.
+    ``system_template`` and ``post_history_template`` replace the texts made from the card. ``default_model_hint`` is
+    the model of the request; the application's own hint (``context["token_estimation"]["model_hint"]``) goes first.
+    """
+
+    type: str = "vibe_tavern"
+    system_text: str = ""
+    system_template: Template = DEFAULT
+    post_history_template: Template = DEFAULT
+    default_model_hint: str | None = None
+
+
+class VibeTavernState(BuildState[VibeTavernContext]):
+    """Workspace of one build: which model tokens are counted for, and with what."""
+
+    def __init__(self, context: VibeTavernContext) -> None:
+        super().__init__(context)
+        self.model_hint: str | None = context.model_hint
+        self.model_hint_source: str | None = "context" if context.model_hint else None
+        self.token_estimator: Estimator | None = context.token_estimator
+        self.token_estimator_source: str | None = "context" if context.token_estimator else None

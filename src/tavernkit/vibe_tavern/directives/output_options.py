@@ -1,0 +1,60 @@
+"""What one directives run accepts: types, aliases, payloads, instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tavernkit.errors import ConfigError
+from tavernkit.values import JsonObject, is_mapping
+from tavernkit.vibe_tavern.directives.registry import DirectiveDefinition, DirectiveRegistry
+from tavernkit.vibe_tavern.directives.schema import SCHEMA_NAME
+from tavernkit.vibe_tavern.directives.validator import PayloadValidator
+from tavernkit.vibe_tavern.limits import MAX_DIRECTIVES_BYTES
+from tavernkit.vibe_tavern.options import positive_integer
+
+
+@dataclass(frozen=True, kw_only=True)
+class StructuredOutputOptions:
+    """Types, aliases and instructions come from the registry unless they are given themselves."""
+
+    registry: DirectiveRegistry | Iterable[DirectiveDefinition | Mapping[str, object]] | None = None
+    allowed_types: Sequence[str] | None = None
+    type_aliases: Mapping[str, str] | None = None
+    payload_validator: PayloadValidator | None = None
+    schema_name: str = SCHEMA_NAME
+    output_instructions: str | None = None
+    max_bytes: int = MAX_DIRECTIVES_BYTES
+    payload_schemas: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        given = self.registry
+        registry = given if isinstance(given, DirectiveRegistry) else DirectiveRegistry(given or ())
+        set_field(self, "registry", registry)
+        if self.allowed_types is None:
+            set_field(self, "allowed_types", registry.types)
+        if self.type_aliases is None:
+            set_field(self, "type_aliases", registry.type_aliases)
+        if self.output_instructions is None:
+            set_field(self, "output_instructions", registry.instructions_text)
+        if not self.payload_schemas:
+            set_field(self, "payload_schemas", registry.payload_schemas)
+        set_field(self, "schema_name", self.schema_name or SCHEMA_NAME)
+        set_field(self, "max_bytes", positive_integer(self.max_bytes) or MAX_DIRECTIVES_BYTES)
+
+    @classmethod
+    def from_mapping(cls, value: object) -> StructuredOutputOptions:
+        """Take options as they are, or read them from a mapping."""
+        if isinstance(value, StructuredOutputOptions):
+            return value
+        if value is None:
+            return cls()
+        if not is_mapping(value):
+            raise ConfigError("structured_output_options must be a mapping", code="INVALID_STRUCTURED_OUTPUT_OPTIONS")
+        unknown = sorted(set(value) - set(cls.__dataclass_fields__))
+        if unknown:
+            raise ConfigError(
+                f"unknown structured_output_options: {', '.join(unknown)}", code="UNKNOWN_STRUCTURED_OUTPUT_OPTION"
+            )
+        return cls(**{key: item for key, item in value.items() if item is not None})  # pyright: ignore[reportArgumentType]  # read in __post_init__

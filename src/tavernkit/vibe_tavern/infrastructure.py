@@ -1,0 +1,48 @@
+"""The registries that runs look things up in: one set for everybody, or one's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tavernkit.text.load_hooks import default_load_hooks
+from tavernkit.vibe_tavern.capabilities import CapabilitiesRegistry, default_registry
+from tavernkit.vibe_tavern.output_tags.sanitizers import SanitizerRegistry, default_sanitizers
+from tavernkit.vibe_tavern.tool_calling.transforms.calls import ToolCallTransform, tool_call_transforms
+from tavernkit.vibe_tavern.tool_calling.transforms.messages import MessageTransform, message_transforms
+from tavernkit.vibe_tavern.tool_calling.transforms.registry import TransformRegistry
+from tavernkit.vibe_tavern.tool_calling.transforms.responses import ResponseTransform, response_transforms
+from tavernkit.vibe_tavern.tool_calling.transforms.results import ToolResultTransform, tool_result_transforms
+from tavernkit.vibe_tavern.tool_calling.transforms.tools import ToolTransform, tool_transforms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Infrastructure:
+    """Registries of a program. The default is shared by the whole process; :meth:`copy` gives a set of one's own."""
+
+    capabilities: CapabilitiesRegistry = field(default_factory=lambda: default_registry)
+    sanitizers: SanitizerRegistry = field(default_factory=lambda: default_sanitizers)
+    message_transforms: TransformRegistry[MessageTransform] = field(default_factory=lambda: message_transforms)
+    tool_transforms: TransformRegistry[ToolTransform] = field(default_factory=lambda: tool_transforms)
+    response_transforms: TransformRegistry[ResponseTransform] = field(default_factory=lambda: response_transforms)
+    tool_call_transforms: TransformRegistry[ToolCallTransform] = field(default_factory=lambda: tool_call_transforms)
+    tool_result_transforms: TransformRegistry[ToolResultTransform] = field(
+        default_factory=lambda: tool_result_transforms
+    )
+
+    def copy(self) -> Infrastructure:
+        """Registries that can be added to without anybody else seeing it."""
+        return Infrastructure(
+            capabilities=self.capabilities.copy(),
+            sanitizers=self.sanitizers.copy(),
+            message_transforms=self.message_transforms.copy(),
+            tool_transforms=self.tool_transforms.copy(),
+            response_transforms=self.response_transforms.copy(),
+            tool_call_transforms=self.tool_call_transforms.copy(),
+            tool_result_transforms=self.tool_result_transforms.copy(),
+        )
+
+
+SHARED = Infrastructure()
+"""The registries that are used unless a configuration brings its own. Load hooks of ``vibe_tavern`` get it."""
+
+default_load_hooks.run("vibe_tavern", SHARED)

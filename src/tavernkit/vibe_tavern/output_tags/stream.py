@@ -1,0 +1,65 @@
+"""Output tags over a stream: text is handed out as soon as nothing that follows can change it."""
+
+from __future__ import annotations
+
+import re
+
+from tavernkit.text.verbatim_masker import mask
+from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
+from tavernkit.vibe_tavern.output_tags.markup import find_tags
+from tavernkit.vibe_tavern.output_tags.sanitizers import SanitizerRegistry, default_sanitizers
+from tavernkit.vibe_tavern.output_tags.transform import transform
+
+_TRIGGER = re.compile(r"[`{<\\]")
+_UNFINISHED = re.compile(r"`|\{[{%]|<[^>]*\Z|[\\{]\Z")
+"""What is left of a masked text when something in it may still go on: ticks, template syntax, half a tag."""
+
+
+class OutputTagsStream:
+    """Filters deltas; what it gives, joined, is what the pass over the whole text gives."""
+
+    def __init__(self, config: OutputTagsConfig, *, sanitizers: SanitizerRegistry = default_sanitizers) -> None:
+        self._config = config
+        self._sanitizers = sanitizers
+        self._held = ""
+        names = [rule.tag for rule in config.rules] + [rule.to for rule in config.rules if rule.to]
+        if config.enabled_sanitizers:
+            names.append("lang")
+        self._tags = tuple(dict.fromkeys(names))
+
+    def feed(self, delta: str) -> str:
+        """Take a piece of the answer; return what can be shown now."""
+        if not self._config.enabled:
+            return delta
+        self._held += delta
+        first = _TRIGGER.search(self._held)
+        if first is None:
+            return self._release(len(self._held))
+        if self._is_settled(self._held):
+            return self._release(len(self._held))
+        return self._release(first.start())
+
+    def finish(self) -> str:
+        """Return what was held back, now that nothing follows."""
+        return self._release(len(self._held))
+
+    def _release(self, end: int) -> str:
+        text, self._held = self._held[:end], self._held[end:]
+        return transform(text, self._config, sanitizers=self._sanitizers).text if text else ""
+
+    def _is_settled(self, text: str) -> bool:
+        """Tell whether every piece of code, template and tag in the text is complete."""
+        if text.endswith("`") or text.count("```") % 2:
+            return False
+        masked, _ = mask(text, self._config.escape_hatch)
+        if _UNFINISHED.search(masked):
+            return False
+        return all(self._balanced(masked, tag) for tag in self._tags)
+
+    def _balanced(self, masked: str, name: str) -> bool:
+        depth = 0
+        for tag in find_tags(masked, name):
+            if tag.self_closing:
+                continue
+            depth = max(depth - 1, 0) if tag.closing else depth + 1
+        return depth == 0

@@ -1,0 +1,55 @@
+"""The pass itself: mask what must stay, sanitize, apply rules, unmask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tavernkit.errors import log_warning
+from tavernkit.text.verbatim_masker import mask, unmask
+from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
+from tavernkit.vibe_tavern.output_tags.rules import apply_rule
+from tavernkit.vibe_tavern.output_tags.sanitizers import SanitizerRegistry, TagWarning, default_sanitizers
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedText:
+    """Text after the pass, and what the pass found wrong with it."""
+
+    text: str
+    warnings: Sequence[TagWarning] = ()
+
+
+def transform(text: str, config: OutputTagsConfig, *, sanitizers: SanitizerRegistry = default_sanitizers) -> TaggedText:
+    """Apply output tags to a whole assistant text."""
+    if not config.enabled or not has_work(text, config):
+        return TaggedText(text)
+    masked, placeholders = mask(text, config.escape_hatch)
+    warnings: list[TagWarning] = []
+    for name, options in config.enabled_sanitizers:
+        sanitizer = sanitizers.get(name)
+        if sanitizer is None:
+            warnings.append(TagWarning("SANITIZER_UNKNOWN", name=name))
+            continue
+        try:
+            masked, found = sanitizer(masked, options)
+        except Exception as error:  # noqa: BLE001  # a sanitizer's bug must not cost the answer
+            warnings.append(TagWarning("SANITIZER_FAILED", value=f"{type(error).__name__}: {error}", name=name))
+        else:
+            warnings.extend(found)
+    for rule in config.rules:
+        masked = apply_rule(masked, rule)
+    _emit(warnings, config)
+    return TaggedText(unmask(masked, placeholders), tuple(warnings))
+
+
+def has_work(text: str, config: OutputTagsConfig) -> bool:
+    """Tell whether the pass could change a text at all."""
+    return bool(config.rules or config.enabled_sanitizers) or (config.escape_hatch.enabled and "\\<" in text)
+
+
+def _emit(warnings: Sequence[TagWarning], config: OutputTagsConfig) -> None:
+    warn = config.warner or (log_warning if config.warn else None)
+    if warn is not None:
+        for warning in warnings:
+            warn(str(warning))

@@ -1,0 +1,53 @@
+"""The order of a VibeTavern build, and its one-shot forms. No input or output happens in it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tavernkit.budget.max_tokens import MaxTokens
+from tavernkit.prompt.builder import Builder
+from tavernkit.prompt.context import Context, Estimator
+from tavernkit.prompt.pipeline import Pipeline
+from tavernkit.prompt.plan import Plan
+from tavernkit.prompt.state import BuildState
+from tavernkit.vibe_tavern.context import VibeTavernContext, VibeTavernState
+from tavernkit.vibe_tavern.steps.language_policy import LanguagePolicy
+from tavernkit.vibe_tavern.steps.plan_assembly import PlanAssembly
+from tavernkit.vibe_tavern.steps.prepare import Prepare
+
+
+def _model_hint(state: BuildState[Context]) -> str | None:
+    return state.model_hint if isinstance(state, VibeTavernState) else None
+
+
+def _token_estimator(state: BuildState[Context]) -> Estimator | None:
+    return state.token_estimator if isinstance(state, VibeTavernState) else None
+
+
+PIPELINE: Pipeline[VibeTavernState] = Pipeline(
+    Prepare(),
+    PlanAssembly(),
+    LanguagePolicy(),
+    MaxTokens(model_hint=_model_hint, token_estimator=_token_estimator),
+)
+"""History and user input, the texts around them, the language policy, the budget."""
+
+
+class VibeTavernBuilder(Builder[VibeTavernContext, VibeTavernState]):
+    """Builds plans with :data:`PIPELINE` (or another pipeline over the same state)."""
+
+    context_class: ClassVar[type[Context]] = VibeTavernContext
+    state_class: ClassVar[type[BuildState[Context]]] = VibeTavernState  # pyright: ignore[reportAssignmentType]  # its context is ours
+
+    def __init__(self, pipeline: Pipeline[VibeTavernState] = PIPELINE, **inputs: object) -> None:
+        super().__init__(pipeline, **inputs)
+
+
+def build(**inputs: object) -> Plan:
+    """Build one plan: ``build(history=chat, message="Hi", character=card)``."""
+    return VibeTavernBuilder().build(**inputs)
+
+
+def to_messages(dialect: str = "openai", **inputs: object) -> object:
+    """Build one plan and convert it."""
+    return VibeTavernBuilder().to_messages(dialect, **inputs)

@@ -1,0 +1,1 @@
+"""The steps of a VibeTavern build, one a file."""

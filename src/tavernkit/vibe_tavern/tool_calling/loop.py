@@ -1,0 +1,103 @@
+"""The tool loop: asks the model, runs the tools it calls, and asks again, within bounds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from tavernkit.errors import ConfigError
+from tavernkit.prompt.message import Message
+from tavernkit.stores.history import HistoryLike
+from tavernkit.stores.variables import VariablesStore
+from tavernkit.vibe_tavern import events
+from tavernkit.vibe_tavern.limits import MAX_TURNS
+from tavernkit.vibe_tavern.prompt_runner import PromptRunner
+from tavernkit.vibe_tavern.runner_config import RunnerConfig
+from tavernkit.vibe_tavern.tool_calling.dispatcher import AnyExecutor, ToolDispatcher
+from tavernkit.vibe_tavern.tool_calling.execution import ToolExecution
+from tavernkit.vibe_tavern.tool_calling.history import history_messages
+from tavernkit.vibe_tavern.tool_calling.registry import (
+    FilteredToolRegistry,
+    ToolDefinition,
+    ToolRegistry,
+    ToolSource,
+)
+from tavernkit.vibe_tavern.tool_calling.run import LoopSettings, ToolLoopResult, ToolLoopRun
+
+
+class ToolLoopRunner:
+    """Runs conversations in which the model may call tools.
+
+    ``tools`` is a registry, a toolset, or definitions; ``executor`` runs them and is needed unless tools are disabled
+    (a toolset of functions brings its own). A runner can be used for many runs, also at the same time.
+    """
+
+    def __init__(
+        self,
+        runner: PromptRunner,
+        config: RunnerConfig,
+        *,
+        tools: ToolSource | Iterable[ToolDefinition | Mapping[str, object]] = (),
+        executor: AnyExecutor | None = None,
+        system: str = "",
+        strict: bool = False,
+        dialect: str = "openai",
+        variables: VariablesStore | None = None,
+        aliases: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        options = config.tool_calling
+        source = tools if hasattr(tools, "definitions") else ToolRegistry(tools)  # pyright: ignore[reportArgumentType]  # either has definitions or is a list of them
+        registry = FilteredToolRegistry(source, allow=options.tool_allowlist, deny=options.tool_denylist)  # pyright: ignore[reportArgumentType]  # as above
+        executor = executor if executor is not None else getattr(tools, "execute", None)
+        execution = None
+        if options.tools_enabled:
+            if executor is None:
+                raise ConfigError(
+                    "tools are on: pass executor=..., or set tool_use_mode to 'disabled'", code="EXECUTOR_REQUIRED"
+                )
+            dispatcher = ToolDispatcher(
+                executor,
+                registry,
+                aliases=aliases,
+                timeout=options.tool_timeout_seconds,
+                validate_arguments=options.validate_tool_arguments,
+            )
+            execution = ToolExecution(
+                dispatcher,
+                options,
+                config.infrastructure.tool_result_transforms,
+                strict=strict,
+                warn=config.context.warning_handler,
+                clock=clock,
+            )
+        self._settings = LoopSettings(
+            runner=runner,
+            config=config,
+            registry=registry,
+            execution=execution,
+            system=system,
+            strict=strict,
+            dialect=dialect,
+            variables=variables,
+            clock=clock,
+        )
+
+    async def run(
+        self,
+        user_text: str = "",
+        *,
+        history: HistoryLike = None,
+        max_turns: int = MAX_TURNS,
+        on_event: events.EventHandler | None = None,
+        final_stream: bool = False,
+    ) -> ToolLoopResult:
+        """Run until the model answers without calling a tool.
+
+        ``final_stream`` asks for the last answer once more, streamed as events, when tools were used.
+        """
+        if not isinstance(user_text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ConfigError(f"user_text must be text, not {type(user_text).__name__}")
+        messages: list[Message] = history_messages(history)
+        run = ToolLoopRun(self._settings, messages, user_text, events.EventEmitter(on_event))
+        return await run.loop(max_turns, final_stream=final_stream)

@@ -1,0 +1,56 @@
+"""What a transport is: sends one chat request, gives back one answer or its pieces."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from tavernkit.values import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ChatResponse:
+    """An answer, in the shape of OpenAI's chat completions whatever the provider."""
+
+    body: JsonObject
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class ChatChunk:
+    """A piece of a streamed answer; most hold nothing but text."""
+
+    text: str = ""
+    reasoning: str = ""
+    refusal: str = ""
+    finish_reason: str | None = None
+    usage: JsonObject | None = None
+    logprobs: JsonObject | None = None
+
+
+@runtime_checkable
+class Transport(Protocol):
+    """Takes requests in the shape of OpenAI's chat completions and raises only what is in ``vibe_tavern.errors``.
+
+    ``dialect`` names the provider's own protocol. A transport belongs to one event loop and is closed by its owner.
+    """
+
+    @property
+    def dialect(self) -> str:
+        """The protocol it speaks: ``openai``, ``anthropic``, ``google``."""
+        ...
+
+    async def complete(self, request: JsonObject) -> ChatResponse:
+        """Send a request and wait for the whole answer."""
+        ...
+
+    def stream(self, request: JsonObject) -> AbstractAsyncContextManager[AsyncIterator[ChatChunk]]:
+        """Send a request and hand out the answer as it comes; leaving the context ends the request."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        ...

@@ -1,0 +1,41 @@
+"""`vibe_tavern/directives_runner`: whole runs against a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any
+
+from tavernkit.vibe_tavern.directives.runner import DirectivesResult, DirectivesRunner, ResultValidator
+from tavernkit.vibe_tavern.prompt_runner import PromptRunner
+from tests.conformance.adapters.vibe_tavern import script
+from tests.conformance.adapters.vibe_tavern.errors import error_form
+from tests.conformance.adapters.vibe_tavern.payload_validator import payload_validator
+from tests.conformance.runner import Case
+
+
+def run(case: Case) -> object:
+    given = case.input
+    model = script.model(given["responses"])
+    arguments = dict(given["run"])
+    options = dict(arguments.pop("structured_output_options", None) or {})
+    if "payload_validator" in options:
+        options["payload_validator"] = payload_validator(options["payload_validator"])
+    validator = _requires(arguments.pop("require_types", None))
+    try:
+        runner = DirectivesRunner(PromptRunner(model), script.runner_config(given))
+        result = asyncio.run(runner.run(**arguments, structured_output_options=options, result_validator=validator))
+    except Exception as error:
+        return {"requests": model.requests, "error": error_form(error)}
+    return {"requests": model.requests, "result": dataclasses.asdict(result)}
+
+
+def _requires(types: list[str] | None) -> ResultValidator | None:
+    if types is None:
+        return None
+
+    def check(result: DirectivesResult) -> list[str]:
+        present: list[Any] = [directive["type"] for directive in result.directives]
+        return [f"missing {kind}" for kind in types if kind not in present]
+
+    return check

@@ -1,0 +1,68 @@
+"""Scripted transports and executors in the form the vectors have."""
+
+from __future__ import annotations
+
+import builtins
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from tavernkit.testing.replies import Answer, Body, Failure
+from tavernkit.testing.scripted_model import Script, ScriptedModel
+from tavernkit.vibe_tavern.errors import ToolArgumentError
+from tavernkit.vibe_tavern.runner_config import RunnerConfig
+
+
+def runner_config(given: dict[str, Any]) -> RunnerConfig:
+    return RunnerConfig.build(
+        provider=given["provider"],
+        model=given["model"],
+        context={"warning_handler": None, **(given.get("context") or {})},
+        llm_options_defaults=given.get("llm_options_defaults"),
+        capabilities_overrides=given.get("capabilities_overrides"),
+    )
+
+
+def model(responses: list[dict[str, Any]]) -> ScriptedModel:
+    return ScriptedModel(*(_reply(response) for response in responses))
+
+
+def _reply(response: dict[str, Any]) -> Script:
+    if "exception" in response:
+        return getattr(builtins, response["exception"]["class"])(response["exception"]["message"])
+    if "stream" in response:
+        return Answer(
+            text="".join(response["stream"]),
+            deltas=response["stream"],
+            finish_reason=response.get("finish_reason"),
+            usage=response.get("usage"),
+        )
+    if response["status"] >= 400:
+        return Failure(response["status"], response["body"])
+    return Body(response["body"])
+
+
+def executor(given: dict[str, Any] | None, dispatches: list[dict[str, Any]]) -> Callable[..., object] | None:
+    if given is None:
+        return None
+    counts: Counter[str] = Counter()
+
+    def run(name: str, args: dict[str, Any], **extra: str) -> object:
+        dispatches.append({"name": name, "args": args, **extra})
+        outcomes = given["tools"][name]
+        outcome = outcomes[min(counts[name], len(outcomes) - 1)]
+        counts[name] += 1
+        if "raise" in outcome:
+            error = outcome["raise"]
+            if error["kind"] == "argument_error":
+                raise ToolArgumentError(error["message"])
+            raise getattr(builtins, error["class"])(error["message"])
+        return outcome["return"]
+
+    def run_with_id(name: str, args: dict[str, Any], tool_call_id: str = "") -> object:
+        return run(name, args, tool_call_id=tool_call_id)
+
+    def run_plain(name: str, args: dict[str, Any]) -> object:
+        return run(name, args)
+
+    return run_with_id if given.get("accepts_tool_call_id") else run_plain
