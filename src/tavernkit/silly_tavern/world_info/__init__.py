@@ -1,81 +1,131 @@
 """World Info: lorebooks as SillyTavern reads, scans and explains them."""
 
-from tavernkit.silly_tavern.world_info.book import WorldBook
-from tavernkit.silly_tavern.world_info.candidates import PassType
-from tavernkit.silly_tavern.world_info.compiled import CompiledBooks
-from tavernkit.silly_tavern.world_info.editing import add_missing_fields, duplicate_entry, new_entry, split_keys
-from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine
-from tavernkit.silly_tavern.world_info.entry import CharacterFilter, Entry
-from tavernkit.silly_tavern.world_info.explanation import Explanation
-from tavernkit.silly_tavern.world_info.hashing import entry_hash, hashed_json, string_hash
-from tavernkit.silly_tavern.world_info.haystack import Origin, Piece
-from tavernkit.silly_tavern.world_info.importers import embedded_book_name, import_world, sanitize_filename, world_name
-from tavernkit.silly_tavern.world_info.matching import KeyMatch
-from tavernkit.silly_tavern.world_info.placement import DepthGroup, ExampleEntry, PlacedEntry, Placement, Position
-from tavernkit.silly_tavern.world_info.reasons import Reason, Verdict
-from tavernkit.silly_tavern.world_info.result import ActivatedEntry, WorldInfoResult
-from tavernkit.silly_tavern.world_info.scan import Pass
-from tavernkit.silly_tavern.world_info.scan_input import (
-    ChatLine,
-    ScanData,
-    ScanInput,
-    ScanPrompt,
-    Speaker,
-    scan_injects,
-    scan_list,
-)
-from tavernkit.silly_tavern.world_info.selection import (
-    SelectedBooks,
-    character_book_names,
-    select_books,
-    sorted_entries,
-)
-from tavernkit.silly_tavern.world_info.settings import CharacterLore, WorldInfoSettings, character_lore
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ActivatedEntry",
-    "CharacterFilter",
-    "CharacterLore",
-    "ChatLine",
-    "CompiledBooks",
-    "DepthGroup",
-    "Entry",
-    "ExampleEntry",
-    "Explanation",
-    "KeyMatch",
-    "Origin",
-    "Pass",
-    "PassType",
-    "Piece",
-    "PlacedEntry",
-    "Placement",
-    "Position",
-    "Reason",
-    "ScanData",
-    "ScanInput",
-    "ScanPrompt",
-    "SelectedBooks",
-    "Speaker",
-    "Verdict",
-    "WorldBook",
-    "WorldInfoEngine",
-    "WorldInfoResult",
-    "WorldInfoSettings",
-    "add_missing_fields",
-    "character_book_names",
-    "character_lore",
-    "duplicate_entry",
-    "embedded_book_name",
-    "entry_hash",
-    "hashed_json",
-    "import_world",
-    "new_entry",
-    "sanitize_filename",
-    "scan_injects",
-    "scan_list",
-    "select_books",
-    "sorted_entries",
-    "split_keys",
-    "string_hash",
-    "world_name",
-]
+from tavernkit._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern.world_info.book import WorldBook as WorldBook
+    from tavernkit.silly_tavern.world_info.candidates import PassType as PassType
+    from tavernkit.silly_tavern.world_info.compiled import CompiledBooks as CompiledBooks
+    from tavernkit.silly_tavern.world_info.editing import add_missing_fields as add_missing_fields
+    from tavernkit.silly_tavern.world_info.editing import duplicate_entry as duplicate_entry
+    from tavernkit.silly_tavern.world_info.editing import new_entry as new_entry
+    from tavernkit.silly_tavern.world_info.editing import split_keys as split_keys
+    from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine as WorldInfoEngine
+    from tavernkit.silly_tavern.world_info.entry import CharacterFilter as CharacterFilter
+    from tavernkit.silly_tavern.world_info.entry import Entry as Entry
+    from tavernkit.silly_tavern.world_info.explanation import Explanation as Explanation
+    from tavernkit.silly_tavern.world_info.hashing import entry_hash as entry_hash
+    from tavernkit.silly_tavern.world_info.hashing import hashed_json as hashed_json
+    from tavernkit.silly_tavern.world_info.hashing import string_hash as string_hash
+    from tavernkit.silly_tavern.world_info.haystack import Origin as Origin
+    from tavernkit.silly_tavern.world_info.haystack import Piece as Piece
+    from tavernkit.silly_tavern.world_info.importers import embedded_book_name as embedded_book_name
+    from tavernkit.silly_tavern.world_info.importers import import_world as import_world
+    from tavernkit.silly_tavern.world_info.importers import sanitize_filename as sanitize_filename
+    from tavernkit.silly_tavern.world_info.importers import world_name as world_name
+    from tavernkit.silly_tavern.world_info.matching import KeyMatch as KeyMatch
+    from tavernkit.silly_tavern.world_info.placement import DepthGroup as DepthGroup
+    from tavernkit.silly_tavern.world_info.placement import ExampleEntry as ExampleEntry
+    from tavernkit.silly_tavern.world_info.placement import PlacedEntry as PlacedEntry
+    from tavernkit.silly_tavern.world_info.placement import Placement as Placement
+    from tavernkit.silly_tavern.world_info.placement import Position as Position
+    from tavernkit.silly_tavern.world_info.reasons import Reason as Reason
+    from tavernkit.silly_tavern.world_info.reasons import Verdict as Verdict
+    from tavernkit.silly_tavern.world_info.result import ActivatedEntry as ActivatedEntry
+    from tavernkit.silly_tavern.world_info.result import WorldInfoResult as WorldInfoResult
+    from tavernkit.silly_tavern.world_info.scan import Pass as Pass
+    from tavernkit.silly_tavern.world_info.scan_input import ChatLine as ChatLine
+    from tavernkit.silly_tavern.world_info.scan_input import ScanData as ScanData
+    from tavernkit.silly_tavern.world_info.scan_input import ScanInput as ScanInput
+    from tavernkit.silly_tavern.world_info.scan_input import ScanPrompt as ScanPrompt
+    from tavernkit.silly_tavern.world_info.scan_input import Speaker as Speaker
+    from tavernkit.silly_tavern.world_info.scan_input import scan_injects as scan_injects
+    from tavernkit.silly_tavern.world_info.scan_input import scan_list as scan_list
+    from tavernkit.silly_tavern.world_info.selection import SelectedBooks as SelectedBooks
+    from tavernkit.silly_tavern.world_info.selection import character_book_names as character_book_names
+    from tavernkit.silly_tavern.world_info.selection import select_books as select_books
+    from tavernkit.silly_tavern.world_info.selection import sorted_entries as sorted_entries
+    from tavernkit.silly_tavern.world_info.settings import CharacterLore as CharacterLore
+    from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings as WorldInfoSettings
+    from tavernkit.silly_tavern.world_info.settings import character_lore as character_lore
+    from tavernkit.silly_tavern.world_info.vectors import forced_entry as forced_entry
+    from tavernkit.silly_tavern.world_info.vectors import vectorized_entries as vectorized_entries
+
+__getattr__, __all__ = lazy_exports(
+    __name__,
+    {
+        ".book": ("WorldBook",),
+        ".candidates": ("PassType",),
+        ".compiled": ("CompiledBooks",),
+        ".editing": (
+            "add_missing_fields",
+            "duplicate_entry",
+            "new_entry",
+            "split_keys",
+        ),
+        ".engine": ("WorldInfoEngine",),
+        ".entry": (
+            "CharacterFilter",
+            "Entry",
+        ),
+        ".explanation": ("Explanation",),
+        ".hashing": (
+            "entry_hash",
+            "hashed_json",
+            "string_hash",
+        ),
+        ".haystack": (
+            "Origin",
+            "Piece",
+        ),
+        ".importers": (
+            "embedded_book_name",
+            "import_world",
+            "sanitize_filename",
+            "world_name",
+        ),
+        ".matching": ("KeyMatch",),
+        ".placement": (
+            "DepthGroup",
+            "ExampleEntry",
+            "PlacedEntry",
+            "Placement",
+            "Position",
+        ),
+        ".reasons": (
+            "Reason",
+            "Verdict",
+        ),
+        ".result": (
+            "ActivatedEntry",
+            "WorldInfoResult",
+        ),
+        ".scan": ("Pass",),
+        ".scan_input": (
+            "ChatLine",
+            "ScanData",
+            "ScanInput",
+            "ScanPrompt",
+            "Speaker",
+            "scan_injects",
+            "scan_list",
+        ),
+        ".selection": (
+            "SelectedBooks",
+            "character_book_names",
+            "select_books",
+            "sorted_entries",
+        ),
+        ".settings": (
+            "CharacterLore",
+            "WorldInfoSettings",
+            "character_lore",
+        ),
+        ".vectors": (
+            "forced_entry",
+            "vectorized_entries",
+        ),
+    },
+)

@@ -14,7 +14,7 @@ from tavernkit.silly_tavern.world_info.matching import Matcher, logic_holds
 from tavernkit.silly_tavern.world_info.reasons import Reason, Verdict
 from tavernkit.silly_tavern.world_info.scan_input import ScanInput
 from tavernkit.silly_tavern.world_info.timed import TimedEffects
-from tavernkit.text.js_values import UNDEFINED, less_than, truthy
+from tavernkit.text.js_values import UNDEFINED, less_than, to_number, truthy
 from tavernkit.values import Json, is_list
 
 
@@ -125,12 +125,19 @@ PASS_RULES: tuple[tuple[Reason, Rule], ...] = (
 )
 """What keeps an entry out of one pass, asked after the lasting rules."""
 
+_RULES = LASTING_RULES + PASS_RULES
 
-def blocked_by(entry: Entry, position: int, state: PassState) -> Reason | None:
-    """Name the rule that keeps an entry out before its keys are looked at."""
-    for reason, applies in (*LASTING_RULES, *PASS_RULES):
+
+def blocked(entry: Entry, position: int, state: PassState) -> Verdict | None:
+    """Give the verdict of the first rule that keeps an entry out before its keys are looked at, if one does."""
+    for reason, applies in _RULES:
         if applies(entry, position, state):
-            return reason
+            until = None
+            if reason is Reason.COOLDOWN:
+                until = state.timed.cooldown_end(entry)
+            elif reason is Reason.DELAY:
+                until = to_number(entry.delay)
+            return Verdict(reason=reason, pass_number=state.number, until=until)
     return None
 
 

@@ -30,7 +30,7 @@ class CompiledBooks:
         self._entries: dict[int, Entry] = {}
         self._hashes: dict[int, int] = {}
         self._tables: dict[tuple[bool, bool], KeyTable] = {}
-        self._positions: dict[str, list[int]] | None = None
+        self._places: _Places | None = None
         self._lock = threading.Lock()
         unconditional: list[int] = []
         timed: list[int] = []
@@ -84,14 +84,32 @@ class CompiledBooks:
 
     def positions(self, identity: str) -> Sequence[int]:
         """Give the places of the entries known as ``book.uid``: more than one if a book is listed twice."""
+        return self._all_places().by_identity.get(identity, ())
+
+    def positions_of_uid(self, uid: str) -> Sequence[int]:
+        """Give the places of the entries with a uid, in whatever book."""
+        return self._all_places().by_uid.get(uid, ())
+
+    def _all_places(self) -> _Places:
         with self._lock:
-            if self._positions is None:
-                self._positions = {}
-                for position, (raw, world) in enumerate(self.listed):
-                    world = to_string(raw["world"]) if "world" in raw else world
-                    name = f"{world}.{to_string(raw.get('uid', UNDEFINED))}"
-                    self._positions.setdefault(name, []).append(position)
-            return self._positions.get(identity, ())
+            if self._places is None:
+                self._places = _Places(self.listed)
+            return self._places
+
+
+class _Places:
+    """Where entries are found by name. Most scans never ask, so it is made when one does."""
+
+    __slots__ = ("by_identity", "by_uid")
+
+    def __init__(self, listed: Sequence[Listed]) -> None:
+        self.by_identity: dict[str, list[int]] = {}
+        self.by_uid: dict[str, list[int]] = {}
+        for position, (raw, world) in enumerate(listed):
+            world = to_string(raw["world"]) if "world" in raw else world
+            uid = to_string(raw.get("uid", UNDEFINED))
+            self.by_identity.setdefault(f"{world}.{uid}", []).append(position)
+            self.by_uid.setdefault(uid, []).append(position)
 
 
 def _level_order(value: Json) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from tavernkit.silly_tavern.world_info.candidates import blocked_by, secondary_logic
+from tavernkit.silly_tavern.world_info.candidates import blocked, secondary_logic
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.matching import KeyMatch
 from tavernkit.silly_tavern.world_info.near_misses import NearMisses
@@ -86,11 +86,12 @@ class Explainer:
         if best is not None and best.reason.activates:
             return best
         for state in self._states:
-            reason = blocked_by(entry, position, state)
-            if reason is None:
+            verdict = blocked(entry, position, state)
+            if verdict is None:
                 reason = Reason.NO_KEY_FOUND if entry.keys else Reason.NO_KEYS
-            if best is None or RANK[reason] > RANK[best.reason]:
-                best = Verdict(reason=reason, pass_number=state.number)
+                verdict = Verdict(reason=reason, pass_number=state.number)
+            if best is None or RANK[verdict.reason] > RANK[best.reason]:
+                best = verdict
         assert best is not None, "a scan with entries has at least one pass"
         return best
 
@@ -143,8 +144,7 @@ def _delay(scan: Scan, entry: Entry, verdict: Verdict) -> str:
 
 
 def _cooldown(scan: Scan, entry: Entry, verdict: Verdict) -> str:
-    end = scan.timed.cooldown_end(entry)
-    until = "" if end is None else f" until message {number_to_string(end)}"
+    until = "" if verdict.until is None else f" until message {number_to_string(verdict.until)}"
     return f"on cooldown{until}; there are {scan.timed.length}"
 
 

@@ -10,7 +10,7 @@ from tavernkit.text.js_values import WHITESPACE, js_lower
 
 _REGEX_KEY = re.compile(r"/([\s\S]+?)/([gimsuy]*)")
 _BARE_SLASH = re.compile(r"(?:^|[^\\])/")
-_MAY_HOLD_MACRO = re.compile(r"[{<]|\\\}")
+_MAY_HOLD_MACRO = re.compile(r"[{<\x00]|\\\}")
 _BLANK = re.compile(f"[{WHITESPACE}]")
 
 

@@ -14,6 +14,7 @@ from tavernkit.silly_tavern.world_info.explanation import Explainer, Explanation
 from tavernkit.silly_tavern.world_info.placement import DepthGroup, ExampleEntry, PlacedEntry, Placement, place
 from tavernkit.silly_tavern.world_info.reasons import RANK, Reason
 from tavernkit.silly_tavern.world_info.scan import Pass, Scan
+from tavernkit.text.js_values import to_string
 from tavernkit.values import Json, JsonObject, thaw_object
 
 
@@ -65,7 +66,7 @@ class WorldInfoResult:
     activated: tuple[ActivatedEntry, ...]
     placement: Placement
     passes: tuple[Pass, ...]
-    timed_state: JsonObject
+    timed_state: dict[str, JsonObject]
     budget: float | None
     overflowed: bool
     total_tokens: int
@@ -82,7 +83,7 @@ class WorldInfoResult:
             activated=activated,
             placement=place(((one.entry, one.content) for one in activated), scan.input.apply_regex, scan.input.warn),
             passes=tuple(scan.passes),
-            timed_state=thaw_object(scan.timed.state),
+            timed_state={effect: thaw_object(records) for effect, records in scan.timed.state.items()},
             budget=scan.budget.limit if scan.passes else None,
             overflowed=scan.overflowed,
             total_tokens=scan.input.count_tokens("\n".join(texts)) if texts else 0,
@@ -133,8 +134,8 @@ class WorldInfoResult:
     def explain(self, uid: Json, *, book: str | None = None) -> Explanation:
         """Explain one entry by its uid; ``book`` is needed if several books have that uid."""
         books = self._scan.books
-        names = [book] if book is not None else list(dict.fromkeys(name for _, name in books.listed))
-        found = [at for name in names for at in books.positions(f"{name}.{uid}")]
+        name = to_string(uid)
+        found = books.positions_of_uid(name) if book is None else books.positions(f"{book}.{name}")
         if not found:
             where = "the scanned books" if book is None else f"book {book!r}"
             raise ConfigError(f"there is no World Info entry {uid!r} in {where}", code="UNKNOWN_ENTRY")

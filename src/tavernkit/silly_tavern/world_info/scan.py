@@ -11,7 +11,7 @@ from tavernkit.silly_tavern.world_info.candidates import (
     Candidate,
     PassState,
     PassType,
-    blocked_by,
+    blocked,
     match_keys,
     unconditional,
 )
@@ -158,10 +158,10 @@ class Scan:
         return found
 
     def _consider(self, entry: Entry, position: int, forced: Entry | None, state: PassState) -> Candidate | None:
-        blocked = blocked_by(entry, position, state)
-        if blocked is not None:
-            self._note(position, Verdict(reason=blocked, pass_number=state.number))
-            if blocked in _LASTING:
+        out = blocked(entry, position, state)
+        if out is not None:
+            self._note(position, out)
+            if out.reason in _LASTING:
                 self._settled.add(position)
             return None
         reason = unconditional(entry, position, forced is not None, state)

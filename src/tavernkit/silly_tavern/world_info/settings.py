@@ -53,7 +53,7 @@ class WorldInfoSettings:
 
         def number(name: str, default: float) -> float:
             given = value.get(f"world_info_{name}", UNDEFINED)
-            read = default if given is UNDEFINED else to_number(given)
+            read = float(default) if given is UNDEFINED else to_number(given)
             if read != read:
                 warn(f"world_info_{name} should be a number, not {given!r:.60}; {default} is used")
                 return default

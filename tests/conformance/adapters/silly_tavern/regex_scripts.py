@@ -12,12 +12,12 @@ from tavernkit.silly_tavern.regex_scripts import (
     migrate_script,
     regex_from_string,
 )
-from tests.conformance.adapters.silly_tavern.simple_macros import SimpleMacros
+from tests.conformance.adapters.silly_tavern.expand_macros import ExpandMacros
 from tests.conformance.runner import Case
 
 
 def run_script(given: Any) -> object:
-    macros = SimpleMacros(given["user_name"], given["char_name"])
+    macros = ExpandMacros(given["user_name"], given["char_name"])
     script = RegexScript.from_json(given["script"])
     try:
         return {
@@ -48,7 +48,7 @@ def apply(given: Any) -> object:
         "text": scripts.apply(
             given["text"],
             given.get("placement"),
-            substitute=SimpleMacros(given["user_name"], given["char_name"]),
+            substitute=ExpandMacros(given["user_name"], given["char_name"]),
             is_markdown=params.get("isMarkdown", False),
             is_prompt=params.get("isPrompt", False),
             is_edit=params.get("isEdit", False),

@@ -1,0 +1,166 @@
+"""Single World Info scans; the multi-turn surface uses the same parts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tavernkit.budget import get_tokenizer
+from tavernkit.silly_tavern.authors_note import AuthorsNote, NoteSettings, authors_note, with_lore
+from tavernkit.silly_tavern.chat_file import ChatMetadata
+from tavernkit.silly_tavern.regex_scripts import RegexPlacement, RegexScript, RegexScripts
+from tavernkit.silly_tavern.world_info import (
+    ChatLine,
+    DepthGroup,
+    ScanData,
+    ScanInput,
+    ScanPrompt,
+    Speaker,
+    WorldBook,
+    WorldInfoEngine,
+    WorldInfoResult,
+    WorldInfoSettings,
+    character_book_names,
+    character_lore,
+    scan_injects,
+    scan_list,
+    select_books,
+)
+from tavernkit.text.js_values import UNDEFINED
+from tests.conformance.adapters.silly_tavern.expand_macros import ExpandMacros
+from tests.conformance.runner import Case
+
+ENGINE = WorldInfoEngine()
+
+
+def ignore(message: str) -> None:
+    """Wording is ours and not compared."""
+
+
+class Random:
+    """The recorded numbers, counted as they are used."""
+
+    def __init__(self, values: list[float]) -> None:
+        self._values = values
+        self.used = 0
+
+    def __call__(self) -> float:
+        self.used += 1
+        return self._values[self.used - 1]
+
+
+def estimate(text: str) -> int:
+    return math.ceil(len(text.encode("utf-8", "surrogatepass")) / 3.35)
+
+
+def counter(name: str) -> Callable[[str], int]:
+    if name == "estimate":
+        return estimate
+    count = get_tokenizer("cl100k_base").count
+    return count if name == "cl100k_base" else lambda text: count(text) + 6
+
+
+def library(given: Mapping[str, Any]) -> dict[str, WorldBook]:
+    books = {name: WorldBook.from_json(world, name=name) for name, world in given["books"].items()}
+    for name, text in given.get("books_json", {}).items():
+        books[name] = WorldBook.loads(text, name=name)
+    return books
+
+
+def note(given: Mapping[str, Any]) -> AuthorsNote:
+    metadata = ChatMetadata.from_json(given["chat_metadata"])
+    users = sum(bool(message.get("is_user")) for message in given["chat"])
+    return authors_note(metadata, NoteSettings(), users, None)
+
+
+def scan_input(given: Mapping[str, Any], books: dict[str, WorldBook], random: Random) -> ScanInput:
+    settings = WorldInfoSettings.from_json(given["settings"])
+    character = given.get("character")
+    avatar = character["avatar"] if character else None
+    world = character.get("data", {}).get("extensions", {}).get("world") if character else None
+    macros = ExpandMacros(given["user_name"], character["name"] if character else "")
+    scripts = RegexScripts(tuple(map(RegexScript.from_json, given.get("regex_scripts", ()))))
+    data = given.get("scan_data", {})
+    prompts = [
+        ScanPrompt(prompt["value"], prompt["scan"], prompt.get("filter_result", True))
+        for prompt in given.get("extension_prompts", {}).values()
+    ]
+    if character:
+        prompts.append(ScanPrompt(note(given).text, given.get("note_allow_wi_scan", False)))
+    return ScanInput(
+        messages=scan_list(
+            [ChatLine(line["name"], line["mes"], line.get("is_system", False)) for line in given["chat"]],
+            generation_type=given["type"],
+            include_names=settings.include_names,
+        ),
+        books=select_books(
+            books,
+            global_names=given["global_select"],
+            character_names=character_book_names(world, avatar, character_lore(given.get("char_lore"))),
+            chat_name=given["chat_metadata"].get("world_info"),
+            persona_name=given.get("persona_lorebook"),
+        ),
+        max_context=given["max_context"],
+        count_tokens=counter(given["tokenizer"]),
+        settings=settings,
+        scan_data=ScanData(
+            persona_description=data.get("personaDescription", ""),
+            character_description=data.get("characterDescription", ""),
+            character_personality=data.get("characterPersonality", ""),
+            character_depth_prompt=data.get("characterDepthPrompt", ""),
+            scenario=data.get("scenario", ""),
+            creator_notes=data.get("creatorNotes", ""),
+        ),
+        injects=scan_injects(prompts, macros),
+        generation_type=given["type"],
+        speaker=Speaker(avatar, frozenset(given.get("tag_map", {}).get(avatar, ()))) if avatar else None,
+        timed_state=given["chat_metadata"].get("timedWorldInfo") or {},
+        forced=given.get("force_activate", ()),
+        dry_run=given["dry_run"],
+        substitute=macros,
+        apply_regex=lambda text, depth: scripts.apply(
+            text, RegexPlacement.WORLD_INFO, substitute=macros, is_prompt=True, depth=depth
+        ),
+        random=random,
+        warn=ignore,
+    )
+
+
+def depth_group(group: DepthGroup) -> dict[str, object]:
+    shown = {"role": group.role, "entries": [placed.content for placed in group.entries]}
+    return shown if group.depth is UNDEFINED else {"depth": group.depth, **shown}
+
+
+def shown(result: WorldInfoResult, given: Mapping[str, Any], random_used: int) -> dict[str, object]:
+    if given.get("character"):
+        text = with_lore(note(given).text, result.an_top, result.an_bottom) if note(given).due else ""
+    else:
+        text = None
+    return {
+        "activated": [{"world": one.world, "uid": one.entry.raw.get("uid")} for one in result.activated],
+        "worldInfoBefore": result.before,
+        "worldInfoAfter": result.after,
+        "anBefore": list(result.an_top),
+        "anAfter": list(result.an_bottom),
+        "emEntries": [{"position": 0 if one.before else 1, "content": one.content} for one in result.examples],
+        "depthEntries": [depth_group(group) for group in result.depth_groups],
+        "outletEntries": {
+            name: [placed.content for placed in entries] for name, entries in result.placement.outlets.items()
+        },
+        "authorsNotePrompt": text,
+        "budget": result.budget,
+        "overflowed": result.overflowed,
+        "loops": [
+            {"state": one.type, "next": one.next, "new": one.new, "successful": one.successful} for one in result.passes
+        ],
+        "timedWorldInfo": json.loads(json.dumps(result.timed_state)),
+        "random_consumed": random_used,
+    }
+
+
+def run(case: Case) -> object:
+    random = Random(case.input["random"])
+    result = ENGINE.scan(scan_input(case.input, library(case.input), random))
+    return shown(result, case.input, random.used)
