@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tavernkit.cards import Character, User
+from tavernkit.silly_tavern.builder import Builder
+from tavernkit.silly_tavern.chat_file import ChatMetadata
+from tavernkit.silly_tavern.groups import Group, group_depth_prompts, merge_cards
+from tavernkit.silly_tavern.preparation import prepare
+from tavernkit.silly_tavern.preset import Preset
+from tavernkit.silly_tavern.settings import Settings
+from tavernkit.silly_tavern.state import SillyTavernState
+from tests.conformance.adapters.silly_tavern.group_inputs import member
+from tests.conformance.runner import VECTORS, Case
+
+TOP_FIELDS = ("name", "description", "personality", "scenario", "first_mes", "mes_example")
+ROLES = ("system", "user", "assistant")
+
+
+def run(case: Case) -> object:
+    given = case.input
+    match given["op"]:
+        case "cards":
+            return {"cards": cards(given)}
+        case "depth_prompts":
+            return {"depth_prompts": depth_prompts(given)}
+        case "card_fields":
+            return {"fields": card_fields(given)}
+        case "macros":
+            macros = prepared(given).macros
+            return {"text": macros(given["text"])}
+        case _:
+            return {"history": history(given)}
+
+
+def card(character: dict[str, Any]) -> Character:
+    """A character as SillyTavern holds it in memory: the old fields on top, the new ones in `data`."""
+    top = {key: value for key, value in character.items() if key in TOP_FIELDS and isinstance(value, str)}
+    data = {**character["data"], **top}
+    return Character.from_card({"spec": "chara_card_v2", "spec_version": "2.0", "data": data})
+
+
+def inputs(given: Any) -> dict[str, Any]:
+    speaker = given["characters"][given["character_id"]]
+    defaults = json.loads((VECTORS / "silly_tavern" / "build_chat.defaults.json").read_text("utf-8"))
+    return {
+        "user": User(name=given["user_name"]),
+        "group": Group.from_json(given["group"]),
+        "members": {each["avatar"]: card(each) for each in given["characters"]},
+        "speaker": speaker["avatar"],
+        "character": card(speaker),
+        "avatar": speaker["avatar"],
+        "preset": Preset.from_json({**defaults["preset"], **given.get("oai_settings", {})}),
+        "settings": Settings.from_json({"power_user": given.get("power_user", {})}),
+        "chat_metadata": ChatMetadata.from_json(given.get("chat_metadata", {})),
+        "history": given.get("chat", []),
+        "generation_type": given.get("type", "normal"),
+        "warning_handler": None,
+    }
+
+
+def prepared(given: Any) -> SillyTavernState:
+    state = SillyTavernState(Builder().make_context(**inputs(given)))
+    prepare(state)
+    return state
+
+
+def cards(given: Any) -> object:
+    metadata = given["chat_metadata"]
+    joined = merge_cards(
+        Group.from_json(given["group"]),
+        [member(character) for character in given["characters"]],
+        given["characters"][given["character_id"]]["avatar"],
+        substitute=prepared(given).macros.card,
+        scenario_override=metadata.get("scenario") or "",
+        examples_override=metadata.get("mes_example") or "",
+    )
+    return joined and {
+        "description": joined.description,
+        "personality": joined.personality,
+        "scenario": joined.scenario,
+        "mesExamples": joined.examples,
+    }
+
+
+def depth_prompts(given: Any) -> object:
+    prompts = group_depth_prompts(
+        Group.from_json(given["group"]),
+        [member(character) for character in given["characters"]],
+        given["characters"][given["character_id"]]["avatar"],
+        substitute=prepared(given).macros.card,
+    )
+    return [{"text": prompt.text, "depth": prompt.depth, "role": ROLES[prompt.role]} for prompt in prompts]
+
+
+def card_fields(given: Any) -> object:
+    state = prepared(given)
+    texts, own = state.card, state.context.card
+    assert own is not None
+    return {
+        "system": texts.system_prompt,
+        "mesExamples": texts.examples,
+        "description": texts.description,
+        "personality": texts.personality,
+        "persona": texts.persona,
+        "scenario": texts.scenario,
+        "jailbreak": texts.post_history,
+        "version": own.character_version,
+        "creatorNotes": texts.creator_notes,
+        "charDepthPrompt": texts.depth_prompt,
+        "firstMessage": state.macros.card(own.first_mes),
+        "alternateGreetings": [state.macros.card(greeting) for greeting in own.alternate_greetings],
+    }
+
+
+def history(given: Any) -> object:
+    """The messages from the start of the chat on: the recording cut off the main prompt and the card."""
+    plan = Builder().build(**inputs(given))
+    blocks = [block.slot for block in plan.blocks]
+    first = blocks.index("chatHistory")
+    return plan.to_messages()[first:]
