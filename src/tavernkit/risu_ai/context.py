@@ -18,16 +18,13 @@ from typing import Literal, TypedDict, Unpack
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuModule, RisuPersona, RisuSettings
 from tavernkit.stores.variables import GLOBAL, LOCAL, InMemoryVariablesStore, VariablesStore
 from tavernkit.text.js_values import to_string
-from tavernkit.values import EMPTY_OBJECT, FrozenJson, Json
+from tavernkit.values import Json
 
 VariableWrites = Literal["keep", "run", "remove"]
 """What becomes of ``setvar`` and its like: kept as text for a later pass, carried out, or removed without effect."""
 
 Platform = Literal["web", "node", "local"]
 """The build of RisuAI that ``metadata`` reports."""
-
-UNSET = "null"
-"""What a variable reads as when it is set nowhere."""
 
 TOGGLE_PREFIX = "toggle_"
 """Toggles are global variables with this in front of their name."""
@@ -105,7 +102,7 @@ class RisuContext:
     characters: tuple[RisuCharacter, ...] = ()
     personas: tuple[RisuPersona, ...] = ()
     variables: VariablesStore = field(default_factory=InMemoryVariablesStore)
-    toggles: Mapping[str, FrozenJson] = field(default_factory=lambda: EMPTY_OBJECT)
+    toggles: Mapping[str, bool | int | float | str] = field(default_factory=dict[str, bool | int | float | str])
     settings: RisuSettings = field(default_factory=RisuSettings)
     device: RisuDevice = field(default_factory=RisuDevice)
     clock: Callable[[], datetime] = _now
@@ -156,8 +153,8 @@ class RisuContext:
         return next((each for each in self.characters if saying is not None and each.id == saying), None)
 
     @property
-    def character_name(self) -> str | None:
-        """What ``{{char}}`` prints; nothing when no character is known."""
+    def character_name(self) -> str:
+        """What ``{{char}}`` prints; empty when no character is known."""
         if self.consistent_names:
             return "botname"
         character = self.character
@@ -166,16 +163,16 @@ class RisuContext:
         speaking = self.speaking
         if speaking is not None:
             return speaking if isinstance(speaking, str) else speaking.name
-        return None if character is None else character.nickname or character.name
+        return "" if character is None else character.nickname or character.name
 
     @property
-    def user_name(self) -> str | None:
-        """What ``{{user}}`` prints; nothing when the bound persona has no name at all."""
+    def user_name(self) -> str:
+        """What ``{{user}}`` prints; empty when the bound persona has no name."""
         if self.consistent_names:
             return "username"
         persona = self.persona
         if persona is not None:
-            return persona.name
+            return persona.name or ""
         return "User" if self.user is None else self.user
 
     @property
@@ -202,27 +199,26 @@ class RisuContext:
         return tuple(found.values())
 
     def chat_variable(self, name: str) -> str:
-        """Read a chat variable as text: the stored value, else its default, else ``null``."""
-        if self.character is None:
-            return UNSET
-        value = self.variables.get(name)
-        if value is not None:
-            return to_string(value)
-        found = default_variables(self.character.default_variables).get(name)
-        if found is None:
-            found = default_variables(self.settings.template_default_variables).get(name)
-        return UNSET if found is None else found
+        """Read a chat variable as texts see it: the stored value, else its default, else ``null``."""
+        return to_string(self.get_var(name))
 
     def global_variable(self, name: str) -> str:
-        """Read a global variable (or a toggle) as text, ``null`` when it is not set."""
-        value = self.variables.get(name, GLOBAL)
-        if value is None and name.startswith(TOGGLE_PREFIX):
-            value = self.toggles.get(name.removeprefix(TOGGLE_PREFIX))
-        return to_string(value)
+        """Read a global variable (or a toggle) as texts see it, ``null`` when it is not set."""
+        return to_string(self.get_var(name, GLOBAL))
 
-    def get_var(self, name: str, scope: str = LOCAL) -> str:
-        """Read a variable as a text would see it."""
-        return self.global_variable(name) if scope == GLOBAL else self.chat_variable(name)
+    def get_var(self, name: str, scope: str = LOCAL) -> Json:
+        """Read a variable: stored, a default, or (global ones) a toggle; nothing when it is not set."""
+        if scope == GLOBAL:
+            value = self.variables.get(name, GLOBAL)
+            if value is None and name.startswith(TOGGLE_PREFIX):
+                value = self.toggles.get(name.removeprefix(TOGGLE_PREFIX))
+            return value
+        if self.character is None:
+            return None
+        value = self.variables.get(name)
+        if value is None:
+            value = default_variables(self.character.default_variables).get(name)
+        return default_variables(self.settings.template_default_variables).get(name) if value is None else value
 
     def set_var(self, name: str, value: Json, scope: str = LOCAL) -> None:
         """Store a variable."""
@@ -243,7 +239,7 @@ class RisuContextChanges(TypedDict, total=False):
     characters: tuple[RisuCharacter, ...]
     personas: tuple[RisuPersona, ...]
     variables: VariablesStore
-    toggles: Mapping[str, FrozenJson]
+    toggles: Mapping[str, bool | int | float | str]
     settings: RisuSettings
     device: RisuDevice
     clock: Callable[[], datetime]

@@ -62,3 +62,15 @@ class TriggerError(TavernKitError):
 
 class TriggerRecursionError(TriggerError):
     """Triggers ran each other too deeply."""
+
+
+class RequestFormatError(TavernKitError):
+    """Messages cannot be written in the form a model wants."""
+
+
+class ChatTemplateError(TavernKitError):
+    """A Jinja chat template is wrong, refuses the messages, or exceeds a limit."""
+
+
+class PromptTemplateError(TavernKitError):
+    """A prompt template, a greeting or a group leaves RisuAI with nothing to go on (strict mode)."""

@@ -133,8 +133,8 @@ class RisuCharacter:
         """Return the greeting of a chat's ``greeting_index``, or nothing when there is none."""
         if index == -1:
             return self.first_message
-        greetings = self.alternate_greetings
-        if index is None or greetings is None or index != int(index) or not 0 <= index < len(greetings):
+        greetings = self.alternate_greetings or ()
+        if index is None or not 0 <= index < len(greetings) or index != int(index):
             return None
         return greetings[int(index)]
 

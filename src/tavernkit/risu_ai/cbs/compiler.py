@@ -8,13 +8,13 @@ starts with the result of another tag, say) the tree ends and the scanner takes 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from tavernkit.risu_ai.cbs.blocks import OPENER_NAMES, Block, close_block, expand_each, legacy_block, open_block
+from tavernkit.risu_ai.cbs.blocks import Block, close_block, legacy_block
 from tavernkit.risu_ai.cbs.call import Call
 from tavernkit.risu_ai.cbs.evaluate import CALCULATOR
 from tavernkit.risu_ai.cbs.folding import Folder
-from tavernkit.risu_ai.cbs.limits import MAX_COMPILED_LEVELS, MAX_FOLDED, MAX_FOLDED_INSERTS, MAX_FOLDED_TOTAL
+from tavernkit.risu_ai.cbs.limits import MAX_COMPILED_LEVELS, MAX_FOLDED_INSERTS, MAX_FOLDED_TOTAL
 from tavernkit.risu_ai.cbs.nodes import (
     BlockNode,
     Discarded,
@@ -24,6 +24,7 @@ from tavernkit.risu_ai.cbs.nodes import (
     HandOver,
     Kept,
     LegacyBlock,
+    NoBlock,
     Node,
     Part,
     Place,
@@ -32,11 +33,10 @@ from tavernkit.risu_ai.cbs.nodes import (
     Tag,
     Unclosed,
 )
+from tavernkit.risu_ai.cbs.openers import Opening, Undecided, foresee
 from tavernkit.risu_ai.cbs.outline import closes_alike
 from tavernkit.risu_ai.cbs.scanner import LevelKind
-from tavernkit.risu_ai.cbs.signals import FunctionFailure
 from tavernkit.risu_ai.cbs.source import CLOSE, OPENERS, TOKEN, joined, needs_joining
-from tavernkit.risu_ai.errors import CBSLimitError
 
 TAG, BLOCK, RAW = LevelKind.TAG, LevelKind.BLOCK, LevelKind.RAW
 
@@ -49,27 +49,6 @@ class Program(NamedTuple):
     text: str | None
     size: int
     depth: int
-
-
-class Undecided(Exception):  # noqa: N818  # not an error: the scanner will decide
-    """How the text goes on here is only known at run time."""
-
-
-class _NeedsVariables(Exception):  # noqa: N818  # not an error
-    """A condition asks for a variable."""
-
-
-class _NoVariables:
-    """For conditions that may be decided now: one that asks for a variable may not."""
-
-    def chat_variable(self, name: str) -> str:
-        """Refuse."""
-        raise _NeedsVariables(name)
-
-    global_variable = chat_variable
-
-
-_NO_VARIABLES = _NoVariables()
 
 
 class _Level:
@@ -86,8 +65,11 @@ class _Level:
     @property
     def head(self) -> str:
         """The text at the start that is known."""
+        parts = self.parts
+        if len(parts) > 1 and isinstance(parts[0], str) and not isinstance(parts[1], str):
+            return parts[0]
         known: list[str] = []
-        for part in self.parts:
+        for part in parts:
             if not isinstance(part, str):
                 break
             known.append(part)
@@ -96,6 +78,8 @@ class _Level:
     @property
     def text(self) -> str:
         """All of the text, if nothing in it is dynamic."""
+        if len(self.parts) == 1 and isinstance(self.parts[0], str):
+            return self.parts[0]
         return joined([part for part in self.parts if isinstance(part, str)])
 
 
@@ -104,13 +88,13 @@ class _OpenBlock(_Level):
 
     __slots__ = ("block", "inside", "opener", "pure", "token")
 
-    def __init__(self, position: int, opener: list[Part], block: Block | None, inside: int, token: int) -> None:
+    def __init__(self, position: int, opener: list[Part], opening: Opening, inside: int, token: int) -> None:
         super().__init__(BLOCK, position, [])
         self.opener = opener
-        self.block = block
+        self.block = opening.block
+        self.pure = opening.pure
         self.inside = inside
         self.token = token
-        self.pure = False
 
 
 class Compiler:
@@ -191,31 +175,34 @@ class Compiler:
         else:
             self._static_tag(tag, position)
 
-    def _push(self, level: _Level) -> None:
+    def _check_depth(self) -> None:
         if len(self._levels) >= MAX_COMPILED_LEVELS:
             raise Undecided
+
+    def _push(self, level: _Level) -> None:
+        self._check_depth()
         self._levels.append(level)
         self._depth = max(self._depth, len(self._levels))
 
-    def _add(self, part: Part) -> None:
+    def _add(self, text: str) -> None:
+        self._levels[-1].parts.append(text)
+
+    def _add_node(self, node: Node) -> None:
         level = self._levels[-1]
-        if isinstance(part, str):
-            level.parts.append(part)
-        else:
-            level.parts.append(part)
-            level.dynamic = True
-            self._size += 1
+        level.parts.append(node)
+        level.dynamic = True
+        self._size += 1
 
     def _hand_over(self, at: int) -> None:
         """End the tree; the levels that are open here are handed to the scanner."""
-        self._add(HandOver(self._source, at))
+        self._add_node(HandOver(self._source, at))
         while len(self._levels) > 1:
             level = self._levels.pop()
             block = level.block if isinstance(level, _OpenBlock) else None
             if isinstance(level, _OpenBlock) and block is None:
-                self._add(BlockNode(level.opener, None, level.parts, self._place(level.position, level.inside)))
+                self._add_node(BlockNode(level.opener, None, level.parts, self._place(level.position, level.inside)))
             else:
-                self._add(Unclosed(level.kind, level.parts, level.position, block))
+                self._add_node(Unclosed(level.kind, level.parts, level.position, block))
 
     def _place(self, start: int, inside: int) -> Place:
         return Place(self._source, self._levels[-1].kind, start, inside, self._end)
@@ -228,7 +215,7 @@ class Compiler:
             if token == CLOSE:
                 self._close_tag(level)
             elif level.dynamic:
-                self._add(LegacyBlock(level.parts, level.position))
+                self._add_node(LegacyBlock(level.parts, level.position))
             else:
                 content = level.text
                 result = legacy_block(content)
@@ -247,18 +234,21 @@ class Compiler:
         elif first == "/" and self._levels[-1].kind in (BLOCK, RAW) and self._is_closer(level, head):
             self._close_level(level, head)
         elif head.startswith("call::"):
-            self._add(FunctionCall(level.parts, level.position, pure=self._pure > 0))
+            self._add_node(FunctionCall(level.parts, level.position, pure=self._pure > 0))
         elif self._pure:
             if level.dynamic and "call::".startswith(head):
                 raise Undecided
             self._keep(level, head)
         elif level.dynamic:
-            self._add(self._dynamic_tag(level, head))
+            self._add_node(self._dynamic_tag(level, head))
         else:
             self._static_tag(head, level.position)
 
     def _keep(self, level: _Level, head: str) -> None:
-        self._add(Kept(level.parts, level.position) if level.dynamic else f"{{{{{head}}}}}")
+        if level.dynamic:
+            self._add_node(Kept(level.parts, level.position))
+        else:
+            self._add(f"{{{{{head}}}}}")
 
     # Tags
 
@@ -268,13 +258,13 @@ class Compiler:
         if folded.text is not None and self._folded <= MAX_FOLDED_TOTAL:
             self._levels[-1].parts.append(folded.text)
         elif tag.startswith(CALCULATOR):
-            self._add(Expression([tag], position))
+            self._add_node(Expression([tag], position))
         elif folded.function is None:
-            self._add(Tag([tag], self._place(position, self._end - 2)))
+            self._add_node(Tag([tag], self._place(position, self._end - 2)))
         elif folded.function.edits:
             self._edit(StaticCall(folded.function, tag, [*folded.args], position))
         else:
-            self._add(StaticCall(folded.function, tag, [*folded.args], position))
+            self._add_node(StaticCall(folded.function, tag, [*folded.args], position))
 
     def _edit(self, node: StaticCall) -> None:
         """Let a function work on the text in front of it: now if that is known, and only then if it is a tag's."""
@@ -287,7 +277,7 @@ class Compiler:
         elif around.kind is TAG:
             raise Undecided
         else:
-            self._add(node)
+            self._add_node(node)
 
     def _dynamic_tag(self, level: _Level, head: str) -> Node:
         if head.startswith(CALCULATOR):
@@ -306,22 +296,18 @@ class Compiler:
 
     def _open(self, level: _Level, head: str) -> None:
         if self._pure:
-            raw = _Level(RAW, level.position, [])
-            self._push(raw)
-            self._levels.pop()
+            self._check_depth()
             self._keep(level, head)
-            self._levels.append(raw)
+            self._push(_Level(RAW, level.position, []))
             return
-        try:
-            opens = _opens(head) if level.dynamic else open_block(head, _NO_VARIABLES)
-        except _NeedsVariables:
-            opens = True
-        if opens is None:
-            self._keep(level, head)
+        opening = foresee(head, complete=not level.dynamic)
+        if opening is None:
+            if head.startswith("#"):
+                self._add_node(NoBlock(level.parts, level.position))
+            else:
+                self._keep(level, head)
             return
-        block = opens if isinstance(opens, Block) else None
-        opened = _OpenBlock(level.position, level.parts, block, self._end, self._index + 1)
-        opened.pure = head.startswith(_PURE_OPENERS) if block is None else block.pure
+        opened = _OpenBlock(level.position, level.parts, opening, self._end, self._index + 1)
         self._push(opened)
         self._pure += opened.pure
 
@@ -335,7 +321,10 @@ class Compiler:
             raise Undecided  # an inserted text closes the block around it
         closed = self._levels.pop()
         if not isinstance(closed, _OpenBlock):
-            self._add(RawLevel(closed.parts, closed.position) if closed.dynamic else closed.text)
+            if closed.dynamic:
+                self._add_node(RawLevel(closed.parts, closed.position))
+            else:
+                self._add(closed.text)
             self._keep(level, head)
             return
         self._pure -= closed.pure
@@ -346,7 +335,7 @@ class Compiler:
             return
         skippable = closed.block is None and self._skippable(closed)
         place = self._place(closed.position, closed.inside)
-        self._add(BlockNode(closed.opener, closed.block, closed.parts, place, skippable=skippable))
+        self._add_node(BlockNode(closed.opener, closed.block, closed.parts, place, skippable=skippable))
 
     def _skippable(self, closed: _OpenBlock) -> bool:
         """Tell whether a block that may turn out false ends here as well if its body is not evaluated."""
@@ -366,9 +355,8 @@ class Compiler:
     def _fold_each(self, block: Block, body: str) -> bool:
         if self._inserted >= MAX_FOLDED_INSERTS:
             return False
-        try:
-            text = expand_each(block, body, limit=MAX_FOLDED)
-        except (CBSLimitError, FunctionFailure):
+        text = self._folder.fold_each(block, body)
+        if text is None:
             return False
         self._folded += len(text)
         if self._folded > MAX_FOLDED_TOTAL or needs_joining(text, self._source[self._end : self._end + 1]):
@@ -380,14 +368,4 @@ class Compiler:
         return True
 
 
-_PURE_OPENERS = ("#each", "#func")
 _STRUCTURAL = frozenset("#:/")
-
-
-def _opens(head: str) -> Literal[True] | None:
-    """Tell whether a tag of which only the start is known opens a block: certainly, or certainly not."""
-    if head.startswith(("#when", "#if", "#each")) or (head.startswith("#func") and " " in head):
-        return True
-    if any(name.startswith(head) or head == name for name in OPENER_NAMES):
-        raise Undecided
-    return None

@@ -43,6 +43,7 @@ def evaluate(run: Run, tag: str, buffer: list[str], position: int) -> str:
 
 def evaluate_expression(run: Run, tag: str, position: int) -> str:
     """Return the result of a calculator tag."""
+    run.session.read(tag)
     try:
         return calculate(tag[2:], run.context)
     except FunctionFailure as failure:
@@ -65,6 +66,7 @@ def keep_unknown(run: Run, tag: str, name: str, position: int) -> str:
 
 def apply(run: Run, function: CBSFunction, tag: str, args: list[str], buffer: list[str], position: int) -> str:
     """Call a function and return what it prints."""
+    run.session.read(tag)
     try:
         result = function.handler(Call(tag, args, run, buffer, position))
     except FunctionFailure as failure:

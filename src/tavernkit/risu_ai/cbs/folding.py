@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from tavernkit.risu_ai.cbs.blocks import Block, expand_each
 from tavernkit.risu_ai.cbs.calculator import constant
 from tavernkit.risu_ai.cbs.call import Call
 from tavernkit.risu_ai.cbs.evaluate import CALCULATOR, is_for_other_stages, split_tag
-from tavernkit.risu_ai.cbs.limits import CACHED_RESULTS, MAX_FOLDED
+from tavernkit.risu_ai.cbs.limits import CACHED_LISTS, CACHED_RESULTS, MAX_FOLDED
 from tavernkit.risu_ai.cbs.registry import CBSFunction, CBSRegistry
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
 from tavernkit.risu_ai.errors import CBSLimitError
@@ -31,10 +32,16 @@ class Folder:
     def __init__(self, registry: CBSRegistry) -> None:
         self._registry = registry
         self._cached = lru_cache(maxsize=CACHED_RESULTS)(self._fold)
+        self._cached_each = lru_cache(maxsize=CACHED_LISTS)(_fold_each)
 
     def fold(self, tag: str) -> Folded:
         """Look a tag up."""
         return self._cached(tag) if len(tag) <= _CACHED_LENGTH else self._fold(tag)
+
+    def fold_each(self, block: Block, body: str) -> str | None:
+        """Return what an ``each`` inserts, unless that is too much to keep."""
+        short = len(block.detail) <= _CACHED_LENGTH and len(body) <= _CACHED_LENGTH
+        return self._cached_each(block, body) if short else _fold_each(block, body)
 
     def function(self, name: str) -> CBSFunction | None:
         """Find a function."""
@@ -57,6 +64,13 @@ class Folder:
         if not isinstance(result, str):
             return looked_up
         return Folded(result if len(result) <= MAX_FOLDED else None, function, tuple(args), len(result))
+
+
+def _fold_each(block: Block, body: str) -> str | None:
+    try:
+        return expand_each(block, body, limit=MAX_FOLDED)
+    except (CBSLimitError, FunctionFailure):
+        return None
 
 
 def _fold_expression(expression: str) -> Folded:

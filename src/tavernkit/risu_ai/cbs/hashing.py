@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 
 _MASK = 0xFFFFFFFF
-_DISCARDED = 1000
+_PERIOD = 1000
 
 
 def _signed(value: int) -> int:
@@ -28,16 +30,24 @@ def _seeds(word: str) -> tuple[int, int, int, int]:
     return seeds[0], seeds[1], seeds[2], seeds[3]
 
 
-@lru_cache(maxsize=1024)
 def pick_hash_rand(index: int, word: str) -> float:
     """Return the same number for the same word and index, always; a negative index is as good as 0."""
+    return next(_numbers(word)) if index <= 0 else _sequence(word)[index % _PERIOD]
+
+
+@lru_cache(maxsize=64)
+def _sequence(word: str) -> tuple[float, ...]:
+    return tuple(islice(_numbers(word), _PERIOD))
+
+
+def _numbers(word: str) -> Iterator[float]:
+    """The generator sfc32, seeded with a word."""
     a, b, c, d = _seeds(word)
-    value = 0
-    for _ in range(max(index, 0) % _DISCARDED + 1):
+    while True:
         value = (a + b + d) & _MASK
         d = (d + 1) & _MASK
         a = b ^ (b >> 9)
         b = (c + (c << 3)) & _MASK
         c = ((c << 21) | (c >> 11)) & _MASK
         c = (c + value) & _MASK
-    return value / 0x100000000
+        yield value / 0x100000000

@@ -61,7 +61,7 @@ def replace_assets(
     if character is None or character.is_group or "{{" not in text:
         return text
     library = _Library(context, character, settings or MediaSettings(), resolve, background=background)
-    return _MEDIA_TAG.sub(lambda found: library.html(found[1], js_lower(found[2])), text)
+    return _replace(_MEDIA_TAG, lambda found: library.html(found[1], js_lower(found[2])), text)
 
 
 def replace_inlays(text: str, inlays: Mapping[str, Inlay], *, hide_all_images: bool = False) -> str:
@@ -76,7 +76,13 @@ def replace_inlays(text: str, inlays: Mapping[str, Inlay], *, hide_all_images: b
         shown = _INLAYS[inlay.kind].format(inlay.url)
         return shown if found[1] == "inlay" else f'<div class="risu-inlay-image">{shown}</div>\n\n'
 
-    return _INLAY_TAG.sub(html, text)
+    return _replace(_INLAY_TAG, html, text)
+
+
+def _replace(pattern: re.Pattern[str], html: Callable[[re.Match[str]], str], text: str) -> str:
+    """Replace tags; behind the last closing braces nothing is looked for, which would take long in vain."""
+    end = text.rfind("}}") + 2
+    return pattern.sub(html, text[:end]) + text[end:] if end > 1 else text
 
 
 _INLAYS = {

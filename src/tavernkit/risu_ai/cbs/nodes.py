@@ -31,6 +31,19 @@ Part = str | Node
 Parts = Sequence[Part]
 
 
+class Place:
+    """Where a node stands: in which source, where its tag begins, where the scanner would go on inside and behind."""
+
+    __slots__ = ("end", "inside", "level", "source", "start")
+
+    def __init__(self, source: str, level: LevelKind, start: int, inside: int, end: int) -> None:
+        self.source = source
+        self.level = level
+        self.start = start
+        self.inside = inside
+        self.end = end
+
+
 class Takeover(Exception):  # noqa: N818  # not an error: the scanner goes on
     """The scanner has to go on: ``text`` is what is left, of which the last ``tail`` characters are the source."""
 
@@ -40,12 +53,13 @@ class Takeover(Exception):  # noqa: N818  # not an error: the scanner goes on
         self.tail = len(text)
         self.levels = [*levels]
 
-    def leave_insert(self, rest: str, position: int) -> None:
-        """Leave a text that was inserted at a position of another one, of which the rest is still to come."""
+    def leave_insert(self, place: Place) -> None:
+        """Leave a text that was inserted behind a place: the rest of the source there is still to come."""
+        rest = place.source[place.end :]
         self.text += rest
         self.tail = len(rest)
         for level in self.levels:
-            level.position = position
+            level.position = place.end
 
 
 def fill(parts: Parts, run: Run, out: list[str]) -> None:
@@ -73,19 +87,6 @@ def collect(parts: Parts, run: Run, kind: LevelKind, position: int, block: Block
     if len(text) > FREE_CHARACTERS:
         run.session.produce(len(text))
     return text
-
-
-class Place:
-    """Where a node stands: in which source, where its tag begins, where the scanner would go on inside and behind."""
-
-    __slots__ = ("end", "inside", "level", "source", "start")
-
-    def __init__(self, source: str, level: LevelKind, start: int, inside: int, end: int) -> None:
-        self.source = source
-        self.level = level
-        self.start = start
-        self.inside = inside
-        self.end = end
 
 
 class HandOver:
@@ -226,6 +227,21 @@ class Kept:
         out.append(f"{{{{{collect(self.parts, run, LevelKind.TAG, self.position)}}}}}")
 
 
+class NoBlock:
+    """A tag that looks like the opener of a block and is none."""
+
+    __slots__ = ("parts", "position")
+
+    def __init__(self, parts: Parts, position: int) -> None:
+        self.parts = parts
+        self.position = position
+
+    def emit(self, run: Run, out: list[str]) -> None:
+        """Put the braces back, and say so."""
+        tag = collect(self.parts, run, LevelKind.TAG, self.position)
+        out.append(run.no_block(tag, self.position))
+
+
 class Discarded:
     """A closing tag with something in it that has to be evaluated."""
 
@@ -292,7 +308,9 @@ class BlockNode:
         place = self.place
         block = self.block
         if block is None:
-            block = open_block(collect(self.opener, run, LevelKind.TAG, place.start), run.context)
+            tag = collect(self.opener, run, LevelKind.TAG, place.start)
+            run.session.read(tag)
+            block = open_block(tag, run.context)
             assert block is not None, "only tags that always open a block are compiled to one"
             if block.kind == "ignore":
                 if self.skippable:
@@ -313,18 +331,18 @@ def insert(text: str, place: Place, run: Run, out: list[str]) -> None:
         return
     session = run.session
     session.produce(len(text))
-    rest = place.source[place.end :]
-    program = None if needs_joining(text, rest) else session.engine.compile_insert(text, place.level)
+    seam = needs_joining(text, place.source[place.end : place.end + 1])
+    program = None if seam else session.engine.compile_insert(text, place.level)
     if program is None or not session.enter(program.depth):
         takeover = Takeover(text)
-        takeover.leave_insert(rest, place.end)
+        takeover.leave_insert(place)
         raise takeover
     session.step(program.size)
     before = run.inside(place.end)
     try:
         fill(program.parts, run, out)
     except Takeover as takeover:
-        takeover.leave_insert(rest, place.end)
+        takeover.leave_insert(place)
         raise
     finally:
         run.outside(before)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.blocks import Block
-from tavernkit.risu_ai.cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS, MAX_TREE_DEPTH
+from tavernkit.risu_ai.cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS, MAX_TREE_DEPTH, SHORT_TAG
 from tavernkit.risu_ai.cbs.lists import replace_all
 from tavernkit.risu_ai.cbs.signals import Returned
 from tavernkit.risu_ai.cbs.source import original_position
@@ -50,10 +50,15 @@ class Session:
         self._characters = 0
 
     def step(self, count: int) -> None:
-        """Count evaluated tags."""
+        """Count work."""
         self._steps += count
         if self._steps > MAX_STEPS:
             raise CBSLimitError(f"the text takes more than {MAX_STEPS} steps", limit="MAX_STEPS")
+
+    def read(self, tag: str) -> None:
+        """Count a tag that is about to be evaluated, if it is a long one."""
+        if len(tag) > SHORT_TAG:
+            self.step(len(tag) >> 2)
 
     def produce(self, count: int) -> None:
         """Count produced characters."""
@@ -132,6 +137,7 @@ class Run:
             return None
         if "{{arg::" in body:
             for index, piece in enumerate(pieces):
+                self.session.step(1 + (len(body) >> 8))
                 body = replace_all(body, f"{{{{arg::{index}}}}}", piece)
         args.functions = self.functions
         return self.session.parse(body, args, self.locate(position))
@@ -162,6 +168,10 @@ class Run:
             raise CBSError(f"{quoted}: {reason}", position=where)
         self.session.report(f"{quoted} is kept as text: {reason} (at {where})")
         return kept
+
+    def no_block(self, tag: str, position: int) -> str:
+        """Keep a tag that opens no block; ``:else`` and its like are no mistake."""
+        return self.keep(tag, "no block opens like this", position) if tag.startswith("#") else f"{{{{{tag}}}}}"
 
     def unclosed(self, block_type: str | None, position: int) -> None:
         """Report a tag or block that the text ends in."""

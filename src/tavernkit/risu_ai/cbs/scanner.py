@@ -8,7 +8,7 @@ from tavernkit.risu_ai.cbs.blocks import Block, close_block, expand_each, legacy
 from tavernkit.risu_ai.cbs.evaluate import evaluate
 from tavernkit.risu_ai.cbs.limits import FREE_CHARACTERS, LEVEL_SLOTS
 from tavernkit.risu_ai.cbs.run import Run
-from tavernkit.risu_ai.cbs.source import CLOSE, LEGACY_CLOSE, TOKEN, joined
+from tavernkit.risu_ai.cbs.source import CLOSE, OPENERS, TOKEN, joined, needs_joining
 
 
 class LevelKind(Enum):
@@ -50,35 +50,41 @@ class Scanner:
         self._levels = levels
         self._text = text
         self._at = 0
+        self._waiting: list[tuple[str, int]] = []  # texts into which the current one was inserted, and where
         self._pure = sum(level.pure for level in levels)
         self._source_length = source_length
         self._tail = tail
 
     def scan(self) -> str:
         """Return the text of all levels when the end is reached."""
-        while found := TOKEN.search(self._text, self._at):
-            token = found[0]
-            start, end = found.span()
-            top = self._levels[-1]
-            if start > self._at:
-                top.buffer.append(self._text[self._at : start])
-            self._at = end
-            if token in (CLOSE, LEGACY_CLOSE):
-                if top.kind is not LevelKind.TAG:
-                    top.buffer.append(token)
-                elif token == CLOSE:
-                    self._close_tag(self._pop(), top.position)
-                else:
-                    content = self._pop()
-                    result = legacy_block(content)
-                    self._append(f"{{#{content}#}}" if result is None else result)
-            else:
-                self._push(LevelKind.TAG, self._position(start))
-        self._levels[-1].buffer.append(self._text[self._at :])
-        return self._unwind()
+        while True:
+            while found := TOKEN.search(self._text, self._at):
+                start, end = found.span()
+                top = self._levels[-1]
+                if start > self._at:
+                    top.buffer.append(self._text[self._at : start])
+                self._at = end
+                self._take(found[0], top, start)
+            self._levels[-1].buffer.append(self._text[self._at :])
+            if not self._waiting:
+                return self._unwind()
+            self._text, self._at = self._waiting.pop()
+
+    def _take(self, token: str, top: Level, start: int) -> None:
+        if token in OPENERS:
+            self._push(LevelKind.TAG, self._position(start))
+        elif top.kind is not LevelKind.TAG:
+            top.buffer.append(token)
+        elif token == CLOSE:
+            self._close_tag(self._pop(), top.position)
+        else:
+            content = self._pop()
+            result = legacy_block(content)
+            self._append(f"{{#{content}#}}" if result is None else result)
 
     def _position(self, at: int) -> int:
-        return self._source_length - min(len(self._text) - at, self._tail)
+        text, at = self._waiting[0] if self._waiting else (self._text, at)
+        return self._source_length - min(len(text) - at, self._tail)
 
     def _append(self, text: str) -> None:
         self._levels[-1].buffer.append(text)
@@ -108,9 +114,10 @@ class Scanner:
             self._append(f"{{{{{tag}}}}}")
             self._push(LevelKind.RAW, position)
             return
+        self._run.session.read(tag)
         block = open_block(tag, self._run.context)
         if block is None:
-            self._append(f"{{{{{tag}}}}}")
+            self._append(self._run.no_block(tag, position))
         else:
             self._push(LevelKind.BLOCK, position, block)
 
@@ -133,9 +140,15 @@ class Scanner:
 
     def _insert(self, text: str) -> None:
         self._run.session.produce(len(text))
-        rest = self._text[self._at :]
-        self._tail = min(self._tail, len(rest))
-        self._text = text + rest
+        if not needs_joining(text, self._text[self._at : self._at + 1]):
+            self._waiting.append((self._text, self._at))
+            self._text = text
+        else:
+            rest = self._text[self._at :]
+            self._run.session.produce(len(rest))
+            if not self._waiting:
+                self._tail = min(self._tail, len(rest))
+            self._text = text + rest
         self._at = 0
 
     def _evaluate(self, tag: str, position: int) -> str:

@@ -27,19 +27,20 @@ def described(call: Call) -> RisuCharacter:
 @functions("char", "bot")
 def char(call: Call) -> str:
     """The name of the character."""
-    name = call.context.character_name
-    if name is None:
-        raise FunctionFailure("no character is selected")
-    return name
+    context = call.context
+    if not context.consistent_names and context.speaking is None:
+        selected(call)
+    return context.character_name
 
 
 @functions("user")
 def user(call: Call) -> str:
     """The name of the user."""
-    name = call.context.user_name
-    if name is None:
+    context = call.context
+    persona = context.persona
+    if not context.consistent_names and persona is not None and persona.name is None:
         raise FunctionFailure("the persona of this chat has no name")
-    return name
+    return context.user_name
 
 
 @functions("persona", "userpersona")

@@ -68,10 +68,11 @@ def randint(call: Call) -> str:
     return number_to_string((math.floor(value) if math.isfinite(value) else value) + low)
 
 
-def _rolls(count: float, sides: float, chance: Callable[[int], float]) -> str:
+def _rolls(call: Call, count: float, sides: float, chance: Callable[[int], float]) -> str:
     """Add up dice; a fraction of a die is a die."""
     if count > MAX_ROLLS:
         raise FunctionFailure(f"one tag may roll {MAX_ROLLS} dice")
+    call.run.session.step(math.ceil(max(count, 0)))
     total = 0.0
     for index in range(math.ceil(max(count, 0))):
         value = chance(index) * sides
@@ -87,7 +88,7 @@ def dice(call: Call) -> str:
     sides = to_number(parts[1]) if len(parts) > 1 else math.nan
     if count != count or sides != sides:
         return "NaN"
-    return _rolls(count, sides, lambda _: call.context.random())
+    return _rolls(call, count, sides, lambda _: call.context.random())
 
 
 def _roll(call: Call, chance: Callable[[int], float]) -> str:
@@ -102,7 +103,7 @@ def _roll(call: Call, chance: Callable[[int], float]) -> str:
         sides = to_number(parts[0])
     if not (count >= 1 and sides >= 1):
         return "NaN"
-    return _rolls(count, sides, chance)
+    return _rolls(call, count, sides, chance)
 
 
 @functions("roll", args=("XdY",))

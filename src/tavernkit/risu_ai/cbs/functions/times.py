@@ -140,6 +140,7 @@ def messagedate(call: Call) -> str:
 
 def _duration(span: float) -> str:
     """Write a span of milliseconds; negative ones have a sign in every part."""
+    span = valid_time(span)
     seconds = math.floor(span / 1000)
     minutes = math.floor(seconds / 60)
     hours = math.floor(minutes / 60)
