@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.world_info.editing import new_entry as new_entry
     from tavernkit.silly_tavern.world_info.editing import split_keys as split_keys
     from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine as WorldInfoEngine
-    from tavernkit.silly_tavern.world_info.entry import CharacterFilter as CharacterFilter
     from tavernkit.silly_tavern.world_info.entry import Entry as Entry
     from tavernkit.silly_tavern.world_info.explanation import Explanation as Explanation
+    from tavernkit.silly_tavern.world_info.fields import CharacterFilter as CharacterFilter
     from tavernkit.silly_tavern.world_info.hashing import entry_hash as entry_hash
     from tavernkit.silly_tavern.world_info.hashing import hashed_json as hashed_json
     from tavernkit.silly_tavern.world_info.hashing import string_hash as string_hash
@@ -66,10 +66,8 @@ __getattr__, __all__ = lazy_exports(
             "split_keys",
         ),
         ".engine": ("WorldInfoEngine",),
-        ".entry": (
-            "CharacterFilter",
-            "Entry",
-        ),
+        ".entry": ("Entry",),
+        ".fields": ("CharacterFilter",),
         ".explanation": ("Explanation",),
         ".hashing": (
             "entry_hash",

@@ -130,6 +130,8 @@ _RULES = LASTING_RULES + PASS_RULES
 
 def blocked(entry: Entry, position: int, state: PassState) -> Verdict | None:
     """Give the verdict of the first rule that keeps an entry out before its keys are looked at, if one does."""
+    if not entry.restricted and not state.timed.on_cooldown(position):
+        return None
     for reason, applies in _RULES:
         if applies(entry, position, state):
             until = None

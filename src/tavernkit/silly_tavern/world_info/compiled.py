@@ -7,7 +7,8 @@ import threading
 from collections.abc import Sequence
 
 from tavernkit.silly_tavern.world_info.decorators import ACTIVATE
-from tavernkit.silly_tavern.world_info.entry import Entry, level, optional_number
+from tavernkit.silly_tavern.world_info.entry import Entry
+from tavernkit.silly_tavern.world_info.fields import level, optional_number
 from tavernkit.silly_tavern.world_info.hashing import entry_hash
 from tavernkit.silly_tavern.world_info.key_table import KeyTable
 from tavernkit.silly_tavern.world_info.limits import MAX_SCAN_DEPTH

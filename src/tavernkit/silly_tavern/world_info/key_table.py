@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tavernkit.lore.key_index import KeyIndex
-from tavernkit.silly_tavern.world_info.entry import Entry, optional_flag
+from tavernkit.silly_tavern.world_info.entry import Entry
+from tavernkit.silly_tavern.world_info.fields import optional_flag
 from tavernkit.silly_tavern.world_info.keys import is_one_word, may_hold_macro, parse_regex_key
 from tavernkit.silly_tavern.world_info.regex_needs import regex_needs
 from tavernkit.silly_tavern.world_info.selection import Listed

@@ -242,7 +242,8 @@ class Scan:
                 self._refuse(candidate, state, needed, left)
                 continue
             self.activated[entry.identity] = candidate
-            self.verdicts[candidate.position] = replace(candidate.verdict, rolled=rolled)
+            verdict = candidate.verdict
+            self.verdicts[candidate.position] = verdict if rolled is None else replace(verdict, rolled=rolled)
 
     def _roll(self, candidate: Candidate) -> float | None:
         entry = candidate.entry

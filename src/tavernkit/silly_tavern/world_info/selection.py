@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.world_info.book import WorldBook
-from tavernkit.silly_tavern.world_info.entry import Entry, number
+from tavernkit.silly_tavern.world_info.entry import Entry
+from tavernkit.silly_tavern.world_info.fields import number
 from tavernkit.silly_tavern.world_info.settings import CHARACTER_FIRST, GLOBAL_FIRST, CharacterLore
 from tavernkit.text.js_values import UNDEFINED
 from tavernkit.values import JsonObject

@@ -1,0 +1,115 @@
+"""How the scan reads the fields of an entry: with JavaScript's eyes, whatever type the file has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+from tavernkit.text.js_values import UNDEFINED, Undefined, loose_equals, to_number, to_string, truthy
+from tavernkit.values import Json, JsonObject, is_mapping, is_sequence
+
+T = TypeVar("T")
+
+
+class HasRaw(Protocol):
+    """Something with fields: ``raw`` is its JSON object."""
+
+    raw: JsonObject
+
+
+class Field(Generic[T]):
+    """A field of the JSON object, read when it is first asked for. Its reader gives what the scan makes of it."""
+
+    def __init__(self, name: str, read: Callable[[Json | Undefined], T]) -> None:
+        self._name = name
+        self._read = read
+        self._attribute = name
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._attribute = name
+
+    @overload
+    def __get__(self, entry: None, owner: type[Any]) -> Field[T]: ...
+    @overload
+    def __get__(self, entry: HasRaw, owner: type[Any]) -> T: ...
+    def __get__(self, entry: HasRaw | None, owner: type[Any]) -> Field[T] | T:
+        """Read the field, once: from then on the value is an attribute of the object itself."""
+        if entry is None:
+            return self
+        value = self._read(entry.raw.get(self._name, UNDEFINED))
+        entry.__dict__[self._attribute] = value
+        return value
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """Read a list of texts; what is not text is left out, what is not a list is empty."""
+    return tuple(item for item in value if isinstance(item, str)) if is_sequence(value) else ()
+
+
+def names(value: object) -> tuple[str, ...]:
+    """Read a list whose items are compared with names; one text alone counts as a list of it."""
+    if isinstance(value, str):
+        return (value,) if value else ()
+    return tuple(to_string(item) for item in value) if is_sequence(value) else ()
+
+
+def text(value: object) -> str:
+    """Read text; anything else is empty."""
+    return value if isinstance(value, str) else ""
+
+
+def number(value: object) -> float:
+    """Read a number as arithmetic does: missing is NaN."""
+    return math.nan if value is UNDEFINED else to_number(value)
+
+
+def optional_number(value: object) -> float | None:
+    """Read a number, or nothing if it is missing or null."""
+    return None if value is UNDEFINED or value is None else to_number(value)
+
+
+def optional_flag(value: object) -> bool | None:
+    """Read a switch, or nothing if it is missing or null: then the global setting counts."""
+    return None if value is UNDEFINED or value is None else truthy(value)
+
+
+def is_true(value: object) -> bool:
+    """Read a switch that is compared with ``== true``: true, 1 and ``"1"`` are on."""
+    return value is True or (value is not False and loose_equals(value, True))
+
+
+def verbatim(value: Json | Undefined) -> Json | Undefined:
+    """Take the value as it is."""
+    return value
+
+
+def level(value: Json | Undefined) -> Json | Undefined:
+    """Read a level of delayed recursion: true is the first."""
+    return 1 if value is True else value
+
+
+@dataclass(frozen=True, slots=True)
+class CharacterFilter:
+    """Which characters (by file name) and tags an entry is for, or is not for."""
+
+    exclude: bool = False
+    names: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+
+def triggers(value: object) -> tuple[str, ...]:
+    """Read the generation types an entry is for; what is not a list is for all."""
+    return names(value) if is_sequence(value) else ()
+
+
+def character_filter(value: object) -> CharacterFilter:
+    """Read the filter; what is not an object filters nothing."""
+    if not is_mapping(value):
+        return CharacterFilter()
+    return CharacterFilter(
+        exclude=truthy(value.get("isExclude", UNDEFINED)),
+        names=names(value.get("names")),
+        tags=names(value.get("tags")),
+    )
