@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from tavernkit.silly_tavern.world_info.candidates import blocked, secondary_logic
@@ -21,13 +21,18 @@ _EXCERPT = 24
 _LOGIC = {0: "AND ANY", 1: "NOT ALL", 2: "NOT ANY", 3: "AND ALL"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Explanation:
     """Why an entry is in (``active``) or out: the rule, the facts, and a sentence for people (``text``)."""
 
     entry: Entry
     verdict: Verdict
-    text: str
+    write: Callable[[Entry, Verdict], str] = field(repr=False, compare=False)
+
+    @cached_property
+    def text(self) -> str:
+        """The reason in words; they are put together when they are asked for."""
+        return self.write(self.entry, self.verdict)
 
     @property
     def active(self) -> bool:
@@ -70,12 +75,12 @@ class Explainer:
     def explain(self, position: int) -> Explanation:
         """Explain the entry at a place of the list."""
         entry = self._scan.books.entry(position)
-        verdict = self._verdict(entry, position)
+        return Explanation(entry, self._verdict(entry, position), self._write)
+
+    def _write(self, entry: Entry, verdict: Verdict) -> str:
         text = _TEXTS[verdict.reason](self._scan, entry, verdict)
-        if verdict.reason is Reason.NO_KEY_FOUND:
-            hint = self._near_misses.hint(entry)
-            text = f"{text}; {hint}" if hint else text
-        return Explanation(entry, verdict, text)
+        hint = self._near_misses.hint(entry) if verdict.reason is Reason.NO_KEY_FOUND else None
+        return f"{text}; {hint}" if hint else text
 
     @cached_property
     def _near_misses(self) -> NearMisses:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import overload
 
@@ -55,7 +56,7 @@ class Explanations(Sequence[Explanation]):
         return self._explainer.touched()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class WorldInfoResult:
     """The outcome of a scan.
 
@@ -69,7 +70,6 @@ class WorldInfoResult:
     timed_state: dict[str, JsonObject]
     budget: float | None
     overflowed: bool
-    total_tokens: int
     explanations: Explanations = field(repr=False)
     _scan: Scan = field(repr=False)
 
@@ -78,7 +78,6 @@ class WorldInfoResult:
         """Collect the outcome of a finished scan."""
         chosen = list(scan.activated.values())
         activated = tuple(ActivatedEntry(one.entry, scan.content(one.entry), one.verdict.reason) for one in chosen)
-        texts = [one.content for one in activated if one.content]
         return cls(
             activated=activated,
             placement=place(((one.entry, one.content) for one in activated), scan.input.apply_regex, scan.input.warn),
@@ -86,7 +85,6 @@ class WorldInfoResult:
             timed_state={effect: thaw_object(records) for effect, records in scan.timed.state.items()},
             budget=scan.budget.limit if scan.passes else None,
             overflowed=scan.overflowed,
-            total_tokens=scan.input.count_tokens("\n".join(texts)) if texts else 0,
             explanations=Explanations(Explainer(scan)),
             _scan=scan,
         )
@@ -95,6 +93,16 @@ class WorldInfoResult:
     def activated_entries(self) -> tuple[Entry, ...]:
         """The entries that were activated, in the order of acceptance."""
         return tuple(one.entry for one in self.activated)
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens of the contents of all activated entries, counted when they are asked for."""
+        return self._total_tokens
+
+    @cached_property
+    def _total_tokens(self) -> int:
+        texts = [one.content for one in self.activated if one.content]
+        return self._scan.input.count_tokens("\n".join(texts)) if texts else 0
 
     @property
     def before(self) -> str:
