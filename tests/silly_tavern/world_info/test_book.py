@@ -1,8 +1,10 @@
+import base64
 import json
 from pathlib import Path
 
 import pytest
 
+from tavernkit.cards.png import placeholder_png, text_chunk
 from tavernkit.errors import LoreParseError as CoreLoreParseError
 from tavernkit.silly_tavern.errors import LoreParseError
 from tavernkit.silly_tavern.world_info import WorldBook, import_world
@@ -89,6 +91,20 @@ def test_refused_import_says_why_or_raises() -> None:
     assert [("name" in warning, "entries" in warning) for warning in warnings] == [(True, False), (False, True)]
     with pytest.raises(LoreParseError):
         import_world("book.json", "5", strict=True)
+
+
+def test_novel_ai_lorebook_in_a_picture() -> None:
+    lorebook = {"lorebookVersion": 5, "entries": [{"text": "gate text", "displayName": "Gate", "keys": ["gate"]}]}
+    picture = placeholder_png(8, 8)
+    at = picture.index(b"IEND") - 4
+    text = base64.b64encode(json.dumps(lorebook).encode())
+    book = import_world("town.png", picture[:at] + text_chunk("naidata", text) + picture[at:])
+    assert book is not None
+    assert (book.name, book.entries[0].content, book.entries[0].keys) == ("town", "gate text", ("gate",))
+    warnings: list[str] = []
+    assert import_world("town.png", picture, warn=warnings.append) is None
+    assert import_world("town.png", picture[:9], warn=warnings.append) is None
+    assert "holds no lorebook" in warnings[0]
 
 
 def test_character_book_round_trip_keeps_what_it_can() -> None:

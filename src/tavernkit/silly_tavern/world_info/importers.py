@@ -10,6 +10,7 @@ from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.errors import LoreParseError
 from tavernkit.silly_tavern.world_info.book import WorldBook, parse_json
 from tavernkit.silly_tavern.world_info.entry import template_entry
+from tavernkit.silly_tavern.world_info.lore_png import is_png, read_lore_png
 from tavernkit.text.js_values import UNDEFINED, Undefined, to_string, trim, truthy
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
@@ -25,24 +26,28 @@ _TRAILING = re.compile(r"[. ]+$")
 def import_world(
     filename: str, content: str | bytes, *, warn: Warn | None = None, strict: bool = False
 ) -> WorldBook | None:
-    """Import a world file of SillyTavern, NovelAI, Agnai or RisuAI, recognised by its content.
+    """Import a world file of SillyTavern, NovelAI (also in a picture), Agnai or RisuAI, recognised by its content.
 
     What SillyTavern would refuse gives nothing and a warning, or :class:`LoreParseError` in strict mode.
     """
+    report = warn or log_warning
     try:
-        return _import(filename, content)
+        return _import(filename, content, report)
     except LoreParseError as error:
         if strict:
             raise
-        (warn or log_warning)(f"world file {filename!r} is not imported: {error}")
+        report(f"world file {filename!r} is not imported: {error}")
         return None
 
 
-def _import(filename: str, content: str | bytes) -> WorldBook:
+def _import(filename: str, content: str | bytes, warn: Warn) -> WorldBook:
     name = world_name(filename)
     if name is None:
         raise LoreParseError("its name cannot be the name of a world")
-    parsed = parse_json(content)
+    if isinstance(content, bytes) and is_png(content):
+        parsed = read_lore_png(content, warn)
+    else:
+        parsed = parse_json(content)
     converted = convert_foreign_world(parsed)
     if converted is not None:
         return WorldBook(name, converted)
