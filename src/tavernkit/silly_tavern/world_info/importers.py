@@ -44,10 +44,7 @@ def _import(filename: str, content: str | bytes, warn: Warn) -> WorldBook:
     name = world_name(filename)
     if name is None:
         raise LoreParseError("its name cannot be the name of a world")
-    if isinstance(content, bytes) and is_png(content):
-        parsed = read_lore_png(content, warn)
-    else:
-        parsed = parse_json(content)
+    parsed = _parse(content, warn)
     converted = convert_foreign_world(parsed)
     if converted is not None:
         return WorldBook(name, converted)
@@ -55,6 +52,12 @@ def _import(filename: str, content: str | bytes, warn: Warn) -> WorldBook:
     if is_list(parsed) or (is_object(parsed) and "entries" in parsed):
         return WorldBook(name, parsed)
     raise LoreParseError('a world file is a JSON object with the key "entries"')
+
+
+def _parse(content: str | bytes, warn: Warn) -> Json:
+    if isinstance(content, bytes) and is_png(content):
+        return read_lore_png(content, warn)
+    return parse_json(content)
 
 
 def convert_foreign_world(parsed: Json) -> JsonObject | None:
