@@ -1,0 +1,1 @@
+"""RisuAI's own files: presets, modules and chats, plain and packed."""

@@ -1,0 +1,73 @@
+"""Module files: ``.risum``, modules as JSON, and lorebook or regex files taken as modules."""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+
+from tavernkit.cards.errors import RisumError
+from tavernkit.cards.json_text import parse_json
+from tavernkit.cards.limits import DEFAULT_LIMITS
+from tavernkit.cards.risum import MAGIC, MODULE_TYPE, Module, read_risum, write_risum
+from tavernkit.cards.source import BytesSource
+from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.risu_ai.world import RisuModule
+from tavernkit.text.js_values import json_stringify
+from tavernkit.values import JsonObject, is_mapping, is_sequence, thaw, thaw_object
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+def read_module(
+    source: str | PathLike[str] | bytes,
+    *,
+    name: str = "",
+    new_id: Callable[[], str] | None = _new_id,
+    warn: Warn = log_warning,
+) -> RisuModule:
+    """Read a module file of any kind.
+
+    RisuAI gives an imported module a new id; pass ``new_id=None`` to keep the file's, or a function of your own.
+    ``name`` is what a module made of a lorebook or regex file is called. Raises :class:`RisumError` for other files.
+    """
+    if not isinstance(source, bytes):
+        path = Path(source)
+        source, name = path.read_bytes(), name or path.stem
+    content = _content(source, name, warn)
+    if new_id is not None:
+        content["id"] = new_id()
+    return RisuModule.from_json(content)
+
+
+def _content(data: bytes, name: str, warn: Warn) -> JsonObject:
+    if data[: len(MAGIC)] == MAGIC:
+        return read_risum(BytesSource(data), DEFAULT_LIMITS, warn).to_json()
+    value = parse_json(data, what=name or "module", warn=warn)
+    if not is_mapping(value):
+        raise RisumError("the file holds no RisuAI module")
+    kind, items = value.get("type"), value.get("data")
+    if kind == MODULE_TYPE:
+        inner = value.get("module")
+        return thaw_object(inner if is_mapping(inner) else {key: item for key, item in value.items() if key != "type"})
+    if kind == "risu" and is_sequence(items):
+        return {"name": name, "description": "", "lorebook": thaw(items)}
+    if kind == "regex" and is_sequence(items):
+        return {"name": name, "description": "", "regex": thaw(items)}
+    raise RisumError("the file holds neither a RisuAI module nor a lorebook or regex file")
+
+
+def write_module(module: RisuModule | Mapping[str, object], suffix: str = ".risum") -> bytes:
+    """Write a module as ``.risum`` or ``.json``. Its assets are named, their bytes are not in a module's JSON."""
+    content = thaw_object(module.raw if isinstance(module, RisuModule) else module)
+    if suffix == ".json":
+        return json_stringify({"type": MODULE_TYPE, **content}).encode()
+    if suffix != ".risum":
+        raise ConfigError(f"a module is written as .risum or .json, not {suffix!r}")
+    out = io.BytesIO()
+    write_risum(out, Module.from_json(content))
+    return out.getvalue()

@@ -1,0 +1,36 @@
+"""How much a RisuAI build takes on before it says no; each limit is far above honest use."""
+
+from __future__ import annotations
+
+MAX_TEMPLATE_CHARACTERS = 200_000
+"""Length of a Jinja chat template."""
+
+MAX_TEMPLATE_LOOPS = 1_000_000
+"""Rounds of all loops of one rendering of a chat template."""
+
+MAX_TEMPLATE_OUTPUT = 50_000_000
+"""Characters a chat template may write, and the longest text it may make on the way."""
+
+MAX_TEMPLATE_NUMBER = 10**15
+"""The largest number a chat template may calculate with."""
+
+CACHED_TEMPLATES = 64
+"""Compiled chat templates that are kept."""
+
+MAX_PRESET_BYTES = 64_000_000
+"""Size of a preset file, packed and unpacked."""
+
+MAX_PACK_DEPTH = 256
+"""How deeply a packed preset may nest."""
+
+MAX_CHAT_BYTES = 512_000_000
+"""Size of a chat file."""
+
+CACHED_BLOCKS = 8192
+"""Blocks of a builder that are kept for the next turn."""
+
+CACHED_WORLDS = 64
+"""Characters and settings a builder keeps in the form texts can ask about."""
+
+MAX_ROUNDS = 64
+"""Requests of one send: auto-continue, repeated and banned replies, and what triggers ask for."""

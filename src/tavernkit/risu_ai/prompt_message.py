@@ -1,0 +1,100 @@
+"""The message RisuAI's prompt assembly works on, before it becomes a block or a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tavernkit.text.js_values import trim
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze, is_mapping, is_sequence, thaw
+
+NEW_CHAT = "[Start a new chat]"
+"""The line between examples and chat."""
+
+NEW_CHAT_MEMO, NEW_EXAMPLE_MEMO = "NewChat", "NewChatExample"
+"""The memos of that line before the chat and before an example."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PromptMessage:
+    """One message of a prompt in the making.
+
+    It can be changed, because RisuAI's assembly edits messages in place and prints some of them twice: two places
+    that show the same object show the same edits. ``role`` is ``None`` where RisuAI has no role for a card.
+    ``memo`` is the id of the chat message or one of RisuAI's marks; ``source`` says where the text came from.
+    """
+
+    role: str | None
+    content: str
+    name: str | None = None
+    memo: str | None = None
+    removable: bool = False
+    attr: list[str] = field(default_factory=list[str])
+    multimodals: list[FrozenJson] = field(default_factory=list[FrozenJson])
+    thoughts: list[str] = field(default_factory=list[str])
+    cache_point: bool = False
+    source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> PromptMessage:
+        """Read a message written with RisuAI's keys."""
+        role, name, memo = value.get("role"), value.get("name"), value.get("memo")
+        return cls(
+            role=role if isinstance(role, str) else None,
+            content=str(value.get("content") or ""),
+            name=name if isinstance(name, str) else None,
+            memo=memo if isinstance(memo, str) else None,
+            removable=bool(value.get("removable")),
+            attr=_texts(value.get("attr")),
+            multimodals=_values(value.get("multimodals")),
+            thoughts=_texts(value.get("thoughts")),
+            cache_point=bool(value.get("cachePoint")),
+        )
+
+    def to_json(self) -> JsonObject:
+        """Write the message with RisuAI's keys; what is not set is left out."""
+        written: JsonObject = {"role": self.role, "content": self.content}
+        secondary: tuple[tuple[str, object], ...] = (
+            ("name", self.name),
+            ("memo", self.memo),
+            ("removable", self.removable),
+            ("attr", self.attr),
+            ("multimodals", self.multimodals),
+            ("thoughts", self.thoughts),
+            ("cachePoint", self.cache_point),
+        )
+        written.update((key, thaw(value)) for key, value in secondary if value)
+        return written
+
+    def copy(self) -> PromptMessage:
+        """Return a message of its own with the same content."""
+        return PromptMessage(
+            role=self.role,
+            content=self.content,
+            name=self.name,
+            memo=self.memo,
+            removable=self.removable,
+            attr=list(self.attr),
+            multimodals=list(self.multimodals),
+            thoughts=list(self.thoughts),
+            cache_point=self.cache_point,
+            source=self.source,
+        )
+
+    @property
+    def blank(self) -> bool:
+        """Whether there is nothing to send: no text and no media."""
+        return not self.multimodals and not trim(self.content)
+
+
+def new_chat_line(memo: str = NEW_CHAT_MEMO) -> PromptMessage:
+    """The line that starts a chat or an example."""
+    return PromptMessage(role="system", content=NEW_CHAT, memo=memo, source={"stage": "chat", "kind": "start marker"})
+
+
+def _texts(value: object) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if is_sequence(value) else []
+
+
+def _values(value: object) -> list[FrozenJson]:
+    return [freeze(item) for item in value if is_mapping(item)] if is_sequence(value) else []

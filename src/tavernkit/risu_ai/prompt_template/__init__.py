@@ -1,0 +1,1 @@
+"""Prompt templates: the cards, the slots they print, and the walk that makes messages of them."""

@@ -1,0 +1,23 @@
+"""Request-time role rewriting."""
+
+from __future__ import annotations
+
+from tavernkit.risu_ai.errors import RequestFormatError
+from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, reformat
+from tests.conformance.runner import Case
+
+
+def run(case: Case) -> object:
+    given, db = case.input, case.input["db"]
+    try:
+        found = reformat(
+            [PromptMessage.from_json(message) for message in given["messages"]],
+            given["flags"],
+            system_content=db.get("systemContentReplacement", DEFAULT_SYSTEM_CONTENT),
+            system_role=db.get("systemRoleReplacement", DEFAULT_SYSTEM_ROLE),
+            strict="error" in case.expected,
+        )
+    except RequestFormatError:
+        return {"error": "TypeError"}
+    return {"messages": [message.to_json() for message in found]}
