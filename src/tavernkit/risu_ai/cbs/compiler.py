@@ -168,10 +168,16 @@ class Compiler:
 
     def _leaf(self, tag: str, position: int) -> None:
         """Take a tag with no other in it in one step."""
-        if tag[:1] in _STRUCTURAL or tag.startswith("call::"):
-            self._close_tag(_Level(TAG, position, [tag]))
+        first = tag[:1]
+        if first in _STRUCTURAL:
+            if first == ":" and not self._pure:
+                self._add(f"{{{{{tag}}}}}")
+            else:
+                self._close_tag(_Level(TAG, position, [tag]))
+        elif tag.startswith("call::"):
+            self._add_node(FunctionCall([tag], position, pure=self._pure > 0))
         elif self._pure:
-            self._levels[-1].parts.append(f"{{{{{tag}}}}}")
+            self._add(f"{{{{{tag}}}}}")
         else:
             self._static_tag(tag, position)
 

@@ -11,22 +11,18 @@ _MASK = 0xFFFFFFFF
 _PERIOD = 1000
 
 
-def _signed(value: int) -> int:
-    value &= _MASK
-    return value - 0x100000000 if value & 0x80000000 else value
-
-
 @lru_cache(maxsize=64)
 def _seeds(word: str) -> tuple[int, int, int, int]:
     data = word.encode("utf-16-le", "surrogatepass")
     units = struct.unpack(f"<{len(data) // 2}H", data)
-    hashed: float = 5515.0
+    hashed = 5515
     seeds: list[int] = []
     for _ in range(4):
         for unit in units:
-            # only the shifted part wraps to 32 bits; the sum runs on as a double
-            hashed = _signed(_signed(int(hashed)) << 5) + hashed + unit
-        seeds.append(int(hashed) & _MASK)
+            # only the shifted part wraps to 32 bits, with its sign; the sum does not
+            shifted = (hashed << 5) & _MASK
+            hashed += unit + (shifted - 0x100000000 if shifted & 0x80000000 else shifted)
+        seeds.append(hashed & _MASK)
     return seeds[0], seeds[1], seeds[2], seeds[3]
 
 

@@ -8,11 +8,11 @@ CALL_LIMIT = 20
 LEVEL_SLOTS = 512
 """RisuAI remembers what kind of thing is open down to this level; deeper ones never close."""
 
-MAX_STEPS = 1_000_000
+MAX_STEPS = 300_000
 """Work one expansion may do: tags (long ones count more), dice, repeated bodies, nested texts."""
 
 SHORT_TAG = 64
-"""A longer tag counts as one more step for every four characters."""
+"""A longer tag counts as one more step for every eight characters."""
 
 MAX_CHARACTERS = 16_000_000
 """Characters one expansion may produce, intermediate values included."""

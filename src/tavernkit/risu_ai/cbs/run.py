@@ -58,7 +58,7 @@ class Session:
     def read(self, tag: str) -> None:
         """Count a tag that is about to be evaluated, if it is a long one."""
         if len(tag) > SHORT_TAG:
-            self.step(len(tag) >> 2)
+            self.step(len(tag) >> 3)
 
     def produce(self, count: int) -> None:
         """Count produced characters."""
