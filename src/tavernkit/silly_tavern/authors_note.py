@@ -79,7 +79,7 @@ def authors_note(
     if interval <= 0:
         reason = "the author's note is switched off (its interval is 0)"
     elif due:
-        reason = f"author's note, due every {interval} user messages"
+        reason = "author's note" if interval == 1 else f"author's note, due every {interval} user messages"
     else:
         reason = f"the author's note is not due: {user_messages} user messages, interval {interval}"
     return AuthorsNote(

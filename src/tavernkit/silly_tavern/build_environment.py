@@ -37,7 +37,7 @@ def macro_environment(
         system_prompt_override=metadata.system_prompt,
         first_included_message_id=metadata.get("lastInContextMessageId"),
         variables=variables,
-        memory=context.macro_memory,
+        memory=context.memory,
         model=preset.model,
         max_context=preset.openai_max_context,
         max_response=context.max_response,

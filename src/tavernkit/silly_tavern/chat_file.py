@@ -11,6 +11,7 @@ from pathlib import Path
 from tavernkit.errors import FileFormatError, StrictModeError, Warn, log_warning
 from tavernkit.prompt.message import Message
 from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.json_text import json_text
 from tavernkit.silly_tavern.limits import MAX_CHAT_FILE_BYTES
 from tavernkit.values import (
     EMPTY_OBJECT,
@@ -130,7 +131,7 @@ class ChatFile:
         header = {"user_name": "unused", "character_name": "unused", **thaw_object(self.header)}
         header["chat_metadata"] = self.metadata.to_json()
         lines = [header, *(message.to_json() for message in self.messages)]
-        return "\n".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in lines)
+        return "\n".join(json_text(line) for line in lines)
 
     def save(self, path: str | Path) -> None:
         """Write the chat to a file."""

@@ -80,7 +80,7 @@ class SillyTavernContext(Context):
     strategy: str = REFERENCE
     on_overflow: str = "error"
 
-    macro_memory: MacroMemory = field(default_factory=MacroMemory)
+    macro_memory: MacroMemory | None = None
     timezone: tzinfo = UTC
     random: Callable[[], float] = random.random
     measure_media: Measure | None = None
@@ -96,6 +96,11 @@ class SillyTavernContext(Context):
         if is_mapping(self.chat_metadata):
             set_field(self, "chat_metadata", ChatMetadata.from_json(self.chat_metadata))
         set_field(self, "history", chat_log(history, user_name=self.user_name, character_name=self.character_name))
+        if self.macro_memory is None:
+            stored = self.metadata.get("chat_id_hash")
+            set_field(
+                self, "macro_memory", MacroMemory(chat_id_hash=stored if isinstance(stored, (int, str)) else None)
+            )
         if self.variables is None:
             set_field(self, "variables", _variables(self.metadata, self.settings))
         set_field(self, "tools", tuple(_tool(each) for each in self.tools))
@@ -112,6 +117,11 @@ class SillyTavernContext(Context):
     def log(self) -> ChatLog:
         """The history with everything its lines hold."""
         return cast("ChatLog", self.history)
+
+    @property
+    def memory(self) -> MacroMemory:
+        """What macros remember of the chat besides variables."""
+        return self.macro_memory if self.macro_memory is not None else MacroMemory()
 
     @property
     def active_preset(self) -> Preset:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tavernkit.errors import Warn
 from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.settings import ReasoningSettings
 from tavernkit.values import FrozenObject, is_mapping, is_sequence
@@ -50,7 +51,9 @@ def core_chat(chat: Sequence[ChatMessage], *, generation_type: str, with_tools: 
     return core
 
 
-def prepare_texts(core: Sequence[CoreMessage], *, generation_type: str, scripts: PromptScripts | None) -> None:
+def prepare_texts(
+    core: Sequence[CoreMessage], *, generation_type: str, scripts: PromptScripts | None, warn: Warn
+) -> None:
     """Apply the prompt-stage scripts, then put attached files before each text and titles behind it."""
     newest_depth = -1 if generation_type == "continue" else 0
     for position, message in enumerate(core):
@@ -59,7 +62,7 @@ def prepare_texts(core: Sequence[CoreMessage], *, generation_type: str, scripts:
             depth = len(core) - 1 - position + newest_depth
             message.text = scripts.message(message.text, is_user=line.is_user, depth=depth)
         if line.extra:
-            message.text = _files(line.extra) + message.text + _titles(line.extra)
+            message.text = _files(line.extra, message.index, warn) + message.text + _titles(line.extra)
 
 
 def add_reasoning(
@@ -119,8 +122,14 @@ def _with_reasoning(
     return prefix + reasoning + expand(settings.suffix) + expand(settings.separator) + text
 
 
-def _files(extra: FrozenObject) -> str:
-    texts = [text for item in _objects(extra.get("files")) if isinstance(text := item.get("text"), str) and text]
+def _files(extra: FrozenObject, index: int, warn: Warn) -> str:
+    texts: list[str] = []
+    for item in _objects(extra.get("files")):
+        text = item.get("text")
+        if isinstance(text, str) and text:
+            texts.append(text)
+        else:
+            warn(f"message {index}: the attached file {item.get('name')!r} is left out, its text is not in the chat")
     return "\n\n".join(texts) + "\n\n" if texts else ""
 
 

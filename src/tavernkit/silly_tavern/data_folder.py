@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
+from tavernkit.cards import load
 from tavernkit.cards.character import Character, User
-from tavernkit.cards.load import load
 from tavernkit.errors import FileFormatError, TavernKitError, Warn, log_warning
+from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.chat_file import ChatFile
 from tavernkit.silly_tavern.groups.group import Group
 from tavernkit.silly_tavern.preset import Preset
@@ -108,13 +109,14 @@ class DataFolder:
             self._worlds[name] = WorldBook.load(self._file(WORLDS, name, ".json"), warn=self._warn)
         return self._worlds[name]
 
-    def inputs(
-        self, character: str | None = None, chat: str | None = None, *, group: str | None = None
-    ) -> dict[str, object]:
-        """Everything a :class:`~tavernkit.silly_tavern.Builder` needs for a character's chat, or a group's.
+    def builder(self, character: str | None = None, chat: str | None = None, *, group: str | None = None) -> Builder:
+        """A builder for a character's chat, or a group's, with everything of the folder that belongs to it.
 
-        >>> Builder(**DataFolder("data/default-user").inputs("Lyra", "Lyra - 2024-01-01"))  # doctest: +SKIP
+        >>> DataFolder("data/default-user").builder("Lyra", "a chat").build(message="Hello")  # doctest: +SKIP
         """
+        return Builder().replace(**self._inputs(character, chat, group))
+
+    def _inputs(self, character: str | None, chat: str | None, group: str | None) -> dict[str, object]:
         settings = self.settings
         found: dict[str, object] = {
             "user": User(name=settings.username),

@@ -59,6 +59,11 @@ class ExtensionPrompt:
             scan=bool(data.get("scan")),
         )
 
+    @property
+    def label(self) -> str:
+        """What people call it: what it is if that says it, else its key."""
+        return self.key if self.kind in ("extension", "injection") else self.kind
+
     def with_value(self, value: str) -> ExtensionPrompt:
         """The same prompt with another text."""
         return replace(self, value=value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tavernkit.prompt.omission import Omission
 from tavernkit.silly_tavern.authors_note import authors_note
 from tavernkit.silly_tavern.card_fields import CardTexts, DepthPrompt, card_texts, depth_prompt_of
@@ -29,13 +31,13 @@ from tavernkit.silly_tavern.world_info.selection import file_stem
 def prepare(state: SillyTavernState) -> None:
     """Do what comes before lore is scanned. Each text's macros run here in the order SillyTavern runs them."""
     context = state.context
-    chat = tuple(context.log.lines)
     state.macros = state.new_macros()
     state.scripts = PromptScripts.of(context.regex_scripts, state.macros, state.warn)
     if not context.dry_run:
-        context.macro_memory.generation_started(context.generation_type)
+        context.memory.generation_started(context.generation_type)
+    chat = _with_first_message_shown(state, context.log.lines)
     state.quiet_prompt = state.macros(context.quiet_prompt)
-    begin(state, chat)
+    _begin(state, chat)
     state.card = _card(state)
     state.extensions = ExtensionPrompts(context.extension_prompts)
     _register_injections(state)
@@ -47,7 +49,7 @@ def prepare(state: SillyTavernState) -> None:
     state.extensions.set(ExtensionPrompt(QUIET_PROMPT, state.quiet_prompt, scan=True, kind="quiet prompt"))
 
 
-def begin(state: SillyTavernState, chat: tuple[ChatMessage, ...]) -> None:
+def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...]) -> None:
     """Change the chat as the type of generation asks."""
     context = state.context
     scripts = state.scripts
@@ -58,6 +60,7 @@ def begin(state: SillyTavernState, chat: tuple[ChatMessage, ...]) -> None:
         user_name=context.user_name,
         user_prompt_bias=context.settings.power_user.user_prompt_bias,
         tool_recursion=context.tool_recursion,
+        in_group=context.group is not None,
     )
     state.turn = begin_turn(
         chat,
@@ -149,12 +152,23 @@ def _register_depth_prompts(state: SillyTavernState) -> None:
 
 def _register_depth_prompt(state: SillyTavernState, key: str, prompt: DepthPrompt) -> None:
     state.extensions.set(
-        ExtensionPrompt(key, prompt.text, IN_CHAT, prompt.depth, prompt.role, kind="card field", reason="depth prompt")
+        ExtensionPrompt(
+            key, prompt.text, IN_CHAT, prompt.depth, prompt.role, kind="depth prompt", reason="the character's note"
+        )
     )
 
 
+def _with_first_message_shown(state: SillyTavernState, lines: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
+    """SillyTavern expands the first message when it shows the chat, and stores it so."""
+    if not lines:
+        return ()
+    chat = (lines[0].replace(mes=state.macros(lines[0].mes)), *lines[1:])
+    state.macros.change(chat=chat)
+    return chat
+
+
 def _expand_first_message(state: SillyTavernState) -> None:
-    """SillyTavern stores the first message with its macros expanded."""
+    """The first message is expanded once more by the generation itself."""
     turn = state.turn
     if turn.chat:
         first = turn.chat[0].replace(mes=state.macros(turn.chat[0].mes))
@@ -163,9 +177,9 @@ def _expand_first_message(state: SillyTavernState) -> None:
 
 
 def _prepare_core_chat(state: SillyTavernState) -> None:
-    context, kind = state.context, state.context.generation_type
+    context, kind = state.context, state.context.prompt_type
     state.core = core_chat(state.turn.chat, generation_type=kind, with_tools=tools_supported(context.active_preset))
-    prepare_texts(state.core, generation_type=kind, scripts=state.scripts)
+    prepare_texts(state.core, generation_type=kind, scripts=state.scripts, warn=state.warn)
     add_reasoning(
         state.core,
         context.settings.power_user.reasoning,

@@ -13,6 +13,7 @@ from typing import TypeVar, cast
 
 from tavernkit.errors import InvalidPresetError, Warn, log_warning
 from tavernkit.silly_tavern.json_reader import JsonReader
+from tavernkit.silly_tavern.json_text import json_text
 from tavernkit.silly_tavern.preset_migrations import migrate
 from tavernkit.silly_tavern.preset_prompts import OrderEntry, PresetPrompt, PromptOrder, active_order, complete_prompts
 from tavernkit.values import (
@@ -174,7 +175,7 @@ class Preset:
 
     def dumps(self) -> str:
         """The preset as text, laid out like SillyTavern's export."""
-        return json.dumps(self.to_json(), ensure_ascii=False, indent=4)
+        return json_text(self.to_json(), indent=4)
 
     def save(self, path: str | Path) -> None:
         """Write the preset to a file."""

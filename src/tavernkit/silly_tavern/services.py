@@ -12,7 +12,7 @@ from tavernkit.silly_tavern.limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS
 from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine
-from tavernkit.values import LRUCache
+from tavernkit.values import Json, JsonObject, LRUCache
 
 
 class Services:
@@ -42,6 +42,15 @@ class Services:
         known = self._embedded.get(id(book))
         if known is None or known[0] is not book:
             name = book.name or f"{character.name}'s Lorebook"
-            known = (book, WorldBook.from_character_book(book.to_json(), name=name))
+            known = (book, WorldBook.from_character_book(_book_json(book), name=name))
             self._embedded.put(id(book), known)
         return known[1]
+
+
+def _book_json(book: CharacterBook) -> JsonObject:
+    """A card's book as JSON; an entry made by a program must say that it is enabled, or SillyTavern takes it for off."""
+    entries: list[Json] = []
+    for entry in book.entries:
+        made: JsonObject = {} if entry.raw else {"enabled": entry.enabled, "insertion_order": entry.insertion_order}
+        entries.append({**made, **entry.to_json()})
+    return {**book.to_json(), "entries": entries}

@@ -12,7 +12,7 @@ from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.run import DynamicMacro
 
 _NEWLINES = re.compile(r"\n+")
-_LEFT_IN_CARDS = ("original",)
+_KEPT: Mapping[str, DynamicMacro] = {"original": "{{original}}"}
 
 
 class Substitution:
@@ -53,10 +53,9 @@ class Substitution:
             self.environment,
             warn=self._warn,
             strict=self._strict,
-            macros=self._extra,
+            macros={**self._extra, **_KEPT} if self._extra else _KEPT,
             character_name=character_name,
             card=False,
-            leave=_LEFT_IN_CARDS,
         )
         if self.environment.collapse_newlines:
             text = _NEWLINES.sub("\n", text)

@@ -28,6 +28,7 @@ class TurnInput:
     user_name: str
     user_prompt_bias: str
     tool_recursion: int = 0
+    in_group: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ def begin_turn(
     """Remove, send and bias as the type of generation asks; a tool follow-up leaves the chat and the input alone."""
     messages = list(chat)
     follow_up = turn.tool_recursion > 0
-    if turn.generation_type == "regenerate" and not follow_up and messages and not messages[-1].is_user:
-        messages.pop()
+    if turn.generation_type == "regenerate" and not follow_up:
+        _remove_last_reply(messages, whole_round=turn.in_group)
     text = turn.message if turn.generation_type in SENDING_TYPES and not follow_up else ""
     if trim(text).startswith("/"):
         warn(f"the message {text!r:.40} is a slash command: commands are not run, and it is not sent")
@@ -75,6 +76,18 @@ def inline_bias(text: str) -> str:
 def without_macros(text: str) -> str:
     """Remove everything in double braces."""
     return trim(_MACRO.sub("", text))
+
+
+def _remove_last_reply(messages: list[ChatMessage], *, whole_round: bool) -> None:
+    """Drop the last message unless the user wrote it; in a group, all replies of the same round."""
+    if not messages or messages[-1].is_user:
+        return
+    round_id = messages.pop().extra.get("gen_id")
+    while whole_round and round_id is not None and messages:
+        newest = messages[-1]
+        if newest.is_user or newest.is_system or newest.extra.get("gen_id") != round_id:
+            return
+        messages.pop()
 
 
 def _bias(

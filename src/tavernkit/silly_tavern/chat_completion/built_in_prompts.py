@@ -30,7 +30,7 @@ from tavernkit.silly_tavern.extension_prompts import (
 )
 from tavernkit.silly_tavern.preset import Preset
 from tavernkit.text.js_values import trim
-from tavernkit.values import EMPTY_OBJECT, FrozenObject
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence
 
 NAMED_EXTENSIONS = {
     SUMMARY: "summary",
@@ -118,8 +118,10 @@ def _own_prompts(texts: BuildTexts, preset: Preset, expand: Callable[[str], str]
         return expand(template) if text and template else text
 
     def lore(identifier: str, text: str) -> Prompt:
-        entries = texts.lore_sources.get(identifier, ())
-        source = Source(_STAGE, "lore", identifier, reason="activated lore", more={"entries": entries})
+        entries = texts.lore_sources.get(identifier)
+        listed = [each for each in entries if is_mapping(each)] if is_sequence(entries) else []
+        reason = ", ".join(f"{each.get('name') or each.get('id')} ({each.get('cause')})" for each in listed)
+        source = Source(_STAGE, "lore", identifier, reason=reason, more={"entries": listed})  # pyright: ignore[reportArgumentType]  # JSON
         return Prompt(identifier, format_lore(text, preset.wi_format), source, role="system")
 
     card = texts.card

@@ -147,8 +147,8 @@ def injected_source(entry: Injected) -> FrozenObject:
     if len(parts) == 1:
         only = entry.extensions[0]
         return source("injection", only.kind, only.key, reason=f"{only.reason}, {reason}")
-    names = [prompt.name or prompt.identifier for prompt in entry.prompts] + [each.key for each in entry.extensions]
-    return source("injection", "injection", "+".join(names), reason=reason, parts=parts)
+    names = [prompt.name or prompt.identifier for prompt in entry.prompts] + [each.label for each in entry.extensions]
+    return source("injection", "injection", " + ".join(names), reason=reason, parts=parts)
 
 
 def _chat_source(entry: CoreMessage, reason: str = "message of the chat") -> FrozenObject:

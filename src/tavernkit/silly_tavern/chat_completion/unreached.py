@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import overload
 
 from tavernkit.budget.report import EvictionRecord
 from tavernkit.silly_tavern.chat_completion.history_messages import injected_source
@@ -11,40 +12,53 @@ from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.core_chat import role_of
+from tavernkit.values import FrozenObject
 
 
-class UnreachedHistory:
-    """Entries older than the first one that did not fit. Their macros never ran: what they cost is what they say."""
+class Evictions(Sequence[EvictionRecord]):
+    """Records of what was left out: first what was tried, then the history older than that, oldest message first.
 
-    def __init__(self, counter: MessageCounter, entries: Sequence[HistoryEntry]) -> None:
-        self._entries = entries
-        self._costs = [
-            counter.message(entry.role, entry.content)
-            if isinstance(entry, Injected)
-            else counter.message(role_of(entry.line), entry.text)
-            for entry in entries
-        ]
+    A long chat leaves thousands of messages out every turn: their records are made, and their tokens counted, when
+    somebody asks. Their macros never ran, so what they cost is counted as they are written.
+    """
+
+    def __init__(
+        self, tried: Sequence[EvictionRecord], unreached: Sequence[HistoryEntry], counter: MessageCounter
+    ) -> None:
+        self._tried = tried
+        self._unreached = unreached
+        self._counter = counter
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._tried) + len(self._unreached)
 
-    @property
-    def tokens(self) -> int:
-        """What all of them would cost."""
-        return sum(self._costs)
+    @overload
+    def __getitem__(self, index: int) -> EvictionRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[EvictionRecord]: ...
+    def __getitem__(self, index: int | slice) -> EvictionRecord | list[EvictionRecord]:
+        """The record, or records, at a place of the list."""
+        places = range(len(self))[index]
+        return self._record(places) if isinstance(places, int) else [self._record(place) for place in places]
 
-    def records(self) -> Iterator[EvictionRecord]:
-        """One record an entry, oldest first."""
-        for number, (entry, cost) in enumerate(zip(self._entries, self._costs, strict=True), start=1):
-            if isinstance(entry, Injected):
-                source = injected_source(entry)
-            else:
-                source = {"stage": "compilation", "kind": "history", "id": entry.index, "name": entry.line.name}
-            yield EvictionRecord(
-                block_id=f"{CHAT_HISTORY}-{number}",
-                token_count=cost,
-                reason="budget_exceeded",
-                budget_group="history",
-                slot=CHAT_HISTORY,
-                source=source,
-            )
+    def _record(self, place: int) -> EvictionRecord:
+        if place < len(self._tried):
+            return self._tried[place]
+        number = place - len(self._tried)
+        entry = self._unreached[number]
+        if isinstance(entry, Injected):
+            role, text, source = entry.role, entry.content, injected_source(entry)
+        else:
+            role, text, source = role_of(entry.line), entry.text, _chat_source(entry.index, entry.line.name)
+        return EvictionRecord(
+            block_id=f"{CHAT_HISTORY}-{number + 1}",
+            token_count=self._counter.message(role, text),
+            reason="budget_exceeded",
+            budget_group="history",
+            slot=CHAT_HISTORY,
+            source=source,
+        )
+
+
+def _chat_source(index: int, name: str) -> FrozenObject:
+    return {"stage": "compilation", "kind": "history", "id": index, "name": name}

@@ -20,7 +20,7 @@ class CompilationStep(Step[SillyTavernState, NoConfig]):
     def before(self, state: SillyTavernState) -> None:
         """Fill in the layout."""
         context, collection, layout = state.context, state.prompt_entries, state.need_layout()
-        preset, kind = context.active_preset, context.generation_type
+        preset, kind = context.active_preset, context.prompt_type
         control: list[Prompt | None] = []
         if kind == "impersonate":
             control.append(collection.get("impersonate"))

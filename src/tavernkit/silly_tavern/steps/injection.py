@@ -22,7 +22,7 @@ class InjectionStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Place the registry's prompts and the in-chat prompts."""
-        layout = Layout(state.prompt_entries, state.context.generation_type, core=state.core)
+        layout = Layout(state.prompt_entries, state.context.prompt_type, core=state.core)
         state.layout = layout
         in_chat = [_in_chat(prompt) for prompt in state.prompt_entries if prompt.in_chat]
         _place_beside_main(state, layout, in_chat)
@@ -72,7 +72,7 @@ def _place_beside_main(state: SillyTavernState, layout: Layout, in_chat: list[In
 def _take_prefill(state: SillyTavernState, layout: Layout, newest_first: list[HistoryEntry]) -> None:
     """Continuing by prefill takes the newest message out before depths are counted."""
     preset = state.context.active_preset
-    if state.context.generation_type != "continue" or not preset.continue_prefill or not state.core:
+    if state.context.prompt_type != "continue" or not preset.continue_prefill or not state.core:
         return
     del newest_first[0]
     layout.prefill = state.core[-1]

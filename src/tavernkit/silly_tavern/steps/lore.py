@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import overload
+
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.authors_note import with_lore
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
+from tavernkit.silly_tavern.core_chat import CoreMessage
 from tavernkit.silly_tavern.extension_prompts import AUTHORS_NOTE, IN_CHAT, PERSONA, QUIET_PROMPT, ExtensionPrompt
 from tavernkit.silly_tavern.persona import AT_DEPTH
 from tavernkit.silly_tavern.preparation import example_blocks, prepare
@@ -41,21 +45,42 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
         _place_persona(state)
         if state.context.settings.power_user.strip_examples:
             state.examples = []
+        for omission in result.omissions:
+            state.omit(omission)
         state.stat("lore_activated", len(result.activated))
+
+
+class ScanMessages(Sequence[str]):
+    """The core chat newest first, as lore is matched against it; each text is made when the scan reaches it."""
+
+    def __init__(self, core: Sequence[CoreMessage], *, with_names: bool) -> None:
+        self._core = core
+        self._with_names = with_names
+
+    def __len__(self) -> int:
+        return len(self._core)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """The text, or texts, at a place counted from the newest."""
+        places = range(len(self._core) - 1, -1, -1)[index]
+        return self._text(places) if isinstance(places, int) else [self._text(place) for place in places]
+
+    def _text(self, place: int) -> str:
+        message = self._core[place]
+        return f"{message.line.name}: {message.text}" if self._with_names else message.text
 
 
 def scan_input(state: SillyTavernState) -> ScanInput:
     """What the scan is given: the chat newest first, the card, and what extensions let it see."""
     context, counter, card = state.context, state.counter, state.card
     settings = context.settings.world_info
-    newest_first = reversed(state.core)
-    if settings.include_names:
-        messages = tuple(f"{message.line.name}: {message.text}" for message in newest_first)
-    else:
-        messages = tuple(message.text for message in newest_first)
     injects = (state.macros(prompt.value) for prompt in state.extensions if prompt.scan and prompt.value)
     return ScanInput(
-        messages=messages,
+        messages=ScanMessages(state.core, with_names=settings.include_names),
         books=selected_books(context, state.services),
         max_context=context.active_preset.openai_max_context - context.max_response,
         count_tokens=lambda text: max(counter.text(text), 0) + TOKENS_A_TEXT if text else 0,
@@ -69,7 +94,7 @@ def scan_input(state: SillyTavernState) -> ScanInput:
             creator_notes=card.creator_notes,
         ),
         injects=tuple(text for text in injects if text),
-        generation_type=context.generation_type,
+        generation_type=context.prompt_type,
         speaker=Speaker(context.avatar_file, frozenset(context.tags)) if context.card is not None else None,
         timed_state=context.metadata.timed_world_info,
         forced=context.forced_world_info,
@@ -115,7 +140,7 @@ def _depth_prompt(group: DepthGroup) -> ExtensionPrompt:
         depth=depth if depth == depth else -1,
         role=role if role == role else -1,
         kind="lore",
-        reason="lore entries " + ", ".join(placed.entry.identity for placed in group.entries),
+        reason=", ".join(placed.entry.comment or placed.entry.identity for placed in group.entries),
     )
 
 

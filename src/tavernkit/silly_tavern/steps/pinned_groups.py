@@ -6,6 +6,7 @@ from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.chat_completion.built_in_prompts import BuildTexts, merge_built_ins, override_by_card
 from tavernkit.silly_tavern.persona import IN_PROMPT
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.world_info.explanation import Explanation
 from tavernkit.silly_tavern.world_info.placement import PlacedEntry
 from tavernkit.silly_tavern.world_info.result import WorldInfoResult
 from tavernkit.values import FrozenJson, FrozenObject
@@ -41,12 +42,24 @@ class PinnedGroupsStep(Step[SillyTavernState, NoConfig]):
 
 
 def _lore_sources(result: WorldInfoResult) -> FrozenObject:
-    reasons = {one.entry.identity: str(one.reason) for one in result.activated}
+    explained = {one.entry.identity: one for one in result.explanations.touched() if one.active}
 
     def entries(placed: tuple[PlacedEntry, ...]) -> list[FrozenJson]:
-        return [
-            {"id": one.entry.identity, "name": one.entry.comment, "reason": reasons.get(one.entry.identity, "")}
-            for one in placed
-        ]
+        found: list[FrozenJson] = []
+        for one in placed:
+            why = explained.get(one.entry.identity)
+            found.append(
+                {
+                    "id": one.entry.identity,
+                    "name": one.entry.comment,
+                    "cause": _cause(why) if why is not None else "",
+                    "reason": why.text if why is not None else "",
+                }
+            )
+        return found
 
     return {"worldInfoBefore": entries(result.placement.before), "worldInfoAfter": entries(result.placement.after)}
+
+
+def _cause(why: Explanation) -> str:
+    return f"key {why.match.key!r}" if why.match is not None else str(why.reason)

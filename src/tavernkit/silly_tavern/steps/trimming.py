@@ -14,9 +14,12 @@ from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.chat_completion.slots import PlacedMessage
 from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
-from tavernkit.silly_tavern.chat_completion.unreached import UnreachedHistory
+from tavernkit.silly_tavern.chat_completion.unreached import Evictions
 from tavernkit.silly_tavern.context import REFERENCE
 from tavernkit.silly_tavern.state import SillyTavernState
+
+_OCCASIONAL = frozenset({"impersonate", "quietPrompt", "groupNudge", "bias"})
+"""Prompts that are in every collection and in few plans."""
 
 
 class TrimmingStep(Step[SillyTavernState, NoConfig]):
@@ -76,15 +79,16 @@ class _Estimator:
 
 
 def _reference_report(state: SillyTavernState, assembled: Assembled) -> TrimReport:
+    """The report of the assembly; ``initial_tokens`` counts what was tried, not what was never got to."""
     records: list[EvictionRecord] = []
     for left_out in assembled.left_out:
         records += [_record(message, left_out) for message in left_out.messages]
         _tell(state, left_out)
-    unreached = UnreachedHistory(state.counter, assembled.unreached)
-    if assembled.unreached:
-        first, last = f"{CHAT_HISTORY}-1", f"{CHAT_HISTORY}-{len(assembled.unreached)}"
+    unreached = assembled.unreached
+    if unreached:
         reason = "older than the first message that does not fit the token budget"
-        state.omit(Omission("history", f"{first} to {last}", reason, f"{len(unreached)} messages", unreached.tokens))
+        span = f"{CHAT_HISTORY}-1 to {CHAT_HISTORY}-{len(unreached)}"
+        state.omit(Omission("history", span, reason, f"{len(unreached)} messages"))
     for block in assembled.unreached_examples:
         state.omit(Omission("example", block.id, "comes after an example that does not fit", block.name or None))
     for collection in assembled.slots.overwritten:
@@ -96,9 +100,9 @@ def _reference_report(state: SillyTavernState, assembled: Assembled) -> TrimRepo
     return TrimReport(
         strategy=REFERENCE,
         budget_tokens=state.context.active_preset.openai_max_context - state.context.max_response,
-        initial_tokens=final + sum(record.token_count for record in records) + unreached.tokens,
+        initial_tokens=final + sum(record.token_count for record in records),
         final_tokens=final,
-        evictions=[*records, *unreached.records()],
+        evictions=Evictions(records, unreached, state.counter),
     )
 
 
@@ -125,9 +129,28 @@ def _refuse_overflow(state: SillyTavernState, assembled: Assembled, plan: Plan) 
     overflow = assembled.overflow
     if overflow is None:
         return
+    _tell_unplaced(state, assembled, overflow.identifier)
     context = state.context
     limit = context.active_preset.openai_max_context - context.max_response
     _refuse(state, limit - overflow.budget + overflow.tokens, f"mandatory prompts do not fit: {overflow}", plan)
+
+
+def _tell_unplaced(state: SillyTavernState, assembled: Assembled, culprit: str | None) -> None:
+    """Name the prompts that an assembly which ended early never placed."""
+    placed = {message.identifier for collection in assembled.slots for message in collection.messages}
+    for prompt in state.prompt_entries:
+        if not prompt.content or prompt.in_chat or prompt.identifier in placed or prompt.identifier in _OCCASIONAL:
+            continue
+        if prompt.identifier == culprit:
+            reason = "does not fit the token budget; the assembly ended here"
+        elif state.prompt_entries.disabled(prompt.identifier):
+            reason = "switched off in the prompt list"
+        else:
+            reason = f"the assembly ended before it, at {culprit}"
+        state.omit(Omission("prompt", prompt.identifier, reason, prompt.source.name or None))
+    if assembled.slots.get(CHAT_HISTORY) is None and CHAT_HISTORY in state.prompt_entries:
+        reason = f"the assembly ended before the chat, at {culprit}"
+        state.omit(Omission("history", CHAT_HISTORY, reason, f"{len(state.core)} messages"))
 
 
 def _refuse_lost_user_message(state: SillyTavernState, assembled: Assembled, plan: Plan) -> None:

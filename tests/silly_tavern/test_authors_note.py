@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tavernkit.silly_tavern import CharacterNote, ChatMetadata, NoteSettings
+from tavernkit.silly_tavern.authors_note import authors_note, with_lore
+
+
+def note(user_messages: int = 1, settings: NoteSettings | None = None, **metadata: Any):
+    return authors_note(ChatMetadata(note_prompt="N", **metadata), settings or NoteSettings(), user_messages, "Lyra")
+
+
+@pytest.mark.parametrize(
+    ("interval", "messages", "due"),
+    [
+        (1, 0, True),
+        (1, 5, True),
+        (2, 0, False),
+        (2, 1, False),
+        (2, 2, True),
+        (3, 6, True),
+        (3, 7, False),
+        (0, 3, False),
+        (-1, 3, False),
+    ],
+)
+def test_a_note_is_due_when_its_interval_comes_round(interval: int, messages: int, due: bool):
+    found = note(messages, note_interval=interval)
+    assert (found.due, found.text) == (due, "N" if due else "")
+
+
+def test_missing_values_come_from_the_settings():
+    settings = NoteSettings(default="D", default_depth=9, default_position=0, default_role=2)
+    found = authors_note(ChatMetadata(), settings, 1, None)
+    assert (found.text, found.depth, found.position, found.role) == ("D", 9, 0, 2)
+
+
+def test_an_empty_note_of_the_chat_is_not_replaced_by_the_default():
+    assert authors_note(ChatMetadata(note_prompt=""), NoteSettings(default="D"), 1, None).text == ""
+
+
+@pytest.mark.parametrize(("position", "text"), [(0, "C"), (1, "C\nN"), (2, "N\nC")])
+def test_a_characters_own_note_joins_or_replaces(position: int, text: str):
+    settings = NoteSettings(characters=(CharacterNote("Lyra", "C", use=True, position=position),))
+    assert note(settings=settings).text == text
+
+
+def test_a_characters_note_counts_only_when_it_is_used():
+    assert note(settings=NoteSettings(characters=(CharacterNote("Lyra", "C"),))).text == "N"
+
+
+@pytest.mark.parametrize(
+    ("top", "text", "bottom", "result"),
+    [
+        (["T"], "N", ["B"], "T\nN\nB"),
+        (["T"], "", ["B"], "T\n\nB"),
+        ([], "", ["B"], "\nB"),
+        ([], "N", [], "N"),
+        (["T", "U"], "N", [], "T\nU\nN"),
+    ],
+)
+def test_lore_stands_around_the_note(top: list[str], text: str, bottom: list[str], result: str):
+    assert with_lore(text, top, bottom) == result
+
+
+def test_the_reason_says_why_a_note_is_not_there():
+    assert "not due" in note(1, note_interval=2).reason
+    assert "switched off" in note(1, note_interval=0).reason

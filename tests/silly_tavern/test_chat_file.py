@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tavernkit.errors import FileFormatError, StrictModeError, WarningLog
+from tavernkit.prompt import Message
+from tavernkit.silly_tavern import ChatFile, ChatMessage, ChatMetadata
+from tavernkit.silly_tavern.chat_message import to_chat_message
+
+HEADER = {"user_name": "unused", "character_name": "unused", "chat_metadata": {"note_prompt": "N", "tainted": True}}
+LINES = [
+    {
+        "name": "Lyra",
+        "is_user": False,
+        "is_system": False,
+        "mes": "Hi\u2028there",
+        "extra": {"api": "openai"},
+        "odd": [1],
+    },
+    {
+        "name": "Mira",
+        "is_user": True,
+        "is_system": False,
+        "mes": "Hello",
+        "send_date": "now",
+        "swipes": ["Hello"],
+        "swipe_id": 0,
+    },
+]
+
+
+def text(*lines: object) -> str:
+    return "\n".join(json.dumps(line) for line in lines)
+
+
+def test_header_and_messages_are_read_and_written_back_without_loss():
+    chat = ChatFile.loads(text(HEADER, *LINES))
+    assert chat.metadata.note_prompt == "N"
+    assert [message.name for message in chat.messages] == ["Lyra", "Mira"]
+    assert [json.loads(line) for line in chat.dumps().split("\n")] == [HEADER, *LINES]
+
+
+def test_a_chat_without_a_header_keeps_its_first_message():
+    assert len(ChatFile.loads(text(*LINES)).messages) == 2
+
+
+def test_a_broken_line_is_reported_by_its_number_and_skipped():
+    log = WarningLog()
+    chat = ChatFile.loads(text(HEADER) + "\n{oops\n" + text(LINES[0], 7), warn=log)
+    assert len(chat.messages) == 1
+    assert ["line 2" in log.messages[0], "line 4" in log.messages[1]] == [True, True]
+
+
+def test_files_are_loaded_and_saved(tmp_path: Path):
+    path = tmp_path / "Lyra - 2024.jsonl"
+    path.write_text("\ufeff" + text(HEADER, *LINES), encoding="utf-8")
+    chat = ChatFile.load(path)
+    assert chat.name == "Lyra - 2024"
+    chat.with_messages(ChatMessage(name="Lyra", mes="Bye")).save(path)
+    assert [message.mes for message in ChatFile.load(path).messages][-1] == "Bye"
+
+
+def test_strict_loading_refuses_broken_lines(tmp_path: Path):
+    path = tmp_path / "chat.jsonl"
+    path.write_text("{oops", encoding="utf-8")
+    with pytest.raises(StrictModeError, match="line 1"):
+        ChatFile.load(path, strict=True)
+
+
+def test_a_missing_file_is_named(tmp_path: Path):
+    with pytest.raises(FileFormatError, match=r"gone\.jsonl"):
+        ChatFile.load(tmp_path / "gone.jsonl")
+
+
+def test_changed_metadata_is_written_and_the_rest_kept():
+    chat = ChatFile.loads(text(HEADER)).with_metadata(note_depth=2)
+    assert chat.metadata.to_json() == {"note_prompt": "N", "tainted": True, "note_depth": 2}
+
+
+def test_values_of_a_wrong_type_count_as_missing():
+    metadata = ChatMetadata.from_json({"note_prompt": 3, "note_interval": "2", "note_depth": 1.5, "variables": [1]})
+    assert (metadata.note_prompt, metadata.note_interval, metadata.note_depth) == (None, None, None)
+    assert metadata.variables == {}
+
+
+def test_a_new_message_is_written_with_the_keys_every_line_has():
+    assert ChatMessage(name="Lyra", mes="Hi").to_json() == {
+        "name": "Lyra",
+        "is_user": False,
+        "is_system": False,
+        "mes": "Hi",
+    }
+
+
+def test_neutral_messages_become_lines():
+    names = {"user_name": "Mira", "character_name": "Lyra"}
+    lines = [
+        to_chat_message(Message(role="user", content="a"), **names),
+        to_chat_message({"role": "assistant", "content": "b", "name": "Bram"}, **names),
+        to_chat_message(Message(role="system", content="c"), **names),
+    ]
+    assert [(line.name, line.is_user, line.narrator) for line in lines] == [
+        ("Mira", True, False),
+        ("Bram", False, False),
+        ("Lyra", False, True),
+    ]
+    assert [message.role for message in ChatFile(messages=tuple(lines))] == ["user", "assistant", "system"]
+
+
+def test_half_a_character_can_be_saved_and_read_again(tmp_path: Path):
+    chat = ChatFile(messages=(ChatMessage(name="Lyra", mes="broken \ud83d emoji"),))
+    chat.save(tmp_path / "chat.jsonl")
+    assert ChatFile.load(tmp_path / "chat.jsonl").messages[0].mes == "broken \ud83d emoji"

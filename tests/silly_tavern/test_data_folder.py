@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tavernkit.errors import FileFormatError, WarningLog
+from tavernkit.silly_tavern import DataFolder
+
+
+def write(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+
+
+def card(name: str, **fields: Any) -> dict[str, Any]:
+    data = {"name": name, "description": f"{name} keeps the lamp.", "extensions": {}, **fields}
+    return {"spec": "chara_card_v2", "spec_version": "2.0", "data": data}
+
+
+def entry(uid: int, content: str, **fields: Any) -> dict[str, Any]:
+    return {"uid": uid, "key": [], "content": content, "constant": True, "position": 0, "order": 100, **fields}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(
+        tmp_path / "settings.json",
+        {
+            "username": "Mira",
+            "oai_settings": {"openai_model": "gpt-4", "openai_max_context": 4000},
+            "power_user": {"persona_description": "A sailor."},
+            "world_info_settings": {
+                "world_info": {
+                    "globalSelect": ["sea", "missing"],
+                    "charLore": [{"name": "Lyra", "extraBooks": ["extra"]}],
+                }
+            },
+            "extension_settings": {"note": {"default": ""}},
+            "tag_map": {"Lyra.json": ["t1"]},
+        },
+    )
+    for name in ("sea", "linked", "extra", "chatty"):
+        write(tmp_path / "worlds" / f"{name}.json", {"entries": {"0": entry(0, f"Lore of {name}.")}})
+    write(tmp_path / "characters" / "Lyra.json", card("Lyra", extensions={"world": "linked"}))
+    write(tmp_path / "characters" / "Bram.json", card("Bram"))
+    line = {"name": "Lyra", "is_user": False, "mes": "Good evening."}
+    header = {"chat_metadata": {"world_info": "chatty"}}
+    write(tmp_path / "chats" / "Lyra" / "first.jsonl", f"{json.dumps(header)}\n{json.dumps(line)}")
+    write(tmp_path / "group chats" / "g-chat.jsonl", f"{json.dumps({'chat_metadata': {}})}\n{json.dumps(line)}")
+    write(
+        tmp_path / "groups" / "g1.json",
+        {"id": "g1", "name": "Harbour", "members": ["Lyra.json", "Bram.json", "Gone.png"], "chat_id": "g-chat"},
+    )
+    write(tmp_path / "OpenAI Settings" / "Mine.json", {"openai_max_tokens": 111})
+    return tmp_path
+
+
+def test_everything_is_listed_by_name(folder: Path):
+    data = DataFolder(folder)
+    assert data.characters() == ["Bram.json", "Lyra.json"]
+    assert data.chats("Lyra") == ["first"]
+    assert data.groups() == ["g1"]
+    assert data.presets() == ["Mine"]
+    assert data.worlds() == ["chatty", "extra", "linked", "sea"]
+
+
+def test_a_preset_stands_over_the_settings_in_force(folder: Path):
+    preset = DataFolder(folder).preset("Mine")
+    assert (preset.openai_max_tokens, preset.openai_max_context) == (111, 4000)
+
+
+def test_a_characters_chat_is_built_with_all_its_books(folder: Path):
+    log = WarningLog()
+    plan = DataFolder(folder, warn=log).builder("Lyra", "first").build(message="Hello?")
+    texts = [message.content for message in plan.messages]
+    lore = next(text for text in texts if "Lore of" in text)
+    assert sorted(lore.split("\n")) == ["Lore of chatty.", "Lore of extra.", "Lore of linked.", "Lore of sea."]
+    assert "A sailor." in texts
+    assert texts[-1] == "Hello?"
+    assert log.messages == ("world book 'missing' is left out: there is no 'missing' in " + str(folder / "worlds"),)
+
+
+def test_a_groups_chat_is_built_with_the_members_that_are_there(folder: Path):
+    log = WarningLog()
+    data = DataFolder(folder, warn=log)
+    plan = data.builder(group="g1").build(message="Hello?", speaker="Bram")
+    texts = [message.content for message in plan.messages]
+    assert "Bram keeps the lamp." in texts
+    assert "[Start a new group chat. Group members: Lyra, Bram]" in texts
+    assert any("Gone.png" in message for message in log.messages)
+
+
+@pytest.mark.parametrize("name", ["../settings", "..", "a/b", "a\\b", "", "x\0"])
+def test_names_never_lead_out_of_the_folder(folder: Path, name: str):
+    with pytest.raises(FileFormatError):
+        DataFolder(folder).world(name)
+
+
+def test_what_is_not_a_folder_is_refused(tmp_path: Path):
+    with pytest.raises(FileFormatError, match="data folder"):
+        DataFolder(tmp_path / "nowhere")
+
+
+def test_a_folder_without_settings_has_those_of_a_fresh_installation(tmp_path: Path):
+    data = DataFolder(tmp_path)
+    assert data.settings.username == "User"
+    assert data.characters() == []

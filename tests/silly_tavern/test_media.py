@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import base64
+import struct
+from typing import Any
+
+import pytest
+
+from tavernkit.silly_tavern import ChatMessage
+from tavernkit.silly_tavern.chat_completion.media import inline_media, picture_tokens, size_of_data_url
+from tests.silly_tavern.scene import preset
+
+
+def png(width: int, height: int) -> str:
+    data = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", width, height)
+    return "data:image/png;base64," + base64.b64encode(data).decode()
+
+
+def message(*items: dict[str, Any], **extra: Any) -> ChatMessage:
+    return ChatMessage(mes="look", extra={"media": list(items), **extra})
+
+
+def parts(line: ChatMessage, **keys: Any) -> list[Any]:
+    found = inline_media(line, preset(**{"openai_model": "gpt-4o", **keys}), default_display="list", measure=None)
+    return [(each.part["type"], each.tokens) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("size", "quality", "tokens"),
+    [
+        ((512, 512), "auto", 85),
+        ((513, 400), "auto", 85 + 170 * 4),
+        ((100, 100), "high", 85 + 170 * 4),
+        ((4000, 4000), "low", 85),
+        ((1024, 2048), "high", 85 + 170 * 6),
+        (None, "high", 85),
+    ],
+)
+def test_a_picture_costs_its_tiles(size: Any, quality: str, tokens: int):
+    assert picture_tokens(size, quality) == tokens
+
+
+def test_the_size_is_read_from_the_picture_itself():
+    assert size_of_data_url(png(640, 480)) == (640, 480)
+    gif = base64.b64encode(b"GIF89a" + struct.pack("<HH", 3, 4)).decode()
+    assert size_of_data_url(f"data:image/gif;base64,{gif}") == (3, 4)
+    jpeg = b"\xff\xd8\xff\xe0\x00\x04\x00\x00\xff\xc0\x00\x11\x08" + struct.pack(">HH", 7, 9)
+    assert size_of_data_url("data:image/jpeg;base64," + base64.b64encode(jpeg).decode()) == (9, 7)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://x/y.png", "data:image/png;base64,!!!", "data:,", "data:image/png;base64,iVBORw0KGgo="]
+)
+def test_an_unknown_size_is_no_error(url: str):
+    assert size_of_data_url(url) is None
+
+
+def test_pictures_are_inlined_for_models_that_see():
+    assert parts(message({"type": "image", "url": png(9, 9)})) == [("image_url", 85)]
+    assert parts(message({"type": "image", "url": png(9, 9)}), openai_model="gpt-4") == []
+    assert parts(message({"type": "image", "url": png(9, 9)}), media_inlining=False) == []
+
+
+def test_a_gallery_shows_only_the_chosen_picture():
+    items = [{"type": "image", "url": png(9, 9)}, {"type": "image", "url": png(600, 600)}]
+    assert len(parts(message(*items))) == 2
+    assert parts(message(*items, media_display="gallery", media_index=1)) == [("image_url", 85 + 170 * 4)]
+
+
+def test_video_goes_only_to_models_that_take_it():
+    line = message({"type": "video", "url": "data:video/mp4;base64,AA", "duration": 2.5})
+    assert parts(line) == []
+    assert parts(line, chat_completion_source="makersuite", google_model="gemini-2.5-pro") == [("video_url", 3 * 263)]
