@@ -124,6 +124,8 @@ def _cost(part: Part, follow: Follow | None, text: Measures) -> Bound:
             bounds = [_cost(branch, follow, text) for branch in branches]
             ways = max if exclusive else sum
             return ways([bound[0] for bound in bounds]), len(bounds) + sum([bound[1] for bound in bounds])
+        case Loop(endless=True):
+            return math.inf, math.inf
         case Loop(body=Word((mask,))):
             return _run(part, mask, follow, text)
         case Loop():

@@ -85,7 +85,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A part several times; ``first`` and ``alphabet`` are the characters a round begins with and consists of."""
+    """A part several times; ``first`` and ``alphabet`` are the characters a round begins with and consists of.
+
+    ``empty_rounds`` tells whether a round, or a round of a loop inside, may match nothing. Around such a loop a loop
+    is ``endless``: the engine is known to go round forever in some of these cases.
+    """
 
     body: Part
     least: int
@@ -94,6 +98,8 @@ class Loop:
     alphabet: int
     shortest: int
     head: int
+    empty_rounds: bool
+    endless: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +159,30 @@ class PartBuilder:
 
 
 def _loop(body: Part, least: int, most: int) -> Loop:
-    first = follow_of(body, EVERYTHING)
-    return Loop(body, least, most, first, alphabet_of(body), least * body.shortest, body.head + 1)
+    inside = _has_empty_rounds(body)
+    return Loop(
+        body,
+        least,
+        most,
+        first=follow_of(body, EVERYTHING),
+        alphabet=alphabet_of(body),
+        shortest=least * body.shortest,
+        head=body.head + 1,
+        empty_rounds=inside or not body.shortest,
+        endless=inside,
+    )
+
+
+def _has_empty_rounds(part: Part) -> bool:
+    match part:
+        case Loop(empty_rounds=empty):
+            return empty
+        case Chain(parts) | Choice(parts):
+            return any(map(_has_empty_rounds, parts))
+        case Peek(body):
+            return _has_empty_rounds(body)
+        case _:
+            return False
 
 
 def _chain(parts: list[Part]) -> Part:
