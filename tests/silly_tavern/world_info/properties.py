@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
+import re
 from typing import Any
 
 from hypothesis import strategies as st
@@ -17,7 +19,10 @@ from tavernkit.silly_tavern.world_info import (
     WorldInfoEngine,
     WorldInfoResult,
     WorldInfoSettings,
+    import_world,
+    split_keys,
 )
+from tavernkit.silly_tavern.world_info.entry import TEMPLATE
 from tests.silly_tavern.world_info.reference_scan import SOURCES, Reference
 
 WORDS = [
@@ -231,3 +236,59 @@ def check_explanations(result: WorldInfoResult) -> None:
     active = {one.entry.identity for one in explained if one.active}
     assert active == {one.entry.identity for one in result.activated}
     assert result.table(everything=True).count("\n") >= len(explained)
+
+
+scalars = (
+    st.none() | st.booleans() | st.integers(-3, 2000) | st.floats(allow_nan=False) | st.sampled_from(["", "x", "2"])
+)
+json_values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["0", "a", "key", "names"]), inner),
+    max_leaves=6,
+)
+odd_entries = st.dictionaries(
+    st.sampled_from([*TEMPLATE, "uid", "world", "characterFilter", "extensions"]), json_values
+)
+odd_worlds = json_values | st.fixed_dictionaries(
+    {"entries": json_values | st.lists(odd_entries, max_size=3) | st.dictionaries(st.text(max_size=2), odd_entries)}
+)
+imports = st.fixed_dictionaries(
+    {"entries": st.lists(json_values, max_size=2), "data": st.lists(json_values, max_size=2)},
+    optional={"lorebookVersion": scalars, "kind": st.just("memory"), "type": st.just("risu")},
+)
+
+
+def check_any_json_can_be_read_converted_and_scanned(world: Any) -> None:
+    """No JSON whatever stops reading, converting, writing or scanning, and none of it is lost."""
+    book = WorldBook.from_json(world, name="Odd")
+    assert book.to_json() == world
+    assert json.loads(book.dumps()) == world
+    book.to_character_book()
+    WorldBook.from_character_book(world, name="Odd")
+    result = WorldInfoEngine().scan(
+        ScanInput(
+            messages=["x", "2 x"],
+            books=SelectedBooks(global_=(book,)),
+            max_context=100,
+            count_tokens=count,
+            timed_state={"sticky": world, "cooldown": {"Odd.0": world}},
+            forced=[world],
+            warn=lambda message: None,
+        )
+    )
+    check_explanations(result)
+
+
+def check_any_file_is_imported_or_refused(world: Any) -> None:
+    """An import gives a book that can be scanned, or a reason."""
+    warnings: list[str] = []
+    book = import_world("file.json", json.dumps(world), warn=warnings.append)
+    assert (book is None) == bool(warnings)
+    if book is not None:
+        check_any_json_can_be_read_converted_and_scanned(book.to_json())
+
+
+def check_typed_keys_keep_their_letters(text: str) -> None:
+    """Splitting typed keys loses nothing but commas and blanks."""
+    letters = "".join(split_keys(text))
+    assert re.sub(r"[,\s]", "", letters) == re.sub(r"[,\s]", "", text)

@@ -38,7 +38,8 @@ class GroupFilter:
         random: Callable[[], float],
         lost: Lost,
     ) -> None:
-        self._candidates = candidates
+        # Candidates are taken out by the thousand from large groups: a dict keeps their order and lets go of them fast.
+        self._candidates = dict.fromkeys(candidates)
         self._pass_number = pass_number
         self._timed = timed
         self._score = score
@@ -61,15 +62,15 @@ class GroupFilter:
                     step(name, self._groups[name])
             for name in order:
                 self._choose(name, self._groups[name], already_active=name in taken)
-        return self._candidates
+        return list(self._candidates)
 
     def _remove(self, candidate: Candidate, group: str, winner: Candidate | None = None) -> None:
         """Take a candidate out; if it is out already, the last one goes in its place, as in the program."""
         gone = candidate
         if candidate in self._candidates:
-            self._candidates.remove(candidate)
+            del self._candidates[candidate]
         elif self._candidates:
-            gone = self._candidates.pop()
+            gone, _ = self._candidates.popitem()
         else:
             return
         self._lost(
@@ -88,7 +89,7 @@ class GroupFilter:
         if sticky:
             self._sticky.add(name)
             for member in members:
-                if member not in sticky:
+                if not self._timed.is_sticky(member.timed_position):
                     self._remove(member, name, sticky[0])
         for effect in (self._timed.on_cooldown, self._timed.is_delayed_at):
             for member in members:
@@ -103,11 +104,14 @@ class GroupFilter:
         scores = [self._score(member) for member in members]
         best = max(scores)
         winner = members[scores.index(best)]
-        for member, score in list(zip(members, scores, strict=True)):
+        kept: list[Candidate] = []
+        for member, score in zip(members, scores, strict=True):
             own = member.entry.use_group_scoring
             if score < best and (self._scoring if own is None else own):
                 self._remove(member, name, winner)
-                members.remove(member)
+            else:
+                kept.append(member)
+        members[:] = kept
 
     def _choose(self, name: str, members: list[Candidate], *, already_active: bool) -> None:
         if name in self._sticky:

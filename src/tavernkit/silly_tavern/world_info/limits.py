@@ -21,6 +21,9 @@ MAX_HASHED_ENTRIES = 200
 COMPILED_BOOKS = 16
 """Compiled sets of books that are kept for the next scan."""
 
+JOINED_TEXTS = 64
+"""Joined texts that a pass keeps for keys that are looked for on their own."""
+
 COMPILED_REGEX_NEEDS = 4096
 """Regex keys for which it is remembered what a text must hold."""
 

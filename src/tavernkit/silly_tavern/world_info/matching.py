@@ -19,9 +19,10 @@ from tavernkit.silly_tavern.world_info.key_table import (
     expanded_key,
 )
 from tavernkit.silly_tavern.world_info.keys import find_plain, fold, parse_regex_key
-from tavernkit.silly_tavern.world_info.limits import MAX_REGEX_TIMEOUTS
+from tavernkit.silly_tavern.world_info.limits import JOINED_TEXTS, MAX_REGEX_TIMEOUTS
 from tavernkit.silly_tavern.world_info.scan_input import Substitute
 from tavernkit.text.js_regex import JSRegex
+from tavernkit.values import LRUCache
 
 AND_ANY, NOT_ALL, NOT_ANY, AND_ALL = 0, 1, 2, 3
 
@@ -50,7 +51,7 @@ class Matcher:
         self._substitute = substitute
         self._warn = warn
         self._found: dict[int, list[tuple[Piece, int]]] = {}
-        self._texts: dict[tuple[View, bool], str] = {}
+        self._texts: LRUCache[tuple[View, bool], str] = LRUCache(JOINED_TEXTS)
         self._memo: dict[tuple[Key, View], KeyMatch | None] = {}
         self._timed_out: dict[JSRegex, None] = {}
         self.touched: set[int] = set()
@@ -139,10 +140,9 @@ class Matcher:
         return find_plain(fold(key, case_sensitive=case), text, whole_word=whole) >= 0
 
     def _text(self, view: View, *, case_sensitive: bool) -> str:
-        known = (view, case_sensitive)
-        if known not in self._texts:
-            self._texts[known] = fold(self._haystack.text(view), case_sensitive=case_sensitive)
-        return self._texts[known]
+        return self._texts.get_or_make(
+            (view, case_sensitive), lambda: fold(self._haystack.text(view), case_sensitive=case_sensitive)
+        )
 
     def _search(self, regex: JSRegex, text: str) -> int | None:
         if regex in self._timed_out or len(self._timed_out) >= MAX_REGEX_TIMEOUTS:

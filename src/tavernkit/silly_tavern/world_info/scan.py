@@ -25,7 +25,7 @@ from tavernkit.silly_tavern.world_info.reasons import RANK, Reason, Verdict
 from tavernkit.silly_tavern.world_info.scan_input import ScanInput
 from tavernkit.silly_tavern.world_info.timed import TimedEffects
 from tavernkit.silly_tavern.world_info.token_budget import TokenBudget, token_limit
-from tavernkit.text.js_values import less_or_equal, strict_equals
+from tavernkit.text.js_values import less_or_equal, strict_equals, truthy
 from tavernkit.values import Json, is_mapping, thaw_object
 
 _LASTING = frozenset(reason for reason, _ in LASTING_RULES)
@@ -307,4 +307,4 @@ class Scan:
 
 
 def _has_effects(entry: Entry) -> bool:
-    return bool(entry.raw.get("sticky") or entry.raw.get("cooldown"))
+    return truthy(entry.sticky) or truthy(entry.cooldown)
