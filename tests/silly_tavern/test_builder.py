@@ -367,3 +367,10 @@ def test_a_power_user_may_strip_examples():
     character = card(mes_example="<START>\n{{user}}: a\n{{char}}: b")
     assert "b" in contents(build(character=character))
     assert "b" not in contents(build(character=character, settings=settings))
+
+
+def test_the_legacy_macro_engine_can_be_switched_on():
+    settings = Settings(power_user=PowerUser(experimental_macro_engine=False))
+    text = "{{getvar::k}}{{setvar::k::v}} {{if 1}}x{{/if}}"
+    assert contents(build(message=text))[-1] == " x"
+    assert contents(build(message=text, settings=settings))[-1] == "v {{if 1}}x{{/if}}"

@@ -10,6 +10,7 @@ from tavernkit.prompt.block import Block
 from tavernkit.silly_tavern.chat_completion.token_counting import CountingRule, MessageCounter
 from tavernkit.silly_tavern.limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS
 from tavernkit.silly_tavern.macros.engine import MacroEngine
+from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine
 from tavernkit.values import Json, JsonObject, LRUCache
@@ -20,6 +21,7 @@ class Services:
 
     def __init__(self, *, macro_engine: MacroEngine | None = None, lore_engine: WorldInfoEngine | None = None) -> None:
         self.macro_engine = macro_engine if macro_engine is not None else MacroEngine()
+        self.legacy_macro_engine = LegacyMacroEngine()
         self.lore_engine = lore_engine if lore_engine is not None else WorldInfoEngine()
         self.blocks: LRUCache[object, Block] = LRUCache(BLOCK_CACHE_SIZE)
         self._embedded: LRUCache[int, tuple[CharacterBook, WorldBook]] = LRUCache(EMBEDDED_BOOKS)
@@ -48,7 +50,7 @@ class Services:
 
 
 def _book_json(book: CharacterBook) -> JsonObject:
-    """A card's book as JSON; an entry made by a program must say that it is enabled, or SillyTavern takes it for off."""
+    """A card's book as JSON; an entry made by a program must say that it is on, or SillyTavern takes it for off."""
     entries: list[Json] = []
     for entry in book.entries:
         made: JsonObject = {} if entry.raw else {"enabled": entry.enabled, "insertion_order": entry.insertion_order}

@@ -70,8 +70,10 @@ class SillyTavernState(BuildState[SillyTavernContext]):
     def new_macros(self) -> Substitution:
         """Bind the macro engine to the inputs as they are now."""
         environment = macro_environment(self.context, tuple(self.context.log.lines), self.variables)
+        services = self.services
+        modern = self.context.settings.power_user.experimental_macro_engine
         return Substitution(
-            self.services.macro_engine,
+            services.macro_engine if modern else services.legacy_macro_engine,
             environment,
             warn=self.warn,
             strict=self.context.strict,

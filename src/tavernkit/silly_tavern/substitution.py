@@ -9,6 +9,7 @@ from typing import cast
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
+from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
 from tavernkit.silly_tavern.macros.run import DynamicMacro
 
 _NEWLINES = re.compile(r"\n+")
@@ -18,11 +19,11 @@ _KEPT: Mapping[str, DynamicMacro] = {"original": "{{original}}"}
 class Substitution:
     """Expands texts of one build. ``environment`` is exchanged as the build learns more (the chat, the outlets)."""
 
-    __slots__ = ("_engine", "_extra", "_strict", "_warn", "environment")
+    __slots__ = ("_engine", "_extra", "_skips_plain_text", "_strict", "_warn", "environment")
 
     def __init__(
         self,
-        engine: MacroEngine,
+        engine: MacroEngine | LegacyMacroEngine,
         environment: MacroEnvironment,
         *,
         warn: Warn,
@@ -32,12 +33,14 @@ class Substitution:
         self._engine = engine
         self._warn = warn
         self._strict = strict
+        # The legacy engine expands the card's own texts with every text, plain ones too.
+        self._skips_plain_text = isinstance(engine, MacroEngine)
         self._extra = cast("Mapping[str, DynamicMacro]", macros) if macros else None
         self.environment = environment
 
     def __call__(self, text: str) -> str:
         """Expand a text."""
-        if "{" not in text and "<" not in text and "\\" not in text:
+        if self._skips_plain_text and "{" not in text and "<" not in text and "\\" not in text:
             return text
         return self._engine.expand(text, self.environment, warn=self._warn, strict=self._strict, macros=self._extra)
 
