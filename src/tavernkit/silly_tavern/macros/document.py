@@ -25,19 +25,30 @@ class Document:
 
     A negative ``high`` means all macros.
     ``again`` marks a source that is a part of a larger one which was parsed before: malformed text is parsed anew at
-    each level, and that is counted. Parts are made on first use, so that a branch never taken costs nothing.
+    each level, and that is counted. An ``operand`` is the value of a shorthand. Parts are made on first use, so that
+    a branch never taken costs nothing.
     """
 
-    __slots__ = ("_branches", "_parts", "again", "end", "high", "low", "registry", "source", "start")
+    __slots__ = ("_branches", "_operand", "_parts", "again", "end", "high", "low", "registry", "source", "start")
 
     def __init__(
-        self, registry: MacroRegistry, source: Source, low: int, high: int, start: int, end: int, *, again: bool = False
+        self,
+        registry: MacroRegistry,
+        source: Source,
+        low: int,
+        high: int,
+        start: int,
+        end: int,
+        *,
+        again: bool = False,
+        operand: Span | None = None,
     ) -> None:
         self.registry = registry
         self.source = source
         self.low, self.high = low, high
         self.start, self.end = start, end
         self.again = again
+        self._operand = operand
         self._parts: list[str | Node] | None = None
         self._branches: tuple[Document, Document | None] | None = None
 
@@ -83,7 +94,7 @@ class Document:
         if not self.may_parse(run):
             return [self.text]
         if self._parts is None:
-            self._parts = self._compile()
+            self._parts = self._compile() if self._operand is None else self._compile_operand(self._operand)
         return self._parts
 
     def without_start(self, length: int) -> Document:
@@ -162,20 +173,12 @@ class Document:
         source = self.source
         content = None
         if closer >= 0:
-            start, end = macro.end, source.macros[closer].start
-            text = source.text[start:end]
-            document = None
-            if "{{" in text:
-                if source.clean:
-                    document = Document(self.registry, source, index + 1, closer, start, end)
-                else:
-                    document = self._parsed_again(start, end)
-            content = Part(text, document)
+            content = self._block(index, macro.end, closer, source.macros[closer].start)
         name = macro.name or ""
         inner_end = macro.end - 2 if macro.complete else macro.end
         whole_end = macro.end if closer < 0 else source.macros[closer].end
         return MacroNode(
-            source=source.text[macro.start : whole_end],
+            span=(source, macro.start, whole_end),
             name=name,
             flags=macro.flags,
             target=self.registry.lookup(name.lower()),
@@ -185,6 +188,14 @@ class Document:
             offset=source.offset_at(macro.start),
             position=source.position + macro.start,
         )
+
+    def _block(self, opener: int, start: int, closer: int, end: int) -> Part:
+        source = self.source
+        if source.text.find("{{", start, end) < 0:
+            return Part(source.text[start:end])
+        if source.clean:
+            return Part(None, Document(self.registry, source, opener + 1, closer, start, end))
+        return Part(None, self._parsed_again(start, end))
 
     def _frame(self, macro: ParsedMacro, end: int) -> tuple[str, ...]:
         text, cursor = self.source.text, macro.start + 2
@@ -197,12 +208,11 @@ class Document:
 
     def _argument(self, macro: ParsedMacro, span: Span) -> Part:
         source = self.source
-        text = source.text[span.start : span.end]
-        if "{{" not in text:
-            return Part(text, None)
+        if source.text.find("{{", span.start, span.end) < 0:
+            return Part(source.text[span.start : span.end])
         if source.trusts(macro):
-            return Part(text, Document(self.registry, source.part(span.macros), 0, -1, span.start, span.end))
-        return Part(text, self._parsed_again(span.start, span.end))
+            return Part(None, Document(self.registry, source.part(span.macros), 0, -1, span.start, span.end))
+        return Part(None, self._parsed_again(span.start, span.end))
 
     def _shorthand(self, macro: ParsedMacro) -> ShorthandNode:
         span = macro.value
@@ -211,16 +221,18 @@ class Document:
             scope=_SCOPES[macro.prefix],
             name=macro.name or "",
             operator=macro.operator,
-            operand=None if span is None else self._operand(span),
+            operand=None if span is None else self._operand_part(span),
             position=self.source.position + macro.start,
         )
 
-    def _operand(self, span: Span) -> Part:
+    def _operand_part(self, span: Span) -> Part:
+        if not span.macros:
+            return Part(self.source.text[span.start : span.end])
+        return Part(None, Document(self.registry, self.source, 0, 0, span.start, span.end, operand=span))
+
+    def _compile_operand(self, span: Span) -> list[str | Node]:
         """The value of a shorthand: its macros are evaluated one by one, tags in it do not pair."""
         text = self.source.text
-        whole = text[span.start : span.end]
-        if not span.macros:
-            return Part(whole, None)
         parts: list[str | Node] = []
         cursor = span.start
         for macro in span.macros:
@@ -236,9 +248,7 @@ class Document:
             cursor = -1 if macro.borrowed else macro.end
         if cursor >= 0:
             parts.append(text[cursor : span.end])
-        document = Document(self.registry, self.source, 0, 0, span.start, span.end)
-        document._parts = parts
-        return Part(whole, document)
+        return parts
 
     def _stray(self, macro: ParsedMacro, *, closing: bool, known: bool = False) -> str | StrayTag:
         text = self.source.text[macro.start : macro.end]

@@ -11,8 +11,16 @@ from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, reporter
 from tavernkit.silly_tavern.macros.document import Document
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.evaluator import evaluate
-from tavernkit.silly_tavern.macros.limits import MAX_CACHED_CHARS, MAX_CACHED_TEXTS
-from tavernkit.silly_tavern.macros.processors import COMPLETING, PREPARING, Processor, arrange, complete, prepare
+from tavernkit.silly_tavern.macros.limits import MAX_CACHED_CHARS, MAX_CACHED_CHARS_IN_ALL, MAX_CACHED_TEXTS
+from tavernkit.silly_tavern.macros.processors import (
+    COMPLETING,
+    PREPARING,
+    Processor,
+    arrange,
+    complete,
+    is_plain,
+    prepare,
+)
 from tavernkit.silly_tavern.macros.registry import MacroRegistry
 from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides, PostProcess, Run
 from tavernkit.values import LRUCache
@@ -53,6 +61,7 @@ class MacroEngine:
         self._preparing = arrange(PREPARING, pre) if pre else None
         self._completing = arrange(COMPLETING, post) if post else None
         self._cache: LRUCache[str, Document] = LRUCache(MAX_CACHED_TEXTS)
+        self._cached_chars = 0
         self._version = registry.version
 
     def expand(
@@ -136,9 +145,17 @@ class MacroEngine:
         if document is None:
             prepared = prepare(text) if self._preparing is None else text
             document = Document.whole(self.registry, prepared)
-            if len(text) <= MAX_CACHED_CHARS:
-                self._cache.put(text, document)
+            self._remember(text, document)
         return document
+
+    def _remember(self, text: str, document: Document) -> None:
+        if len(text) > MAX_CACHED_CHARS:
+            return
+        self._cached_chars += len(text)
+        if self._cached_chars > MAX_CACHED_CHARS_IN_ALL:
+            self._cache.clear()
+            self._cached_chars = len(text)
+        self._cache.put(text, document)
 
     def complete(self, text: str, environment: MacroEnvironment) -> str:
         """Run the processors that come after expansion."""
@@ -157,6 +174,4 @@ class MacroEngine:
         """Tell whether a text can hold nothing to expand."""
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ConfigError(f"the text to expand must be text, not {type(text).__name__}")
-        if "{" in text or "<" in text or "\\" in text or "\x00" in text:
-            return False
-        return not text or (self._preparing is None and self._completing is None)
+        return not text or (self._preparing is None and self._completing is None and is_plain(text))

@@ -14,14 +14,17 @@ MAX_STEPS = 250_000
 MAX_OUTPUT_CHARS = 16_000_000
 """How many characters the macros of one expansion may produce together."""
 
-MAX_PARSED_CHARS = 4_000_000
+MAX_PARSED_CHARS = 1_000_000
 """How many characters one expansion may parse beyond its own text: malformed blocks are parsed again at each level."""
 
 MAX_CACHED_TEXTS = 2_048
 """How many parsed texts an engine keeps."""
 
 MAX_CACHED_CHARS = 262_144
-"""A longer text is parsed each time it is expanded, so that the cache stays small."""
+"""A longer text is parsed each time it is expanded."""
+
+MAX_CACHED_CHARS_IN_ALL = 4_000_000
+"""How many characters of text an engine keeps parsed; then it starts anew."""
 
 MAX_CACHED_DRAWS = 4_096
 """How many ``{{pick}}`` draws are kept."""

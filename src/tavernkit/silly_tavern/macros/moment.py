@@ -166,9 +166,10 @@ _TOKENS: dict[str, Callable[[datetime], str]] = {
     "yyy": lambda time: f"{time.year:03}",
     "yyyy": lambda time: f"{time.year:04}",
 }
-# Hmm and its like come before H, which would take their first letter; of the rest the longest token wins.
+# Moment takes `w|` for a token it does not know. Hmm and its like come before H, which would take their first letter;
+# of the rest the longest token wins.
 _TOKEN = re.compile(
-    rf"({_LITERAL})|\\?("
+    rf"({_LITERAL})|\\?[wW]\||\\?("
     + "|".join(sorted(_TOKENS, key=lambda token: (token[1:3] != "mm" or token[0] not in "Hh", -len(token))))
     + r")|\\?.",
     re.DOTALL,

@@ -16,6 +16,7 @@ from tavernkit.silly_tavern.macros.registry import MacroDefinition
 if TYPE_CHECKING:
     from tavernkit.silly_tavern.macros.document import Document
     from tavernkit.silly_tavern.macros.run import DynamicMacro, Run
+    from tavernkit.silly_tavern.macros.source import Source
 
 Steps: TypeAlias = "Generator[tuple[Document, int | None], str, str]"
 """An evaluation that asks for documents (with a new base for their offsets, or none) and is sent their texts."""
@@ -24,12 +25,26 @@ ControlFlow: TypeAlias = "Callable[[MacroNode, Run], Steps]"
 """Evaluates a macro that decides itself which of its arguments are evaluated."""
 
 
-@dataclass(frozen=True, slots=True)
 class Part:
-    """An argument or a block: its text and, unless it is plain, the document to evaluate."""
+    """An argument or a block: plain text, or a document to evaluate. Its text is cut out only when it is needed."""
 
-    text: str
-    document: Document | None
+    __slots__ = ("_text", "document")
+
+    def __init__(self, text: str | None, document: Document | None = None) -> None:
+        self._text = text
+        self.document = document
+
+    @property
+    def text(self) -> str:
+        """The text as written."""
+        if self._text is None:
+            return "" if self.document is None else self.document.text
+        return self._text
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing in it as written."""
+        return self.document is None and not self._text
 
 
 @dataclass(slots=True)
@@ -65,15 +80,16 @@ class StrayTag:
 class MacroNode:
     """A call of a macro.
 
-    ``frame`` is the call as written, cut at its arguments; ``target`` the registered name and definition.
+    ``frame`` is the call as written, cut at its arguments; ``target`` the registered name and definition; ``span``
+    where the call is in its source, with its block.
     """
 
-    __slots__ = ("args", "content", "flags", "frame", "key", "name", "offset", "position", "simple", "source", "target")
+    __slots__ = ("args", "content", "flags", "frame", "key", "name", "offset", "position", "simple", "span", "target")
 
     def __init__(
         self,
         *,
-        source: str,
+        span: tuple[Source, int, int],
         name: str,
         flags: str,
         target: tuple[str, MacroDefinition] | None,
@@ -83,7 +99,7 @@ class MacroNode:
         offset: int,
         position: int,
     ) -> None:
-        self.source = source
+        self.span = span
         self.name = name
         self.key = name.lower()
         self.flags = flags
@@ -95,6 +111,12 @@ class MacroNode:
         self.position = position
         control = target is not None and target[1].control is not None
         self.simple = not control and all(part.document is None for part in (*args, *((content,) if content else ())))
+
+    @property
+    def source(self) -> str:
+        """The whole call as written, with its block."""
+        source, start, end = self.span
+        return source.text[start:end]
 
     @property
     def scoped(self) -> bool:
@@ -112,11 +134,10 @@ class MacroNode:
         """Evaluate the arguments, then the call."""
         target = self.target
         delayed = target is not None and target[1].delayed
-        args = [part.text for part in self.args]
-        if not delayed:
-            for index, part in enumerate(self.args):
-                if part.document is not None:
-                    args[index] = yield part.document, None
+        args: list[str] = []
+        for part in self.args:
+            text = part.text if delayed or part.document is None else (yield part.document, None)
+            args.append(text)
         content = self.content
         if content is not None:
             text = content.text if delayed or content.document is None else (yield content.document, None)
@@ -198,7 +219,7 @@ class MacroNode:
         for index in range(1, len(frame)):
             pieces.append(args[index - 1])
             pieces.append(frame[index])
-        if self.content is not None and self.content.text:
+        if self.content is not None and not self.content.empty:
             pieces.append("}}")
             pieces.append(args[len(self.args)])
         return "".join(pieces)

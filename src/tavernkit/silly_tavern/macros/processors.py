@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -56,7 +57,7 @@ def unescape_braces(text: str) -> str:
 
 def remove_trims(text: str) -> str:
     """Remove every ``{{trim}}`` with the line breaks around it."""
-    if "{{" not in text:
+    if "{{t" not in text and "{{T" not in text:
         return text
     pieces = _TRIM.split(text)
     last = len(pieces) - 1
@@ -76,6 +77,16 @@ def remove_else_markers(text: str) -> str:
     return text.replace(ELSE_MARKER, "") if "\x00" in text else text
 
 
+def is_plain(text: str) -> bool:
+    """Tell whether there is nothing to expand in a text, and nothing to process."""
+    # One character is found many times faster than two, and most texts have none of these.
+    if "{" in text and "{{" in text:
+        return False
+    if "\\" in text and ("\\{" in text or "\\}" in text):
+        return False
+    return "\x00" not in text and ("<" not in text or _MARKER.search(text) is None)
+
+
 def prepare(text: str) -> str:
     """Run the engine's own processors that come before parsing."""
     return rewrite_markers(rewrite_legacy_time(text))
@@ -86,16 +97,22 @@ def complete(text: str) -> str:
     return remove_else_markers(remove_trims(unescape_braces(text)))
 
 
-def original_position(text: str, position: int) -> int:
-    """Find where a position of the prepared text lies in the text as it was given."""
-    shift = 0
-    found = sorted((*_LEGACY_TIME.finditer(text), *_MARKER.finditer(text)), key=lambda each: each.start())
-    for each in found:
-        if each.start() + shift >= position:
-            break
-        new = _modern_time(each) if each[0].startswith("{{") else _modern_marker(each)
-        shift += len(new) - len(each[0])
-    return position - shift
+class Positions:
+    """Finds where a position of the prepared text lies in the text as it was given."""
+
+    def __init__(self, text: str) -> None:
+        self._starts: list[int] = []
+        self._shifts: list[int] = [0]
+        shift = 0
+        for found in sorted((*_LEGACY_TIME.finditer(text), *_MARKER.finditer(text)), key=lambda each: each.start()):
+            new = _modern_time(found) if found[0].startswith("{{") else _modern_marker(found)
+            self._starts.append(found.start() + shift)
+            shift += len(new) - len(found[0])
+            self._shifts.append(shift)
+
+    def original(self, position: int) -> int:
+        """The position in the text as it was given."""
+        return position - self._shifts[bisect_left(self._starts, position)]
 
 
 def arrange(own: Sequence[tuple[int, Callable[[str], str]]], added: Iterable[Processor]) -> tuple[TextProcessor, ...]:

@@ -12,7 +12,7 @@ from tavernkit.silly_tavern.macros.card_texts import CardTexts
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.limits import MAX_OUTPUT_CHARS, MAX_PARSED_CHARS, MAX_RESOLVE_DEPTH, MAX_STEPS
-from tavernkit.silly_tavern.macros.processors import original_position
+from tavernkit.silly_tavern.macros.processors import Positions
 from tavernkit.silly_tavern.macros.registry import Handler, MacroDefinition
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class Expansion(ABC):
         self.send = send
         self._where = where
         self._cards: CardTexts | None = None
+        self._positions: Positions | None = None
 
     @abstractmethod
     def expand_inside(self, text: str) -> str:
@@ -111,7 +112,9 @@ class Expansion(ABC):
         """Tell of something that was wrong, at its place in the text as it was given."""
         changes: dict[str, object] = {}
         if diagnostic.position is not None:
-            changes["position"] = original_position(self.text, diagnostic.position)
+            if self._positions is None:
+                self._positions = Positions(self.text)
+            changes["position"] = self._positions.original(diagnostic.position)
         if self._where:
             changes["message"] = f"{diagnostic.message} in {self._where}"
         self.send(dataclasses.replace(diagnostic, **changes) if changes else diagnostic)

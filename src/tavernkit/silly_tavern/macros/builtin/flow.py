@@ -32,7 +32,7 @@ def else_marker(_call: MacroCall) -> str:
 def choose(node: MacroNode, run: Run) -> Steps:
     """Evaluate the condition, then only the branch it chooses."""
     condition, content = node.args[0], node.content or node.args[1]
-    negated = trim_start(condition.text).startswith("!")
+    negated = condition.text.startswith("!")
     if negated:
         condition = _without_bang(condition)
     text = yield from _resolve(condition, node, run)
@@ -74,9 +74,9 @@ def _resolve_text(text: str, node: MacroNode, run: Run) -> Steps:
 
 
 def _without_bang(part: Part) -> Part:
-    rest = trim_start(trim_start(part.text)[1:])
+    rest = trim_start(part.text[1:])
     document = part.document
-    return Part(rest, None if document is None else document.without_start(len(part.text) - len(rest)))
+    return Part(rest) if document is None else Part(None, document.without_start(len(part.text) - len(rest)))
 
 
 def _branch(content: Part, run: Run, *, wanted: bool) -> Part | None:
@@ -86,7 +86,7 @@ def _branch(content: Part, run: Run, *, wanted: bool) -> Part | None:
         return content if wanted else None
     branches: tuple[Document, Document | None] = document.branches(run)
     chosen = branches[0] if wanted else branches[1]
-    return None if chosen is None else Part(chosen.text, chosen)
+    return None if chosen is None else Part(None, chosen)
 
 
 macros.register(

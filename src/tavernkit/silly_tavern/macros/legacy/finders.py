@@ -69,17 +69,16 @@ def up_to_braces(opening: str, *, in_line: bool, separator: str = "", may_be_emp
     start_of = re.compile(opening, re.IGNORECASE | re.ASCII).search
 
     def find(text: str) -> Iterator[Found]:
-        at = 0
+        at, limit = 0, -1 if in_line else len(text)
         while (opened := start_of(text, at)) is not None:
             body = opened.end()
-            line_end = _LINE_END.search(text, body) if in_line else None
-            limit = line_end.start() if line_end else len(text)
+            if limit < body:
+                limit = _line_end(text, body)
             middle = text.find(separator, body, limit) if separator else body
             close = text.find("}}", middle + len(separator) + (0 if may_be_empty or separator else 1), limit)
             if middle < 0 or close < 0:
+                # Nothing closes a call in the rest of this line.
                 at = limit
-                if limit == len(text):
-                    return
                 continue
             at = close + 2
             groups = (text[body:middle], text[middle + len(separator) : close]) if separator else (text[body:close],)
@@ -121,8 +120,7 @@ def to_last_quote(opening: str) -> Finder:
     def find(text: str) -> Iterator[Found]:
         at = 0
         while (opened := start_of(text, at)) is not None:
-            line_end = _LINE_END.search(text, opened.end())
-            at = line_end.start() if line_end else len(text)
+            at = _line_end(text, opened.end())
             close = text.rfind('"}}', opened.end(), at)
             if close >= 0:
                 yield Found(opened.start(), close + 3, (text[opened.end() : close],))
@@ -141,3 +139,8 @@ def trims(text: str) -> Iterator[Found]:
             end += 1 if text[end] == "\n" else 2
         yield Found(start, end)
         last = end
+
+
+def _line_end(text: str, start: int) -> int:
+    found = _LINE_END.search(text, start)
+    return len(text) if found is None else found.start()

@@ -18,6 +18,7 @@ from tavernkit.silly_tavern.macros.nodes import MacroNode
 from tavernkit.silly_tavern.macros.registry import MacroDefinition
 from tavernkit.silly_tavern.macros.run import Budget, DynamicMacro, Expansion, Overrides
 from tavernkit.silly_tavern.macros.seeding import text_hash
+from tavernkit.silly_tavern.macros.source import Source
 from tavernkit.text.js_values import own_keys
 
 _MAX_PATTERNS = 512
@@ -173,7 +174,7 @@ class LegacyRun(Expansion):
             return lambda: handler
         definition = MacroDefinition(name="value", handler=handler)
         node = MacroNode(
-            source=f"{{{{{name}}}}}",
+            span=(Source(f"{{{{{name}}}}}"), 0, len(name) + 4),
             name=name,
             flags="",
             target=None,

@@ -1,0 +1,121 @@
+"""Card fields, groups and example dialogue."""
+
+from __future__ import annotations
+
+import pytest
+
+from tavernkit.silly_tavern.macros import (
+    CardFields,
+    ContextSettings,
+    Group,
+    GroupMember,
+    InstructSettings,
+    MacroEngine,
+    MacroEnvironment,
+    MacroMemory,
+)
+from tavernkit.silly_tavern.macros.settings import NamesBehavior
+
+ENGINE = MacroEngine()
+
+
+def test_fields_of_a_wrong_type_count_as_missing() -> None:
+    card = CardFields.from_data(
+        {
+            "description": 3,
+            "personality": "calm",
+            "alternate_greetings": ["a", None],
+            "extensions": {"depth_prompt": []},
+        }
+    )
+    assert (card.description, card.personality, card.alternate_greetings) == ("", "calm", ("a", ""))
+    assert CardFields.from_data({"alternate_greetings": "none", "extensions": None}) == CardFields()
+
+
+def test_without_a_character_only_the_persona_is_there() -> None:
+    environment = MacroEnvironment(persona=" I am {{user}} ", user_name="Ann", scenario_override="here")
+    assert ENGINE.expand("[{{persona}}][{{scenario}}][{{charPrompt}}]", environment) == "[I am Ann][][]"
+
+
+def test_joined_cards_keep_templates_of_values_that_expand_to_nothing() -> None:
+    members = [
+        GroupMember(name="Ada", card=CardFields(description="{{noop}}", mes_example="Ada: hi")),
+        GroupMember(name="Bo", muted=True, card=CardFields(description="Bo <fieldname>\r")),
+        GroupMember(name="Cy", card=CardFields(description="  ")),
+    ]
+    group = Group(members=members, join_cards=True, join_muted=True, join_prefix="<{{char}}|", join_suffix=">")
+    environment = MacroEnvironment(character_name="Ada", character=members[0].card, group=group)
+    assert ENGINE.expand("{{description}}", environment) == "<Ada|>\n<Bo|Bo Description>"
+    assert ENGINE.expand("{{mesExamplesRaw}}", environment) == "<Ada|<START>\nAda: hi>"
+    alone = environment.replace(group=Group(members=members, join_cards=True))
+    assert ENGINE.expand("{{description}}", alone) == ""
+
+
+def instruct_environment(behavior: NamesBehavior, examples: str, **changes: object) -> MacroEnvironment:
+    instruct = InstructSettings(
+        enabled=True,
+        input_sequence="<u {{name}}>",
+        output_sequence="<b {{name}}>",
+        wrap=True,
+        names_behavior=behavior,
+    )
+    return MacroEnvironment(
+        user_name="Tomas",
+        character_name="Vesna",
+        character=CardFields(mes_example=examples),
+        main_api="textgenerationwebui",
+        instruct=instruct,
+        context=ContextSettings(example_separator="***"),
+    ).replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("behavior", "expected"),
+    [
+        ("none", "***\n<u Tomas>\nHi\n<b Vesna>\nYo\n"),
+        ("force", "***\n<u Tomas>\nTomas: Hi\n<b Vesna>\nYo\n"),
+        ("always", "***\n<u Tomas>\nTomas: Hi\n<b Vesna>\nVesna: Yo\n"),
+    ],
+)
+def test_examples_in_instruct_mode(behavior: NamesBehavior, expected: str) -> None:
+    warnings: list[str] = []
+    environment = instruct_environment(behavior, "Tomas: Hi\nVesna: Yo")
+    assert ENGINE.expand("{{mesExamples}}", environment, warn=warnings.append) == expected
+    assert warnings == []
+
+
+def test_examples_of_a_group_keep_the_name_read_last() -> None:
+    members = [GroupMember(name="Vesna"), GroupMember(name="Orrin")]
+    environment = instruct_environment("force", "Tomas: q\nOrrin: a\nTomas: r\nVesna: b", group=Group(members=members))
+    text = ENGINE.expand("{{mesExamples}}", environment)
+    assert text == ("***\n<u Tomas>\nTomas: q\n<b Vesna>\nOrrin: a\n<u Tomas>\nTomas: r\n<b Vesna>\nOrrin: Vesna: b\n")
+
+
+def test_examples_without_speakers_stay_as_they_are() -> None:
+    assert ENGINE.expand("{{mesExamples}}", instruct_environment("force", "just prose")) == "***\njust prose\n"
+
+
+def test_dollars_in_a_name_mean_what_they_mean_in_javascript() -> None:
+    environment = instruct_environment("none", "A$&: Hi", user_name="A$&")
+    assert ENGINE.expand("{{mesExamples}}", environment) == "***\n<u A{{name}}>\nHi\n"
+
+
+def test_a_sequence_that_asks_for_the_examples_comes_to_an_end() -> None:
+    environment = instruct_environment("none", "Tomas: Hi", instruct=InstructSettings(
+        enabled=True, input_sequence="{{mesExamples}}"
+    ))  # fmt: skip
+    warnings: list[str] = []
+    assert "{{mesExamples}}" in ENGINE.expand("{{mesExamples}}", environment, warn=warnings.append)
+    assert len(warnings) == 1
+
+
+def test_the_memory_knows_the_last_generation() -> None:
+    memory = MacroMemory()
+    environment = MacroEnvironment(memory=memory)
+    memory.generation_started("swipe")
+    memory.generation_started("continue", dry_run=True)
+    assert ENGINE.expand("{{lastGenerationType}}", environment) == "swipe"
+    memory.generation_started()
+    assert ENGINE.expand("{{lastGenerationType}}", environment) == "normal"
+    memory.chat_changed()
+    assert ENGINE.expand("{{lastGenerationType}}", environment) == ""

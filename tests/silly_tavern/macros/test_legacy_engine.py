@@ -1,0 +1,95 @@
+"""What callers of the legacy engine rely on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tavernkit.errors import ConfigError, MacroError
+from tavernkit.silly_tavern.errors import UnknownMacroError
+from tavernkit.silly_tavern.macros import (
+    Argument,
+    CardFields,
+    Group,
+    GroupMember,
+    LegacyMacroEngine,
+    MacroDefinition,
+    MacroEnvironment,
+)
+
+ENGINE = LegacyMacroEngine()
+ANN = MacroEnvironment(user_name="Ann", character_name="Bel")
+
+
+def test_macros_run_by_kind_and_not_by_position() -> None:
+    environment = MacroEnvironment()
+    assert ENGINE.expand("[{{getvar::k}}]{{setvar::k::v}}", environment) == "[v]"
+
+
+def test_values_are_expanded_by_later_passes() -> None:
+    environment = ANN.replace(character=CardFields(description="A {{personality}} {{charPrompt}}", personality="calm"))
+    warnings: list[str] = []
+    assert ENGINE.expand("{{description}}", environment, warn=warnings.append) == "A calm {{charPrompt}}"
+    assert warnings == [
+        "unknown macro {{charPrompt}} stays as text",
+    ]
+
+
+def test_unknown_macros_are_reported_once_each() -> None:
+    warnings: list[str] = []
+    text = "{{nosuch::1}} {{user}} {{nosuch}} {{name}}"
+    assert ENGINE.expand(text, ANN, warn=warnings.append, leave=("name",)) == "{{nosuch::1}} Ann {{nosuch}} {{name}}"
+    assert warnings == ["unknown macro {{nosuch}} stays as text"]
+    with pytest.raises(UnknownMacroError):
+        ENGINE.expand(text, ANN, strict=True)
+
+
+def test_a_value_that_fails_gives_up_its_whole_pass() -> None:
+    def fail(_call: object) -> str:
+        raise RuntimeError("no")
+
+    warnings: list[str] = []
+    text = "{{bad}} {{user}} {{bad}}"
+    assert ENGINE.expand(text, ANN, macros={"bad": fail}, warn=warnings.append) == "{{bad}} Ann {{bad}}"
+    assert warnings[0] == "'{{bad}} Ann {{bad}}' failed, and all of its kind stay as text: no"
+    with pytest.raises(MacroError):
+        ENGINE.expand(text, ANN, macros={"bad": fail}, strict=True)
+
+
+def test_macros_of_a_call_and_of_extensions() -> None:
+    engine = LegacyMacroEngine({"ext": "registered", "both": "extension", "number": 1.50})
+    macros = {
+        "both": "call",
+        "my key": lambda call: f"{call.name} of {call.environment.user_name}",
+        "defined": MacroDefinition(name="defined", args=[Argument("x", optional=True)], handler=lambda _call: None),
+    }
+    text = "{{EXT}} {{both}} {{number}} {{my key}} [{{defined}}]"
+    assert engine.expand(text, ANN, macros=macros) == "registered extension 1.5 my key of Ann []"
+
+
+def test_group_names() -> None:
+    group = Group(members=[GroupMember(name="Ada"), GroupMember(name="Bel", muted=True), GroupMember(name="Cy")])
+    environment = ANN.replace(group=group)
+    text = "{{group}}|{{groupNotMuted}}|{{notChar}}"
+    assert ENGINE.expand(text, environment) == "Ada, Bel, Cy|Ada, Cy|Ada, Cy, Ann"
+
+
+def test_card_texts_are_expanded_even_for_plain_text() -> None:
+    environment = MacroEnvironment(character=CardFields(description="{{incvar::n}}", personality="plain"))
+    assert ENGINE.expand("plain", environment) == "plain"
+    assert environment.get_var("n") == 1
+    assert ENGINE.expand("plain", environment, card=False) == "plain"
+    assert environment.get_var("n") == 1
+
+
+def test_the_texts_of_a_card_can_be_asked_for() -> None:
+    environment = ANN.replace(character=CardFields(scenario="With <USER>"))
+    assert ENGINE.card_texts(environment).scenario() == "With Ann"
+
+
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="must be text"):
+        ENGINE.expand(None, ANN)  # pyright: ignore[reportArgumentType]
+
+
+def test_nothing_gives_nothing() -> None:
+    assert ENGINE.expand("", ANN) == ""

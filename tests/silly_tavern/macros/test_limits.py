@@ -1,0 +1,98 @@
+"""No text can make an expansion endless or huge; every limit that is hit is reported once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tavernkit.silly_tavern.macros import LegacyMacroEngine, MacroEngine, MacroEnvironment, default_registry, run
+from tavernkit.silly_tavern.macros.limits import MAX_DEPTH, MAX_DICE, MAX_OUTPUT_CHARS
+from tavernkit.stores import InMemoryVariablesStore
+
+ENGINE = MacroEngine()
+
+
+def expand(text: str, variables: dict[str, str] | None = None) -> tuple[str, list[str]]:
+    warnings: list[str] = []
+    environment = MacroEnvironment(user_name="Ann", variables=InMemoryVariablesStore({"local": variables or {}}))
+    return ENGINE.expand(text, environment, warn=warnings.append), warnings
+
+
+def test_a_thousand_nested_ifs_are_evaluated() -> None:
+    assert expand("{{if 1}}" * 1000 + "x" + "{{/if}}" * 1000) == ("x", [])
+
+
+def test_a_thousand_nested_arguments_are_evaluated() -> None:
+    assert expand("{{reverse::" * 1000 + "ab" + "}}" * 1000) == ("ab", [])
+
+
+def test_a_thousand_nested_shorthands_are_evaluated() -> None:
+    text, warnings = expand("{{.x = " * 1000 + "ab" + "}}" * 1000 + "{{.x}}")
+    assert (text, warnings) == ("", [])
+
+
+def test_what_is_nested_deeper_stays_as_text() -> None:
+    depth = MAX_DEPTH + 10
+    text, warnings = expand("{{if 1}}" * depth + "x" + "{{/if}}" * depth)
+    assert text == "{{if 1}}" * 10 + "x" + "{{/if}}" * 10
+    assert len(warnings) == 1
+    assert f"more than {MAX_DEPTH} levels" in warnings[0]
+
+
+def test_handlers_that_expand_each_other_come_to_an_end() -> None:
+    registry = default_registry()
+    registry.register("again", lambda call: call.resolve("<{{again}}>"))
+    warnings: list[str] = []
+    text = MacroEngine(registry).expand("{{again}}", MacroEnvironment(), warn=warnings.append)
+    assert text.strip("<>") == "{{again}}"
+    assert len(warnings) == 1
+
+
+def test_macros_beyond_the_limit_of_steps_stay_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "MAX_STEPS", 3)
+    text, warnings = expand("{{user}}{{.x}}{{user}}{{user}}{{.x}}{{user}}")
+    assert text == "AnnAnn{{user}}{{.x}}{{user}}"
+    assert len(warnings) == 1
+
+
+def test_output_beyond_the_limit_stays_as_text() -> None:
+    text, warnings = expand(f"{{{{space::{MAX_OUTPUT_CHARS - 1}}}}}{{{{user}}}}")
+    assert text.strip() == "{{user}}"
+    assert len(warnings) == 1
+
+
+def test_a_variable_cannot_be_doubled_without_end() -> None:
+    text, warnings = expand("{{.x = 0123456789}}" + "{{.x += {{.x}}{{.x}}}}" * 80)
+    assert len(text) < 10_000
+    assert len(warnings) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["{{space::99999999999999}}", "{{newline::16000001}}", "{{setvarkey::a::99999999::x}}"]
+)
+def test_a_single_call_cannot_ask_for_too_much(text: str) -> None:
+    expanded, warnings = expand(text)
+    assert expanded == text
+    assert len(warnings) == 1
+
+
+def test_too_many_dice_are_not_thrown() -> None:
+    text, warnings = expand(f"[{{{{roll::{MAX_DICE + 1}d6}}}}]")
+    assert text == "[]"
+    assert str(MAX_DICE) in warnings[0]
+
+
+def test_malformed_blocks_are_not_parsed_again_without_end() -> None:
+    depth = 1500
+    text, warnings = expand("{{if 1}}" * depth + "{{user!}}{{}}" + "{{/if}}" * depth)
+    assert "{{user!}}" in text
+    assert sum("parse over" in warning for warning in warnings) == 1
+    assert expand("{{if 1}}" * depth + "{{user!}}{{}}" + "{{/if}}" * depth) == (text, warnings)
+
+
+def test_the_legacy_engine_gives_up_a_pass_that_grows_too_large() -> None:
+    store = InMemoryVariablesStore({"local": {"a": "{{getglobalvar::b}}" * 2000}, "global": {"b": "x" * 10_000}})
+    warnings: list[str] = []
+    environment = MacroEnvironment(variables=store)
+    text = LegacyMacroEngine().expand("{{getvar::a}}", environment, warn=warnings.append)
+    assert text == "{{getglobalvar::b}}" * 2000
+    assert len(warnings) == 2

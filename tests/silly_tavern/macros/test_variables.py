@@ -1,0 +1,108 @@
+"""Variables by JavaScript's rules, where the vectors do not look."""
+
+from __future__ import annotations
+
+import pytest
+
+from tavernkit.silly_tavern.macros import ChatVariables, MacroEngine, MacroEnvironment, variables
+from tavernkit.stores import InMemoryVariablesStore, VariablesStore
+from tavernkit.values import Json
+
+ENGINE = MacroEngine()
+
+
+def store(**values: Json) -> InMemoryVariablesStore:
+    return InMemoryVariablesStore({"local": values})
+
+
+@pytest.mark.parametrize(
+    ("stored", "read"),
+    [
+        ("Infinity", "Infinity"),
+        ("-0", "0"),
+        ("1e21", "1e+21"),
+        ("0.1", "0.1"),
+        (" \n", " \n"),
+        ([[5]], "5"),
+        ({}, "{}"),
+        ("0b101", "5"),
+    ],
+)
+def test_reading_writes_numbers_as_javascript_does(stored: Json, read: str) -> None:
+    environment = MacroEnvironment(variables=store(v=stored))
+    assert ENGINE.expand("{{getvar::v}}", environment) == read
+
+
+@pytest.mark.parametrize(
+    ("stored", "operand", "result"),
+    [
+        ("0.1", "0.2", 0.30000000000000004),
+        ("[5]", "x", '[5,"x"]'),
+        ([5], "x", "5x"),
+        ([7, 8], "x", "7,8x"),
+        (True, "1", 2),
+        ("", "x", "x"),
+        (None, "2", 2),
+    ],
+)
+def test_adding(stored: Json, operand: str, result: Json) -> None:
+    values = store(v=stored)
+    variables.add(values, "v", operand, "local")
+    assert values.get("v") == result
+
+
+@pytest.mark.parametrize(
+    ("stored", "key", "result"),
+    [
+        (None, "1", '[null,"x"]'),
+        (None, "k", '{"k":"x"}'),
+        ("[1,2]", "1.5", "[1,2]"),
+        ("[1,2]", "length", None),
+        ('"abc"', "0", None),
+        ("5", "k", None),
+        ("", "k", None),
+        ('{"b":1}', "1", '{"1":"x","b":1}'),
+    ],
+)
+def test_writing_to_a_key(stored: Json, key: str, result: str | None) -> None:
+    values = store(v=stored)
+    assert variables.write_key(values, "v", key, "x", "local") == (result is not None)
+    assert values.get("v") == (stored if result is None else result)
+
+
+@pytest.mark.parametrize(
+    ("stored", "key", "result"),
+    [
+        ('"a🦊"', "length", 3),
+        ("[1]", "5", ""),
+        ("[1]", "-1", ""),
+        ("5", "x", ""),
+        ('{"a":{"b":[1]}}', "a", '{"b":[1]}'),
+        (5, "0", ""),
+    ],
+)
+def test_reading_a_key(stored: Json, key: str, result: Json) -> None:
+    assert variables.read_key(store(v=stored), "v", key, "local") == result
+
+
+def test_a_key_that_cannot_be_written_is_reported() -> None:
+    environment = MacroEnvironment(variables=store(v="plain"))
+    (diagnostic,) = ENGINE.evaluate("{{setvarkey::v::k::x}}", environment).diagnostics
+    assert (diagnostic.kind, diagnostic.about) == ("ignored", "key")
+
+
+def test_chat_variables_live_in_the_metadata_of_the_chat() -> None:
+    metadata: dict[str, Json] = {}
+    settings: dict[str, Json] = {"day": 1}
+    chat: VariablesStore = ChatVariables(metadata, settings)
+    environment = MacroEnvironment(variables=chat)
+    assert ENGINE.expand("{{hasvar::x}}{{deletevar::x}}", environment) == "false"
+    assert metadata == {}
+    ENGINE.expand("{{.x}}", environment)
+    assert metadata == {"variables": {}}
+    assert ENGINE.expand("{{.x = 2}}{{$day++}}{{.x += 3}}{{deletevar::none}}", environment) == "2"
+    assert (metadata, settings) == ({"variables": {"x": 5}}, {"day": 2})
+    assert chat.add("x", 1) == 6
+    assert chat.add("name", "Ann", "global") == "Ann"
+    assert chat.add("name", 1, "global") == "Ann1"
+    assert chat.cache_version
