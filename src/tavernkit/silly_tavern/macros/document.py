@@ -29,7 +29,19 @@ class Document:
     a branch never taken costs nothing.
     """
 
-    __slots__ = ("_branches", "_operand", "_parts", "again", "end", "high", "low", "registry", "source", "start")
+    __slots__ = (
+        "_branches",
+        "_operand",
+        "_parts",
+        "_rest",
+        "again",
+        "end",
+        "high",
+        "low",
+        "registry",
+        "source",
+        "start",
+    )
 
     def __init__(
         self,
@@ -51,6 +63,7 @@ class Document:
         self._operand = operand
         self._parts: list[str | Node] | None = None
         self._branches: tuple[Document, Document | None] | None = None
+        self._rest: Document | None = None
 
     @classmethod
     def whole(cls, registry: MacroRegistry, text: str) -> Document:
@@ -98,10 +111,14 @@ class Document:
         return self._parts
 
     def without_start(self, length: int) -> Document:
-        """The document without its first characters, which must be literal."""
-        if self.again:
-            return self._parsed_again(self.start + length, self.end)
-        return Document(self.registry, self.source, self.low, self.high, self.start + length, self.end)
+        """The document without its first characters, which must be literal and always as many."""
+        if self._rest is None:
+            start = self.start + length
+            if self.again:
+                self._rest = self._parsed_again(start, self.end)
+            else:
+                self._rest = Document(self.registry, self.source, self.low, self.high, start, self.end)
+        return self._rest
 
     def branches(self, run: Run) -> tuple[Document, Document | None]:
         """What stands before and behind the ``{{else}}`` that splits the document, if one does."""
@@ -154,8 +171,10 @@ class Document:
                 closer = partners[index] if index < partners[index] < high else -1
                 parts.append(self._macro(macro, index, closer))
             else:
-                free = free or FreeClosers(source, self.low, high, registry)
-                taken = free.claim((macro.name or "").lower(), index)
+                taken = None
+                if source.has_closing(macro.name or "", registry):
+                    free = free or FreeClosers(source, self.low, high, registry)
+                    taken = free.claim((macro.name or "").lower(), index)
                 if taken is None:
                     parts.append(self._macro(macro, index, -1))
                 else:

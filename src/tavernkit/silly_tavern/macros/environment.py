@@ -140,7 +140,7 @@ class Group:
 class MacroMemory:
     """What macros remember of a chat besides variables. The application keeps one a chat; expansion writes to it."""
 
-    chat_id_hash: int | str | None = None
+    chat_id_hash: int | float | str | None = None
     banned_words: list[str] = field(default_factory=list[str])
     last_generation_type: str = ""
 

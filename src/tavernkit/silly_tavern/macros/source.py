@@ -17,7 +17,7 @@ class Source:
     in UTF-16 code units.
     """
 
-    __slots__ = ("_astral", "_else", "_macros", "_parsed", "_partners", "offset", "position", "text")
+    __slots__ = ("_astral", "_closed", "_else", "_macros", "_parsed", "_partners", "offset", "position", "text")
 
     def __init__(self, text: str, *, position: int = 0, offset: int = 0) -> None:
         self.text = text
@@ -27,6 +27,7 @@ class Source:
         self._macros: list[ParsedMacro] | None = None
         self._astral: list[int] | None = None
         self._partners: list[int] | None = None
+        self._closed: set[str] = set()
         self._else: tuple[list[int], dict[int, list[int]]] | None = None
 
     @property
@@ -61,17 +62,20 @@ class Source:
         """The same text seen as having only these macros: those of one argument."""
         part = Source(self.text, position=self.position, offset=self.offset)
         part._parsed = ParsedText(self.text, macros, [], [])
-        part._astral = self._astral
+        part._astral = self._find_astral()
         return part
 
     def offset_at(self, index: int) -> int:
         """The offset of a character in the text that was given, in UTF-16 code units."""
-        astral = self._astral
-        if astral is None:
-            text = self.text
-            astral = [] if is_basic(text) else [at for at, character in enumerate(text) if character > "\uffff"]
-            self._astral = astral
+        astral = self._find_astral()
         return self.offset + index + (bisect_left(astral, index) if astral else 0)
+
+    def _find_astral(self) -> list[int]:
+        """Where characters are that take two code units."""
+        if self._astral is None:
+            text = self.text
+            self._astral = [] if is_basic(text) else [at for at, each in enumerate(text) if each > "\uffff"]
+        return self._astral
 
     def partners(self, registry: MacroRegistry) -> list[int]:
         """For each tag that can open a block, the index of the tag that closes it, and the other way round.
@@ -82,6 +86,11 @@ class Source:
             self._partners = self._match_tags(registry)
         return self._partners
 
+    def has_closing(self, name: str, registry: MacroRegistry) -> bool:
+        """Tell whether any tag closes this name."""
+        self.partners(registry)
+        return name.lower() in self._closed
+
     def _match_tags(self, registry: MacroRegistry) -> list[int]:
         partners = [-1] * len(self.macros)
         open_tags: dict[str, list[int]] = {}
@@ -90,6 +99,7 @@ class Source:
                 continue
             key = macro.name.lower()
             if self.is_closing(macro):
+                self._closed.add(key)
                 if open_tags.get(key):
                     opener = open_tags[key].pop()
                     partners[index], partners[opener] = opener, index

@@ -97,7 +97,7 @@ def run(case: Case) -> object:
     given = read_case(case.input["env"])
     engine, registered = ENGINE, {}
     if "register" in case.input:
-        registry = silly_tavern_registry()
+        registry = silly_tavern_registry(warn=lambda _message: None)
         for name, data in case.input["register"].items():
             try:
                 registry.add(read_definition(name, data))

@@ -23,11 +23,11 @@ def split_commas(text: str) -> list[str]:
     return [trim(piece).replace(_ESCAPED_COMMA, ",") for piece in pieces]
 
 
-def chat_hash(environment: MacroEnvironment) -> int:
+def chat_hash(environment: MacroEnvironment) -> int | float:
     """The hash of the chat's name, remembered once it is known."""
     memory = environment.memory
     known = memory.chat_id_hash
-    if isinstance(known, int):
+    if isinstance(known, (int, float)):
         return known
     name = environment.chat_id if environment.main_chat is None else environment.main_chat
     memory.chat_id_hash = 0 if name is None else text_hash(name)
@@ -68,7 +68,7 @@ def pick(call: MacroCall) -> str:
     if not choices:
         return ""
     environment = call.environment
-    parts = [str(chat_hash(environment)), str(text_hash(call.run.text)), str(call.offset)]
+    parts = [to_string(chat_hash(environment)), str(text_hash(call.run.text)), str(call.offset)]
     if truthy(environment.pick_reroll_seed):
         parts.append(to_string(environment.pick_reroll_seed))
     draw = seeded_draw(str(text_hash("-".join(parts))))

@@ -21,7 +21,7 @@ FORMATS = {"time": "h:mm A", "date": "MMMM D, YYYY", "weekday": "dddd", "isotime
 
 _UTC_OFFSET = re.compile(r"UTC([+-][0-9]+)\Z")
 _MINUTES_FROM = 16
-_MAX_OFFSET_DIGITS = 6
+_MAX_OFFSET_DIGITS = 9
 
 
 def time_at_offset(environment: MacroEnvironment, offset: str) -> str:

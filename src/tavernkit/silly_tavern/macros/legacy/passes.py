@@ -143,7 +143,7 @@ def _random(run: LegacyRun, groups: Sequence[str]) -> str:
 def _pick(run: LegacyRun, groups: Sequence[str]) -> str:
     choices = _choices(groups[0])
     offset = utf16_length(run.before_pass[: run.at])
-    seed = text_hash(f"{run.chat_hash}-{text_hash(run.text)}-{offset}")
+    seed = text_hash(f"{to_string(run.chat_hash)}-{text_hash(run.text)}-{offset}")
     # SillyTavern seeds this generator with a number here; its digits are mixed in with a zero behind them.
     return choices[int(seeded_draw(f"{seed}\x00") * len(choices))]
 

@@ -205,7 +205,7 @@ class LegacyRun(Expansion):
         others = [member.name for member in group.members if member.name != self.character_name]
         return ", ".join((*others, self.user_name))
 
-    def _find_chat_hash(self) -> int | str:
+    def _find_chat_hash(self) -> int | float | str:
         environment = self.environment
         memory = environment.memory
         if not memory.chat_id_hash:
