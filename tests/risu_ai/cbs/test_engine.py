@@ -10,6 +10,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.risu_ai.cbs import Call, CBSEngine, CBSRegistry, FunctionFailure, FunctionGroup, standard_registry
 from tavernkit.risu_ai.cbs import engine as engine_module
 from tavernkit.risu_ai.cbs import run as run_module
+from tavernkit.risu_ai.cbs.cache import ProgramCache
 from tavernkit.risu_ai.cbs.scanner import LevelKind
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError, CBSStackOverflowError, CBSSyntaxError
@@ -215,6 +216,24 @@ class TestCompiling:
         for hp in range(5):
             engine.expand("{{#when::{{getvar::hp}}::>::2}}alive{{/when}}", context(hp=str(hp)))
         assert len(compiled) == 1
+
+    def test_the_cache_forgets_what_was_not_used_for_longest(self) -> None:
+        engine = CBSEngine()
+        cache = ProgramCache[str](2000)
+        program = engine.compile_insert("{{user}}", LevelKind.ROOT)
+        assert program is not None
+        for name in ("a", "b"):
+            cache.put(name, program)
+        assert cache.get("a") is program
+        cache.put("c", program)
+        assert (cache.get("b"), len(cache)) == (None, 2)
+
+    def test_a_program_heavier_than_the_cache_is_not_kept(self) -> None:
+        program = CBSEngine().compile_insert("{{user}}" * 100, LevelKind.ROOT)
+        assert program is not None
+        cache = ProgramCache[str](2000)
+        cache.put("a", program)
+        assert len(cache) == 0
 
     def test_what_depends_on_nothing_is_computed_ahead(self) -> None:
         engine = CBSEngine()

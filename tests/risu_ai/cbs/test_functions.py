@@ -136,6 +136,19 @@ class TestContextFunctions:
         assert len(texts) == 1
 
 
+@pytest.mark.parametrize(
+    ("tag", "result"),
+    [
+        ('filter::["a","b","a","","c","b",""]', '["a","b","c"]'),
+        ('filter::["a","b","a","","c",""]::unique', '["a","b","","c"]'),
+        ('filter::["b","","b"]::nonempty', '["b","b"]'),
+        ("filter::[1,true,1,[1],[1],null,null]", "[1,true,[1],[1],null]"),
+    ],
+)
+def test_filters_keep_the_first_of_equal_items_in_place(tag: str, result: str) -> None:
+    assert expand(f"{{{{{tag}}}}}") == result
+
+
 class TestModels:
     def test_a_custom_model_is_known_by_its_entry(self) -> None:
         mine = RisuCustomModel(id="xcustom:::1", name="Mine", internal_id="my-model", format=3, tokenizer=5)

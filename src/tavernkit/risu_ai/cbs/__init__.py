@@ -2,7 +2,9 @@
 
 from tavernkit.risu_ai.cbs.call import Call
 from tavernkit.risu_ai.cbs.engine import CBSEngine
+from tavernkit.risu_ai.cbs.escapes import unescape
 from tavernkit.risu_ai.cbs.functions import standard_registry
+from tavernkit.risu_ai.cbs.media import Inlay, MediaSettings, replace_assets, replace_inlays
 from tavernkit.risu_ai.cbs.registry import CBSFunction, CBSRegistry, FunctionGroup
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
 
@@ -13,5 +15,10 @@ __all__ = [
     "Call",
     "FunctionFailure",
     "FunctionGroup",
+    "Inlay",
+    "MediaSettings",
+    "replace_assets",
+    "replace_inlays",
     "standard_registry",
+    "unescape",
 ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai.cbs.cache import ProgramCache
 from tavernkit.risu_ai.cbs.compiler import Compiler, Program
 from tavernkit.risu_ai.cbs.folding import Folder
 from tavernkit.risu_ai.cbs.functions import standard_registry
-from tavernkit.risu_ai.cbs.limits import CACHED_INSERTS, CACHED_TEXTS, MAX_COMPILED_TEXT
+from tavernkit.risu_ai.cbs.limits import CACHED_INSERT_BYTES, CACHED_TEXT_BYTES, MAX_COMPILED_TEXT
 from tavernkit.risu_ai.cbs.nodes import Takeover, fill
 from tavernkit.risu_ai.cbs.registry import CBSRegistry
 from tavernkit.risu_ai.cbs.run import ParseArguments, Run, Session
@@ -16,7 +17,6 @@ from tavernkit.risu_ai.cbs.source import joined, prepare
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError
 from tavernkit.text.js_values import join_surrogates
-from tavernkit.values import LRUCache
 
 
 class CBSEngine:
@@ -28,8 +28,8 @@ class CBSEngine:
 
     def __init__(self, registry: CBSRegistry | None = None) -> None:
         self.registry = standard_registry() if registry is None else registry
-        self._texts = LRUCache[str, Program](CACHED_TEXTS)
-        self._inserts = LRUCache[tuple[str, LevelKind], Program](CACHED_INSERTS)
+        self._texts = ProgramCache[str](CACHED_TEXT_BYTES)
+        self._inserts = ProgramCache[tuple[str, LevelKind]](CACHED_INSERT_BYTES)
         self._folder = Folder(self.registry)
         self._version = self.registry.version
 
@@ -76,7 +76,7 @@ class CBSEngine:
         try:
             fill(program.parts, run, out)
         except Takeover as takeover:
-            unfinished = takeover
+            unfinished = takeover.with_traceback(None)  # which would keep all frames alive
         else:
             return joined(out)
         finally:

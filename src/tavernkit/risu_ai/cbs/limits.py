@@ -44,11 +44,11 @@ MAX_FOLDED_INSERTS = 6
 MAX_COMPILED_TEXT = 400_000
 """Characters of a text that is worth compiling and keeping."""
 
-CACHED_TEXTS = 256
-"""Compiled texts an engine keeps."""
+CACHED_TEXT_BYTES = 48_000_000
+"""About how much memory an engine uses to keep compiled texts."""
 
-CACHED_INSERTS = 512
-"""Compiled bodies of ``#each`` an engine keeps."""
+CACHED_INSERT_BYTES = 16_000_000
+"""About how much memory an engine uses to keep compiled bodies of ``#each``."""
 
 CACHED_RESULTS = 4096
 """Results of short tags that depend on nothing but their text."""

@@ -108,5 +108,8 @@ def filter_(call: Call) -> str:
     if kind != "unique":
         items = [item for item in items if item != ""]
     if kind != "nonempty":
-        items = list({_identity(item): item for item in reversed(items)}.values())[::-1]
+        first: dict[object, Json] = {}
+        for item in items:
+            first.setdefault(_identity(item), item)
+        items = [*first.values()]
     return make_array(items)
