@@ -127,6 +127,10 @@ class Asset:
         """Whether the bytes can be read; those of a web address cannot."""
         return self.blob is not None
 
+    def same_as(self, other: Asset) -> bool:
+        """Tell whether another asset stands for the same bytes of the same file."""
+        return self.blob is other.blob or (self.path != "" and self.path == other.path)
+
     def read(self, max_bytes: int | None = None) -> bytes:
         """Fetch the bytes, up to a limit (that of the load by default)."""
         if self.blob is None:

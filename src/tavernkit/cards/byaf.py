@@ -38,6 +38,7 @@ def read_byaf(source: Source, limits: Limits, warn: Warn, archive: Archive | Non
         return MemberSource(source, member, limits) if member else None
 
     pictures = tuple(_pictures(archive, parts, warn))
+    icons = [picture.path for picture in pictures if picture.type == "icon"][:1]
     listed = collect_assets(character, lookup, None, limits, warn)
     used = {asset.path for asset in listed if asset.path}
     assets = (*listed, *(picture for picture in pictures if picture.path not in used))
@@ -57,7 +58,7 @@ def read_byaf(source: Source, limits: Limits, warn: Warn, archive: Archive | Non
     return Bundle(
         card=character,
         assets=assets,
-        image=next((picture for picture in pictures if picture.type == "icon"), None),
+        image=next((asset for asset in assets if asset.path in icons), None),
         scenarios=parts.scenarios,
         files=files,
         source_format=Format.BYAF,

@@ -22,7 +22,7 @@ from tavernkit.cards.character import Character
 from tavernkit.cards.charx import write_member
 from tavernkit.cards.fields import ignore
 from tavernkit.cards.json_text import dump_json, parse_json
-from tavernkit.cards.placement import archive_paths, archive_places, own_assets, put_places
+from tavernkit.cards.placement import add_entries, archive_paths, archive_places, own_assets, put_places
 from tavernkit.errors import Warn
 from tavernkit.values import Json, JsonObject, is_mapping, is_object, thaw_object
 
@@ -47,6 +47,9 @@ def write_byaf(out: BinaryIO, bundle: Bundle, character: Character, warn: Warn) 
     data = card_data(manifest, own, scenarios)
     card = character.to_card()
     put_places(card, archive_places(pictures))
+    new = {id(asset): path for path, asset in pictures.items() if not asset.uri and not asset.path}
+    listed = [asset for asset in bundle.assets if id(asset) in new]
+    add_entries(card, listed, lambda asset: f"embeded://{new[id(asset)]}", warn)
     own[KEPT_CARD] = {"card": card, "fields": fingerprint(data)}
     with zipfile.ZipFile(out, "w") as archive:
         members = {MANIFEST: manifest, path: own} | dict(zip(paths, scenarios, strict=False))
@@ -147,6 +150,6 @@ def _put_first_message(scenario: JsonObject, text: str, where: str, warn: Warn) 
 def _picture_paths(bundle: Bundle, folder: str) -> dict[str, Asset]:
     paths = archive_paths(own_assets(bundle.assets))
     image = bundle.image
-    if image is not None and image.available and not any(asset is image for asset in bundle.assets):
+    if image is not None and image.available and not any(image.same_as(asset) for asset in paths.values()):
         paths[posixpath.join(folder, "images", f"main.{image.ext or 'png'}")] = image
     return paths

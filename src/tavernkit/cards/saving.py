@@ -239,7 +239,7 @@ def _add_picture(job: _Job, card: JsonObject, members: dict[str, Callable[[], by
     image = job.bundle.image
     if image is None or not image.available or (job.carries_picture and image.uri == DEFAULT_ICON):
         return
-    if image.uri != DEFAULT_ICON and any(asset is image for asset in job.bundle.assets):
+    if any(image.same_as(asset) for asset in job.bundle.assets if asset.uri != DEFAULT_ICON):
         return
     data = _bare(image, job.limits)
     path = f"assets/icon/image/main.{image.ext or 'png'}"
