@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tavernkit.risu_ai.cbs.conditions import Variables, evaluate_when, is_true
 from tavernkit.risu_ai.cbs.limits import MAX_CHARACTERS
@@ -31,8 +30,7 @@ FIXED_OPENERS: dict[str, BlockKind] = {
 OPENER_NAMES = ("#if", "#when", "#each", "#func", *FIXED_OPENERS)
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """An open block. ``detail`` is what its kind needs: the expression of an ``each``, the name of a function."""
 
     kind: BlockKind

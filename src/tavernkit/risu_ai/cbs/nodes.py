@@ -89,6 +89,20 @@ def collect(parts: Parts, run: Run, kind: LevelKind, position: int, block: Block
     return text
 
 
+class _TagNode:
+    """What stands between two braces, and where the first one is."""
+
+    __slots__ = ("parts", "position")
+
+    def __init__(self, parts: Parts, position: int) -> None:
+        self.parts = parts
+        self.position = position
+
+    def tag(self, run: Run) -> str:
+        """Return the text between the braces."""
+        return collect(self.parts, run, LevelKind.TAG, self.position)
+
+
 class HandOver:
     """The end of what could be compiled."""
 
@@ -135,37 +149,31 @@ class StaticCall:
         out.append(apply(run, self.function, self.tag, self.args, out, self.position))
 
 
-class DynamicCall:
+class DynamicCall(_TagNode):
     """A function whose name is known and whose arguments are not."""
 
-    __slots__ = ("function", "parts", "position", "separator")
+    __slots__ = ("function", "separator")
 
     def __init__(self, function: CBSFunction, separator: str, parts: Parts, position: int) -> None:
+        super().__init__(parts, position)
         self.function = function
         self.separator = separator
-        self.parts = parts
-        self.position = position
 
     def emit(self, run: Run, out: list[str]) -> None:
         """Call the function with what its arguments have become."""
-        tag = collect(self.parts, run, LevelKind.TAG, self.position)
+        tag = self.tag(run)
         _, *args = tag.split(self.separator)
         out.append(apply(run, self.function, tag, args, out, self.position))
 
 
-class Expression:
+class Expression(_TagNode):
     """A calculator tag."""
 
-    __slots__ = ("parts", "position")
-
-    def __init__(self, parts: Parts, position: int) -> None:
-        self.parts = parts
-        self.position = position
+    __slots__ = ()
 
     def emit(self, run: Run, out: list[str]) -> None:
         """Calculate."""
-        tag = collect(self.parts, run, LevelKind.TAG, self.position)
-        out.append(evaluate_expression(run, tag, self.position))
+        out.append(evaluate_expression(run, self.tag(run), self.position))
 
 
 class Tag:
@@ -194,94 +202,72 @@ class Tag:
         out.append(evaluate(run, tag, out, place.start))
 
 
-class FunctionCall:
+class FunctionCall(_TagNode):
     """A call of a ``#func`` function. It is carried out even where nothing else is evaluated."""
 
-    __slots__ = ("parts", "position", "pure")
+    __slots__ = ("pure",)
 
     def __init__(self, parts: Parts, position: int, *, pure: bool) -> None:
-        self.parts = parts
-        self.position = position
+        super().__init__(parts, position)
         self.pure = pure
 
     def emit(self, run: Run, out: list[str]) -> None:
         """Call the function, or keep the tag if there is none of that name."""
-        tag = collect(self.parts, run, LevelKind.TAG, self.position)
+        tag = self.tag(run)
         result = run.call(tag, self.position)
         if result is None:
             result = f"{{{{{tag}}}}}" if self.pure else evaluate(run, tag, out, self.position)
         out.append(result)
 
 
-class Kept:
+class Kept(_TagNode):
     """A tag that stays in the text whatever it contains."""
 
-    __slots__ = ("parts", "position")
-
-    def __init__(self, parts: Parts, position: int) -> None:
-        self.parts = parts
-        self.position = position
+    __slots__ = ()
 
     def emit(self, run: Run, out: list[str]) -> None:
         """Put the braces back."""
-        out.append(f"{{{{{collect(self.parts, run, LevelKind.TAG, self.position)}}}}}")
+        out.append(f"{{{{{self.tag(run)}}}}}")
 
 
-class NoBlock:
+class NoBlock(_TagNode):
     """A tag that looks like the opener of a block and is none."""
 
-    __slots__ = ("parts", "position")
-
-    def __init__(self, parts: Parts, position: int) -> None:
-        self.parts = parts
-        self.position = position
+    __slots__ = ()
 
     def emit(self, run: Run, out: list[str]) -> None:
         """Put the braces back, and say so."""
-        tag = collect(self.parts, run, LevelKind.TAG, self.position)
-        out.append(run.no_block(tag, self.position))
+        out.append(run.no_block(self.tag(run), self.position))
 
 
-class Discarded:
+class Discarded(_TagNode):
     """A closing tag with something in it that has to be evaluated."""
 
-    __slots__ = ("parts", "position")
-
-    def __init__(self, parts: Parts, position: int) -> None:
-        self.parts = parts
-        self.position = position
+    __slots__ = ()
 
     def emit(self, run: Run, out: list[str]) -> None:
         """Evaluate and forget."""
-        collect(self.parts, run, LevelKind.TAG, self.position)
+        self.tag(run)
 
 
-class RawLevel:
+class RawLevel(_TagNode):
     """A block-like tag inside text that is not evaluated, up to its closer."""
 
-    __slots__ = ("parts", "position")
-
-    def __init__(self, parts: Parts, position: int) -> None:
-        self.parts = parts
-        self.position = position
+    __slots__ = ()
 
     def emit(self, run: Run, out: list[str]) -> None:
         """Keep what it contains."""
         out.append(collect(self.parts, run, LevelKind.RAW, self.position))
 
 
-class LegacyBlock:
+class LegacyBlock(_TagNode):
     """``{# ... #}``."""
 
-    __slots__ = ("parts", "position")
-
-    def __init__(self, parts: Parts, position: int) -> None:
-        self.parts = parts
-        self.position = position
+    __slots__ = ()
 
     def emit(self, run: Run, out: list[str]) -> None:
         """Evaluate the block, or keep it if it is none."""
-        content = collect(self.parts, run, LevelKind.TAG, self.position)
+        content = self.tag(run)
         result = legacy_block(content)
         out.append(f"{{#{content}#}}" if result is None else result)
 
