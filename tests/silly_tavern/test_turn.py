@@ -69,7 +69,7 @@ def test_regenerate_in_a_group_removes_the_whole_round():
 
 
 def test_a_tool_follow_up_changes_nothing():
-    turn = begin(lines("a"), "normal", message="typed", send_if_empty="nods", tool_recursion=1)
+    turn = begin(lines("a"), "normal", message="typed", send_if_empty="nods", untouched=True)
     assert texts(turn) == ["a"]
 
 

@@ -59,7 +59,7 @@ def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...]) -> None:
         send_if_empty=context.active_preset.send_if_empty,
         user_name=context.user_name,
         user_prompt_bias=context.settings.power_user.user_prompt_bias,
-        tool_recursion=context.tool_recursion,
+        untouched=context.tool_recursion > 0 or context.dry_run,
         in_group=context.group is not None,
     )
     state.turn = begin_turn(

@@ -14,6 +14,7 @@ from typing import TypeVar, cast
 from tavernkit.errors import InvalidPresetError, Warn, log_warning
 from tavernkit.silly_tavern.json_reader import JsonReader
 from tavernkit.silly_tavern.json_text import json_text
+from tavernkit.silly_tavern.preset_check import problems_of
 from tavernkit.silly_tavern.preset_migrations import migrate
 from tavernkit.silly_tavern.preset_prompts import OrderEntry, PresetPrompt, PromptOrder, active_order, complete_prompts
 from tavernkit.values import (
@@ -184,6 +185,10 @@ class Preset:
     def replace(self, **changes: object) -> Preset:
         """Return a changed copy."""
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
+
+    def problems(self) -> list[str]:
+        """What in the preset does not do what it seems to do: prompts that are never sent, names that lead nowhere."""
+        return problems_of(self)
 
     def without_secrets(self) -> Preset:
         """Return a copy without the keys that tell about a user's connections."""

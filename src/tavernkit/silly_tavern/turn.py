@@ -20,14 +20,14 @@ UNBIASED_TYPES = ("continue", "impersonate")
 
 @dataclass(frozen=True, slots=True)
 class TurnInput:
-    """What the user and the settings bring to a generation."""
+    """What the user and the settings bring to a generation; ``untouched`` is for tool follow-ups and dry runs."""
 
     generation_type: str
     message: str
     send_if_empty: str
     user_name: str
     user_prompt_bias: str
-    tool_recursion: int = 0
+    untouched: bool = False
     in_group: bool = False
 
 
@@ -48,18 +48,17 @@ def begin_turn(
     user_input_scripts: Callable[[str], str],
     warn: Callable[[str], None],
 ) -> Turn:
-    """Remove, send and bias as the type of generation asks; a tool follow-up leaves the chat and the input alone."""
+    """Remove, send and bias as the type of generation asks; ``untouched`` leaves the chat and the input alone."""
     messages = list(chat)
-    follow_up = turn.tool_recursion > 0
-    if turn.generation_type == "regenerate" and not follow_up:
+    if turn.generation_type == "regenerate" and not turn.untouched:
         _remove_last_reply(messages, whole_round=turn.in_group)
-    text = turn.message if turn.generation_type in SENDING_TYPES and not follow_up else ""
+    text = turn.message if turn.generation_type in SENDING_TYPES and not turn.untouched else ""
     if trim(text).startswith("/"):
         warn(f"the message {text!r:.40} is a slash command: commands are not run, and it is not sent")
         text = ""
     inline = inline_bias(text)
     bias = _bias(turn, messages, text, inline, expand)
-    if not text and turn.generation_type == "normal" and not follow_up:
+    if not text and turn.generation_type == "normal" and not turn.untouched:
         text = trim(turn.send_if_empty)
     if not text:
         return Turn(tuple(messages), bias)

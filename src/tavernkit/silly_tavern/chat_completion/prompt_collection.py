@@ -129,7 +129,8 @@ def collect(
     """
     by_identifier: dict[str, PresetPrompt] = {}
     for prompt in prompts:
-        by_identifier.setdefault(prompt.identifier, prompt)
+        if prompt.identifier:
+            by_identifier.setdefault(prompt.identifier, prompt)
     collection = PromptCollection(order)
     for entry in order:
         prompt = by_identifier.get(entry.identifier)
