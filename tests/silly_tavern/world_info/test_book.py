@@ -59,6 +59,18 @@ def test_unreadable_file_is_an_empty_book_and_a_warning(text: str | bytes) -> No
     assert isinstance(raised.value, CoreLoreParseError)
 
 
+@pytest.mark.parametrize("levels", [99, 101, 500, 900])
+def test_depth_of_nesting_is_limited(levels: int) -> None:
+    text = '{"entries": ' + "[" * (levels - 1) + "]" * (levels - 1) + "}"
+    warnings: list[str] = []
+    book = WorldBook.loads(text, name="Deep", warn=warnings.append)
+    assert bool(warnings) == (levels > 100)
+    book.to_json()
+    book.to_character_book()
+    with pytest.raises(LoreParseError):
+        WorldBook.loads("[" * 500 + "]" * 500, name="Deep", strict=True)
+
+
 def test_bad_entries_are_named_and_left_out() -> None:
     entries: dict[str, object] = {
         "0": None,

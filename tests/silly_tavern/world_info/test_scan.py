@@ -133,8 +133,14 @@ def test_random_numbers_are_the_same_each_time_when_none_are_given() -> None:
 
 def test_forced_objects_without_identity_are_reported() -> None:
     warnings: list[str] = []
-    scan(make_book(CAT), "x", forced=[{"uid": 0}, "nonsense"], warn=warnings.append)
-    assert len(warnings) == 2
+    deep: list[object] = []
+    for _ in range(300):
+        deep = [deep]
+    given = [{"uid": 0}, "nonsense", {"world": "Lore", "uid": 0, "x": deep}, {"world": "Lore", "uid": 0, "content": 5}]
+    stored = {"sticky": {"Lore.0": {"hash": deep}}, "cooldown": deep}
+    result = scan(make_book(CAT), "x", forced=given, timed_state=stored, warn=warnings.append)
+    assert len(warnings) == 4
+    assert result.timed_state == {"sticky": {}, "cooldown": {}}
 
 
 def test_vector_hits_are_handed_in_as_forced_entries() -> None:

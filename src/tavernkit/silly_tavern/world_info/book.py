@@ -11,6 +11,7 @@ from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.errors import LoreParseError
 from tavernkit.silly_tavern.world_info.character_book import character_book_to_world, world_to_character_book
 from tavernkit.silly_tavern.world_info.entry import Entry, problem_with
+from tavernkit.silly_tavern.world_info.json_depth import check_depth
 from tavernkit.silly_tavern.world_info.limits import MAX_BOOK_BYTES, MAX_WARNINGS_PER_BOOK
 from tavernkit.text.js_values import own_keys
 from tavernkit.values import Json, JsonObject, is_list, is_object, thaw
@@ -29,7 +30,8 @@ class WorldBook:
 
     @classmethod
     def from_json(cls, value: object, *, name: str) -> WorldBook:
-        """Take a parsed world file (a copy is made)."""
+        """Take a parsed world file (a copy is made). Raises :class:`LoreParseError` if it is nested too deeply."""
+        check_depth(value)
         return cls(name, thaw(value))
 
     @classmethod
@@ -54,7 +56,8 @@ class WorldBook:
 
     @classmethod
     def from_character_book(cls, book: object, *, name: str) -> WorldBook:
-        """Convert the ``character_book`` of a V2 or V3 card."""
+        """Convert the ``character_book`` of a V2 or V3 card. Raises :class:`LoreParseError` if nested too deeply."""
+        check_depth(book)
         return cls(name, character_book_to_world(book))
 
     def to_character_book(self) -> JsonObject:
@@ -123,4 +126,5 @@ def parse_json(text: str | bytes) -> Json:
         raise LoreParseError("the JSON is nested too deeply") from None
     except ValueError as error:
         raise LoreParseError(f"the file is not JSON: {error}") from None
+    check_depth(parsed)
     return parsed

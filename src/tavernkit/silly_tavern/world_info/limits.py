@@ -12,6 +12,9 @@ MAX_REGEX_TIMEOUTS = 20
 MAX_BOOK_BYTES = 512 * 1024 * 1024
 """Size of a world file."""
 
+MAX_JSON_DEPTH = 100
+"""Levels of nesting in a world file."""
+
 MAX_WARNINGS_PER_BOOK = 100
 """Warnings about single entries of a book before they are only counted."""
 

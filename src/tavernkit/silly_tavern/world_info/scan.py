@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from tavernkit.silly_tavern.errors import LoreParseError
 from tavernkit.silly_tavern.world_info.candidates import (
     LASTING_RULES,
     Candidate,
@@ -16,9 +17,10 @@ from tavernkit.silly_tavern.world_info.candidates import (
     unconditional,
 )
 from tavernkit.silly_tavern.world_info.compiled import CompiledBooks
-from tavernkit.silly_tavern.world_info.entry import Entry
+from tavernkit.silly_tavern.world_info.entry import Entry, problem_with
 from tavernkit.silly_tavern.world_info.groups import GroupFilter
 from tavernkit.silly_tavern.world_info.haystack import Haystack, View
+from tavernkit.silly_tavern.world_info.json_depth import check_depth
 from tavernkit.silly_tavern.world_info.limits import MAX_PASSES
 from tavernkit.silly_tavern.world_info.matching import Matcher
 from tavernkit.silly_tavern.world_info.reasons import RANK, Reason, Verdict
@@ -26,7 +28,7 @@ from tavernkit.silly_tavern.world_info.scan_input import ScanInput
 from tavernkit.silly_tavern.world_info.timed import TimedEffects
 from tavernkit.silly_tavern.world_info.token_budget import TokenBudget, token_limit
 from tavernkit.text.js_values import less_or_equal, strict_equals, truthy
-from tavernkit.values import Json, is_mapping, thaw_object
+from tavernkit.values import Json, thaw_object
 
 _LASTING = frozenset(reason for reason, _ in LASTING_RULES)
 
@@ -76,11 +78,12 @@ class Scan:
 
     def _read_forced(self) -> Iterable[tuple[str, Entry]]:
         for raw in self.input.forced:
-            if not is_mapping(raw) or "world" not in raw or "uid" not in raw:
-                self.input.warn("a forced World Info entry is ignored: it needs its world and uid")
-                continue
-            entry = Entry(thaw_object(raw), "", decorated=False)
-            yield entry.identity, entry
+            try:
+                entry = _forced(raw)
+            except LoreParseError as error:
+                self.input.warn(f"a forced World Info entry is ignored: {error}")
+            else:
+                yield entry.identity, entry
 
     def run(self) -> Scan:
         """Run all passes."""
@@ -304,6 +307,16 @@ class Scan:
         if chunk:
             self._matcher.take_in([self.haystack.recurse(chunk, number)])
             self._activated_text = chunk + "\n" + self._activated_text
+
+
+def _forced(raw: Mapping[str, object]) -> Entry:
+    problem = problem_with(raw)
+    if problem is None and not {"world", "uid"} <= raw.keys():
+        problem = "it needs its world and uid"
+    if problem is not None:
+        raise LoreParseError(problem)
+    check_depth(raw)
+    return Entry(thaw_object(raw), "", decorated=False)
 
 
 def _has_effects(entry: Entry) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tavernkit.silly_tavern.errors import LoreParseError
 from tavernkit.silly_tavern.world_info.compiled import CompiledBooks
 from tavernkit.silly_tavern.world_info.entry import Entry
+from tavernkit.silly_tavern.world_info.json_depth import check_depth
 from tavernkit.silly_tavern.world_info.limits import MAX_HASHED_ENTRIES
 from tavernkit.text.js_values import UNDEFINED, less_than, own_keys, strict_equals, to_number, truthy
 from tavernkit.values import Json, JsonObject, is_object, thaw
@@ -111,6 +113,11 @@ class TimedEffects:
 
 
 def _records(value: object) -> JsonObject:
+    try:
+        check_depth(value)
+    except LoreParseError:
+        # Nothing that this program or SillyTavern ever stored: as good as no state.
+        return {}
     copied = thaw(value)
     if not is_object(copied):
         return {}
