@@ -8,7 +8,7 @@ import pytest
 from tavernkit.errors import FileFormatError, StrictModeError, WarningLog
 from tavernkit.prompt import Message
 from tavernkit.silly_tavern import ChatFile, ChatMessage, ChatMetadata
-from tavernkit.silly_tavern.chat_message import to_chat_message
+from tavernkit.silly_tavern.chat_log import ChatLog
 
 HEADER = {"user_name": "unused", "character_name": "unused", "chat_metadata": {"note_prompt": "N", "tainted": True}}
 LINES = [
@@ -96,18 +96,38 @@ def test_a_new_message_is_written_with_the_keys_every_line_has():
 
 
 def test_neutral_messages_become_lines():
-    names = {"user_name": "Mira", "character_name": "Lyra"}
-    lines = [
-        to_chat_message(Message(role="user", content="a"), **names),
-        to_chat_message({"role": "assistant", "content": "b", "name": "Bram"}, **names),
-        to_chat_message(Message(role="system", content="c"), **names),
-    ]
-    assert [(line.name, line.is_user, line.narrator) for line in lines] == [
+    log = ChatLog(
+        [
+            Message(role="user", content="a"),
+            {"role": "assistant", "content": "b", "name": "Bram"},
+            Message(role="system", content="c"),
+        ],
+        user_name="Mira",
+        character_name="Lyra",
+    )
+    assert [(line.name, line.is_user, line.narrator) for line in log.lines] == [
         ("Mira", True, False),
         ("Bram", False, False),
         ("Lyra", False, True),
     ]
-    assert [message.role for message in ChatFile(messages=tuple(lines))] == ["user", "assistant", "system"]
+    assert [message.role for message in log] == ["user", "assistant", "system"]
+    assert [message.content for message in log.last(2)] == ["b", "c"]
+
+
+def test_neutral_tool_calls_become_one_line_with_their_results():
+    call = {"id": "c1", "type": "function", "function": {"name": "tide", "arguments": "{}"}}
+    log = ChatLog(
+        [
+            Message(role="assistant", content="Let me look.", metadata={"tool_calls": [call]}),
+            Message(role="tool", content="High.", metadata={"tool_call_id": "c1"}),
+            Message(role="tool", content="Whose?", metadata={"tool_call_id": "c9"}),
+        ]
+    )
+    texts = [line.mes for line in log.lines]
+    assert texts == ["Let me look.", "Tool calls: tide", "Whose?"]
+    invocations = log.lines[1].tool_invocations
+    assert invocations is not None
+    assert (invocations[0]["name"], invocations[0]["result"]) == ("tide", "High.")
 
 
 def test_half_a_character_can_be_saved_and_read_again(tmp_path: Path):

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
 from tavernkit.silly_tavern.chat_file import ChatFile
-from tavernkit.silly_tavern.chat_message import ChatMessage, to_chat_message
+from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.tool_lines import answer_call, tool_call_line
+from tavernkit.stores.history import to_message
+from tavernkit.values import EMPTY_OBJECT, is_mapping, is_sequence
 
 
 class ChatLog:
@@ -18,16 +21,32 @@ class ChatLog:
     def __init__(self, lines: Iterable[object] = (), *, user_name: str = "User", character_name: str = "") -> None:
         self.user_name = user_name
         self.character_name = character_name
-        self.lines: list[ChatMessage] = [self._line(each) for each in lines]
-
-    def _line(self, value: object) -> ChatMessage:
-        if type(value) is ChatMessage:
-            return value
-        return to_chat_message(value, user_name=self.user_name, character_name=self.character_name)
+        self.lines: list[ChatMessage] = []
+        for each in lines:
+            self.append(each)
 
     def append(self, message: object) -> None:
-        """Add a message at the end: a line, a message, or a mapping of either."""
-        self.lines.append(self._line(message))
+        """Add a message at the end: a line, a message, or a mapping of either.
+
+        A neutral message that calls tools becomes a line of its own, and each result goes to the call it answers.
+        """
+        if type(message) is ChatMessage:
+            self.lines.append(message)
+        elif is_mapping(message) and "mes" in message:
+            self.lines.append(ChatMessage.from_json(message))
+        else:
+            self._append_neutral(_neutral(message))
+
+    def _append_neutral(self, message: Message) -> None:
+        metadata = message.metadata or EMPTY_OBJECT
+        if message.role == "tool" and answer_call(self.lines, metadata.get("tool_call_id"), message.content):
+            return
+        calls = metadata.get("tool_calls")
+        if message.content or not calls:
+            names = {"user_name": self.user_name, "character_name": self.character_name}
+            self.lines.append(ChatMessage.from_message(message, **names))
+        if is_sequence(calls):
+            self.lines.append(tool_call_line(calls))
 
     def __iter__(self) -> Iterator[Message]:
         return (line.to_message() for line in tuple(self.lines))
@@ -42,6 +61,17 @@ class ChatLog:
     def last(self, count: int) -> list[Message]:
         """Return the newest ``count`` messages, oldest first."""
         return [line.to_message() for line in self.lines[-count:]] if count > 0 else []
+
+
+def _neutral(value: object) -> Message:
+    if isinstance(value, Message):
+        return value
+    if is_mapping(value) and "role" in value and "content" in value:
+        return to_message(value)
+    raise ConfigError(
+        "a message must be a ChatMessage, a Message, an object with 'mes' (a line of a chat file) or one with "
+        f"'role' and 'content', not {type(value).__name__}"
+    )
 
 
 def chat_log(source: object, *, user_name: str, character_name: str) -> ChatLog:

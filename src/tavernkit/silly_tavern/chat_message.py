@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
 from tavernkit.values import (
     EMPTY_OBJECT,
@@ -61,21 +60,19 @@ class ChatMessage:
 
     @classmethod
     def from_message(cls, message: Message, *, user_name: str, character_name: str) -> ChatMessage:
-        """Make a chat line of a neutral message; a system message becomes a narrator's line."""
-        extra: dict[str, FrozenJson] = {}
+        """Make a chat line of a neutral message; a system message becomes a narrator's line.
+
+        Its metadata may hold a line's own keys (``extra``, ``is_system``, ``force_avatar``, ``original_avatar``).
+        """
+        metadata = message.metadata or EMPTY_OBJECT
+        stored = metadata.get("extra")
+        extra: dict[str, FrozenJson] = dict(stored) if isinstance(stored, Mapping) else {}
         if message.role == "system":
             extra["type"] = NARRATOR
-        metadata = message.metadata or EMPTY_OBJECT
-        for key in ("extra", "is_system", "force_avatar", "original_avatar"):
-            value = metadata.get(key)
-            if key == "extra" and is_mapping(value):
-                extra.update(value)  # pyright: ignore[reportArgumentType, reportCallIssue]  # JSON by contract
-        original_avatar = metadata.get("original_avatar")
-        send_date = message.send_date
+        original_avatar, send_date = metadata.get("original_avatar"), message.send_date
+        default_name = user_name if message.role == "user" else character_name
         return cls(
-            name=message.name
-            if message.name is not None
-            else (user_name if message.role == "user" else character_name),
+            name=message.name if message.name is not None else default_name,
             mes=message.content,
             is_user=message.role == "user",
             is_system=bool(metadata.get("is_system")),
@@ -116,25 +113,6 @@ class ChatMessage:
         """The message as other platforms and dialects see it."""
         role = "system" if self.narrator else "user" if self.is_user else "assistant"
         return Message(role=role, content=self.mes, name=self.name or None, send_date=self.send_date)
-
-
-def to_chat_message(value: object, *, user_name: str, character_name: str) -> ChatMessage:
-    """Make a chat line of one, of a line's JSON object, of a :class:`Message` or of a mapping with role and content."""
-    if isinstance(value, ChatMessage):
-        return value
-    if isinstance(value, Message):
-        return ChatMessage.from_message(value, user_name=user_name, character_name=character_name)
-    if is_mapping(value):
-        if "mes" in value:
-            return ChatMessage.from_json(value)
-        if "role" in value and "content" in value:
-            from tavernkit.stores.history import to_message
-
-            return ChatMessage.from_message(to_message(value), user_name=user_name, character_name=character_name)
-    raise ConfigError(
-        "a message must be a ChatMessage, a Message, an object with 'mes' (a line of a chat file) or one with "
-        f"'role' and 'content', not {type(value).__name__}"
-    )
 
 
 _ALWAYS = ("name", "is_user", "is_system", "mes")
