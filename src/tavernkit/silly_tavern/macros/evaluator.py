@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING
 
 from tavernkit.silly_tavern.macros.document import Document, Node
 from tavernkit.silly_tavern.macros.limits import MAX_DEPTH
+from tavernkit.silly_tavern.macros.nodes import StrayTag
 
 if TYPE_CHECKING:
-    from tavernkit.silly_tavern.macros.nodes import Steps
+    from tavernkit.silly_tavern.macros.nodes import MacroNode, Steps
     from tavernkit.silly_tavern.macros.run import Run
+    from tavernkit.silly_tavern.macros.shorthand import ShorthandNode
 
 
 def evaluate(document: Document, run: Run) -> str:
     """Give the text of a document, with everything in it evaluated from left to right."""
-    waiting: list[tuple[Steps, Node, Iterator[str | Node], list[str], int]] = []
+    waiting: list[tuple[Steps, MacroNode | ShorthandNode, Iterator[str | Node], list[str], int]] = []
     parts, out = iter(document.parts(run)), list[str]()
     while True:
         for part in parts:
             if isinstance(part, str):
                 out.append(part)
                 continue
-            if part.simple:
+            if isinstance(part, StrayTag) or part.simple:
                 out.append(part.value(run))
                 continue
             steps, node = part.steps(run), part
@@ -57,11 +59,11 @@ def _advance(steps: Steps, text: str | None) -> str | tuple[Document, int | None
         return end.value
 
 
-def _report_depth(run: Run, node: Node) -> None:
+def _report_depth(run: Run, node: MacroNode | ShorthandNode) -> None:
     run.report_limit(
         "depth",
         f"macros are nested more than {MAX_DEPTH} levels deep; what is deeper stays as text",
-        macro=getattr(node, "name", ""),
+        macro=node.name,
         position=node.position,
         count=MAX_DEPTH,
     )

@@ -55,7 +55,6 @@ class StrayTag:
     name: str
     position: int
     closing: bool
-    simple: bool = True
 
     def value(self, run: Run) -> str:
         """Report it and give its text."""
@@ -70,11 +69,6 @@ class StrayTag:
             )
         )
         return self.source
-
-    def steps(self, run: Run) -> Steps:
-        """Give its text; there is nothing to ask for."""
-        return self.value(run)
-        yield
 
 
 class MacroNode:
