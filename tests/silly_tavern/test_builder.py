@@ -374,3 +374,20 @@ def test_the_legacy_macro_engine_can_be_switched_on():
     text = "{{getvar::k}}{{setvar::k::v}} {{if 1}}x{{/if}}"
     assert contents(build(message=text))[-1] == " x"
     assert contents(build(message=text, settings=settings))[-1] == "v {{if 1}}x{{/if}}"
+
+
+def test_an_applications_estimator_counts_in_the_tokenizers_place():
+    class Letters:
+        def estimate(self, text: str, model_hint: str | None = None) -> int:
+            return len(text)
+
+    block = build(token_estimator=Letters()).blocks[-1]
+    assert block.metadata["tokens"] == 4 + len("user") + len("Is Lyra alone?")
+
+
+def test_hooks_that_change_the_seed_change_the_dice():
+    hooks = HookRegistry()
+    hooks.before_build(lambda state: state.change_inputs(seed=2))
+    given = {"message": "{{roll::1d1000000}}", "seed": 1}
+    assert contents(build(**given)) != contents(build(**given, hooks=hooks))
+    assert contents(build(**given, hooks=hooks)) == contents(build(message=given["message"], seed=2))

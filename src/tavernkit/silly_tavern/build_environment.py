@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tavernkit.cards.character import Character
 from tavernkit.silly_tavern.card_fields import depth_prompt_of
@@ -16,7 +16,10 @@ from tavernkit.values import is_mapping
 
 
 def macro_environment(
-    context: SillyTavernContext, chat: Sequence[ChatMessage], variables: VariablesStore
+    context: SillyTavernContext,
+    chat: Sequence[ChatMessage],
+    variables: VariablesStore,
+    random: Callable[[], float],
 ) -> MacroEnvironment:
     """The environment at the start of a build; the turn, the outlets and the input change later."""
     metadata, settings, preset = context.metadata, context.settings, context.active_preset
@@ -53,7 +56,7 @@ def macro_environment(
         collapse_newlines=power_user.collapse_newlines,
         clock=context.clock,
         timezone=context.timezone,
-        random=context.random_source,
+        random=random,
     )
 
 

@@ -31,6 +31,7 @@ from tavernkit.silly_tavern.world_info.selection import file_stem
 def prepare(state: SillyTavernState) -> None:
     """Do what comes before lore is scanned. Each text's macros run here in the order SillyTavern runs them."""
     context = state.context
+    state.random = context.random_source
     state.macros = state.new_macros()
     state.scripts = PromptScripts.of(context.regex_scripts, state.macros, state.warn)
     if not context.dry_run:

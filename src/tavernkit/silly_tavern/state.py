@@ -34,6 +34,9 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         super().__init__(context)
         self.services = services if services is not None else Services()
         """What outlives a build: the engines and what they remember."""
+        self.random = context.random_source
+        """Random numbers of this build, one stream for macros and lore."""
+        self._counter: MessageCounter | None = None
         self.macros: Substitution = self.new_macros()
         """Expands macros; steps change its environment as the build learns more."""
         self.scripts: PromptScripts | None = None
@@ -69,7 +72,7 @@ class SillyTavernState(BuildState[SillyTavernContext]):
 
     def new_macros(self) -> Substitution:
         """Bind the macro engine to the inputs as they are now."""
-        environment = macro_environment(self.context, tuple(self.context.log.lines), self.variables)
+        environment = macro_environment(self.context, tuple(self.context.log.lines), self.variables, self.random)
         services = self.services
         modern = self.context.settings.power_user.experimental_macro_engine
         return Substitution(
@@ -90,6 +93,13 @@ class SillyTavernState(BuildState[SillyTavernContext]):
 
     @property
     def counter(self) -> MessageCounter:
-        """Counts messages as SillyTavern does for the preset's model."""
-        preset = self.context.active_preset
-        return self.services.counter(counting_rule(preset.chat_completion_source, preset.model))
+        """Counts messages as SillyTavern does for the preset's model, with the application's estimator if given."""
+        if self._counter is None:
+            preset, estimator = self.context.active_preset, self.context.token_estimator
+            rule = counting_rule(preset.chat_completion_source, preset.model)
+            if estimator is None:
+                self._counter = self.services.counter(rule)
+            else:
+                hint = self.context.model_hint or preset.model
+                self._counter = MessageCounter(rule, count=lambda text: estimator.estimate(text, hint))
+        return self._counter

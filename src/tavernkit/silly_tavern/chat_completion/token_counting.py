@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tavernkit.budget.families import family_of
@@ -71,8 +71,10 @@ def _nearest(family: str) -> str:
 class MessageCounter:
     """Counts messages for one model; remembers the counts of texts, so a next turn counts only what is new."""
 
-    def __init__(self, rule: CountingRule) -> None:
+    def __init__(self, rule: CountingRule, *, count: Callable[[str], int] | None = None) -> None:
+        """``count`` counts texts in the place of the rule's own tokenizer."""
         self.rule = rule
+        self._count = count
         self._tokenizer: BundledTokenizer | None = None
         self._counts: LRUCache[str, int] = LRUCache(TOKEN_CACHE_SIZE)
 
@@ -80,11 +82,14 @@ class MessageCounter:
         """The tokens of a text; -1 if it spells out a special token, which SillyTavern's encoder refuses."""
         count = self._counts.get(text)
         if count is None:
-            if self._tokenizer is None:
-                self._tokenizer = get_tokenizer(self.rule.tokenizer)
-            count = -1 if self._tokenizer.has_special_token(text) else self._tokenizer.count(text)
+            count = self._count(text) if self._count is not None else self._encoded(text)
             self._counts.put(text, count)
         return count
+
+    def _encoded(self, text: str) -> int:
+        if self._tokenizer is None:
+            self._tokenizer = get_tokenizer(self.rule.tokenizer)
+        return -1 if self._tokenizer.has_special_token(text) else self._tokenizer.count(text)
 
     def message(self, role: str, content: str, name: str | None = None) -> int:
         """What a message costs. Counting stops at the first of role, content and name that cannot be encoded."""

@@ -101,7 +101,7 @@ def scan_input(state: SillyTavernState) -> ScanInput:
         dry_run=context.dry_run,
         substitute=state.macros,
         apply_regex=state.scripts.lore if state.scripts is not None else _unchanged,
-        random=context.random_source,
+        random=state.random,
         warn=state.warn,
     )
 
