@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import lru_cache
 
+import regress
+
+from tavernkit.text.js_regex.folding import close_range
 from tavernkit.text.js_regex.nodes import (
     Alternatives,
     Char,
@@ -34,6 +38,7 @@ END = 1 << ASCII_SIZE
 
 _FIRST_STRETCH = ASCII_SIZE + 1
 _MAX_STRETCHES = 200
+_ALL_ASCII = "".join(map(chr, range(ASCII_SIZE)))
 
 
 def _bits(characters: str) -> int:
@@ -66,8 +71,8 @@ class Alphabet:
         self._fold = "i" in pattern.flags or pattern.has_modifiers
         self._unicode = pattern.unicode
         self._dot_all = "s" in pattern.flags or pattern.has_modifiers
-        # Folding relates characters of different stretches, so then all of them are one.
-        bounds = {ASCII_SIZE} if self._fold else _bounds(pattern.root)
+        # Unicode's folding relates characters of different stretches, so then all of them are one.
+        bounds = {ASCII_SIZE} if self._fold and self._unicode else _bounds(pattern.root, fold=self._fold)
         if len(bounds) > _MAX_STRETCHES:
             bounds = {ASCII_SIZE}
         self._bounds = sorted(bounds)
@@ -82,7 +87,7 @@ class Alphabet:
         """Return the characters a node may match."""
         match node:
             case Char(code):
-                return self._folded(self._range(code, code)[0])
+                return self._variants(code, code)
             case Dot():
                 return self.characters if self._dot_all else self.characters & ~LINE_ENDS
             case CharClass(items, negated):
@@ -94,10 +99,23 @@ class Alphabet:
         """Collect a class; of a negated one, what is certainly in the class must be known to tell what is not."""
         most, least = 0, 0
         for item in items:
-            upper, lower = self._escape(item) if isinstance(item, str) else self._range(*item)
-            most |= upper
+            if isinstance(item, str):
+                upper, lower = self._escape(item)
+                most |= self._folded(upper)
+            else:
+                lower = self._range(*item)[1]
+                most |= self._variants(*item)
             least |= lower
-        return self.characters & ~least if negated else self._folded(most)
+        return self.characters & ~least if negated else most
+
+    def _variants(self, first: int, last: int) -> int:
+        """Return the bits that a range and its upper- and lower-case variants touch."""
+        if not self._fold or self._unicode:
+            return self._folded(self._range(first, last)[0])
+        mask = 0
+        for low, high in close_range(first, last):
+            mask |= self._range(low, high)[0]
+        return mask
 
     def _range(self, first: int, last: int) -> tuple[int, int]:
         """Return the bits that a range touches, and those it covers."""
@@ -117,7 +135,8 @@ class Alphabet:
 
     def _escape(self, escape: str) -> tuple[int, int]:
         if escape[0] in "pP":
-            return self.characters, 0
+            ascii_mask = _ascii_members(escape)
+            return ascii_mask | self.wide, ascii_mask
         most, least = {
             "d": lambda: (_DIGIT, _DIGIT),
             "w": lambda: (_WORD | (self.wide if self._fold and self._unicode else 0), _WORD),
@@ -145,13 +164,21 @@ class Alphabet:
         return mask
 
 
-def _bounds(root: Node) -> set[int]:
+@lru_cache(maxsize=256)
+def _ascii_members(escape: str) -> int:
+    """Return the ASCII characters of a property, as the engine knows it."""
+    members = regress.Regex(f"\\{escape}", "u").find_iter(_ALL_ASCII) or ()
+    return sum(1 << found.range().start for found in members)
+
+
+def _bounds(root: Node, *, fold: bool) -> set[int]:
     """Return where the stretches of characters beyond ASCII begin that a pattern tells apart."""
     bounds = {ASCII_SIZE}
-    for first, last in _ranges(root):
-        if last >= ASCII_SIZE:
-            bounds.add(max(first, ASCII_SIZE))
-            bounds.add(min(last + 1, MAX_CODE_POINT))
+    for written in _ranges(root):
+        for first, last in close_range(*written) if fold else [written]:
+            if last >= ASCII_SIZE:
+                bounds.add(max(first, ASCII_SIZE))
+                bounds.add(min(last + 1, MAX_CODE_POINT))
     return bounds
 
 

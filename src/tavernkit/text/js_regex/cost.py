@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from tavernkit.text.js_regex.alphabet import END
+from tavernkit.text.js_regex.alphabet import ASCII, ASCII_SIZE, END
 from tavernkit.text.js_regex.nodes import Alternatives, Assertion, Char, Group, Node, Pattern, Sequence
 from tavernkit.text.js_regex.parts import (
     EVERYTHING,
@@ -84,22 +84,36 @@ class CostModel:
         builder = PartBuilder(pattern)
         self._root = builder.build(pattern.root)
         self._first = follow_of(self._root, EVERYTHING)
-        self._head = self._root.head + 1
         self._prefix = _literal_prefix(pattern)
         self._line_starts = builder.line_starts if _anchored(pattern.root) else None
+        self.head = self._root.head + 1
+        """The steps at a place where no match can begin."""
+        self.first_characters = _few_characters(self._first)
+        """The only characters a match can begin with; nothing if they are many."""
 
     def steps(self, text: Measures) -> float:
         """Return at least the steps it takes to find all matches in a text."""
-        total = (text.length + 1) * self._head
+        total = (text.length + 1) * self.head
         starts = min(text.count(self._first) + bool(self._first & END), text.length + 1)
         if self._line_starts is not None:
             starts = min(starts, text.count(self._line_starts) + 1)
         if len(self._prefix) > 1:
             total += starts * len(self._prefix)
             starts = min(starts, text.count_text(self._prefix))
-        return total + starts * _cost(self._root, None, text)[1] if starts else total
+        return total + starts * self.steps_from_one_place(text) if starts else total
+
+    def steps_from_one_place(self, text: Measures) -> float:
+        """Return at least the steps it takes to see whether there is a match at one place."""
+        return _cost(self._root, None, text)[1]
 
 
+def _few_characters(mask: int) -> str:
+    if mask < 0 or mask & ~ASCII or mask.bit_count() > _FEW:
+        return ""
+    return "".join(chr(code) for code in range(ASCII_SIZE) if mask >> code & 1)
+
+
+_FEW = 4
 _MOST_BITS = 1000
 
 Bound = tuple[float, float]

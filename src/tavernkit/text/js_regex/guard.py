@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from bisect import bisect
 from collections.abc import Sequence
 
 from tavernkit.text.js_regex import limits
@@ -14,8 +15,8 @@ from tavernkit.text.js_regex.measures import measure
 from tavernkit.text.js_regex.nodes import Pattern
 from tavernkit.values import LRUCache
 
-_PROBES = tuple(2**power for power in range(3, 21))
 _given_up: LRUCache[tuple[str, str, bytes], tuple[float, float]] = LRUCache(limits.GIVEN_UP_CACHE_SIZE)
+_MOST_DOUBLINGS = 20
 
 
 class GaveUpError(Exception):
@@ -23,38 +24,47 @@ class GaveUpError(Exception):
 
 
 class Guard:
-    """Decides for one pattern which calls are certain to be quick."""
+    """Decides for one pattern which calls are certain to be quick: first by length alone, then by looking closer."""
 
-    __slots__ = ("_model", "_pattern", "_safe_length")
+    __slots__ = ("_from_one_place", "_model", "_pattern", "_safe_length")
 
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
         self._model: CostModel | None = None
-        self._safe_length = -1
+        self._safe_length = 0
+        self._from_one_place: dict[int, float] = {}
 
     def is_quick(self, text: str, timeout: float) -> bool:
         """Tell whether the pattern certainly takes no longer than ``timeout`` seconds on a text."""
-        if len(text) <= self._safe_length and timeout >= limits.DEFAULT_TIMEOUT:
+        length = len(text)
+        if length <= self._safe_length and timeout >= limits.DEFAULT_TIMEOUT:
             return True
         model = self._model
         if model is None:
             model = CostModel(self._pattern)
             self._safe_length = _safe_length(model)
             self._model = model
-            if len(text) <= self._safe_length and timeout >= limits.DEFAULT_TIMEOUT:
+            return self.is_quick(text, timeout)
+        allowed = timeout * limits.STEPS_PER_SECOND
+        if model.first_characters:
+            starts = sum([text.count(character) for character in model.first_characters])
+            if (length + 1) * model.head + starts * self._steps_from_one_place(model, length) <= allowed:
                 return True
-        return model.steps(measure(text)) <= timeout * limits.STEPS_PER_SECOND
+        return model.steps(measure(text)) <= allowed
+
+    def _steps_from_one_place(self, model: CostModel, length: int) -> float:
+        doublings = length.bit_length()
+        steps = self._from_one_place.get(doublings)
+        if steps is None:
+            steps = self._from_one_place[doublings] = model.steps_from_one_place(AnyText(1 << doublings))
+        return steps
 
 
 def _safe_length(model: CostModel) -> int:
-    """Return a length up to which the pattern is quick on any text at all."""
+    """Return a length up to which the pattern is quick on any text at all: a power of two, or nothing."""
     allowed = limits.DEFAULT_TIMEOUT * limits.STEPS_PER_SECOND
-    safe = 0
-    for length in _PROBES:
-        if model.steps(AnyText(length)) > allowed:
-            break
-        safe = length
-    return safe
+    doublings = bisect(range(_MOST_DOUBLINGS), 0, key=lambda power: model.steps(AnyText(1 << power)) > allowed)
+    return 1 << (doublings - 1) if doublings else 0
 
 
 def run_guarded(engine: Engine, text: str, timeout: float, *, everything: bool) -> Sequence[Found]:

@@ -5,8 +5,14 @@ from __future__ import annotations
 DEFAULT_TIMEOUT = 0.1
 """Seconds a call may take before it counts as no match."""
 
-STEPS_PER_SECOND = 10_000_000
-"""Steps of the engine that certainly fit into a second; it takes several times as many on any usual machine."""
+STEPS_PER_SECOND = 50_000_000
+"""Steps of the engine that certainly fit into a second; the slowest kind was seen to take 4 ns, most take 1 or 2."""
+
+SUBJECT_CACHE_SIZE = 16
+"""How many texts beyond ASCII are kept in the form the engine needs, as many expressions run on one text."""
+
+MEASURES_CACHE_SIZE = 16
+"""How many texts the measures of are kept."""
 
 COMPILE_CACHE_SIZE = 2048
 """How many compiled expressions are kept."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from tavernkit.text.js_regex.nodes import Pattern
 from tavernkit.text.js_regex.subject import Subject
 
 Span = tuple[int, int]
@@ -15,7 +16,11 @@ Names = Mapping[str, tuple[int, ...]]
 
 
 class Found(Protocol):
-    """What the engine says of a match: where its groups are, in bytes; group 0 is the whole match."""
+    """What the engine says of a match: where it and its groups are, in bytes; group 0 is the whole match."""
+
+    def range(self) -> slice:
+        """Return where the match is."""
+        ...
 
     def group(self, idx: int, /) -> slice | None:
         """Return where a group is, or nothing if it took no part."""
@@ -29,6 +34,10 @@ class FoundSpans:
 
     def __init__(self, offsets: Sequence[int]) -> None:
         self._offsets = offsets
+
+    def range(self) -> slice:
+        """Return where the match is."""
+        return slice(self._offsets[0], self._offsets[1])
 
     def group(self, idx: int, /) -> slice | None:
         """Return where a group is, or nothing if it took no part."""
@@ -58,71 +67,67 @@ class JSMatch:
     its texts then have lone surrogates, and its Python offsets are those of that character.
     """
 
-    __slots__ = ("_found", "_names", "group_count", "subject")
+    __slots__ = ("_found", "_pattern", "_subject")
 
-    def __init__(self, subject: Subject, found: Found, group_count: int, names: Names) -> None:
-        self.subject = subject
-        """The text as the engine saw it."""
-        self.group_count = group_count
-        """How many groups the pattern has."""
+    def __init__(self, subject: Subject, found: Found, pattern: Pattern) -> None:
+        self._subject = subject
         self._found = found
-        self._names = names
+        self._pattern = pattern
 
     @property
-    def engine_span(self) -> Span:
-        """Where the match is, as the engine counts: for putting pieces together, not for the text."""
-        whole = self._found.group(0)
-        assert whole is not None, "group 0 is in every match"
-        return whole.start, whole.stop
+    def found(self) -> Found:
+        """Where the groups are, as the engine counts."""
+        return self._found
 
     @property
     def input(self) -> str:
         """The whole text that was searched."""
-        return self.subject.text
+        return self._subject.text
 
     @property
     def start(self) -> int:
         """Where the match begins."""
-        return self.subject.python_offset(self.engine_span[0])
+        return self._subject.python_offset(self._found.range().start)
 
     @property
     def end(self) -> int:
         """Where the match ends."""
-        return self.subject.python_offset(self.engine_span[1])
+        return self._subject.python_offset(self._found.range().stop)
 
     @property
     def utf16_start(self) -> int:
         """Where the match begins in UTF-16 code units (``match.index``)."""
-        return self.subject.utf16_offset(self.engine_span[0])
+        return self._subject.utf16_offset(self._found.range().start)
 
     @property
     def utf16_end(self) -> int:
         """Where the match ends in UTF-16 code units (``lastIndex`` after it)."""
-        return self.subject.utf16_offset(self.engine_span[1])
+        return self._subject.utf16_offset(self._found.range().stop)
 
     @property
     def text(self) -> str:
         """What was matched (``match[0]``)."""
-        return self.subject.cut(*self.engine_span)
+        subject = self._subject
+        return subject.text[self._found.range()] if subject.plain else subject.cut(self._found.range())
 
     def group(self, number: int) -> str | None:
         """Return what one group captured; 0 is the whole match, ``None`` a group that took no part."""
         span = self._found.group(number)
-        return None if span is None else self.subject.cut(span.start, span.stop)
+        return None if span is None else self._subject.cut(span)
 
     @property
     def groups(self) -> tuple[str | None, ...]:
         """What the groups captured, from group 1 on; ``None`` for a group that took no part."""
-        return tuple([self.group(number) for number in range(1, self.group_count + 1)])
+        return tuple([self.group(number) for number in range(1, self._pattern.group_count + 1)])
 
     @property
     def named(self) -> dict[str, str | None]:
         """What the named groups captured."""
-        return {name: self.named_group(name) for name in self._names}
+        return {name: self.named_group(name) for name in self._pattern.names}
 
     def named_group(self, name: str) -> str | None:
         """Return what the group of a name captured; nothing for a name that is not in the pattern, too."""
-        for number in self._names.get(name, ()):
+        for number in self._pattern.names.get(name, ()):
             captured = self.group(number)
             if captured is not None:
                 return captured
@@ -131,13 +136,13 @@ class JSMatch:
     @property
     def spans(self) -> tuple[Span | None, ...]:
         """Where the match (first) and its groups are in the Python text."""
-        return tuple([self._span(number) for number in range(self.group_count + 1)])
+        return tuple([self._span(number) for number in range(self._pattern.group_count + 1)])
 
     def _span(self, number: int) -> Span | None:
         span = self._found.group(number)
         if span is None:
             return None
-        return self.subject.python_offset(span.start), self.subject.python_offset(span.stop)
+        return self._subject.python_offset(span.start), self._subject.python_offset(span.stop)
 
     def __repr__(self) -> str:
         return f"JSMatch({self.start}, {self.end}, {self.text!r}, groups={self.groups!r})"

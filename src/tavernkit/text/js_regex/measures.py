@@ -6,9 +6,9 @@ import re
 from functools import lru_cache
 
 from tavernkit.text.js_regex.alphabet import ASCII, ASCII_SIZE
+from tavernkit.text.js_regex.limits import MEASURES_CACHE_SIZE
 from tavernkit.values import LRUCache
 
-_CACHE_SIZE = 16
 _MEMBER = b"\x01"
 _MANY = 2000
 _LONG_RUN = re.compile(rb"\x01{16,}")
@@ -70,7 +70,7 @@ def _longest_run(marked: bytes) -> int:
     return max(map(len, marked.split(b"\0")))
 
 
-_cache: LRUCache[str, TextMeasures] = LRUCache(_CACHE_SIZE)
+_cache: LRUCache[str, TextMeasures] = LRUCache(MEASURES_CACHE_SIZE)
 
 
 def measure(text: str) -> TextMeasures:

@@ -15,9 +15,9 @@ from tavernkit.text.js_regex.guard import GaveUpError, Guard, run_guarded
 from tavernkit.text.js_regex.limits import COMPILE_CACHE_SIZE, DEFAULT_TIMEOUT
 from tavernkit.text.js_regex.lookback import lookback
 from tavernkit.text.js_regex.match import Found, JSMatch, found_at
-from tavernkit.text.js_regex.subject import Subject
+from tavernkit.text.js_regex.subject import Subject, subject_of
 from tavernkit.text.js_regex.syntax import parse_pattern
-from tavernkit.text.js_regex.template import expand
+from tavernkit.text.js_regex.template import Part, compile_template, fill
 from tavernkit.values import LRUCache
 
 _MAX_SHOWN = 80
@@ -57,12 +57,14 @@ class JSRegex:
         """Find the first match at or after an offset (a sticky expression: exactly at it)."""
         if start > len(text):
             return None
-        subject = Subject(text, unicode=self._pattern.unicode)
+        return self._search(subject_of(text, unicode=self._pattern.unicode), start, timeout, warn)
+
+    def _search(self, subject: Subject, start: int, timeout: float | None, warn: Warn | None) -> JSMatch | None:
         if start > 0 or self.sticky:
             found = self._find_from(subject, max(start, 0), timeout, warn)
         else:
             found = self._find(self._engine, subject.engine_text, timeout, warn)
-        return None if found is None else self._match(subject, found)
+        return None if found is None else JSMatch(subject, found, self._pattern)
 
     def test(self, text: str, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None) -> bool:
         """Tell whether there is a match."""
@@ -72,8 +74,7 @@ class JSRegex:
         self, text: str, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None
     ) -> list[JSMatch]:
         """Find all matches, one after the other (``matchAll``), with or without the ``g`` flag."""
-        matches = self._matches(Subject(text, unicode=self._pattern.unicode), timeout, warn)
-        return _adjacent(matches) if self.sticky else matches
+        return self._matches(subject_of(text, unicode=self._pattern.unicode), timeout, warn)
 
     def replace(
         self,
@@ -84,25 +85,28 @@ class JSRegex:
         warn: Warn | None = None,
     ) -> str:
         """Replace the first match, or all with the ``g`` flag (``String#replace``)."""
+        subject = subject_of(text, unicode=self._pattern.unicode)
         if self.global_:
-            matches = self.find_all(text, timeout=timeout, warn=warn)
+            matches = self._matches(subject, timeout, warn)
         else:
-            match = self.search(text, timeout=timeout, warn=warn)
+            match = self._search(subject, 0, timeout, warn)
             matches = [] if match is None else [match]
         if not matches:
             return text
-        subject = matches[0].subject
-        named = bool(self._pattern.names)
+        template: list[Part] = []
+        if isinstance(replacement, str):
+            template = compile_template(replacement, self._pattern.group_count, self._pattern.names)
         pieces: list[str] = []
         at = 0
         for match in matches:
-            first, last = match.engine_span
-            pieces.append(subject.cut(at, first))
-            pieces.append(
-                expand(replacement, match, named=named) if isinstance(replacement, str) else replacement(match)
-            )
-            at = last
-        pieces.append(subject.cut(at, subject.size))
+            whole = match.found.range()
+            pieces.append(subject.cut(slice(at, whole.start)))
+            if isinstance(replacement, str):
+                fill(template, subject, match.found, pieces)
+            else:
+                pieces.append(replacement(match))
+            at = whole.stop
+        pieces.append(subject.cut(slice(at, subject.size)))
         return subject.join(pieces)
 
     def split(
@@ -114,31 +118,32 @@ class JSRegex:
         warn: Warn | None = None,
     ) -> list[str | None]:
         """Split at the matches; what groups captured comes between the parts (``String#split``)."""
-        subject = Subject(text, unicode=self._pattern.unicode)
-        matches = self._matches(subject, timeout, warn)
+        subject = subject_of(text, unicode=self._pattern.unicode)
+        matches = self._all_matches(subject, timeout, warn)
         if not text:
             return [] if matches else [text]
         parts: list[str | None] = []
         at = 0
         for match in matches:
-            first, last = match.engine_span
-            if first < subject.size and last != at:
-                parts += [subject.cut(at, first), *match.groups]
-                at = last
-        parts.append(subject.cut(at, subject.size))
+            whole = match.found.range()
+            if whole.start < subject.size and whole.stop != at:
+                parts += [subject.cut(slice(at, whole.start)), *match.groups]
+                at = whole.stop
+        parts.append(subject.cut(slice(at, subject.size)))
         return parts if limit is None else parts[:limit]
 
-    def _match(self, subject: Subject, found: Found) -> JSMatch:
-        return JSMatch(subject, found, self._pattern.group_count, self._pattern.names)
-
     def _matches(self, subject: Subject, timeout: float | None, warn: Warn | None) -> list[JSMatch]:
+        matches = self._all_matches(subject, timeout, warn)
+        return _adjacent(matches, subject) if self.sticky else matches
+
+    def _all_matches(self, subject: Subject, timeout: float | None, warn: Warn | None) -> list[JSMatch]:
         text = subject.engine_text
         if timeout is None or self._guard.is_quick(text, timeout):
             found = self._engine.find_all(text)
         else:
             found = self._find_guarded(self._engine, text, timeout, warn, everything=True)
-        count, names = self._pattern.group_count, self._pattern.names
-        return [JSMatch(subject, one, count, names) for one in found]
+        pattern = self._pattern
+        return [JSMatch(subject, one, pattern) for one in found]
 
     def _find(self, engine: Engine, text: str, timeout: float | None, warn: Warn | None) -> Found | None:
         if timeout is None or self._guard.is_quick(text, timeout):
@@ -179,12 +184,13 @@ class JSRegex:
         return f"JSRegex({self._shown()})"
 
 
-def _adjacent(matches: list[JSMatch]) -> list[JSMatch]:
+def _adjacent(matches: list[JSMatch], subject: Subject) -> list[JSMatch]:
     """Keep the matches of a sticky expression: each has to begin where the one before ended."""
     kept: list[JSMatch] = []
     expected = 0
     for match in matches:
-        start, end = map(match.subject.count, match.engine_span)
+        whole = match.found.range()
+        start, end = subject.count(whole.start), subject.count(whole.stop)
         if start != expected:
             break
         kept.append(match)

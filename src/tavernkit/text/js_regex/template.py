@@ -3,72 +3,72 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from typing import TypeAlias
 
-from tavernkit.text.js_regex.match import JSMatch
+from tavernkit.text.js_regex.match import Found, Names
+from tavernkit.text.js_regex.subject import Subject
 from tavernkit.values import LRUCache
 
-Expand = Callable[[JSMatch], str]
+Part: TypeAlias = "str | int | tuple[int, ...]"
+"""Text, the number of a group, or the groups of a name (the one that took part counts)."""
 
-_CACHE_SIZE = 256
+_BEFORE, _AFTER = -1, -2
+_SYMBOLS: dict[str, Part] = {"$": "$", "&": 0, "`": _BEFORE, "'": _AFTER}
 _TOKEN = re.compile(r"\$(?:([$&`'])|([0-9]{1,2})|<([^>]*)>)")
-_cache: LRUCache[tuple[str, int, bool], list[str | Expand]] = LRUCache(_CACHE_SIZE)
+_CACHE_SIZE = 512
+_cache: LRUCache[tuple[str, int, tuple[tuple[str, tuple[int, ...]], ...]], list[Part]] = LRUCache(_CACHE_SIZE)
 
 
-def expand(template: str, match: JSMatch, *, named: bool) -> str:
-    """Fill a template from a match; ``named`` tells whether the pattern has named groups (else ``$<`` is text)."""
-    key = (template, match.group_count, named)
-    parts = _cache.get_or_make(key, lambda: _parse(*key))
-    return "".join([part if isinstance(part, str) else part(match) for part in parts])
+def compile_template(template: str, group_count: int, names: Names) -> list[Part]:
+    """Read a template for a pattern with these groups; without named groups ``$<`` is text."""
+    if "$" not in template:
+        return [template]
+    key = (template, group_count, tuple(names.items()))
+    return _cache.get_or_make(key, lambda: _parse(template, group_count, names))
 
 
-def _whole(match: JSMatch) -> str:
-    return match.text
+def fill(parts: list[Part], subject: Subject, found: Found, pieces: list[str]) -> None:
+    """Add what a template gives for a match to the pieces of a text."""
+    for part in parts:
+        if isinstance(part, str):
+            pieces.append(part)
+            continue
+        span = _span(part, subject, found)
+        if span is not None:
+            pieces.append(subject.cut(span))
 
 
-def _before(match: JSMatch) -> str:
-    return match.subject.cut(0, match.engine_span[0])
+def _span(part: int | tuple[int, ...], subject: Subject, found: Found) -> slice | None:
+    if isinstance(part, tuple):
+        spans = [found.group(number) for number in part]
+        return next((span for span in spans if span is not None), None)
+    if part >= 0:
+        return found.group(part)
+    whole = found.range()
+    return slice(0, whole.start) if part == _BEFORE else slice(whole.stop, subject.size)
 
 
-def _after(match: JSMatch) -> str:
-    return match.subject.cut(match.engine_span[1], match.subject.size)
-
-
-_SYMBOLS: dict[str, str | Expand] = {"$": "$", "&": _whole, "`": _before, "'": _after}
-
-
-def _group(number: int) -> Expand:
-    return lambda match: match.group(number) or ""
-
-
-def _name(name: str) -> Expand:
-    return lambda match: match.named_group(name) or ""
-
-
-def _parse(template: str, group_count: int, named: bool) -> list[str | Expand]:
-    parts: list[str | Expand] = []
+def _parse(template: str, group_count: int, names: Names) -> list[Part]:
+    parts: list[Part] = []
     at = 0
     for token in _TOKEN.finditer(template):
-        if token.start() < at:
-            continue
-        found = _reference(token, group_count, named=named)
-        if found is None:
-            continue
-        value, end = found
-        parts += [template[at : token.start()], value]
-        at = end
+        reference = _reference(token, group_count, names)
+        if reference is not None:
+            part, end = reference
+            parts += [template[at : token.start()], part]
+            at = end
     parts.append(template[at:])
-    return parts
+    return [part for part in parts if part != ""]
 
 
-def _reference(token: re.Match[str], group_count: int, *, named: bool) -> tuple[str | Expand, int] | None:
+def _reference(token: re.Match[str], group_count: int, names: Names) -> tuple[Part, int] | None:
     """Return what a token stands for and where it ends; two digits count as one if there are not that many groups."""
     symbol, digits, name = token.groups()
     if symbol is not None:
         return _SYMBOLS[symbol], token.end()
-    if digits is not None:
-        for length in (2, 1):
-            if len(digits) >= length and 1 <= int(digits[:length]) <= group_count:
-                return _group(int(digits[:length])), token.start() + 1 + length
-        return None
-    return (_name(name), token.end()) if named else None
+    if digits is None:
+        return (names.get(name, ()), token.end()) if names else None
+    for length in (2, 1):
+        if len(digits) >= length and 1 <= int(digits[:length]) <= group_count:
+            return int(digits[:length]), token.start() + 1 + length
+    return None

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from tavernkit.text.js_values.numbers import as_float, number_to_string, string_to_number
-from tavernkit.text.js_values.strings import compare_strings
+from tavernkit.text.js_values.strings import compare_strings, join_surrogates
 from tavernkit.text.js_values.undefined import UNDEFINED
 from tavernkit.values import is_sequence
 
@@ -126,7 +126,7 @@ def add(left: object, right: object) -> str | float:
     """Add with ``+``: if either side is text (or becomes text), both are joined as text."""
     left, right = _primitive(left), _primitive(right)
     if isinstance(left, str) or isinstance(right, str):
-        return to_string(left) + to_string(right)
+        return join_surrogates(to_string(left) + to_string(right))
     return to_number(left) + to_number(right)
 
 

@@ -49,7 +49,21 @@ def js_upper(text: str) -> str:
 
 def is_basic(text: str) -> bool:
     """Tell whether every character is one UTF-16 code unit, so that Python offsets are JavaScript offsets."""
-    return text.isascii() or max(text) <= "\uffff"
+    return text.isascii() or not has_astral(text)
+
+
+def has_astral(text: str) -> bool:
+    """Tell whether a text has characters outside the basic plane, which are two UTF-16 code units."""
+    return len(utf16_units(text)) != 2 * len(text)
+
+
+def has_surrogates(text: str) -> bool:
+    """Tell whether a text has surrogates, which no encoding but this one holds."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def utf16_units(text: str) -> bytes:
@@ -64,7 +78,7 @@ def from_utf16_units(units: bytes) -> str:
 
 def join_surrogates(text: str) -> str:
     """Make one character of each high surrogate that is followed by a low one, as JavaScript strings do by nature."""
-    if text.isascii() or _SURROGATE_PAIR.search(text) is None:
+    if text.isascii() or not has_surrogates(text) or _SURROGATE_PAIR.search(text) is None:
         return text
     return from_utf16_units(utf16_units(text))
 
