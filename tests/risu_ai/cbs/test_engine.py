@@ -55,6 +55,12 @@ def test_an_unknown_name_is_kept_and_reported_once_with_its_position() -> None:
     ]
 
 
+def test_many_warnings_end_with_one_that_says_so() -> None:
+    warnings = expand("{{nope}}" * 500)[1]
+    assert len(warnings) == 101
+    assert warnings[-1] == "further warnings about this text are left out"
+
+
 def test_a_function_that_fails_says_why() -> None:
     result, warnings = expand("{{upper}}")
     assert result == "{{upper}}"

@@ -44,18 +44,19 @@ class CBSEngine:
         """
         if self._version != self.registry.version:
             self._forget()
-        session = Session(self, log_warning if warn is None else warn, strict=strict)
+        report = log_warning if warn is None else warn
+        session = Session(self, report, strict=strict)
         text = join_surrogates(text)
         try:
             return session.parse(text, ParseArguments(context, calls))
         except FunctionFailure as failure:
             if strict:
                 raise CBSError(str(failure)) from failure
-            session.report(f"the text is kept as it was: {failure}")
+            report(f"the text is kept as it was: {failure}")
         except CBSLimitError as error:
             if strict:
                 raise
-            session.report(f"the text is kept as it was: {error}")
+            report(f"the text is kept as it was: {error}")
         return text
 
     def execute(self, run: Run) -> str:

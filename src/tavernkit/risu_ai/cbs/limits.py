@@ -26,6 +26,9 @@ MAX_ITEMS = 100_000
 MAX_ROLLS = 100_000
 """Dice one tag may roll."""
 
+MAX_WARNINGS = 100
+"""Different warnings one expansion gives before it says that there are more."""
+
 MAX_COMPILED_LEVELS = 40
 """Nesting up to which a text is compiled; the scanner, which needs no stack, takes deeper ones."""
 

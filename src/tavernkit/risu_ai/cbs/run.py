@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.blocks import Block
-from tavernkit.risu_ai.cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS, MAX_TREE_DEPTH, SHORT_TAG
+from tavernkit.risu_ai.cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS, MAX_TREE_DEPTH, MAX_WARNINGS, SHORT_TAG
 from tavernkit.risu_ai.cbs.lists import replace_all
 from tavernkit.risu_ai.cbs.signals import Returned
 from tavernkit.risu_ai.cbs.source import original_position
@@ -79,9 +79,10 @@ class Session:
 
     def report(self, message: str) -> None:
         """Warn, once for the same thing."""
-        if message not in self._reported:
-            self._reported.add(message)
-            self._warn(message)
+        if message in self._reported or len(self._reported) > MAX_WARNINGS:
+            return
+        self._reported.add(message)
+        self._warn(message if len(self._reported) <= MAX_WARNINGS else "further warnings about this text are left out")
 
     def parse(self, text: str, args: ParseArguments, outside: int | None = None) -> str:
         """Expand one text: RisuAI's parser. ``outside`` is where a text inside another one stands there."""
