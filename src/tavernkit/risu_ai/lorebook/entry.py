@@ -1,0 +1,70 @@
+"""A lorebook entry, as RisuAI stores it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tavernkit.errors import Warn
+from tavernkit.text.js_values import to_number, to_string, trim, truthy
+from tavernkit.values import FrozenJson, is_mapping
+
+CHILD = "child"
+FOLDER = "folder"
+FOLDER_MARK = "\uf000folder:"
+
+
+@dataclass(frozen=True, slots=True)
+class LorebookEntry:
+    """What the engine reads of an entry. ``order`` is kept as it is stored, which may be a text."""
+
+    key: str = ""
+    secondary_key: str = ""
+    order: FrozenJson = 0
+    comment: str = ""
+    content: str = ""
+    mode: str = "normal"
+    always_active: bool = False
+    selective: bool = False
+    use_regex: bool = False
+    id: str | None = None
+
+    @classmethod
+    def from_json(cls, value: object, *, warn: Warn | None = None, where: str = "entry") -> LorebookEntry | None:
+        """Read an entry; what is no object is reported and left out."""
+        if not is_mapping(value):
+            if warn is not None:
+                warn(f"lorebook {where} is left out: it must be an object, not {type(value).__name__}")
+            return None
+        return cls(
+            key=_text(value, "key"),
+            secondary_key=_text(value, "secondkey"),
+            order=value.get("insertorder"),  # pyright: ignore[reportArgumentType]  # JSON by contract
+            comment=_text(value, "comment"),
+            content=_text(value, "content"),
+            mode=_text(value, "mode"),
+            always_active=truthy(value.get("alwaysActive")),
+            selective=truthy(value.get("selective")),
+            use_regex=truthy(value.get("useRegex")),
+            id=None if value.get("id") is None else to_string(value.get("id")),
+        )
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the engine looks at it at all."""
+        return self.always_active or self.key != ""
+
+
+def number_of(value: FrozenJson) -> float:
+    """A stored order or priority as a number."""
+    return to_number(value)
+
+
+def split_keys(text: str) -> tuple[str, ...]:
+    """Keys of a comma-separated text, trimmed, without empty ones."""
+    return tuple(key for key in (trim(part) for part in text.split(",")) if key)
+
+
+def _text(value: Mapping[str, object], name: str) -> str:
+    found = value.get(name)
+    return found if isinstance(found, str) else ""

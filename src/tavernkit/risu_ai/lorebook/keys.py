@@ -1,0 +1,112 @@
+"""Looking for keys in texts, with RisuAI's own rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tavernkit.errors import Warn
+from tavernkit.lore.key_index import KeyIndex
+from tavernkit.risu_ai.lorebook.result import KeyHit
+from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
+from tavernkit.text.js_values import js_lower
+from tavernkit.values import LRUCache
+
+_COMMENTS = re.compile(r"\{\{(?://|comment:)[^\n\r\u2028\u2029]+?\}\}")
+WORD_CACHE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Keys to look for. A negative query must not match; in all-mode every key must be in every text."""
+
+    keys: tuple[str, ...]
+    negative: bool = False
+    all_mode: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedText:
+    """A text that keys are looked for in, and what a hit in it is called."""
+
+    source: str
+    text: str
+
+
+def folded(text: str) -> str:
+    """A text as literal keys are compared with it: lower case, without comments."""
+    return _COMMENTS.sub("", js_lower(text))
+
+
+class LiteralKeys:
+    """All literal keys of a set of entries: each text is read once, whatever the number of keys."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._lowered = {key: js_lower(key) for key in dict.fromkeys(keys)}
+        self._squeezed = {key: lowered.replace(" ", "") for key, lowered in self._lowered.items()}
+        searched = tuple(dict.fromkeys(text for text in self._squeezed.values() if text))
+        self._searched = searched
+        self._index = KeyIndex(searched)
+        self._found: LRUCache[str, frozenset[str]] = LRUCache(WORD_CACHE)
+        self._words: LRUCache[str, frozenset[str]] = LRUCache(WORD_CACHE)
+
+    def partial_hits(self, text: str) -> frozenset[str]:
+        """Squeezed keys that occur in a text."""
+        return self._found.get_or_make(
+            text,
+            lambda: frozenset(self._searched[number] for number in self._index.find(folded(text).replace(" ", ""))),
+        )
+
+    def contains(self, text: str, key: str, *, full_word: bool) -> bool:
+        """Tell whether a key is in a text."""
+        if full_word:
+            words = self._words.get_or_make(text, lambda: frozenset(folded(text).split(" ")))
+            return self._lower(key) in words
+        squeezed = self._squeezed.get(key)
+        if squeezed is None:
+            return js_lower(key).replace(" ", "") in folded(text).replace(" ", "")
+        return not squeezed or squeezed in self.partial_hits(text)
+
+    def _lower(self, key: str) -> str:
+        lowered = self._lowered.get(key)
+        return js_lower(key) if lowered is None else lowered
+
+
+def search_literal(
+    query: Query, texts: Sequence[ScannedText], literals: LiteralKeys, hits: list[KeyHit], *, full_word: bool
+) -> bool:
+    """Look for literal keys; every hit is logged until the answer is known (in all-mode, all of them)."""
+    everywhere = True
+    for text in texts:
+        for key in query.keys:
+            if not literals.contains(text.text, key, full_word=full_word):
+                everywhere = False
+                continue
+            hits.append(KeyHit(text.source, key))
+            if not query.all_mode:
+                return True
+    return query.all_mode and everywhere
+
+
+def search_regex(query: Query, texts: Sequence[ScannedText], hits: list[KeyHit], *, warn: Warn | None) -> bool:
+    """Look for regex keys as RisuAI does: their first slash stays in the pattern, which then replaces the first key."""
+    keys = list(query.keys)
+    for text in texts:
+        for index in range(len(keys)):
+            key = keys[index]
+            if not key.startswith("/"):
+                return False
+            flags = key[key.rfind("/") + 1 :]
+            if not flags:
+                continue
+            pattern = key.replace("/" + flags, "", 1)
+            keys[0] = pattern
+            try:
+                regex = JSRegex.compile(pattern, flags)
+            except JSRegexSyntaxError:
+                return False
+            if regex.test(text.text, warn=warn):
+                hits.append(KeyHit(text.source, key))
+                return True
+    return False

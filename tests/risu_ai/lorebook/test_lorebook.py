@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tavernkit.errors import WarningLog
+from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.lorebook import (
+    LorebookEngine,
+    LorebookEntry,
+    LorebookResult,
+    LorebookSettings,
+    LoreMessage,
+    ScanInput,
+    lore_of,
+)
+from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuModule, RisuSettings
+
+ENGINE = LorebookEngine()
+
+
+def scan(entries: list[LorebookEntry], *texts: str, **settings: object) -> LorebookResult:
+    messages = [LoreMessage("user", text) for text in texts]
+    chosen = LorebookSettings(**settings)  # type: ignore[arg-type]
+    return ENGINE.scan(ENGINE.compile(entries), ScanInput(messages=messages, settings=chosen))
+
+
+def test_an_active_entry_says_which_key_was_found_where() -> None:
+    result = scan([LorebookEntry(key="elf, dragon", comment="Dragons", content="They burn.")], "A DRAGON!")
+    explanation = result.explain("Dragons")
+    assert explanation.active
+    assert explanation.reason == "key 'dragon' in message 0 by user"
+    assert "in  Dragons  key 'dragon'" in result.table()
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (LorebookEntry(key="unicorn"), "none of its keys was found"),
+        (LorebookEntry(key="dragon", content="@@probability 10\nx"), "rolled 50"),
+        (LorebookEntry(key="dragon", content="@@dont_activate\nx"), "@@dont_activate"),
+        (LorebookEntry(key="dragon", content="@@exclude_keys fire\nx"), "excluded key"),
+        (LorebookEntry(key="dragon", content="@@activate_only_after 9\nx"), "activate_only_after 9"),
+        (LorebookEntry(key="dragon", secondary_key="ice", selective=True), "no key of ice was found"),
+        (LorebookEntry(key="dragon", content="x" * 900), "needs 900 tokens, 800 are left"),
+        (LorebookEntry(key="dragon", content="@@inject_lore Gone\nx"), "'Gone', which is not active"),
+        (LorebookEntry(key="dragon", mode="child", id="p"), "child"),
+    ],
+)
+def test_an_entry_that_is_out_says_why(entry: LorebookEntry, why: str) -> None:
+    result = scan([entry], "dragon fire")
+    assert not result.actives
+    assert why in result.explain(0).reason
+
+
+def test_text_of_an_active_entry_calls_up_others_in_the_same_pass() -> None:
+    entries = [
+        LorebookEntry(key="b", comment="third", content="@@unrecursive\nz"),
+        LorebookEntry(key="dragon", comment="first", content="mentions phoenix"),
+        LorebookEntry(key="phoenix", comment="second", content="b"),
+    ]
+    result = scan(entries, "dragon")
+    assert {lore.source for lore in result.actives} == {"first", "second", "third"}
+    assert result.explain("third").reason == "key 'b' in lorebook second"
+    assert len(scan(entries, "dragon", recursive=False).actives) == 1
+
+
+def test_what_is_no_entry_is_reported_and_left_out() -> None:
+    log = WarningLog()
+    context = RisuContext(
+        char=RisuCharacter(name="Bel", lore=("nonsense",), raw={"loreSettings": {"scanDepth": 2}}),  # type: ignore[arg-type]
+        chat=RisuChat(local_lore=({"key": "a", "content": "b"},)),
+        settings=RisuSettings(
+            modules=(RisuModule(id="m", lore=({"key": "c"},)),),
+            enabled_modules=("m",),
+        ),
+    )
+    sources = lore_of(context, warn=log)
+    assert [entry.key for entry in sources.entries] == ["a", "c"]
+    assert sources.settings.scan_depth == 2
+    assert "entry 0 of the character" in log.messages[0]
+
+
+WORDS = ["ash", "bel", "cor dun", "El", "fen", "a"]
+entry_strategy = st.builds(
+    LorebookEntry,
+    key=st.lists(st.sampled_from(WORDS), max_size=3).map(", ".join),
+    secondary_key=st.lists(st.sampled_from(WORDS), max_size=2).map(", ".join),
+    order=st.integers(0, 5),
+    comment=st.sampled_from(["", "one", "two"]),
+    content=st.builds(
+        lambda lines, text: "\n".join([*lines, text]),
+        st.lists(
+            st.sampled_from(
+                [
+                    "@@additional_keys fen", "@@exclude_keys a", "@@exclude_keys_all ash, bel", "@@priority 3",
+                    "@@no_recursive_search", "@@match_full_word", "@@scan_depth 2", "@@probability 60", "@@unrecursive",
+                    "@@keep_activate_after_match", "@@@activate", "@@depth 2", "@@inject_lore one", "@@end",
+                ]
+            ),
+            max_size=3,
+        ),
+        st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join),
+    ),
+    mode=st.sampled_from(["normal", "normal", "child"]),
+    always_active=st.sampled_from([False, False, True]),
+    selective=st.booleans(),
+    use_regex=st.sampled_from([False, False, False, True]),
+    id=st.sampled_from([None, "x", "y"]),
+)  # fmt: skip
+
+
+@given(
+    st.lists(entry_strategy, max_size=8),
+    st.lists(st.lists(st.sampled_from([*WORDS, "{{// ash}}", "x"]), max_size=5).map(" ".join), max_size=6),
+    st.booleans(),
+    st.booleans(),
+)
+def test_waiting_for_keys_changes_nothing(
+    entries: list[LorebookEntry], texts: list[str], full_word: bool, recursive: bool
+) -> None:
+    """The compiled scan gives what looking at every entry in every pass gives."""
+
+    def run(*, everything: bool) -> object:
+        lore = ENGINE.compile(entries)
+        if everything:
+            lore = dataclasses.replace(lore, always_considered=frozenset(range(len(entries))))
+        given = ScanInput(
+            messages=[LoreMessage("user", text) for text in texts],
+            settings=LorebookSettings(full_word=full_word, recursive=recursive, token_budget=40),
+            random=random.Random(3).random,
+        )
+        result = ENGINE.scan(lore, given)
+        return result.actives, result.hits, result.markers, result.total_tokens
+
+    assert run(everything=False) == run(everything=True)
