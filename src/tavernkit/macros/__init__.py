@@ -38,7 +38,7 @@ class MacroEnvironment(Protocol):
 class MacroEngine(Protocol[EnvironmentT_contra]):
     """Expands macros in a text."""
 
-    def expand(self, text: str, environment: EnvironmentT_contra) -> str:
+    def expand(self, text: str, environment: EnvironmentT_contra, /) -> str:
         """Return the expanded text. In normal mode nothing a text holds makes this raise."""
         ...
 
