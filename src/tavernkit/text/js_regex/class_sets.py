@@ -5,9 +5,12 @@ They are checked here and written anew for the engine, with every character as a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from tavernkit.text.js_regex.folding import NOT_WORD
 from tavernkit.text.js_regex.nodes import SetClass
 from tavernkit.text.js_regex.scanner import Scanner
-from tavernkit.text.js_regex.subject import SURROGATE_PLANE
+from tavernkit.text.js_regex.surrogates import engine_ranges, stand_in
 
 STRING_PROPERTIES = ("Basic_Emoji", "Emoji_Keycap_Sequence", "RGI_")
 """How the names of the properties begin that match strings."""
@@ -61,13 +64,16 @@ def _range(scanner: Scanner, first: int | None) -> str:
         raise scanner.error("Invalid character class")
     if first > last:
         raise scanner.error("Range out of order in character class")
-    return f"{_written(first)}-{_written(last)}"
+    return _written_ranges(((first, last),))
+
+
+def _written_ranges(ranges: Iterable[tuple[int, int]]) -> str:
+    parts = [part for first, last in ranges for part in engine_ranges(first, last)]
+    return "".join([f"{_written(low)}-{_written(high)}" for low, high in parts])
 
 
 def _written(code: int) -> str:
-    if 0xD800 <= code <= 0xDFFF:
-        code += SURROGATE_PLANE
-    return f"\\u{{{code:x}}}"
+    return f"\\u{{{stand_in(code):x}}}"
 
 
 def _operand(scanner: Scanner) -> _Operand:
@@ -82,7 +88,10 @@ def _operand(scanner: Scanner) -> _Operand:
         return f"\\{text}", text[2:].startswith(STRING_PROPERTIES), None
     if scanner.peek() == "\\" and scanner.peek(1) and scanner.peek(1) in "dDsSwW":
         scanner.at += 2
-        return scanner.text[scanner.at - 2 : scanner.at], False, None
+        escape = scanner.text[scanner.at - 2 : scanner.at]
+        # In a class the engine would add the letters that ſ and the Kelvin sign are variants of.
+        folded = escape == "\\W" and "i" in scanner.flags
+        return f"[{_written_ranges(NOT_WORD)}]" if folded else escape, False, None
     code = _character(scanner)
     return _written(code), False, code
 

@@ -2,12 +2,12 @@
 
 The engine takes the same language, but outside the plain cases it differs in small things; written this way they do
 not arise: names are gone (groups are numbered), escapes are resolved to characters, surrogates are the stand-ins of
-:mod:`tavernkit.text.js_regex.subject`.
+:mod:`tavernkit.text.js_regex.surrogates`.
 """
 
 from __future__ import annotations
 
-from tavernkit.text.js_regex.folding import close_range, variants
+from tavernkit.text.js_regex.folding import NOT_WORD, close_range, variants
 from tavernkit.text.js_regex.nodes import (
     INFINITE,
     Alternatives,
@@ -25,16 +25,10 @@ from tavernkit.text.js_regex.nodes import (
     Sequence,
     SetClass,
 )
-from tavernkit.text.js_regex.subject import SURROGATE_PLANE
+from tavernkit.text.js_regex.surrogates import engine_ranges, stand_in
 
 _SPECIAL = frozenset("^$\\.*+?()[]{}|/")
 _CLASS_SPECIAL = frozenset("^\\]-")
-_NOT_WORD = (
-    *((0x00, 0x2F), (0x3A, 0x40), (0x5B, 0x5E), (0x60, 0x60)),
-    *((0x7B, 0x17E), (0x180, 0x2129), (0x212B, 0x10FFFF)),
-)
-_FIRST_SURROGATE, _LAST_SURROGATE = 0xD800, 0xDFFF
-_FIRST_STAND_IN, _LAST_STAND_IN = SURROGATE_PLANE + _FIRST_SURROGATE, SURROGATE_PLANE + _LAST_SURROGATE
 
 
 def emit(pattern: Pattern) -> str:
@@ -119,7 +113,7 @@ class _Writer:
     def _character(self, code: int) -> str:
         if self.fold and len(same := variants(code)) > 1:
             return self._class(tuple([(one, one) for one in same]), negated=False)
-        character = chr(_stand_in(code))
+        character = chr(stand_in(code))
         return f"\\{character}" if character in _SPECIAL else character
 
     def _class(self, items: tuple[ClassItem, ...], *, negated: bool) -> str:
@@ -131,7 +125,7 @@ class _Writer:
     def _escape(self, escape: str) -> str:
         if escape == "W" and self.unicode_fold:
             # In a class the engine would add the letters that ſ and the Kelvin sign are variants of.
-            return "".join([_range(low, high) for low, high in _NOT_WORD])
+            return "".join([_range(low, high) for low, high in NOT_WORD])
         return f"\\{escape}"
 
     def _ranges(self, first: int, last: int) -> str:
@@ -145,21 +139,8 @@ def _quantifier(least: int, most: int) -> str:
     return f"{{{least}}}" if least == most else f"{{{least},{most}}}"
 
 
-def _stand_in(code: int) -> int:
-    return code + SURROGATE_PLANE if _FIRST_SURROGATE <= code <= _LAST_SURROGATE else code
-
-
 def _range(first: int, last: int) -> str:
-    """Write a range without the engine's surrogates and stand-ins, and with the stand-ins of its own surrogates."""
-    parts = [
-        (first, min(last, _FIRST_SURROGATE - 1)),
-        (max(first, _LAST_SURROGATE + 1), min(last, _FIRST_STAND_IN - 1)),
-        (max(first, _LAST_STAND_IN + 1), last),
-        (_stand_in(max(first, _FIRST_SURROGATE)), _stand_in(min(last, _LAST_SURROGATE))),
-    ]
-    if last < _FIRST_SURROGATE or first > _LAST_SURROGATE:
-        parts.pop()
-    return "".join([_range_text(low, high) for low, high in parts if low <= high])
+    return "".join([_range_text(low, high) for low, high in engine_ranges(first, last)])
 
 
 def _range_text(first: int, last: int) -> str:

@@ -10,6 +10,12 @@ from functools import cache
 
 Range = tuple[int, int]
 
+NOT_WORD: tuple[Range, ...] = (
+    *((0x00, 0x2F), (0x3A, 0x40), (0x5B, 0x5E), (0x60, 0x60)),
+    *((0x7B, 0x17E), (0x180, 0x2129), (0x212B, 0x10FFFF)),
+)
+"""What is not a word character with both ``i`` and ``u``: ſ and the Kelvin sign are, as variants of letters."""
+
 _UNITS = 0x10000
 _ASCII_END = 0x80
 _CASE_BIT = 0x20
