@@ -134,3 +134,10 @@ def test_half_a_character_can_be_saved_and_read_again(tmp_path: Path):
     chat = ChatFile(messages=(ChatMessage(name="Lyra", mes="broken \ud83d emoji"),))
     chat.save(tmp_path / "chat.jsonl")
     assert ChatFile.load(tmp_path / "chat.jsonl").messages[0].mes == "broken \ud83d emoji"
+
+
+def test_a_line_nested_too_deeply_is_skipped():
+    log = WarningLog()
+    deep = '{"mes": "x", "extra": ' + "[" * 5000 + "]" * 5000 + "}"
+    assert ChatFile.loads(deep, warn=log).messages == ()
+    assert "nested deeper" in log.messages[0]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tavernkit.cards.json_text import dump_json, parse_json
 from tavernkit.errors import FileFormatError, StrictModeError, Warn, log_warning
 from tavernkit.prompt.message import Message
 from tavernkit.silly_tavern.chat_message import ChatMessage
-from tavernkit.silly_tavern.json_text import json_text
 from tavernkit.silly_tavern.limits import MAX_CHAT_FILE_BYTES
 from tavernkit.values import (
     EMPTY_OBJECT,
@@ -131,7 +130,7 @@ class ChatFile:
         header = {"user_name": "unused", "character_name": "unused", **thaw_object(self.header)}
         header["chat_metadata"] = self.metadata.to_json()
         lines = [header, *(message.to_json() for message in self.messages)]
-        return "\n".join(json_text(line) for line in lines)
+        return "\n".join(dump_json(line) for line in lines)
 
     def save(self, path: str | Path) -> None:
         """Write the chat to a file."""
@@ -158,9 +157,9 @@ def _objects(text: str, where: str, warn: Warn) -> Iterable[Mapping[str, object]
         if not line.strip():
             continue
         try:
-            value: object = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            warn(f"{where}, line {number} is skipped: {error}")
+            value: object = parse_json(line, what=f"{where}, line {number}", warn=warn)
+        except FileFormatError as error:
+            warn(f"{error}; the line is skipped")
             continue
         if is_mapping(value):
             yield value

@@ -8,9 +8,6 @@ MAX_INJECTION_DEPTH = 10_000
 MAX_CHAT_FILE_BYTES = 512 * 1024 * 1024
 """A chat file larger than this is not read."""
 
-MAX_SETTINGS_BYTES = 128 * 1024 * 1024
-"""A settings or preset file larger than this is not read."""
-
 TOKEN_CACHE_SIZE = 32_768
 """How many texts a builder remembers the token count of."""
 

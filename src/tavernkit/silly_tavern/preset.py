@@ -11,9 +11,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar, cast
 
-from tavernkit.errors import InvalidPresetError, Warn, log_warning
+from tavernkit.cards.json_text import dump_json, parse_json
+from tavernkit.errors import FileFormatError, InvalidPresetError, Warn, log_warning
 from tavernkit.silly_tavern.json_reader import JsonReader
-from tavernkit.silly_tavern.json_text import json_text
 from tavernkit.silly_tavern.preset_check import problems_of
 from tavernkit.silly_tavern.preset_migrations import migrate
 from tavernkit.silly_tavern.preset_prompts import OrderEntry, PresetPrompt, PromptOrder, active_order, complete_prompts
@@ -139,11 +139,12 @@ class Preset:
         replaced, or raise the same error when ``strict``.
         """
         path = Path(path)
+        warn = _refuse if strict else log_warning
         try:
-            data: Json = json.loads(path.read_text(encoding="utf-8-sig"))
-        except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+            data = parse_json(path.read_bytes(), what=str(path), warn=warn)
+        except (OSError, FileFormatError) as error:
             raise InvalidPresetError(f"{path}: {error}") from error
-        return cls.from_json(data, name=path.stem, base=base, warn=_refuse if strict else log_warning)
+        return cls.from_json(data, name=path.stem, base=base, warn=warn)
 
     @classmethod
     def from_json(cls, data: object, *, name: str = "", base: Preset | None = None, warn: Warn = log_warning) -> Preset:
@@ -176,7 +177,7 @@ class Preset:
 
     def dumps(self) -> str:
         """The preset as text, laid out like SillyTavern's export."""
-        return json_text(self.to_json(), indent=4)
+        return dump_json(self.to_json(), indent=4)
 
     def save(self, path: str | Path) -> None:
         """Write the preset to a file."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tavernkit.cards.json_text import parse_json
 from tavernkit.errors import FileFormatError, StrictModeError, Warn, log_warning
 from tavernkit.silly_tavern.authors_note import NoteSettings
 from tavernkit.silly_tavern.json_reader import JsonReader
-from tavernkit.silly_tavern.limits import MAX_SETTINGS_BYTES
 from tavernkit.silly_tavern.persona import Persona
 from tavernkit.silly_tavern.preset import Preset
 from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, freeze_object, is_mapping, is_object
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +92,14 @@ class Settings:
     def load(cls, path: str | Path, *, strict: bool = False) -> Settings:
         """Read ``settings.json``."""
         path = Path(path)
+        warn = _refuse if strict else log_warning
         try:
-            size = path.stat().st_size
-            if size > MAX_SETTINGS_BYTES:
-                raise FileFormatError(f"{path}: {size} bytes are more than the {MAX_SETTINGS_BYTES} settings may have")
-            data: Json = json.loads(path.read_text(encoding="utf-8-sig"))
-        except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+            data = parse_json(path.read_bytes(), what=str(path), warn=warn)
+        except OSError as error:
             raise FileFormatError(f"{path}: {error}") from error
         if not is_object(data):
             raise FileFormatError(f"{path}: settings are a JSON object, not {type(data).__name__}")
-        return cls.from_json(data, warn=_refuse if strict else log_warning)
+        return cls.from_json(data, warn=warn)
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Settings:
