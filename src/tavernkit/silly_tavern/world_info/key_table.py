@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from tavernkit.silly_tavern.world_info.selection import Listed
 from tavernkit.text.js_regex import JSRegex
 from tavernkit.text.js_values import js_lower, trim
 from tavernkit.values import is_list
+
+_WORDS = re.compile(r"[\w'’-]+(?: [\w'’-]+)*")
 
 SEPARATOR = "\x01"
 """Stands before every message of a haystack. A key that holds it can reach across messages."""
@@ -147,9 +150,11 @@ class KeyTable:
         for key in keys:
             if not isinstance(key, str) or not key:
                 continue
+            # Usual keys, a word or several, need no closer look: no macro, no slash, no blank at the ends.
             if key.isalnum():
-                # The usual key needs no closer look: no blank, no macro, no slash.
                 plain, word = key, whole
+            elif _WORDS.fullmatch(key):
+                plain, word = key, whole and " " not in key
             else:
                 stripped = plain_text(key)
                 if stripped is None:
