@@ -391,3 +391,20 @@ def test_hooks_that_change_the_seed_change_the_dice():
     given = {"message": "{{roll::1d1000000}}", "seed": 1}
     assert contents(build(**given)) != contents(build(**given, hooks=hooks))
     assert contents(build(**given, hooks=hooks)) == contents(build(message=given["message"], seed=2))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "sent"),
+    [
+        ({"chat": "alone"}, True),
+        ({"chat": "kraken"}, False),
+        ({"turns": {"min": 2}, "character": "Lyra"}, True),
+        ({"turns": 5}, False),
+        ({"any": [{"user": "Nobody"}, {"user": "Mira"}]}, True),
+    ],
+)
+def test_a_prompt_may_depend_on_conditions(conditions: dict[str, Any], sent: bool):
+    keys = preset(prompts=[custom("c", "C", conditions=conditions)], prompt_order=order("c", "chatHistory"))
+    plan = build(preset=keys)
+    assert ("C" in contents(plan)) is sent
+    assert ("its conditions do not hold" in [omission.reason for omission in plan.omissions]) is not sent

@@ -70,6 +70,12 @@ class PresetPrompt:
         """Whether the prompt goes into the chat at its depth."""
         return self.injection_position == IN_CHAT
 
+    @property
+    def conditions(self) -> FrozenObject:
+        """Our own addition to the format: when the prompt counts, in the terms of the core's prompt entries."""
+        found = self.source.get("conditions")
+        return found if isinstance(found, Mapping) else EMPTY_OBJECT
+
     def triggered_by(self, generation_type: str) -> bool:
         """Whether the prompt takes part in a generation of this type."""
         return not self.injection_trigger or generation_type in self.injection_trigger

@@ -119,13 +119,14 @@ class PromptCollection:
 def collect(
     prompts: Sequence[PresetPrompt],
     order: Sequence[OrderEntry],
-    generation_type: str,
+    objection: Callable[[PresetPrompt], str | None],
     expand: Callable[[str], str],
     leave_out: Callable[[PresetPrompt, str], None],
 ) -> PromptCollection:
     """Walk the order list and take the prompts that are active for this generation, expanding each in turn.
 
-    ``leave_out`` is told about the others and why. A main prompt that is not active stays, empty, as a place.
+    ``objection`` says why a prompt that is switched on is not active, if it is not; ``leave_out`` is told about those
+    and the ones that are off. A main prompt that is not active stays, empty, as a place.
     """
     by_identifier: dict[str, PresetPrompt] = {}
     for prompt in prompts:
@@ -136,14 +137,12 @@ def collect(
         prompt = by_identifier.get(entry.identifier)
         if prompt is None:
             continue
-        if entry.enabled and prompt.triggered_by(generation_type):
+        reason = objection(prompt) if entry.enabled else "switched off in the prompt list"
+        if reason is None:
             collection.prompts.append(_taken(prompt, expand(prompt.content)))
             continue
         if prompt.identifier == MAIN:
             collection.prompts.append(_taken(prompt, ""))
-        reason = (
-            f"its trigger does not name {generation_type!r}" if entry.enabled else "switched off in the prompt list"
-        )
         leave_out(prompt, reason)
     return collection
 

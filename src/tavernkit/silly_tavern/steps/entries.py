@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
+from tavernkit.prompt.entry import EntryConditions, PromptEntry
 from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.chat_completion.prompt_collection import collect
 from tavernkit.silly_tavern.preset_prompts import PresetPrompt
+from tavernkit.silly_tavern.scan_messages import ScanMessages
 from tavernkit.silly_tavern.state import SillyTavernState
 
 
 class EntriesStep(Step[SillyTavernState, NoConfig]):
     """Takes the preset's prompts that are active for this generation, in order, and expands each.
 
-    Reads ``context`` and ``macros``; writes ``prompt_entries``. Prompts that are not active are reported as omissions.
+    A prompt is active when it is switched on, its trigger names the generation and its ``conditions`` hold (these are
+    our own addition to the format). Reads ``context``, ``core`` and ``macros``; writes ``prompt_entries``. Prompts
+    that are not active are reported as omissions.
     """
 
     name = "entries"
@@ -25,5 +32,38 @@ class EntriesStep(Step[SillyTavernState, NoConfig]):
             state.omit(Omission("prompt", prompt.identifier, reason, prompt.name or None))
 
         state.prompt_entries = collect(
-            preset.effective_prompts, preset.effective_order, state.context.prompt_type, state.macros, leave_out
+            preset.effective_prompts, preset.effective_order, _objections(state), state.macros, leave_out
         )
+
+
+def _objections(state: SillyTavernState) -> Callable[[PresetPrompt], str | None]:
+    kind = state.context.prompt_type
+
+    @cache
+    def conditions() -> EntryConditions:
+        return _conditions(state)
+
+    def objection(prompt: PresetPrompt) -> str | None:
+        if not prompt.triggered_by(kind):
+            return f"its trigger does not name {kind!r}"
+        if not prompt.conditions:
+            return None
+        entry = PromptEntry(id=prompt.identifier, conditions=prompt.conditions)
+        return None if entry.active_for(conditions()) else "its conditions do not hold"
+
+    return objection
+
+
+def _conditions(state: SillyTavernState) -> EntryConditions:
+    context = state.context
+    card = context.card
+    return EntryConditions(
+        chat_scan_messages=ScanMessages(state.core, with_names=False),
+        turn_count=sum(line.is_user for line in state.turn.chat),
+        character=card,
+        character_creator=card.creator if card is not None else "",
+        character_version=card.character_version if card is not None else "",
+        character_tags=card.tags if card is not None else (),
+        user=context.user,
+        persona=context.active_persona.description,
+    )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import overload
-
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.authors_note import with_lore
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
-from tavernkit.silly_tavern.core_chat import CoreMessage
 from tavernkit.silly_tavern.extension_prompts import AUTHORS_NOTE, IN_CHAT, PERSONA, QUIET_PROMPT, ExtensionPrompt
 from tavernkit.silly_tavern.persona import AT_DEPTH
 from tavernkit.silly_tavern.preparation import example_blocks, prepare
+from tavernkit.silly_tavern.scan_messages import ScanMessages
 from tavernkit.silly_tavern.selected_books import selected_books
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.world_info.placement import DepthGroup
@@ -48,30 +45,6 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
         for omission in result.omissions:
             state.omit(omission)
         state.stat("lore_activated", len(result.activated))
-
-
-class ScanMessages(Sequence[str]):
-    """The core chat newest first, as lore is matched against it; each text is made when the scan reaches it."""
-
-    def __init__(self, core: Sequence[CoreMessage], *, with_names: bool) -> None:
-        self._core = core
-        self._with_names = with_names
-
-    def __len__(self) -> int:
-        return len(self._core)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        """The text, or texts, at a place counted from the newest."""
-        places = range(len(self._core) - 1, -1, -1)[index]
-        return self._text(places) if isinstance(places, int) else [self._text(place) for place in places]
-
-    def _text(self, place: int) -> str:
-        message = self._core[place]
-        return f"{message.line.name}: {message.text}" if self._with_names else message.text
 
 
 def scan_input(state: SillyTavernState) -> ScanInput:
