@@ -32,6 +32,8 @@ def freeze(value: object) -> FrozenJson:
 
     Values that are not JSON (an image handle in an attachment, say) are kept as they are.
     """
+    if value is None or isinstance(value, (str, int, float)):  # most values, told quickly
+        return value
     if is_mapping(value):
         return MappingProxyType({str(key): freeze(item) for key, item in value.items()})
     if is_sequence(value):
@@ -48,6 +50,8 @@ def freeze_object(value: Mapping[str, object] | None) -> FrozenObject:
 
 def thaw(value: object) -> Json:
     """Copy frozen data deeply into plain dicts and lists, ready for :mod:`json`."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
     if is_mapping(value):
         return {str(key): thaw(item) for key, item in value.items()}
     if is_sequence(value):

@@ -82,6 +82,15 @@ def test_unknown_keys_beside_and_inside_data_survive() -> None:
     assert written["data"]["foo"] == "bar"
 
 
+def test_keys_of_v1_that_mean_something_in_v2_are_not_mixed_up() -> None:
+    source = {"name": "Ida", "data": {"description": "d"}, "spec_version": "mine"}
+    character = Character.from_card(source)
+    upgraded, _ = convert(character, "v2")
+    assert (upgraded.name, upgraded.description) == ("Ida", "")
+    back, _ = convert(upgraded, "v1")
+    assert {key: back.to_card()[key] for key in source} == source
+
+
 def test_a_version_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ConfigError, match="v1, v2, v3"):
         convert(Character(name="Ida"), "v4")  # pyright: ignore[reportArgumentType]

@@ -14,12 +14,11 @@ from tavernkit.cards.fields import (
     frozen,
     ignore,
     kind,
-    read_fields,
+    mark_pristine,
     read_text,
-    write_fields,
 )
 from tavernkit.errors import Warn, log_warning
-from tavernkit.values import FrozenObject, Json, JsonObject, is_mapping, is_sequence
+from tavernkit.values import FrozenObject, Json, JsonObject, is_mapping, is_sequence, thaw_object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +30,21 @@ class AssetEntry:
     name: str = ""
     ext: str = ""
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
+    pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
     @classmethod
     def from_json(cls, source: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> AssetEntry:
         """Read one element of ``assets``."""
         raw = frozen(source)
-        arguments: dict[str, Any] = read_fields(ASSET_FIELDS, raw, where, warn)
-        return cls(**arguments, raw=raw)
+        entry = cls(**ASSET_FIELDS.read(raw, where, warn), raw=raw)
+        mark_pristine(entry)
+        return entry
 
     def to_json(self) -> JsonObject:
         """Write the element; whatever was not changed is as it was read."""
-        return write_fields(ASSET_FIELDS, self, AssetEntry.from_json(self.raw, warn=ignore), self.raw)
+        if self.pristine:
+            return thaw_object(self.raw)
+        return ASSET_FIELDS.write(self, AssetEntry.from_json(self.raw, warn=ignore), self.raw)
 
     def replace(self, **changes: Any) -> AssetEntry:
         """Give a copy with some fields changed."""
@@ -71,7 +74,7 @@ def write_assets(assets: object) -> Json:
     return [asset.to_json() for asset in assets if isinstance(asset, AssetEntry)]
 
 
-ASSET_FIELDS: Fields = (
+ASSET_FIELDS = Fields(
     Field("type", "", read_text),
     Field("uri", "", read_text),
     Field("name", "", read_text),

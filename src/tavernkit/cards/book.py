@@ -14,8 +14,8 @@ from tavernkit.cards.fields import (
     frozen,
     ignore,
     kind,
+    mark_pristine,
     read_bool,
-    read_fields,
     read_id,
     read_number,
     read_object,
@@ -24,10 +24,9 @@ from tavernkit.cards.fields import (
     read_optional_text,
     read_text,
     read_texts,
-    write_fields,
 )
 from tavernkit.errors import LoreParseError, Warn, log_warning
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, is_mapping, is_sequence
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, is_mapping, is_sequence, thaw_object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +52,21 @@ class BookEntry:
     secondary_keys: tuple[str, ...] = ()
     position: str | None = None
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
+    pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
     @classmethod
     def from_json(cls, source: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> BookEntry:
         """Read an entry of a character book."""
         raw = frozen(source)
-        return cls(**_arguments(ENTRY_FIELDS, raw, where, warn), raw=raw)
+        entry = cls(**ENTRY_FIELDS.read(raw, where, warn), raw=raw)
+        mark_pristine(entry)
+        return entry
 
     def to_json(self) -> JsonObject:
         """Write the entry; whatever was not changed is as it was read."""
-        return write_fields(ENTRY_FIELDS, self, BookEntry.from_json(self.raw, warn=ignore), self.raw)
+        if self.pristine:
+            return thaw_object(self.raw)
+        return ENTRY_FIELDS.write(self, BookEntry.from_json(self.raw, warn=ignore), self.raw)
 
     def replace(self, **changes: Any) -> BookEntry:
         """Give a copy with some fields changed."""
@@ -81,6 +85,7 @@ class CharacterBook:
     extensions: FrozenObject = dataclasses.field(default_factory=empty_object)
     entries: tuple[BookEntry, ...] = ()
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
+    pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
     @classmethod
     def from_json(cls, source: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> CharacterBook:
@@ -88,19 +93,19 @@ class CharacterBook:
         if not is_mapping(source):
             raise LoreParseError(f"a character book is a JSON object, not {kind(source)}")
         raw = frozen(source)
-        return cls(**_arguments(BOOK_FIELDS, raw, where, warn), raw=raw)
+        book = cls(**BOOK_FIELDS.read(raw, where, warn), raw=raw)
+        mark_pristine(book)
+        return book
 
     def to_json(self) -> JsonObject:
         """Write the book; whatever was not changed is as it was read."""
-        return write_fields(BOOK_FIELDS, self, CharacterBook.from_json(self.raw, warn=ignore), self.raw)
+        if self.pristine:
+            return thaw_object(self.raw)
+        return BOOK_FIELDS.write(self, CharacterBook.from_json(self.raw, warn=ignore), self.raw)
 
     def replace(self, **changes: Any) -> CharacterBook:
         """Give a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
-
-
-def _arguments(fields: Fields, raw: FrozenObject, where: str, warn: Warn) -> dict[str, Any]:
-    return read_fields(fields, raw, where, warn)
 
 
 def _read_entries(value: object, where: str, warn: Warn) -> tuple[BookEntry, ...]:
@@ -141,7 +146,7 @@ def write_book(book: object) -> Json:
     return book.to_json() if isinstance(book, CharacterBook) else None
 
 
-ENTRY_FIELDS: Fields = (
+ENTRY_FIELDS = Fields(
     Field("keys", (), read_texts),
     Field("content", "", read_text),
     Field("extensions", EMPTY_OBJECT, read_object),
@@ -159,7 +164,7 @@ ENTRY_FIELDS: Fields = (
     Field("position", None, read_optional_text),
 )
 
-BOOK_FIELDS: Fields = (
+BOOK_FIELDS = Fields(
     Field("name", None, read_optional_text),
     Field("description", None, read_optional_text),
     Field("scan_depth", None, read_optional_number),

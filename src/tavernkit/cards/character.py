@@ -19,20 +19,19 @@ from tavernkit.cards.fields import (
     frozen,
     ignore,
     kind,
+    mark_pristine,
     no_texts,
     read_date,
-    read_fields,
     read_object,
     read_optional_text,
     read_tags,
     read_text,
     read_text_map,
     read_texts,
-    write_fields,
 )
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.text.js_values import to_number
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, thaw
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, thaw, thaw_object
 
 CardVersion: TypeAlias = Literal["v1", "v2", "v3"]
 """The version of the card specification."""
@@ -105,6 +104,7 @@ class Character:
     modification_date: int | None = None
     version: CardVersion = "v3"
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
+    pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("alternate_greetings", "tags", "source", "group_only_greetings"):
@@ -121,7 +121,7 @@ class Character:
         assert is_mapping(card)
         raw = frozen(card)
         home, where = fields_home(raw)
-        arguments: dict[str, Any] = read_fields(CARD_FIELDS, home, where, warn)
+        arguments = CARD_FIELDS.read(home, where, warn)
         beside = raw.get("name")
         if not arguments["name"] and home is not raw and isinstance(beside, str):
             warn(f"{where}/name is missing; the name beside data was taken")
@@ -129,14 +129,17 @@ class Character:
         character = cls(**arguments, version=version, raw=raw)
         if not character.name.strip():
             warn(f"{where}/name is missing: the character has no name")
+        mark_pristine(character)
         return character
 
     def to_card(self) -> JsonObject:
         """Write the card in the character's own version; whatever was not changed is as it was read."""
         if not self.raw:
             return self._new_card()
+        if self.pristine:
+            return thaw_object(self.raw)
         home, where = fields_home(self.raw)
-        written = write_fields(CARD_FIELDS, self, Character.from_card(self.raw, warn=ignore), home)
+        written = CARD_FIELDS.write(self, Character.from_card(self.raw, warn=ignore), home)
         if not where:
             return written
         card: JsonObject = {key: written if key == "data" else thaw(value) for key, value in self.raw.items()}
@@ -266,7 +269,7 @@ def _main(assets: Iterable[AssetEntry], type_: str) -> AssetEntry | None:
     return next((asset for asset in found if asset.name.lower() == "main"), found[0] if found else None)
 
 
-V1_FIELDS: Fields = (
+V1_FIELDS = Fields(
     Field("name", "", read_text, aliases=("char_name",)),
     Field("description", "", read_text, aliases=("char_persona", "context")),
     Field("personality", "", read_text),
@@ -276,7 +279,7 @@ V1_FIELDS: Fields = (
 )
 """What every version has; the aliases are those of Pygmalion's old JSON and of text-generation YAML."""
 
-V2_FIELDS: Fields = (
+V2_FIELDS = Fields(
     Field("creator_notes", "", read_text, aliases=("creatorcomment",)),
     Field("system_prompt", "", read_text),
     Field("post_history_instructions", "", read_text),
@@ -289,7 +292,7 @@ V2_FIELDS: Fields = (
 )
 """What V2 added."""
 
-V3_FIELDS: Fields = (
+V3_FIELDS = Fields(
     Field("assets", None, read_assets, write_assets),
     Field("nickname", None, read_optional_text),
     Field("creator_notes_multilingual", no_texts(), read_text_map),
@@ -300,7 +303,7 @@ V3_FIELDS: Fields = (
 )
 """What V3 added."""
 
-CARD_FIELDS: Fields = (*V1_FIELDS, *V2_FIELDS, *V3_FIELDS)
+CARD_FIELDS = Fields(*V1_FIELDS, *V2_FIELDS, *V3_FIELDS)
 
 _V1_KEYS = tuple(field.key for field in V1_FIELDS)
 _V2_KEYS = (*_V1_KEYS, *(field.key for field in V2_FIELDS if field.key != "character_book"))

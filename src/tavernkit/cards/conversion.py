@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tavernkit.cards.character import (
     CARD_FIELDS,
@@ -15,7 +16,7 @@ from tavernkit.cards.character import (
     CardVersion,
     Character,
 )
-from tavernkit.cards.fields import Fields, ignore
+from tavernkit.cards.fields import Field, ignore
 from tavernkit.errors import ConfigError
 from tavernkit.text.json_pointer import escape
 from tavernkit.values import Json, JsonObject, is_object, thaw_object
@@ -23,6 +24,7 @@ from tavernkit.values import Json, JsonObject, is_object, thaw_object
 V3_IN_V2 = "cc_extractor/v3"
 """The key in a V2 card's ``extensions`` under which V3's own fields survive a downgrade."""
 
+_HEAD = ("spec", "spec_version", "data")
 _EMPTY: tuple[Json, ...] = (None, "", [], {})
 
 
@@ -63,22 +65,31 @@ def convert(character: Character, version: CardVersion, *, preserve: bool = True
     """
     if version not in _ORDER:
         raise ConfigError(f"the version is one of {', '.join(_ORDER)}, not {version!r}")
-    start, end = _ORDER.index(character.version), _ORDER.index(version)
-    card = character.to_card()
+    if version == character.version:
+        return character, ConversionReport(version, version)
+    card, notes = convert_card(character.to_card(), character.version, version, preserve=preserve)
+    return Character.from_card(card, warn=ignore), ConversionReport(character.version, version, notes)
+
+
+def convert_card(
+    card: JsonObject, source: CardVersion, target: CardVersion, *, preserve: bool = True
+) -> tuple[JsonObject, tuple[ConversionNote, ...]]:
+    """Convert a card's JSON (which may be changed in place) and say what the target version does not have."""
+    start, end = _ORDER.index(source), _ORDER.index(target)
     notes: tuple[ConversionNote, ...] = ()
     for index in range(start, end):
         card = _UPGRADES[index](card)
     for index in range(start, end, -1):
         card, more = _DOWNGRADES[index - 1](card, preserve)
         notes = (*_follow(notes, more), *more)
-    converted = character if start == end else Character.from_card(card, warn=ignore)
-    return converted, ConversionReport(character.version, version, notes)
+    return card, notes
 
 
 def _v1_to_v2(card: JsonObject) -> JsonObject:
     data = _typed(CARD_FIELDS, card, "v2")
     used = {field.key_in(card) for field in CARD_FIELDS}
-    rest = {key: value for key, value in card.items() if key not in used}
+    data |= {key: card[key] for key in _HEAD if key in card}
+    rest = {key: value for key, value in card.items() if key not in used and key not in _HEAD}
     return _merged(_head("v2", data), rest)
 
 
@@ -122,12 +133,12 @@ def _v3_to_v2(card: JsonObject, preserve: bool) -> tuple[JsonObject, tuple[Conve
 def _v2_to_v1(card: JsonObject, preserve: bool) -> tuple[JsonObject, tuple[ConversionNote, ...]]:
     data, card = _data_of(card)
     flat: JsonObject = {field.key: data.get(field.key, "") for field in V1_FIELDS}
-    beside = {key: value for key, value in card.items() if key not in ("spec", "spec_version", "data")}
+    beside = {key: value for key, value in card.items() if key not in _HEAD}
     notes: list[ConversionNote] = []
     for key, value in data.items():
         if key in flat or value in _EMPTY:
             continue
-        kept = preserve and key not in ("spec", "data")
+        kept = preserve and not (key == "spec" or (key == "data" and is_object(value) and "name" in value))
         if kept:
             flat[key] = value
         pointer = escape(key)
@@ -135,7 +146,7 @@ def _v2_to_v1(card: JsonObject, preserve: bool) -> tuple[JsonObject, tuple[Conve
     return _merged(beside, flat), tuple(notes)
 
 
-def _typed(fields: Fields, card: JsonObject, version: CardVersion) -> JsonObject:
+def _typed(fields: Iterable[Field[Any]], card: JsonObject, version: CardVersion) -> JsonObject:
     """The fields that a card has, under their own names, and defaults for those that a version requires."""
     defaults = {field.key: field.write(field.default) for field in CARD_FIELDS}
     present = {field.key: card[field.key_in(card)] for field in fields if field.key_in(card) in card}

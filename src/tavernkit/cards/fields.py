@@ -7,10 +7,10 @@ longer what the object says, so unknown fields, odd types and the order of keys 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tavernkit.errors import Warn
 from tavernkit.text.js_values import number_to_string
@@ -54,28 +54,35 @@ class Field(Generic[T]):
                     return alias
         return self.key
 
-    def value_in(self, source: Mapping[str, object], where: str, warn: Warn) -> T:
-        """The field's value in a file's object."""
-        key = self.key_in(source)
-        return self.read(source[key], f"{where}/{key}", warn) if key in source else self.default
 
+class Fields:
+    """The fields of a model, in order."""
 
-Fields = Sequence[Field[object]]
+    def __init__(self, *fields: Field[Any]) -> None:
+        self._fields = fields
+        self._known = {key: field for field in fields for key in (*field.aliases, field.key)}
+        self._defaults: dict[str, Any] = {field.key: field.default for field in fields}
 
+    def __iter__(self) -> Iterator[Field[Any]]:
+        return iter(self._fields)
 
-def read_fields(fields: Fields, source: Mapping[str, object], where: str, warn: Warn) -> dict[str, object]:
-    """Read all fields of an object: keyword arguments for the model."""
-    return {field.key: field.value_in(source, where, warn) for field in fields}
+    def read(self, source: Mapping[str, object], where: str, warn: Warn) -> dict[str, Any]:
+        """Read the fields of an object: keyword arguments for the model."""
+        values = self._defaults.copy()
+        for key, value in source.items():
+            field = self._known.get(key)
+            if field is not None and (key == field.key or key == field.key_in(source)):
+                values[field.key] = field.read(value, f"{where}/{key}", warn)
+        return values
 
-
-def write_fields(fields: Fields, model: object, original: object, source: Mapping[str, object]) -> JsonObject:
-    """Lay a model's fields over the object it came from; what is as in ``original`` stays as it was written there."""
-    written = thaw_object(source)
-    for field in fields:
-        value: object = getattr(model, field.key)
-        if value != getattr(original, field.key):
-            written[field.key_in(source)] = field.write(value)
-    return written
+    def write(self, model: object, original: object, source: Mapping[str, object]) -> JsonObject:
+        """Lay a model's fields over the object it came from; what is as in ``original`` stays as it was written."""
+        written = thaw_object(source)
+        for field in self._fields:
+            value: object = getattr(model, field.key)
+            if value != getattr(original, field.key):
+                written[field.key_in(source)] = field.write(value)
+        return written
 
 
 def empty_object() -> FrozenObject:
@@ -93,6 +100,11 @@ def frozen(source: Mapping[str, object]) -> FrozenObject:
     if isinstance(source, MappingProxyType):
         return source  # pyright: ignore[reportReturnType]  # made by `freeze`
     return freeze_object(source)
+
+
+def mark_pristine(model: object) -> None:
+    """Note on a model that was just read that nothing was changed; copies with changes do not have the note."""
+    object.__setattr__(model, "pristine", True)
 
 
 def ignore(message: str) -> None:
@@ -140,6 +152,8 @@ def read_texts(value: object, where: str, warn: Warn) -> tuple[str, ...]:
         if value is not None:
             warn(f"{where} is {kind(value)} where a list of texts is expected; it was left out")
         return ()
+    if all(type(item) is str for item in value):
+        return tuple(value)  # pyright: ignore[reportReturnType]  # checked just now
     texts = (read_text(item, f"{where}/{index}", warn) for index, item in enumerate(value))
     return tuple(text for text, item in zip(texts, value, strict=True) if isinstance(item, (str, int, float)))
 

@@ -16,9 +16,9 @@ from tavernkit.values import Json, JsonObject, thaw
 MAX_DIGITS = 400
 """Integers with more digits are beyond every number that another program would keep."""
 
-_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-_OPENING = re.compile(r"[\[{]")
-_BRACKETS = re.compile(r"[\[{]+|[\]}]+")
+_NO_STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
+_STRING = re.compile(rb'"[^"]*"?')
+_BRACKETS = re.compile(rb"[\[{]+|[\]}]+")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -68,9 +68,11 @@ def check_depth(text: str, max_depth: int, *, what: str) -> None:
     """Refuse JSON that is nested too deeply, before a parser recurses into it."""
     if text.count("[") + text.count("{") <= max_depth:
         return
+    unescaped = text.encode("utf-8", "surrogatepass").replace(b"\\\\", b"").replace(b'\\"', b"")
+    structure = unescaped.translate(None, _NO_STRUCTURE).replace(b'""', b"")
     depth = 0
-    for run in _BRACKETS.findall(_STRING.sub("", text)):
-        depth += len(run) if _OPENING.match(run) else -len(run)
+    for run in _BRACKETS.findall(_STRING.sub(b"", structure)):
+        depth += len(run) if run[:1] in b"[{" else -len(run)
         if depth > max_depth:
             raise LimitExceededError(f"{what}: nested deeper than {max_depth} levels", limit="max_json_depth")
 
@@ -125,5 +127,5 @@ class _Reader:
 def dump_json(value: object, *, indent: int | None = None) -> str:
     """Write JSON: compact or indented, text as it is. Lone surrogates are escaped, so the text is always UTF-8."""
     separators = (",", ": ") if indent is not None else (",", ":")
-    text = json.dumps(thaw(value), ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators, default=thaw)
     return _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

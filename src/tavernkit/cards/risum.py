@@ -16,9 +16,7 @@ from tavernkit.cards.fields import (
     empty_object,
     frozen,
     ignore,
-    read_fields,
     read_text,
-    write_fields,
 )
 from tavernkit.cards.json_text import dump_json, parse_json
 from tavernkit.cards.limits import Limits
@@ -51,12 +49,11 @@ class Module:
     def from_json(cls, source: Mapping[str, object], *, warn: Warn = log_warning) -> Module:
         """Read the JSON of a module."""
         raw = frozen(source)
-        arguments: dict[str, Any] = read_fields(MODULE_FIELDS, raw, "", warn)
-        return cls(**arguments, raw=raw)
+        return cls(**MODULE_FIELDS.read(raw, "", warn), raw=raw)
 
     def to_json(self) -> JsonObject:
         """Write the module; whatever was not changed is as it was read."""
-        return write_fields(MODULE_FIELDS, self, Module.from_json(self.raw, warn=ignore), self.raw)
+        return MODULE_FIELDS.write(self, Module.from_json(self.raw, warn=ignore), self.raw)
 
     def replace(self, **changes: Any) -> Module:
         """Give a copy with some fields changed."""
@@ -75,7 +72,7 @@ def _read_lorebook(value: object, where: str, warn: Warn) -> tuple[FrozenObject,
     return None if value is None else _read_objects(value, where, warn)
 
 
-MODULE_FIELDS: Fields = (
+MODULE_FIELDS = Fields(
     Field("name", "", read_text),
     Field("description", "", read_text),
     Field("id", "", read_text),

@@ -18,9 +18,8 @@ from tavernkit.cards.bundle import Bundle, Format
 from tavernkit.cards.byaf_write import write_byaf
 from tavernkit.cards.character import CardVersion, Character
 from tavernkit.cards.charx import MODULE, main_picture, write_charx
-from tavernkit.cards.conversion import ConversionReport, convert
+from tavernkit.cards.conversion import ConversionReport, convert, convert_card
 from tavernkit.cards.detect import read_head
-from tavernkit.cards.fields import ignore
 from tavernkit.cards.json_text import dump_json
 from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
 from tavernkit.cards.loading import LOREBOOK_SPEC
@@ -209,8 +208,8 @@ def _write_png(job: _Job) -> None:
     add_entries(card, listed, lambda asset: f"__asset:{new[id(asset)]}", job.warn)
     cards = [("ccv3" if character.version == "v3" else "chara", encode_payload(card))]
     if character.version == "v3" and job.with_v2:
-        older, _ = convert(Character.from_card(card, warn=ignore), "v2", preserve=False)
-        cards.insert(0, ("chara", encode_payload(older.to_card())))
+        older, _ = convert_card(card, "v3", "v2", preserve=False)
+        cards.insert(0, ("chara", encode_payload(older)))
     _warn_of_rest(job, picture=False)
     assets = ((key, base64.b64encode(asset.read())) for key, asset in keys.items())
     write_png(job.out, image, cards, assets, job.limits, job.warn)

@@ -1,0 +1,221 @@
+"""What the vectors of the two importers do not show."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import json
+import zipfile
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tavernkit.cards import Character, load, to_bytes
+from tavernkit.cards import risu_ai as risu
+from tavernkit.cards import silly_tavern as st
+from tavernkit.cards.errors import EncryptedCardError
+from tavernkit.cards.png import placeholder_png, text_chunk
+from tavernkit.cards.silly_tavern.names import sanitize
+from tavernkit.errors import LimitExceededError, TavernKitError
+from tests.cards.files import FILES, card, zip_of
+from tests.conformance import runner
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+
+
+def imported(name: str, **options: Any) -> st.Imported:
+    return st.import_file((FILES / name).read_bytes(), name.rpartition(".")[2], now=NOW, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a/b:c*", "abc"),
+        ("..", ""),
+        ("...", ""),
+        ("nul", ""),
+        ("COM1.txt", ""),
+        ("console", "console"),
+        ("end. ", "end"),
+        ("\x00\x1f\x80\x9fok", "ok"),
+        ("ä" * 200, "ä" * 127),
+    ],
+)
+def test_names_are_made_safe_for_files(name: str, expected: str) -> None:
+    assert sanitize(name) == expected
+
+
+def test_a_taken_name_gets_a_number() -> None:
+    assert imported("v2.json", taken={"Vesna", "Vesna1"}).file_name == "Vesna2"
+    assert imported("v2.json", preserved_name="Mine.png", taken={"Mine"}).file_name == "Mine"
+
+
+def test_what_sillytavern_stores_opens_here_too() -> None:
+    for name in ("v2_unknown.json", "p_apng.png", "c_full.charx", "b_full.byaf", "a.yaml"):
+        stored = imported(name)
+        bundle = load(stored.png)
+        assert all(warning.startswith("asset ") for warning in bundle.warnings)
+        assert bundle.character.to_card()["data"] == stored.card["data"]
+
+
+def test_sillytavern_imports_what_we_write() -> None:
+    character = Character.from_card(card("v3_book.json"))
+    for format_ in ("json", "png", "charx", "byaf", "yaml"):
+        stored = st.import_file(to_bytes(character, format_), format_, now=NOW)
+        assert stored.file_name == "Vesna"
+        data: Any = stored.card["data"]
+        assert data["description"] == character.description
+        assert data["first_mes"] == character.first_mes
+
+
+def test_risuai_imports_what_we_write() -> None:
+    character = Character.from_card(card("v3_book.json"))
+    for format_, name in (("json", "a.json"), ("png", "a.png"), ("charx", "a.charx"), ("jpeg", "a.jpeg")):
+        result = risu.import_file(name, to_bytes(character, format_))
+        assert result.character["name"] == "Vesna"
+        assert result.character["desc"] == character.description
+
+
+def test_limits_hold_for_the_importers_too() -> None:
+    with pytest.raises(LimitExceededError):
+        imported("nest100k.json")
+    with pytest.raises(LimitExceededError):
+        risu.import_file("a.json", (FILES / "nest100k.json").read_bytes())
+    with pytest.raises(LimitExceededError):
+        imported("c_bomb.charx")
+
+
+def test_backgrounds_sprites_and_other_pictures_get_their_places() -> None:
+    assert {file.path: len(file.data) for file in imported("c_full.charx").files} == {
+        "characters/Vesna/happy-face.png": 72,
+        "characters/Vesna/backgrounds/hall.jpg": 72,
+        "user/images/Vesna/map.webp": 72,
+    }
+
+
+def test_a_world_that_the_form_names_goes_into_the_card() -> None:
+    book: Any = {"entries": [], "extensions": {}}
+    stored: Any = st.create({"ch_name": "Ida", "world": "W"}, NOW, {"W": book})
+    assert stored["data"]["character_book"] == book
+    assert "character_book" not in st.create({"ch_name": "Ida", "world": "Other"}, NOW, {"W": book})["data"]  # pyright: ignore[reportOperatorIssue]
+
+
+def test_endless_depth_is_no_number_in_json() -> None:
+    stored: Any = st.create({"ch_name": "Ida", "depth_prompt_depth": "Infinity"}, NOW)
+    assert stored["data"]["extensions"]["depth_prompt"]["depth"] is None
+
+
+CHARBOOKS = [case for case in runner.cases("risu_ai/lorebook_import") if case.input.get("op") == "convert_charbook"]
+
+
+@pytest.mark.parametrize("case", CHARBOOKS, ids=lambda case: case.id)
+def test_character_books_become_risuais_lore(case: runner.Case) -> None:
+    lore = risu.convert_character_book(case.input["character_book"])
+    actual = {"lorebook": lore.lorebook, "loresettings": lore.settings, "loreExt": lore.extensions}
+    assert list(runner.differences(case.expected, actual)) == []
+
+
+def test_risuais_export_and_import_fit_together() -> None:
+    character = {
+        "name": "Ida",
+        "desc": "D",
+        "firstMessage": "F",
+        "globalLore": [{"key": "a, b", "secondkey": "", "insertorder": 3, "comment": "c", "content": "x"}],
+        "customscript": [{"in": "a", "out": "b"}],
+        "triggerscript": [{"comment": "t"}],
+        "additionalAssets": [["pic", "@1", "png"], ["pic", "@2", "png"]],
+        "emotionImages": [["joy", "@3"]],
+        "ccAssets": [{"type": "background", "uri": "@4", "name": "hall", "ext": "webp"}],
+        "extentions": {"acme": {"k": 1}},
+        "nickname": "I",
+    }
+    data = risu.export_charx(character, str.encode, now=5, new_id=lambda: "id")
+    result = risu.import_file("a.charx", data)
+    back: Any = result.character
+    for key in (
+        "name",
+        "desc",
+        "firstMessage",
+        "globalLore",
+        "customscript",
+        "triggerscript",
+        "extentions",
+        "nickname",
+    ):
+        assert back[key] == character[key]
+    assert [(name, result.assets[path]) for name, path, _ in back["additionalAssets"]] == [
+        ("pic", b"@1"),
+        ("pic", b"@2"),
+    ]
+    assert [(name, result.assets[path]) for name, path in back["emotionImages"]] == [("joy", b"@3")]
+    assert result.assets[back["ccAssets"][0]["uri"]] == b"@4"
+    assert result.assets[back["image"]] == placeholder_png()
+    assert load(data).character.name == "Ida"
+
+
+def test_odd_member_names_are_made_usable() -> None:
+    character = {
+        "name": "I",
+        "additionalAssets": [["con?", "@1", "png"], ["a\x01b", "@2", "mp3"], ["x" * 300, "@3", "ttf"]],
+    }
+    data = risu.export_charx(character, str.encode, now=0, new_id=lambda: "id")
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        names = [name for name in archive.namelist() if name.startswith("assets/other")]
+    assert names == [
+        "assets/other/image/con_.png",
+        "assets/other/audio/a_b.mp3",
+        f"assets/other/fonts/{'x' * 100}.ttf",
+    ]
+
+
+def test_an_encrypted_card_needs_risuai() -> None:
+    picture = placeholder_png(1, 1)
+    data = picture[:-12] + text_chunk("chara", b"rcc||rccv1||a||b||c") + picture[-12:]
+    with pytest.raises(EncryptedCardError):
+        risu.import_file("a.png", data)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.json", b"[]"),
+        ("a.json", b"null"),
+        ("a.png", b"no png"),
+        ("a.png", placeholder_png(1, 1)),
+        ("a.charx", b"no zip"),
+        ("a.charx", zip_of({"card.json": ""})),
+        ("a.charx", zip_of({"card.json": "[1]"})),
+        ("a", b"{}"),
+    ],
+)
+def test_risuai_refuses_what_has_no_card(name: str, data: bytes) -> None:
+    with pytest.raises(risu.ImportRefusedError):
+        risu.import_file(name, data)
+
+
+def test_a_broken_module_does_not_keep_the_card_out() -> None:
+    source = card("v3.json")
+    data = zip_of({"card.json": json.dumps(source), "module.risum": b"o\0junk"})
+    assert risu.import_file("a.charx", data).character["name"] == "Vesna"
+
+
+def test_off_spec_cards_in_a_png_get_their_picture() -> None:
+    picture = placeholder_png(1, 1)
+    text = base64.b64encode(b'{"name":"Old","spec":"other"}')
+    result = risu.import_file("a.png", picture[:-12] + text_chunk("chara", text) + picture[-12:])
+    assert result.character["name"] == "Old"
+    assert result.assets[str(result.character["image"])] == picture
+
+
+def test_importers_raise_only_our_errors_on_damaged_files() -> None:
+    from tests.cards.mutations import mutate
+
+    for family, file_type in (("png", "png"), ("zip", "charx"), ("zip", "byaf"), ("json", "json"), ("yaml", "yaml")):
+        for seed in range(150):
+            data = mutate(family, seed)
+            with contextlib.suppress(TavernKitError):
+                st.import_file(data, file_type, now=NOW)
+            with contextlib.suppress(TavernKitError):
+                risu.import_file(f"a.{file_type}", data)
