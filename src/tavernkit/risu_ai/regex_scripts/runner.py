@@ -1,0 +1,202 @@
+"""Running regex scripts over a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tavernkit.errors import Warn
+from tavernkit.risu_ai.cbs.engine import CBSEngine
+from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, ScriptMode, in_order
+from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
+from tavernkit.text.js_values import trim
+from tavernkit.values import LRUCache
+
+MAX_EMOTIONS = 5
+CACHED_RESULTS = 1000
+_GROUP = re.compile(r"(?<!\$)\$([0-9]+)")
+
+EditHook = Callable[[str, ScriptMode, int], str]
+"""What runs before the scripts: Lua listeners and display triggers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptResult:
+    """The text after the scripts; ``stored`` are message texts that ``@@inject`` changed."""
+
+    text: str
+    emotion_changed: bool = False
+    emotions: Sequence[str] = ()
+    stored: Mapping[int, str] = field(default_factory=dict[int, str])
+
+
+class _NoEffectError(Exception):
+    """A script that cannot be carried out leaves the text as it is."""
+
+
+class RegexScriptRunner:
+    """Runs scripts over texts. Results are remembered, as RisuAI does, so that dice are not rolled again."""
+
+    def __init__(self, engine: CBSEngine | None = None, *, remember: int = CACHED_RESULTS) -> None:
+        self._engine = engine if engine is not None else CBSEngine()
+        self._results: LRUCache[object, str] = LRUCache(remember)
+
+    def run(
+        self,
+        text: str,
+        mode: ScriptMode,
+        scripts: Sequence[RegexScript],
+        context: RisuContext,
+        *,
+        index: int = -1,
+        chat_role: str = "",
+        before: EditHook | None = None,
+        warn: Warn | None = None,
+    ) -> ScriptResult:
+        """Run the scripts of a mode over a text; ``index`` is the message's place in the chat, -1 for none."""
+        if before is not None and mode != "editprocess":
+            text = before(text, mode, index)
+        call = _Call(self._engine, context.replace(chat_index=index, chat_role=chat_role), index, warn)
+        text = call.expand(text)
+        compiled = in_order([script.compile() for script in scripts])
+        chosen = [each for each in compiled if each.script.type == mode]
+        if not chosen:
+            return ScriptResult(text)
+        key = (text, mode, tuple(self._key(each, call) for each in chosen), index)
+        known = self._results.get(key)
+        if known:
+            return ScriptResult(known)
+        for each in chosen:
+            text = call.run(each, text)
+        self._results.put(key, text)
+        return ScriptResult(text, call.emotion_changed, tuple(call.emotions), call.stored)
+
+    def _key(self, each: CompiledScript, call: _Call) -> object:
+        script = each.script
+        pattern = call.expand(script.pattern) if "<cbs>" in script.flag else script.pattern
+        return pattern, script.out, script.flag, script.able_flag
+
+
+@dataclass(slots=True)
+class _Call:
+    engine: CBSEngine
+    context: RisuContext
+    index: int
+    warn: Warn | None
+    emotions: list[str] = field(default_factory=list[str])
+    emotion_changed: bool = False
+    stored: dict[int, str] = field(default_factory=dict[int, str])
+
+    def expand(self, text: str) -> str:
+        return self.engine.expand(text, self.context, warn=self.warn)
+
+    def run(self, compiled: CompiledScript, text: str) -> str:
+        script = compiled.script
+        if not script.pattern:
+            return text
+        out = script.out.replace("$n", "\n")
+        if out.endswith(">") and "no_end_nl" not in compiled.actions:
+            out += "\n"
+        pattern = self.expand(script.pattern) if "cbs" in compiled.actions else script.pattern
+        try:
+            regex = JSRegex.compile(pattern, compiled.regex_flags())
+        except JSRegexSyntaxError as error:
+            self._report(script, f"its pattern is no regular expression ({error})")
+            return text
+        if not out.startswith("@@") and not compiled.actions:
+            return self.expand(regex.replace(text, out, warn=self.warn))
+        try:
+            return self._act(compiled, regex, text, out)
+        except _NoEffectError as reason:
+            self._report(script, str(reason))
+            return text
+
+    def _act(self, compiled: CompiledScript, regex: JSRegex, text: str, out: str) -> str:
+        first = regex.search(text, warn=self.warn)
+        if first is None:
+            if compiled.has("repeat_back") and self.index != -1:
+                return self._repeat_back(regex, text, out)
+            return text
+        # JavaScript's test() leaves the expression where the match ended; a sticky one goes on from there.
+        start = first.end if regex.sticky and not regex.global_ else 0
+        if out.startswith("@@emo "):
+            self._feel(trim(compiled.script.out.removeprefix("@@emo ")))
+            return text
+        if compiled.has("inject") and self.index != -1:
+            self.stored[self.index] = text
+            return self._replaced(regex, text, "", start)
+        if compiled.moves:
+            return self._move(compiled, regex, text, out, first)
+        return self.expand(self._replaced(regex, text, out, start))
+
+    def _replaced(self, regex: JSRegex, text: str, out: str, start: int) -> str:
+        if not start:
+            return regex.replace(text, out, warn=self.warn)
+        found = regex.search(text, start, warn=self.warn)
+        return text if found is None else text[: found.start] + found.expand(out) + text[found.end :]
+
+    def _feel(self, name: str) -> None:
+        character = self.context.character
+        known = character.emotions if character is not None else None
+        if known is None or all(emotion.name != name for emotion in known):
+            return
+        self.emotions = [*self.emotions, name][-MAX_EMOTIONS:]
+        self.emotion_changed = True
+
+    def _move(self, compiled: CompiledScript, regex: JSRegex, text: str, out: str, first: JSMatch) -> str:
+        if regex.global_:
+            matches = [found for found in regex.find_all(text, warn=self.warn) if found.start >= first.end]
+        else:
+            matches = [first]
+        top = compiled.has("move_top")
+        template = out.replace("@@move_top ", "", 1).replace("@@move_bottom ", "", 1)
+        text = regex.replace(text, "", warn=self.warn)
+        for found in matches:
+            piece = _moved(template, found)
+            text = f"{piece}\n{text}" if top else f"{text}\n{piece}"
+        return text
+
+    def _repeat_back(self, regex: JSRegex, text: str, out: str) -> str:
+        source = self._earlier_text()
+        found = None if source is None else regex.search(source, warn=self.warn)
+        if found is None:
+            raise _NoEffectError("there is nothing to repeat in the message before")
+        words = out.split(" ")
+        match words[1] if len(words) > 1 else "end":
+            case "end" | "":
+                return text + found.text
+            case "start":
+                return found.text + text
+            case "end_nl":
+                return f"{text}\n{found.text}"
+            case "start_nl":
+                return f"{found.text}\n{text}"
+            case _:
+                return text
+
+    def _earlier_text(self) -> str | None:
+        messages = self.context.chat.messages
+        if not 0 <= self.index < len(messages):
+            raise _NoEffectError(f"the chat has no message {self.index}")
+        role = messages[self.index].role
+        earlier = (message.data for message in reversed(messages[: self.index]) if message.role == role)
+        return next(earlier, self.context.greeting)
+
+    def _report(self, script: RegexScript, why: str) -> None:
+        if self.warn is not None:
+            self.warn(f"regex script {script.comment or script.pattern!r} has no effect: {why}")
+
+
+def _moved(template: str, found: JSMatch) -> str:
+    def group(number: re.Match[str]) -> str:
+        index = int(number[1])
+        if index == 0:
+            return found.text
+        if index > len(found.groups):
+            return number[0]
+        value = found.groups[index - 1]
+        return "undefined" if value is None else value
+
+    return _GROUP.sub(group, template).replace("$&", found.text)

@@ -1,0 +1,44 @@
+"""Scripts for translated texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tavernkit.errors import Warn
+from tavernkit.risu_ai.regex_scripts.script import RegexScript
+from tavernkit.text.js_regex import JSRegex
+
+_STYLE = re.compile(r"<risu-style>(.*?)</risu-style>", re.DOTALL)
+_PLACE = re.compile(r'<style-data style-index="([0-9]+)" ?/?>')
+_PLACE_END = "</style-data>"
+
+
+def hide_styles(text: str) -> tuple[str, list[str]]:
+    """Put placeholders where a text has style blocks, so that a translator leaves them alone."""
+    styles: list[str] = []
+
+    def hide(found: re.Match[str]) -> str:
+        styles.append(found[1])
+        return f'<style-data style-index="{len(styles) - 1}">{_PLACE_END}'
+
+    return _STYLE.sub(hide, text), styles
+
+
+def restore_styles(text: str, styles: Sequence[str]) -> str:
+    """Put the contents of style blocks back into a translation; unknown places become empty."""
+
+    def restore(found: re.Match[str]) -> str:
+        number = int(found[1])
+        return styles[number] if number < len(styles) else ""
+
+    return _PLACE.sub(restore, text).replace(_PLACE_END, "")
+
+
+def run_translation_scripts(text: str, scripts: Sequence[RegexScript], *, warn: Warn | None = None) -> str:
+    """Run ``edittrans`` scripts; raises :class:`JSRegexSyntaxError` on a bad pattern or flag."""
+    for script in scripts:
+        if script.type == "edittrans":
+            regex = JSRegex.compile(script.pattern, script.flag if script.able_flag else "g")
+            text = regex.replace(text, script.out.replace("$n", "\n"), warn=warn)
+    return text
