@@ -15,7 +15,7 @@ SYSTEM, USER, ASSISTANT = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class TextMessage:
-    """A message of the chat, or one made of prompts that stand in it. Narration, or one without a name, is only text."""
+    """A message of the chat, or one made of prompts that stand in it. Narration and what has no name is only text."""
 
     name: str
     text: str
