@@ -408,3 +408,10 @@ def test_a_prompt_may_depend_on_conditions(conditions: dict[str, Any], sent: boo
     plan = build(preset=keys)
     assert ("C" in contents(plan)) is sent
     assert ("its conditions do not hold" in [omission.reason for omission in plan.omissions]) is not sent
+
+
+def test_blocks_kept_between_builds_still_name_their_own_speaker():
+    builder = Builder(**inputs())
+    for name in ("Lyra", "Bram"):
+        block = builder.build(history=[{"name": name, "mes": "Same words."}]).blocks[-1]
+        assert block.source["name"] == name  # pyright: ignore[reportArgumentType, reportCallIssue, reportIndexIssue, reportOptionalSubscript]

@@ -47,3 +47,15 @@ def test_the_oldest_model_counts_differently():
 )
 def test_the_tokenizer_follows_source_and_model(source: str, model: str, tokenizer: str):
     assert counting_rule(source, model).tokenizer == tokenizer
+
+
+def test_long_texts_are_counted_and_remembered_without_being_kept():
+    counted: list[str] = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return len(text)
+
+    counter = MessageCounter(CountingRule("cl100k_base"), count=count)
+    assert [counter.text("x" * 10_000), counter.text("x" * 10_000)] == [10_000, 10_000]
+    assert len(counted) == 1

@@ -8,11 +8,14 @@ MAX_INJECTION_DEPTH = 10_000
 MAX_CHAT_FILE_BYTES = 512 * 1024 * 1024
 """A chat file larger than this is not read."""
 
-TOKEN_CACHE_SIZE = 32_768
+TOKEN_CACHE_SIZE = 16_384
 """How many texts a builder remembers the token count of."""
 
-BLOCK_CACHE_SIZE = 16_384
+BLOCK_CACHE_SIZE = 4096
 """How many finished history blocks a builder keeps for the next turn."""
+
+LONG_TEXT_CHARACTERS = 4096
+"""Longer texts are remembered by their digest, and their blocks are made anew, so that caches stay small."""
 
 EMBEDDED_BOOKS = 64
 """How many cards' embedded books a builder keeps converted."""

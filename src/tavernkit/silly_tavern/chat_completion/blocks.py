@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tavernkit.prompt.block import Block
 from tavernkit.silly_tavern.chat_completion.slots import MessageCollection, PlacedMessage
+from tavernkit.silly_tavern.limits import LONG_TEXT_CHARACTERS
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, LRUCache
 
 BlockCache = LRUCache[object, Block]
@@ -27,10 +28,16 @@ def make_blocks(
 
 
 def _block(slot: str, message: PlacedMessage, block_id: str, cache: BlockCache | None) -> Block:
-    if cache is None or message.group != "history" or message.depth is not None or message.parts or message.tool_calls:
+    if cache is None or not _cacheable(message):
         return _new_block(slot, message, block_id)
-    key = (slot, block_id, message.role, message.content, message.name, message.history_index, message.tokens)
+    speaker = message.source.get("name")
+    key = (slot, block_id, message.role, message.content, message.name, message.history_index, message.tokens, speaker)
     return cache.get_or_make(key, lambda: _new_block(slot, message, block_id))
+
+
+def _cacheable(message: PlacedMessage) -> bool:
+    plain = message.depth is None and not message.parts and not message.tool_calls and message.tool_call_id is None
+    return plain and message.group == "history" and len(message.content) <= LONG_TEXT_CHARACTERS
 
 
 def _new_block(slot: str, message: PlacedMessage, block_id: str) -> Block:

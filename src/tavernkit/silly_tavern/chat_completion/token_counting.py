@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tavernkit.budget.families import family_of
 from tavernkit.budget.tokenizers import BundledTokenizer, get_tokenizer
-from tavernkit.silly_tavern.limits import TOKEN_CACHE_SIZE
+from tavernkit.silly_tavern.limits import LONG_TEXT_CHARACTERS, TOKEN_CACHE_SIZE
 from tavernkit.values import LRUCache
 
 PRIMING_TOKENS = 3
@@ -68,6 +69,10 @@ def _nearest(family: str) -> str:
     return found.tokenizer if found is not None else "cl100k_base"
 
 
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
 class MessageCounter:
     """Counts messages for one model; remembers the counts of texts, so a next turn counts only what is new."""
 
@@ -76,14 +81,15 @@ class MessageCounter:
         self.rule = rule
         self._count = count
         self._tokenizer: BundledTokenizer | None = None
-        self._counts: LRUCache[str, int] = LRUCache(TOKEN_CACHE_SIZE)
+        self._counts: LRUCache[str | bytes, int] = LRUCache(TOKEN_CACHE_SIZE)
 
     def text(self, text: str) -> int:
         """The tokens of a text; -1 if it spells out a special token, which SillyTavern's encoder refuses."""
-        count = self._counts.get(text)
+        key = text if len(text) <= LONG_TEXT_CHARACTERS else _digest(text)
+        count = self._counts.get(key)
         if count is None:
             count = self._count(text) if self._count is not None else self._encoded(text)
-            self._counts.put(text, count)
+            self._counts.put(key, count)
         return count
 
     def _encoded(self, text: str) -> int:
