@@ -13,12 +13,11 @@ from tavernkit.text.js_values import js_lower
 QUIET_DECORATORS = frozenset(
     {
         "", "end", "depth", "reverse_depth", "role", "dont_activate", "activate_only_after", "activate_only_every",
-        "is_greeting", "additional_keys", "exclude_keys", "exclude_keys_all", "ignore_on_max_context", "priority",
-        "inject_lore", "inject_at", "inject_replace", "inject_prepend", "unrecursive", "recursive",
-        "no_recursive_search",
+        "is_greeting", "ignore_on_max_context", "priority", "inject_lore", "inject_at", "inject_replace",
+        "inject_prepend", "unrecursive", "recursive", "no_recursive_search",
     }
 )  # fmt: skip
-"""Decorators that change nothing while an entry's keys are not found. All others are looked at in every pass."""
+"""Decorators that change nothing, not even the log of hits, while an entry's keys are not found."""
 
 
 @dataclass(frozen=True, slots=True)
