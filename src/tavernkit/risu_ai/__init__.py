@@ -1,1 +1,63 @@
-"""Parity with RisuAI 2026.1.90."""
+"""RisuAI: CBS, lorebooks, regex scripts, prompt templates, triggers, memory, and prompts built of them.
+
+>>> from tavernkit import risu_ai                                                     # doctest: +SKIP
+>>> plan = risu_ai.build(character=card, user=user, preset=preset, history=chat)      # doctest: +SKIP
+"""
+
+from typing import TYPE_CHECKING
+
+from tavernkit._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai.build_context import BuildContext as BuildContext
+    from tavernkit.risu_ai.builder import Builder as Builder
+    from tavernkit.risu_ai.builder import build as build
+    from tavernkit.risu_ai.card_import import character_from_card as character_from_card
+    from tavernkit.risu_ai.cbs import CBSEngine as CBSEngine
+    from tavernkit.risu_ai.chat_templates import ChatTemplate as ChatTemplate
+    from tavernkit.risu_ai.context import RisuContext as RisuContext
+    from tavernkit.risu_ai.context import RisuDevice as RisuDevice
+    from tavernkit.risu_ai.files.chat_file import ChatFile as ChatFile
+    from tavernkit.risu_ai.files.module_file import read_module as read_module
+    from tavernkit.risu_ai.files.module_file import write_module as write_module
+    from tavernkit.risu_ai.files.silly_tavern_files import read_st_files as read_st_files
+    from tavernkit.risu_ai.files.silly_tavern_preset import to_chat_preset as to_chat_preset
+    from tavernkit.risu_ai.inlays import Inlay as Inlay
+    from tavernkit.risu_ai.pipeline import PIPELINE as PIPELINE
+    from tavernkit.risu_ai.plan import RisuPlan as RisuPlan
+    from tavernkit.risu_ai.preset import Preset as Preset
+    from tavernkit.risu_ai.prompt_template.settings import PromptSettings as PromptSettings
+    from tavernkit.risu_ai.sending import ModelRequest as ModelRequest
+    from tavernkit.risu_ai.sending import RequestFailedError as RequestFailedError
+    from tavernkit.risu_ai.sending import SendResult as SendResult
+    from tavernkit.risu_ai.settings import BuiltInTexts as BuiltInTexts
+    from tavernkit.risu_ai.settings import Settings as Settings
+    from tavernkit.risu_ai.world import RisuCharacter as RisuCharacter
+    from tavernkit.risu_ai.world import RisuChat as RisuChat
+    from tavernkit.risu_ai.world import RisuMessage as RisuMessage
+    from tavernkit.risu_ai.world import RisuModule as RisuModule
+    from tavernkit.risu_ai.world import RisuPersona as RisuPersona
+
+__getattr__, __all__ = lazy_exports(
+    __name__,
+    {
+        ".build_context": ("BuildContext",),
+        ".builder": ("Builder", "build"),
+        ".card_import": ("character_from_card",),
+        ".cbs": ("CBSEngine",),
+        ".chat_templates": ("ChatTemplate",),
+        ".context": ("RisuContext", "RisuDevice"),
+        ".files.chat_file": ("ChatFile",),
+        ".files.module_file": ("read_module", "write_module"),
+        ".files.silly_tavern_files": ("read_st_files",),
+        ".files.silly_tavern_preset": ("to_chat_preset",),
+        ".inlays": ("Inlay",),
+        ".pipeline": ("PIPELINE",),
+        ".plan": ("RisuPlan",),
+        ".preset": ("Preset",),
+        ".prompt_template.settings": ("PromptSettings",),
+        ".sending": ("ModelRequest", "RequestFailedError", "SendResult"),
+        ".settings": ("BuiltInTexts", "Settings"),
+        ".world": ("RisuCharacter", "RisuChat", "RisuMessage", "RisuModule", "RisuPersona"),
+    },
+)

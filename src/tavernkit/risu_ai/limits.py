@@ -26,11 +26,11 @@ MAX_PACK_DEPTH = 256
 MAX_CHAT_BYTES = 512_000_000
 """Size of a chat file."""
 
-CACHED_BLOCKS = 8192
-"""Blocks of a builder that are kept for the next turn."""
+CACHED_LOREBOOKS = 32
+"""Compiled lorebooks of a builder that are kept for the next turn."""
 
-CACHED_WORLDS = 64
-"""Characters and settings a builder keeps in the form texts can ask about."""
+CACHED_SCRIPT_RUNNERS = 64
+"""Chats whose regex script results a builder keeps."""
 
 MAX_ROUNDS = 64
 """Requests of one send: auto-continue, repeated and banned replies, and what triggers ask for."""

@@ -21,7 +21,8 @@ class PromptMessage:
 
     It can be changed, because RisuAI's assembly edits messages in place and prints some of them twice: two places
     that show the same object show the same edits. ``role`` is ``None`` where RisuAI has no role for a card.
-    ``memo`` is the id of the chat message or one of RisuAI's marks; ``source`` says where the text came from.
+    ``memo`` is the id of the chat message or one of RisuAI's marks; ``source`` says where the text came from, and
+    ``merged`` the same of what was joined to it.
     """
 
     role: str | None
@@ -34,6 +35,7 @@ class PromptMessage:
     thoughts: list[str] = field(default_factory=list[str])
     cache_point: bool = False
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    merged: list[FrozenObject] = field(default_factory=list[FrozenObject])
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> PromptMessage:
@@ -79,6 +81,7 @@ class PromptMessage:
             thoughts=list(self.thoughts),
             cache_point=self.cache_point,
             source=self.source,
+            merged=list(self.merged),
         )
 
     @property

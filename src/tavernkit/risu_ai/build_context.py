@@ -1,0 +1,170 @@
+"""Everything a RisuAI build knows of the outside world."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from tavernkit.cards.character import Participant
+from tavernkit.errors import ConfigError
+from tavernkit.prompt.context import Context
+from tavernkit.risu_ai.card_import import risu_character
+from tavernkit.risu_ai.chat_log import RisuChatLog, chat_log
+from tavernkit.risu_ai.context import RisuContext, RisuDevice
+from tavernkit.risu_ai.files.chat_file import chat_variables
+from tavernkit.risu_ai.inlays import Inlay
+from tavernkit.risu_ai.preset import Preset
+from tavernkit.risu_ai.settings import Settings
+from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuModule
+from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.values import is_mapping, is_sequence
+
+REFERENCE, GROUP_ORDER, PRIORITY = "reference", "group_order", "priority"
+STRATEGIES = (REFERENCE, GROUP_ORDER, PRIORITY)
+"""How a prompt is made to fit: RisuAI's own way, or one of the generic trimmer's."""
+
+ON_OVERFLOW = ("error", "return")
+"""What happens when the prompt cannot be made to fit."""
+
+GENERATION_TYPES = ("normal", "continue")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildContext(Context):
+    """The frozen input of one build.
+
+    ``character`` is a card, RisuAI's own character or a group of them (then ``members`` has the characters and
+    ``speaker`` the id of the one who speaks). ``history`` is a chat as RisuAI stores it, or a list of messages;
+    ``message`` is the text in the input box. ``modules`` are switched on in addition to those of the settings.
+    ``inlays`` has the pictures that messages name. ``strategy`` and ``on_overflow`` decide about the token budget.
+    """
+
+    preset: Preset | None = None
+    settings: Settings = field(default_factory=Settings)
+    members: Sequence[RisuCharacter] = ()
+    speaker: str | None = None
+    modules: Sequence[RisuModule] = ()
+    toggles: Mapping[str, bool | int | float | str] = field(default_factory=dict[str, bool | int | float | str])
+    inlays: Mapping[str, Inlay] = field(default_factory=dict[str, Inlay])
+
+    strategy: str = REFERENCE
+    on_overflow: str = "error"
+
+    random: Callable[[], float] = random.random
+    device: RisuDevice = field(default_factory=RisuDevice)
+
+    owns_variables: bool = field(init=False, default=False)
+    """Whether the application keeps the variables, not just this build."""
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        set_field(self, "character", risu_character(self.character))
+        set_field(self, "members", _members(self.members))
+        set_field(self, "history", chat_log(self.history))
+        set_field(self, "owns_variables", self.variables is not None)
+        if self.variables is None:
+            local, shared = chat_variables(self.chat), self.settings.global_variables
+            set_field(self, "variables", InMemoryVariablesStore({"local": local, "global": shared}))
+        super().__post_init__()
+        _choose("strategy", self.strategy, STRATEGIES)
+        _choose("on_overflow", self.on_overflow, ON_OVERFLOW)
+        _choose("generation_type", self.generation_type, GENERATION_TYPES)
+        _require("preset", self.preset, Preset)
+        _require("settings", self.settings, Settings)
+
+    @property
+    def chat(self) -> RisuChat:
+        """The chat with everything RisuAI stores in it."""
+        return cast("RisuChatLog", self.history).chat
+
+    @property
+    def owner(self) -> RisuCharacter:
+        """The selected character or group; an empty one if none was given."""
+        return cast("RisuCharacter", self.character) if self.character is not None else RisuCharacter()
+
+    @property
+    def active_preset(self) -> Preset:
+        """The preset given, else the one in the settings."""
+        return self.preset if self.preset is not None else self.settings.preset
+
+    @property
+    def user_name(self) -> str:
+        """The name of the user outside of a bound persona."""
+        user: Participant | None = self.user
+        return user.name if user is not None else self.settings.username
+
+    @property
+    def persona_prompt(self) -> str:
+        """The persona's text outside of a bound persona."""
+        user: Participant | None = self.user
+        return user.persona_text or self.settings.persona_prompt if user is not None else self.settings.persona_prompt
+
+    @property
+    def continued(self) -> bool:
+        """Whether the last message is to be continued."""
+        return self.generation_type == "continue"
+
+    @property
+    def session(self) -> tuple[object, ...] | None:
+        """What tells this chat from others, as far as it can be told."""
+        if not self.owns_variables and not self.chat.id:
+            return None
+        return (self.owner.id, self.chat.id, self.user_name, id(self.variables) if self.owns_variables else 0)
+
+    @property
+    def random_source(self) -> Callable[[], float]:
+        """Random numbers of this build: repeatable when a seed was given."""
+        return self.random if self.seed is None else random.Random(self.seed).random
+
+    @property
+    def active_settings(self) -> Settings:
+        """The settings with the build's own modules switched on and its persona in force."""
+        settings = self.settings
+        changes: dict[str, object] = {}
+        if self.persona_prompt != settings.persona_prompt:
+            changes["persona_prompt"] = self.persona_prompt
+        if self.modules:
+            known = {module.id for module in settings.modules}
+            changes["modules"] = (*settings.modules, *(each for each in self.modules if each.id not in known))
+            changes["enabled_modules"] = (*settings.enabled_modules, *(each.id for each in self.modules))
+        return settings.replace(**changes) if changes else settings
+
+    def for_texts(self, preset: Preset, speaker: RisuCharacter) -> RisuContext:
+        """What texts can ask about at the start of a build."""
+        settings = self.active_settings
+        return RisuContext(
+            char=self.owner,
+            speaker=speaker,
+            user=self.user_name,
+            chat=self.chat,
+            characters=(self.owner, *self.members),
+            personas=settings.personas,
+            variables=cast("InMemoryVariablesStore", self.variables),
+            toggles=self.toggles,
+            settings=settings.for_texts(preset),
+            device=self.device,
+            clock=self.clock,
+            random=self.random_source,
+        )
+
+
+def _members(value: object) -> tuple[RisuCharacter, ...]:
+    listed: object = tuple(value.values()) if is_mapping(value) else value
+    if not is_sequence(listed):
+        raise ConfigError(f"members must be a list of characters, not {type(value).__name__}")
+    found = [risu_character(each) for each in listed]
+    if None in found:
+        raise ConfigError("members must be characters, not None")
+    return tuple(each for each in found if each is not None)
+
+
+def _choose(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}", code=f"UNKNOWN_{name.upper()}")
+
+
+def _require(name: str, value: object, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise ConfigError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")

@@ -1,0 +1,93 @@
+"""Builds prompts as RisuAI does."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tavernkit.prompt.builder import Builder as CoreBuilder
+from tavernkit.prompt.builder import finished_plan
+from tavernkit.prompt.pipeline import Pipeline
+from tavernkit.risu_ai.build_context import BuildContext
+from tavernkit.risu_ai.groups import speakers
+from tavernkit.risu_ai.pipeline import PIPELINE
+from tavernkit.risu_ai.plan import RisuPlan
+from tavernkit.risu_ai.sending.drive import drive, drive_async
+from tavernkit.risu_ai.sending.exchange import AsyncModel, Model
+from tavernkit.risu_ai.sending.result import SendResult
+from tavernkit.risu_ai.sending.send import Send
+from tavernkit.risu_ai.services import Services
+from tavernkit.risu_ai.state import RisuState
+
+
+class Builder(CoreBuilder[BuildContext, RisuState]):
+    """Builds the prompts of one character or group, user, preset and settings, turn after turn.
+
+    >>> builder = Builder(character=card, user=User(name="Ann"), preset=preset)   # doctest: +SKIP
+    >>> plan = builder.build(history=chat, message="Who rules Eldoria?")          # doctest: +SKIP
+
+    Takes every field of :class:`BuildContext`; what is passed to :meth:`build` wins over the builder's own. Compiled
+    texts, scanned books, script results and token counts are kept for the next turn.
+    """
+
+    context_class = BuildContext
+    state_class = RisuState
+
+    def __init__(
+        self, *, pipeline: Pipeline[RisuState] = PIPELINE, services: Services | None = None, **inputs: object
+    ) -> None:
+        self.services = services if services is not None else Services()
+        super().__init__(pipeline, **inputs)
+
+    def make_state(self, context: BuildContext) -> RisuState:
+        """Make the workspace of one build."""
+        return RisuState(context, self.services)
+
+    def build(self, **inputs: object) -> RisuPlan:
+        """Build one prompt. In a group the speaker is ``speaker``, else the first one :meth:`decide` names."""
+        return self.run(self.make_context(**inputs))
+
+    def run(self, context: BuildContext) -> RisuPlan:
+        """Build from a ready context."""
+        if context.owner.is_group and context.speaker is None:
+            context = context.replace(speaker=next(iter(_decide(context)), None))
+        return self.run_state(self.make_state(context))
+
+    def decide(self, **inputs: object) -> list[str]:
+        """Say who speaks next in a group, in order: the ids of its members."""
+        return _decide(self.make_context(**inputs))
+
+    def run_state(self, state: RisuState) -> RisuPlan:
+        """Run the pipeline over a workspace, which the caller keeps."""
+        self.pipeline.run(state)
+        plan = finished_plan(state)
+        assert isinstance(plan, RisuPlan)
+        return plan
+
+    def send(self, model: Model, **inputs: object) -> SendResult:
+        """Do a whole send: build, ask ``model`` (as often as RisuAI would), and take the reply into the chat.
+
+        ``model`` gets a :class:`ModelRequest` and returns the reply or an iterable of its pieces; it raises
+        :class:`RequestFailedError` when the provider refuses. In a group without a ``speaker`` all whose turn it is
+        speak.
+        """
+        return drive(Send(self, self.make_context(**inputs)).run(), model)
+
+    async def send_async(self, model: AsyncModel, **inputs: object) -> SendResult:
+        """The same with a ``model`` that returns an awaitable or an asynchronous iterable of pieces."""
+        return await drive_async(Send(self, self.make_context(**inputs)).run(), model)
+
+
+def _decide(context: BuildContext) -> list[str]:
+    if not context.owner.is_group:
+        return [context.owner.id]
+    return speakers(context.owner, context.members, context.chat, context.random_source)
+
+
+def build(**inputs: object) -> RisuPlan:
+    """Build one prompt from the inputs of a :class:`Builder`; compiled things are kept between calls all the same."""
+    return _shared().build(**inputs)
+
+
+@cache
+def _shared() -> Builder:
+    return Builder()

@@ -1,0 +1,150 @@
+"""The plan of a RisuAI build: the list as RisuAI builds it, and the request it would send."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast, overload
+
+from tavernkit.errors import Warn, log_warning
+from tavernkit.prompt.block import Block
+from tavernkit.prompt.message import Message
+from tavernkit.prompt.plan import ListDialect, ObjectDialect, Plan
+from tavernkit.risu_ai.cbs.escapes import unescape
+from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.request import RequestRules, request_messages, unescaped
+from tavernkit.risu_ai.text_prompt import TextRules, write_text
+from tavernkit.risu_ai.world import RisuChat
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, thaw_object
+
+
+@dataclass(frozen=True)
+class RisuPlan(Plan):
+    """What RisuAI would send, block by block.
+
+    ``chat`` is the chat as it is stored now (ids made, texts expanded, changes of triggers in it), ``last_memory`` the
+    id of its first message that is in the prompt. ``stopped`` says that a trigger wants nothing to be sent.
+    """
+
+    chat: RisuChat = field(default_factory=RisuChat)
+    last_memory: str | None = None
+    stopped: bool = False
+    rules: RequestRules = field(default_factory=RequestRules)
+    text_rules: TextRules = field(default_factory=TextRules)
+    memory_data: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    @overload
+    def to_messages(
+        self, dialect: ListDialect = "openai", *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> list[JsonObject]: ...
+
+    @overload
+    def to_messages(
+        self, dialect: ObjectDialect, *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> JsonObject: ...
+
+    @overload
+    def to_messages(
+        self, dialect: str, *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> object: ...
+
+    def to_messages(
+        self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> object:
+        """Return the provider's payload; escaped characters are turned back, media attached."""
+        if dialect == "openai" and any(block.attachments for block in self.enabled_blocks):
+            dialect_options.setdefault("attachments", True)
+        return super().to_messages(dialect, squash_system_messages=squash_system_messages, **dialect_options)
+
+    def _prepared(self, *, squash: bool) -> list[Message]:
+        messages = super()._prepared(squash=squash)
+        return [message.replace(content=unescape(message.content)) for message in messages]
+
+    def prompt_messages(self) -> list[PromptMessage]:
+        """The messages with everything RisuAI knows of them, as they were built."""
+        return [prompt_message(block) for block in self.enabled_blocks]
+
+    def to_request(self, *, warn: Warn = log_warning) -> JsonObject:
+        """The body RisuAI would post: roles rewritten for the model, start lines and empty messages left out."""
+        messages = request_messages(unescaped(self.prompt_messages()), self.rules, warn=warn)
+        return {"messages": list(messages), **thaw_object(self.llm_options)}
+
+    def to_text(self, *, warn: Warn = log_warning) -> str:
+        """The prompt as one text, for models without chat: by the preset's chat template or prefixes."""
+        return write_text(unescaped(self.prompt_messages()), self.text_rules, warn=warn)
+
+
+def make_blocks(messages: Sequence[PromptMessage], tokens: Sequence[int]) -> list[Block]:
+    """Make the blocks of messages, in order; a message that is shown twice gives two blocks."""
+    seen: dict[str, int] = {}
+    blocks: list[Block] = []
+    for message, count in zip(messages, tokens, strict=True):
+        label = message.memo or str(message.source.get("kind", "message"))
+        seen[label] = seen.get(label, 0) + 1
+        blocks.append(_block(message, label if seen[label] == 1 else f"{label}#{seen[label]}", count))
+    return blocks
+
+
+_GROUPS = {"chat": "history", "lore": "lore"}
+
+
+def _block(message: PromptMessage, block_id: str, tokens: int) -> Block:
+    source = _source(message)
+    stage, kind = message.source.get("stage"), message.source.get("kind")
+    group = "examples" if kind == "example" else _GROUPS.get(str(stage), "system")
+    metadata: dict[str, FrozenJson] = {"source": source, "tokens": tokens}
+    secondary: tuple[tuple[str, FrozenJson], ...] = (
+        ("memo", message.memo),
+        ("removable", message.removable),
+        ("attr", tuple(message.attr)),
+        ("thoughts", tuple(message.thoughts)),
+        ("cache_point", message.cache_point),
+        ("parts", (message.source, *message.merged) if message.merged else ()),
+    )
+    metadata.update((key, value) for key, value in secondary if value)
+    return Block(
+        role=message.role or "",
+        content=message.content,
+        id=block_id,
+        name=message.name,
+        attachments=message.multimodals or None,
+        slot=str(kind) if kind is not None else None,
+        removable=group != "system",
+        token_budget_group=group,
+        metadata=metadata,
+    )
+
+
+def _source(message: PromptMessage) -> FrozenObject:
+    if not message.merged:
+        return message.source
+    parts = [_label(part) for part in (message.source, *message.merged)]
+    return {
+        "stage": message.source.get("stage"),
+        "kind": " + ".join(dict.fromkeys(parts)),
+        "reason": "neighbouring system messages are joined for this model",
+    }
+
+
+def _label(source: FrozenObject) -> str:
+    name = source.get("name")
+    kind = str(source.get("kind", ""))
+    return f"{kind} {name}" if name else kind
+
+
+def prompt_message(block: Block) -> PromptMessage:
+    """The message a block was made of."""
+    metadata = block.metadata
+    memo = metadata.get("memo")
+    return PromptMessage(
+        role=block.role or None,
+        content=block.content,
+        name=block.name,
+        memo=memo if isinstance(memo, str) else None,
+        removable=bool(metadata.get("removable")),
+        attr=[str(each) for each in cast("Sequence[object]", metadata.get("attr") or ())],
+        multimodals=list(block.attachments or ()),
+        thoughts=[str(each) for each in cast("Sequence[object]", metadata.get("thoughts") or ())],
+        cache_point=bool(metadata.get("cache_point")),
+        source=cast("FrozenObject", metadata.get("source") or EMPTY_OBJECT),
+    )

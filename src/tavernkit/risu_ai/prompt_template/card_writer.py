@@ -1,0 +1,185 @@
+"""What each card of a template prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tavernkit.errors import Warn
+from tavernkit.risu_ai.character_fields import CharacterFields
+from tavernkit.risu_ai.errors import PromptTemplateError
+from tavernkit.risu_ai.js_replace import replace_all, replace_first
+from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.prompt_template.cards import (
+    END,
+    EVERYTHING,
+    ROLES,
+    AuthorNoteCard,
+    CacheCard,
+    ChatCard,
+    ChatMLCard,
+    PlainCard,
+    SlotCard,
+    TemplateCard,
+)
+from tavernkit.risu_ai.prompt_template.chat_ml import parse_chat_ml
+from tavernkit.risu_ai.prompt_template.lore_places import Positions
+from tavernkit.risu_ai.prompt_template.printing import AUTOMATIC_CACHE_POINTS, Printer, systemize
+from tavernkit.risu_ai.prompt_template.settings import PromptSettings
+from tavernkit.risu_ai.prompt_template.slots import Slots
+from tavernkit.risu_ai.reformat import SLOT
+from tavernkit.risu_ai.texts import Texts
+from tavernkit.values import FrozenObject
+
+ORIGINAL = "{{original}}"
+OWN_ASSET_COMMAND = "{{//@customimageinstruction}}"
+"""A comment with which a card says that it brings its own image instruction."""
+
+UTILITY_TEMPLATE: Sequence[TemplateCard] = (
+    PlainCard(type2="main"),
+    SlotCard(type="description"),
+    SlotCard(type="lorebook"),
+    ChatCard(),
+    PlainCard(type2="globalNote"),
+    SlotCard(type="postEverything"),
+)
+"""The template of utility bots, whatever the preset has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardWriter:
+    """Writes the cards of one build. ``switches`` are the preset's while its own template is in use, else all off."""
+
+    texts: Texts
+    positions: Positions
+    slots: Slots
+    fields: CharacterFields
+    switches: PromptSettings
+    jailbreak_toggle: bool
+    chain_of_thought: bool
+    asset_command: str | None
+    automatic_cache_point: bool
+    warn: Warn
+    strict: bool
+
+    def counted(self, card: TemplateCard) -> Iterable[PromptMessage]:
+        """The messages a card is counted with before the chat is there; memory, cache and chat cards cost nothing."""
+        if isinstance(card, PlainCard):
+            return self._plain(card)
+        if isinstance(card, ChatMLCard):
+            return self._chat_ml(card)
+        if isinstance(card, AuthorNoteCard):
+            return self._author_note(card)
+        if isinstance(card, SlotCard) and card.type != "memory":
+            return self._slot(card)
+        return ()
+
+    def print(self, cards: Sequence[TemplateCard], printer: Printer) -> None:
+        """Print a template."""
+        automatic = self.automatic_cache_point and not any(isinstance(card, CacheCard) for card in cards)
+        for card in cards:
+            if isinstance(card, ChatCard):
+                printer.push(self._chat(card))
+                if automatic:
+                    printer.mark_cache(AUTOMATIC_CACHE_POINTS, "user")
+            elif isinstance(card, CacheCard):
+                printer.mark_cache(card.depth, card.role)
+            elif isinstance(card, SlotCard) and card.type == "memory":
+                printer.push(self._memory(card))
+            else:
+                printer.push(self.counted(card))
+
+    def _plain(self, card: PlainCard) -> Iterable[PromptMessage]:
+        if (card.type == "jailbreak" and not self.jailbreak_toggle) or (
+            card.type == "cot" and not self.chain_of_thought
+        ):
+            return
+        content = self.positions.fill(card.text, card.location)
+        if card.type2 == "globalNote":
+            if self.fields.replace_global_note:
+                note = self.positions.fill(self.fields.replace_global_note, card.location)
+                content = replace_all(note, ORIGINAL, content)
+            if self.asset_command is not None and OWN_ASSET_COMMAND not in card.text:
+                content = f"{content}\n{self.asset_command}"
+        role = ROLES.get(card.role)
+        if role is None:
+            self.warn(f"{_title(card)} has the role {card.role!r}, which RisuAI's cards do not have")
+        yield PromptMessage(role=role, content=self.texts(content, role=card.role), source=_source(card))
+
+    def _chat_ml(self, card: ChatMLCard) -> Iterable[PromptMessage]:
+        found = parse_chat_ml(card.text, lambda text: self.texts.as_speaker(text, None), _source(card))
+        if found is not None:
+            return found
+        problem = f"{_title(card)} does not start with <|im_start|>"
+        if self.strict:
+            raise PromptTemplateError(problem)
+        self.warn(f"{problem}; RisuAI throws here, the card is left out")
+        return ()
+
+    def _slot(self, card: SlotCard) -> Iterable[PromptMessage]:
+        if card.type == "lorebook":
+            return self.slots.lorebook
+        if card.type == "postEverything":
+            return self._post_everything()
+        slot = self.slots.persona if card.type == "persona" else self.slots.description
+        return self._framed(slot, card.inner_format, card.type)
+
+    def _author_note(self, card: AuthorNoteCard) -> Iterable[PromptMessage]:
+        return self._framed(self.slots.author_note, card.inner_format, card.type, card.default_text)
+
+    def _memory(self, card: SlotCard) -> Iterable[PromptMessage]:
+        return self._framed(self.slots.memory, card.inner_format, None)
+
+    def _post_everything(self) -> Iterable[PromptMessage]:
+        yield from self.slots.post_everything
+        if self.switches.post_end_inner_format:
+            source = {"stage": "template", "kind": "post end inner format"}
+            yield PromptMessage(role="system", content=self.switches.post_end_inner_format, source=source)
+
+    def _framed(
+        self, slot: Sequence[PromptMessage], inner_format: str, location: str | None, default: str = ""
+    ) -> Iterable[PromptMessage]:
+        """Copies of a slot's messages, inside the card's inner format if it has one."""
+        for message in slot:
+            copy = message.copy()
+            copy.content = copy.content or default
+            if inner_format:
+                frame = inner_format if location is None else self.positions.fill(inner_format, location)
+                copy.content = replace_first(self.texts(frame), SLOT, copy.content)
+            yield copy
+
+    def _chat(self, card: ChatCard) -> Sequence[PromptMessage]:
+        chats = self.slots.chats
+        start, end = card.range_start, len(chats) if card.range_end == END else card.range_end
+        if start == EVERYTHING:
+            start, end = 0, len(chats)
+        if start < 0:
+            start = max(len(chats) + start, 0)
+        if end < 0:
+            end = max(len(chats) + end, 0)
+        if start >= end:
+            return ()
+        shown = chats[int(start) : int(end)]
+        if self.switches.send_chat_as_system and not card.as_original_on_system:
+            systemize(shown)
+        return shown
+
+
+def _title(card: PlainCard | ChatMLCard) -> str:
+    return f"the {card.type} card {card.name!r}" if card.name else f"a {card.type} card ({card.text!r:.40})"
+
+
+def _source(card: PlainCard | ChatMLCard) -> FrozenObject:
+    kind = f"{card.type2} prompt" if isinstance(card, PlainCard) and card.type == "plain" else f"{card.type} card"
+    return {"stage": "template", "kind": kind, **({"name": card.name} if card.name else {})}
+
+
+def active_template(
+    template: Sequence[TemplateCard] | None, fields: CharacterFields, switches: PromptSettings
+) -> Sequence[TemplateCard] | None:
+    """The template to print: the preset's, a utility bot's own, or none. ``postEverything`` is always in it."""
+    if fields.utility_bot and not switches.util_override:
+        template = UTILITY_TEMPLATE
+    if template is None or any(card.type == "postEverything" for card in template):
+        return template
+    return (*template, SlotCard(type="postEverything"))

@@ -1,0 +1,36 @@
+"""What a send came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tavernkit.risu_ai.world import RisuChat
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai.plan import RisuPlan
+
+
+@dataclass(frozen=True, slots=True)
+class SendError:
+    """Why a send failed: a stable code, what the user is told, and what the provider said."""
+
+    code: str
+    message: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendResult:
+    """The outcome. ``chat`` is the chat to store, whether the send succeeded or not.
+
+    A send that a trigger stopped, or whose error was written into the chat, is not ``ok`` and has no ``error``.
+    ``plans`` are the prompts that were built, in order.
+    """
+
+    ok: bool
+    chat: RisuChat
+    error: SendError | None = None
+    plans: Sequence[RisuPlan] = ()
+    warnings: Sequence[str] = field(default_factory=tuple[str, ...])

@@ -1,0 +1,249 @@
+"""The send itself: it asks for replies and never reaches outside on its own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from tavernkit.errors import MaxTokensExceededError
+from tavernkit.risu_ai.build_context import BuildContext
+from tavernkit.risu_ai.chat_log import with_messages, with_text
+from tavernkit.risu_ai.errors import PromptTemplateError
+from tavernkit.risu_ai.groups import speakers
+from tavernkit.risu_ai.limits import MAX_ROUNDS
+from tavernkit.risu_ai.plan import RisuPlan
+from tavernkit.risu_ai.preset_chain import chained_preset
+from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.request import RequestRules, request_messages, unescaped
+from tavernkit.risu_ai.sending.exchange import Answer, Ask, Chunk, Failure, ModelRequest, NextChunk, Reply
+from tavernkit.risu_ai.sending.reply_text import cut_incomplete, ends_closed, has_banned_script
+from tavernkit.risu_ai.sending.result import SendError, SendResult
+from tavernkit.risu_ai.state import RisuState
+from tavernkit.risu_ai.steps.prepare import settle
+from tavernkit.risu_ai.user_input import take_message
+from tavernkit.risu_ai.world import RisuChat, RisuMessage
+from tavernkit.text.js_values import trim
+from tavernkit.values import thaw_object
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai.builder import Builder
+
+Steps = Generator[Ask, Answer, bool]
+"""Asks on the way; returns whether the send succeeded."""
+
+CONTEXT_TOO_SMALL, REQUEST_FAILED = "context_too_small", "request_failed"
+ERROR_PREFIX = "Error: error in request:"
+_IDS = uuid.UUID("0d2d4f3c-0f4f-4d51-8a37-6a4d0f0f9b7e")
+
+
+class Send:
+    """One send of a user: it may need several requests (retries, continuations, a group's members, triggers).
+
+    :meth:`run` is a generator: it yields what it needs and takes the answer, so that any program, synchronous or not,
+    can drive it.
+    """
+
+    def __init__(self, builder: Builder, context: BuildContext) -> None:
+        self._builder = builder
+        self._context = context
+        self.chat = context.chat
+        self.plans: list[RisuPlan] = []
+        self.warnings: list[str] = []
+        self.error: SendError | None = None
+        self._requests = 0
+
+    def run(self) -> Generator[Ask, Answer, SendResult]:
+        """Do everything a send does."""
+        self._take_message()
+        ok = yield from self._send(continued=self._context.continued, counted=0)
+        return SendResult(
+            ok=ok, chat=self.chat, error=self.error, plans=tuple(self.plans), warnings=tuple(self.warnings)
+        )
+
+    def _take_message(self) -> None:
+        """Store what the user wrote before anybody is chosen to answer it."""
+        if not self._context.message:
+            return
+        state = self._builder.make_state(self._context)
+        settle(state)
+        take_message(state)
+        self.chat = state.chat
+        self._context = self._context.replace(message="")
+
+    def _send(self, *, continued: bool, counted: int) -> Steps:
+        context = self._context
+        if context.owner.is_group and context.speaker is None:
+            return (yield from self._round())
+        return (yield from self._turn(context.speaker, continued=continued, counted=counted))
+
+    def _round(self) -> Steps:
+        """A group's round: the chosen members one after another; the first that fails ends it."""
+        context = self._context
+        random = context.random_source
+        context = self._context = context.replace(preset=chained_preset(context, random, self._warn))
+        try:
+            chosen = speakers(context.owner, context.members, self.chat, random)
+        except PromptTemplateError as error:
+            if context.strict:
+                raise
+            self._warn(f"{error}; RisuAI throws here, nobody speaks")
+            return True
+        for speaker in chosen:
+            if not (yield from self._turn(speaker, continued=False, counted=0)):
+                return False
+        return True
+
+    def _turn(self, speaker: str | None, *, continued: bool, counted: int) -> Steps:
+        """One prompt, one reply, and what the reply leads to."""
+        state = self._build(speaker, continued=continued)
+        if state is None:
+            return False
+        answer = yield from self._ask(state)
+        if isinstance(answer, Failure):
+            self._fail(state, answer.message)
+            return False
+        if isinstance(answer, Reply):
+            new = self._store(state, answer.text, continued=continued)
+        else:
+            new = yield from self._stream(state, continued=continued)
+        self._settle(state)
+        resend = self._output_triggers(state)
+        tokens = state.counter.text(new) + counted
+        if self._unfinished(new, tokens):
+            return (yield from self._turn(speaker, continued=True, counted=tokens))
+        if resend:
+            return (yield from self._send(continued=False, counted=0))
+        return True
+
+    def _build(self, speaker: str | None, *, continued: bool) -> RisuState | None:
+        context = self._context.replace(
+            history=self.chat, speaker=speaker, generation_type="continue" if continued else "normal"
+        )
+        state = self._builder.make_state(context)
+        try:
+            plan = self._builder.run_state(state)
+        except MaxTokensExceededError as error:
+            self.chat = state.chat
+            self.error = SendError(CONTEXT_TOO_SMALL, str(error))
+            return None
+        self.plans.append(plan)
+        self.warnings += plan.warnings
+        self.chat = state.chat
+        return None if plan.stopped else state
+
+    def _ask(self, state: RisuState) -> Generator[Ask, Answer, Answer]:
+        """Ask the model, its fallbacks and each of them again, as often as the settings say."""
+        settings = self._context.settings
+        original = unescaped(state.need_plan().prompt_messages())
+        answer: Answer = Failure("no model was asked")
+        for model in settings.fallback_models or (state.preset.ai_model,):
+            messages = original
+            for _ in range(settings.request_retries + 1):
+                messages, answer = yield from self._attempt(state, messages, model)
+                if not isinstance(answer, Failure):
+                    return answer
+        return answer
+
+    def _attempt(
+        self, state: RisuState, messages: list[PromptMessage], model: str
+    ) -> Generator[Ask, Answer, tuple[list[PromptMessage], Answer]]:
+        """One request, repeated while the reply has letters the user does not want."""
+        settings, plan = self._context.settings, state.need_plan()
+        rules = RequestRules.of(state.preset, settings, model)
+        while True:
+            messages = state.edit_request(messages)
+            if self._requests >= MAX_ROUNDS:
+                return messages, Failure(f"more than {MAX_ROUNDS} requests in one send")
+            self._requests += 1
+            if model == "echo_model":
+                return messages, Reply(settings.echo_message)
+            answer = yield ModelRequest(
+                model=model,
+                messages=request_messages(messages, rules, warn=self._warn),
+                options=thaw_object(plan.llm_options),
+                stream=settings.use_streaming,
+                plan=plan,
+            )
+            text = answer.text if isinstance(answer, Reply) else ""
+            if not has_banned_script(text, settings.banned_scripts, self._warn):
+                return messages, answer
+
+    def _store(self, state: RisuState, reply: str, *, continued: bool) -> str:
+        """Store a whole reply; returns the text that counts for going on."""
+        messages = state.chat.messages
+        text = state.edit_output(trim(reply), len(messages))
+        if continued and not messages:
+            problem = "there is no message to continue"
+            if self._context.strict:
+                raise PromptTemplateError(problem)
+            self._warn(f"{problem}; RisuAI throws here, the reply is stored as a new message")
+        elif continued:
+            text = state.edit_output(trim(messages[-1].data + reply), len(messages) - 1)
+            messages = messages[:-1]
+        if self._context.settings.remove_incomplete_response:
+            text = cut_incomplete(text)
+        self._see(state, with_messages(state.chat, (*messages, self._message(state, text, len(messages)))))
+        return text
+
+    def _stream(self, state: RisuState, *, continued: bool) -> Generator[Ask, Answer, str]:
+        """Store a reply as it comes in; scripts see the raw text so far each time. Returns the new part."""
+        before = ""
+        if continued and state.chat.messages:
+            before = state.chat.messages[-1].data
+        else:
+            empty = self._message(state, "", len(state.chat.messages))
+            self._see(state, with_messages(state.chat, (*state.chat.messages, empty)))
+        raw = new = ""
+        while isinstance(answer := (yield NextChunk()), Chunk) and answer.text is not None:
+            raw += answer.text
+            new = cut_incomplete(raw) if self._context.settings.remove_incomplete_response else raw
+            *others, last = state.chat.messages
+            text = state.edit_output(trim(before + new), len(others))
+            self._see(state, with_messages(state.chat, (*others, with_text(last, text))))
+        return new
+
+    def _settle(self, state: RisuState) -> None:
+        """Expand every stored message once more, for good."""
+        expand = state.texts.with_writes
+        messages = tuple(with_text(message, expand(message.data)) for message in state.chat.messages)
+        self._see(state, with_messages(state.chat, messages))
+
+    def _output_triggers(self, state: RisuState) -> bool:
+        outcome = state.run_triggers("output")
+        if outcome is None:
+            return False
+        self._see(state, outcome.chat)
+        return outcome.send_ai_prompt
+
+    def _unfinished(self, new: str, tokens: int) -> bool:
+        settings = self._context.settings
+        if settings.auto_continue_min_tokens > 0 and tokens < settings.auto_continue_min_tokens:
+            return True
+        return settings.auto_continue_chat and not ends_closed(new)
+
+    def _fail(self, state: RisuState, message: str) -> None:
+        text = ERROR_PREFIX + message
+        if not self._context.settings.inlay_error_response:
+            self.error = SendError(REQUEST_FAILED, text, message)
+            return
+        block = f"```risuerror\n{text}\n```"
+        messages = state.chat.messages
+        if messages and messages[-1].role == "char":
+            changed = (*messages[:-1], with_text(messages[-1], f"{messages[-1].data}\n{block}"))
+        else:
+            changed = (*messages, self._message(state, block, len(messages)))
+        self._see(state, with_messages(state.chat, changed))
+
+    def _message(self, state: RisuState, text: str, index: int) -> RisuMessage:
+        made = uuid.uuid5(_IDS, f"{state.chat.id}\n{index}\n{state.character.id}")
+        return RisuMessage(role="char", data=text, saying=state.character.id, raw={"chatId": str(made)})
+
+    def _see(self, state: RisuState, chat: RisuChat) -> None:
+        state.see_chat(chat)
+        self.chat = chat
+
+    def _warn(self, message: str) -> None:
+        self.warnings.append(message)
+        if self._context.warning_handler is not None:
+            self._context.warning_handler(message)

@@ -1,0 +1,71 @@
+"""What outlives a build: engines and what they have compiled, counted and made."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from tavernkit.errors import Warn
+from tavernkit.prompt.context import Estimator
+from tavernkit.risu_ai.cbs.engine import CBSEngine
+from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.limits import CACHED_LOREBOOKS, CACHED_SCRIPT_RUNNERS
+from tavernkit.risu_ai.lorebook.compiled import CompiledLore
+from tavernkit.risu_ai.lorebook.engine import LorebookEngine, LorebookSettings
+from tavernkit.risu_ai.lorebook.sources import lore_of
+from tavernkit.risu_ai.regex_scripts.runner import RegexScriptRunner
+from tavernkit.risu_ai.token_counting import MessageCounter
+from tavernkit.values import LRUCache
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredLore:
+    """The lore of a chat, compiled, and the settings it is scanned with. ``books`` are what it was made of."""
+
+    compiled: CompiledLore
+    settings: LorebookSettings
+    books: tuple[object, ...]
+
+
+class Services:
+    """Shared by all builds of a builder, in any number of threads. Everything in it is bounded."""
+
+    def __init__(self, *, engine: CBSEngine | None = None, lore_engine: LorebookEngine | None = None) -> None:
+        self.engine = engine if engine is not None else CBSEngine()
+        self.lore_engine = lore_engine if lore_engine is not None else LorebookEngine()
+        self._lore: LRUCache[tuple[object, ...], GatheredLore] = LRUCache(CACHED_LOREBOOKS)
+        self._scripts: LRUCache[tuple[object, ...], tuple[RegexScriptRunner, object]] = LRUCache(CACHED_SCRIPT_RUNNERS)
+        self._counters: dict[str, MessageCounter] = {}
+        self._lock = threading.Lock()
+
+    def lore(self, context: RisuContext, defaults: LorebookSettings, warn: Warn) -> GatheredLore:
+        """The lore of character, chat and modules, compiled once for as long as the books are the same objects."""
+        character = context.character
+        books = (character, context.chat.local_lore, *(module.lore for module in context.enabled_modules))
+        # Ids are enough: the books stay alive in the value, so that no other object can get their ids.
+        key = (defaults, *(id(book) if book else 0 for book in books))
+        known = self._lore.get(key)
+        if known is None:
+            sources = lore_of(context, defaults, warn=warn)
+            known = GatheredLore(self.lore_engine.compile(sources.entries), sources.settings, books)
+            self._lore.put(key, known)
+        return known
+
+    def script_runner(self, key: tuple[object, ...] | None, owner: object = None) -> RegexScriptRunner:
+        """Runs regex scripts and remembers their results for one chat, as RisuAI does; without a key for this build.
+
+        ``owner`` is kept as long as the results are: a key may hold its id.
+        """
+        if key is None:
+            return RegexScriptRunner(self.engine)
+        return self._scripts.get_or_make(key, lambda: (RegexScriptRunner(self.engine), owner))[0]
+
+    def counter(self, model: str, estimator: Estimator | None) -> MessageCounter:
+        """Counts for a model: with the application's estimator, else with the tokenizer RisuAI names."""
+        if estimator is not None:
+            return MessageCounter(model, estimator)
+        with self._lock:
+            counter = self._counters.get(model)
+            if counter is None:
+                counter = self._counters[model] = MessageCounter(model)
+            return counter

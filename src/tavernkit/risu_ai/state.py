@@ -1,0 +1,167 @@
+"""What the steps of a RisuAI build hand each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tavernkit.errors import MaxTokensExceededError, PipelineError
+from tavernkit.prompt.state import BuildState
+from tavernkit.risu_ai.build_context import BuildContext
+from tavernkit.risu_ai.character_fields import CharacterFields, character_fields
+from tavernkit.risu_ai.chat_log import with_messages, with_text
+from tavernkit.risu_ai.lorebook.result import ActiveLore, LorebookResult
+from tavernkit.risu_ai.plan import RisuPlan
+from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.prompt_template.card_writer import CardWriter
+from tavernkit.risu_ai.prompt_template.cards import TemplateCard
+from tavernkit.risu_ai.prompt_template.lore_places import Positions
+from tavernkit.risu_ai.prompt_template.settings import PromptSettings
+from tavernkit.risu_ai.prompt_template.slots import Slots
+from tavernkit.risu_ai.regex_scripts.script import RegexScript, ScriptMode
+from tavernkit.risu_ai.services import Services
+from tavernkit.risu_ai.texts import Texts
+from tavernkit.risu_ai.token_counting import MessageCounter
+from tavernkit.risu_ai.trigger_seam import TriggerMode, TriggerOutcome
+from tavernkit.risu_ai.trimming import Dropped
+from tavernkit.risu_ai.world import RisuChat
+
+if TYPE_CHECKING:
+    from tavernkit.budget.report import TrimReport
+
+
+class RisuState(BuildState[BuildContext]):
+    """The workspace of one build. Each attribute says which step writes it; later steps read it."""
+
+    def __init__(self, context: BuildContext, services: Services | None = None) -> None:
+        super().__init__(context)
+        self.services = services if services is not None else Services()
+        """What outlives a build: the engines and what they remember."""
+        self.preset = context.active_preset
+        """prepare: the preset of this build (a preset chain may pick another one)."""
+        self.chat = context.chat
+        """prepare: the chat as it is stored for this generation; triggers may change it."""
+        self.character = context.owner
+        """prepare: who speaks: the selected character, or a member of the group."""
+        self.fields: CharacterFields = character_fields(self.character)
+        """prepare: the speaking character's own prompts."""
+        self.texts: Texts = self.new_texts()
+        """Expands texts; steps change what it sees as the build learns more."""
+        self.scripts: Sequence[RegexScript] = ()
+        """prepare: the regex scripts in force."""
+        self.runner = self.services.script_runner(None)
+        """prepare: runs the scripts, with what it remembers of this chat."""
+        self.emotions: list[str] = []
+        """Emotions that scripts showed."""
+        self.switches = PromptSettings()
+        """prepare: the preset's switches while its template is in use, else all off."""
+        self.template: Sequence[TemplateCard] | None = None
+        """prepare: the cards to print, or nothing: then the preset's order is walked."""
+        self.lore: Sequence[ActiveLore] = ()
+        """lore: active entries with their places."""
+        self.lore_result: LorebookResult | None = None
+        """lore: what the scan gave."""
+        self.slots = Slots()
+        """cbs: texts in their slots, expanded; ``chats`` begins with examples, start line and greeting."""
+        self.total = 0
+        """cbs, triggers, regex_scripts: the tokens counted so far, those of the reply included."""
+        self.stopped = False
+        """triggers: a trigger wants nothing to be sent."""
+        self.last_memory: str | None = None
+        """memory: the id of the first chat message that is still in the prompt."""
+        self.dropped: list[Dropped] = []
+        """memory, plan_assembly: chat items that went for want of room."""
+        self.messages: list[PromptMessage] = []
+        """template_assembly: the finished list."""
+        self.trim_report: TrimReport | None = None
+        """plan_assembly: what was left out for want of room."""
+
+    @property
+    def in_group(self) -> bool:
+        """Whether the selected character is a group."""
+        return self.context.owner.is_group
+
+    @property
+    def template_in_use(self) -> bool:
+        """Whether the preset has a template of its own."""
+        return self.preset.prompt_template is not None
+
+    @property
+    def counter(self) -> MessageCounter:
+        """Counts messages as RisuAI does for the preset's model."""
+        return self.services.counter(self.preset.ai_model, self.context.token_estimator)
+
+    def new_texts(self) -> Texts:
+        """Bind the CBS engine to the inputs as they are now."""
+        context = self.context.for_texts(self.preset, self.character)
+        return Texts(self.services.engine, context, warn=self.warn, strict=self.context.strict)
+
+    def card_writer(self) -> CardWriter:
+        """Writes cards with what the build knows now."""
+        settings = self.context.settings
+        return CardWriter(
+            texts=self.texts,
+            positions=Positions(self.lore),
+            slots=self.slots,
+            fields=self.fields,
+            switches=self.switches,
+            jailbreak_toggle=settings.jailbreak_toggle,
+            chain_of_thought=settings.chain_of_thought,
+            asset_command=settings.texts.asset_command if self.character.prebuilt_asset_command else None,
+            automatic_cache_point=settings.automatic_cache_point,
+            warn=self.warn,
+            strict=self.context.strict,
+        )
+
+    def edit_process(self, text: str, index: int, role: str) -> str:
+        """Run the ``editprocess`` scripts over a text of the chat."""
+        return self._edit(text, "editprocess", index, role)
+
+    def edit_output(self, text: str, index: int) -> str:
+        """Run a reply through Lua, CBS and the ``editoutput`` scripts."""
+        return self._edit(text, "editoutput", index, "")
+
+    def edit_input(self, text: str) -> str:
+        """Run what the user wrote through Lua, CBS and the ``editinput`` scripts."""
+        return self._edit(text, "editinput", -1, "")
+
+    def _edit(self, text: str, mode: ScriptMode, index: int, role: str) -> str:
+        result = self.runner.run(
+            text, mode, self.scripts, self.texts.context, index=index, chat_role=role, warn=self.warn
+        )
+        self.emotions += result.emotions
+        for place, stored in result.stored.items():
+            messages = list(self.chat.messages)
+            if 0 <= place < len(messages):
+                messages[place] = with_text(messages[place], stored)
+                self.see_chat(with_messages(self.chat, messages))
+        return result.text
+
+    def see_chat(self, chat: RisuChat) -> None:
+        """Take a changed chat for the stored one."""
+        self.chat = chat
+        self.texts.see_chat(chat)
+
+    def edit_request(self, messages: list[PromptMessage]) -> list[PromptMessage]:
+        """Run the ``request`` triggers over the messages of a request."""
+        return messages
+
+    def run_triggers(self, mode: TriggerMode) -> TriggerOutcome | None:
+        """Run the triggers of the speaking character and the modules over the chat."""
+        return None
+
+    def need_plan(self) -> RisuPlan:
+        """The plan; the step that makes it must have run."""
+        if not isinstance(self.plan, RisuPlan):
+            raise PipelineError("there is no plan: the plan_assembly step must run first", step=self.current_step)
+        return self.plan
+
+    def refuse(self, required_tokens: int) -> None:
+        """Give up on a prompt that cannot be made to fit, unless the application wants it all the same."""
+        if self.context.on_overflow == "return":
+            limit = self.preset.max_context
+            self.warn(f"the prompt needs {required_tokens} tokens of {limit}: RisuAI would refuse to send it")
+            return
+        raise MaxTokensExceededError(
+            estimated_tokens=required_tokens, max_tokens=self.preset.max_context, step=self.current_step
+        )

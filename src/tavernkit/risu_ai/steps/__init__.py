@@ -1,0 +1,1 @@
+"""The steps of a RisuAI build, one a file."""

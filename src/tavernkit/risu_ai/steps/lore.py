@@ -1,0 +1,54 @@
+"""The lorebook: which entries are active."""
+
+from __future__ import annotations
+
+from tavernkit.prompt.omission import Omission
+from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.risu_ai.errors import DecoratorParseError
+from tavernkit.risu_ai.lorebook.engine import LorebookSettings, LoreMessage, ScanInput
+from tavernkit.risu_ai.lorebook.result import LorebookResult
+from tavernkit.risu_ai.state import RisuState
+
+
+class LoreStep(Step[RisuState, NoConfig]):
+    """Scans the lore of the character (or group), the chat and the modules over the expanded chat.
+
+    Reads ``chat`` and ``texts``. Writes ``lore`` and ``lore_result``, and the marks of entries that want to be
+    remembered as chat variables.
+    """
+
+    name = "lore"
+
+    def before(self, state: RisuState) -> None:
+        """Scan."""
+        try:
+            result = _scan(state)
+        except DecoratorParseError as error:
+            if state.context.strict:
+                raise
+            state.warn(f"lorebook: {error}; RisuAI throws here, no lore is used")
+            return
+        for name, value in result.markers.items():
+            state.texts.context.set_var(name, value)
+        state.lore, state.lore_result = result.actives, result
+        state.stat("lore_activated", len(result.actives))
+        for index, reason in result.reasons.items():
+            state.omit(Omission("lore_entry", str(index), reason, result.names[index]))
+
+
+def _scan(state: RisuState) -> LorebookResult:
+    context, settings = state.texts.context, state.context.settings
+    defaults = LorebookSettings(scan_depth=settings.lorebook_depth, token_budget=settings.lorebook_tokens)
+    lore = state.services.lore(context, defaults, state.warn)
+    return state.services.lore_engine.scan(
+        lore.compiled,
+        ScanInput(
+            messages=[LoreMessage(message.role, message.data) for message in state.chat.messages],
+            settings=lore.settings,
+            greeting_index=state.chat.greeting_index,
+            count_tokens=state.counter.text,
+            random=context.random,
+            chat_variable=context.chat_variable,
+            warn=state.warn,
+        ),
+    )

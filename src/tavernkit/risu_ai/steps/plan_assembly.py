@@ -1,0 +1,73 @@
+"""The plan: a last look at the budget, then blocks."""
+
+from __future__ import annotations
+
+from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.risu_ai.build_context import REFERENCE
+from tavernkit.risu_ai.llm_options import llm_options
+from tavernkit.risu_ai.overflow import generic_trim, reference_report, refuse_lost_user_message
+from tavernkit.risu_ai.plan import RisuPlan, make_blocks
+from tavernkit.risu_ai.request import RequestRules
+from tavernkit.risu_ai.state import RisuState
+from tavernkit.risu_ai.text_prompt import TextRules
+from tavernkit.risu_ai.trimming import blank_removable
+from tavernkit.risu_ai.unprinted import unprinted_lore, unprinted_slots
+
+
+class PlanAssemblyStep(Step[RisuState, NoConfig]):
+    """Lets Lua edit the list, counts it once more (chat items are blanked if it is too long), and makes the plan.
+
+    With a generic ``strategy`` the trimmer decides here instead. Reads ``messages``, ``preset``, ``chat``. Writes
+    ``messages``, ``dropped``, ``blocks``, ``llm_options``, ``trim_report`` and ``plan``.
+    """
+
+    name = "plan_assembly"
+
+    def before(self, state: RisuState) -> None:
+        """Make the plan."""
+        reference = state.context.strategy == REFERENCE
+        if reference and not state.stopped:
+            checked = blank_removable(state.messages, state.preset.max_context, state.counter)
+            state.dropped += checked.dropped
+            state.messages = checked.messages
+            if checked.required_tokens is not None:
+                state.refuse(checked.required_tokens)
+        tokens = [state.counter.message(message) for message in state.messages]
+        state.blocks = make_blocks(state.messages, tokens)
+        state.llm_options = {**llm_options(state.preset, sum(tokens)), **state.llm_options}
+        plan = _plan(state)
+        if state.stopped:
+            state.plan = plan
+            return
+        for omission in (
+            *unprinted_slots(state.slots, state.template, state.preset.formating_order),
+            *unprinted_lore(state.lore, state.template),
+        ):
+            state.omit(omission)
+        if reference:
+            plan = plan.replace(trim_report=reference_report(state, sum(tokens)))
+            refuse_lost_user_message(state, plan)
+        else:
+            plan = generic_trim(state, plan)
+        state.plan, state.trim_report = plan, plan.trim_report
+
+
+def _plan(state: RisuState) -> RisuPlan:
+    texts = state.texts.context
+    return RisuPlan(
+        blocks=state.blocks,
+        lore_result=state.lore_result,
+        llm_options=state.llm_options,  # pyright: ignore[reportArgumentType]  # frozen by the plan
+        count_tokens=state.counter.text,
+        greeting_index=None if state.chat.greeting_index is None else int(state.chat.greeting_index),
+        chat=state.chat,
+        last_memory=state.last_memory,
+        stopped=state.stopped,
+        rules=RequestRules.of(state.preset, state.context.settings),
+        text_rules=TextRules.of(
+            state.preset,
+            character_name=texts.character_name or "",
+            user_name=texts.user_name or "",
+            continued=state.context.continued,
+        ),
+    )

@@ -1,0 +1,63 @@
+"""This turn's chat and character."""
+
+from __future__ import annotations
+
+import uuid
+
+from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.risu_ai.character_fields import character_fields
+from tavernkit.risu_ai.chat_list import UNKNOWN_CHARACTER
+from tavernkit.risu_ai.chat_log import with_ids, with_messages, with_text
+from tavernkit.risu_ai.preset_chain import chained_preset
+from tavernkit.risu_ai.prompt_template.card_writer import active_template
+from tavernkit.risu_ai.prompt_template.settings import PromptSettings
+from tavernkit.risu_ai.regex_scripts.script import scripts_of
+from tavernkit.risu_ai.state import RisuState
+from tavernkit.risu_ai.user_input import take_message
+from tavernkit.risu_ai.world import RisuCharacter
+
+_IDS = uuid.UUID("c7a8d4b2-7f5e-4e0c-9d0a-2f6f0c1f7a31")
+
+
+class PrepareStep(Step[RisuState, NoConfig]):
+    """Settles preset, speaker and template, and expands every stored message for good.
+
+    Reads ``context``. Writes ``preset``, ``character``, ``fields``, ``switches``, ``template``, ``chat`` and ``texts``;
+    ``setvar`` and its like in stored messages are carried out here.
+    """
+
+    name = "prepare"
+
+    def before(self, state: RisuState) -> None:
+        """Prepare the turn."""
+        settle(state)
+        take_message(state)
+        expand = state.texts.with_writes
+        messages = (with_text(message, expand(message.data)) for message in state.chat.messages)
+        state.see_chat(with_messages(state.chat, messages))
+
+
+def settle(state: RisuState) -> None:
+    """Find out who speaks, with which preset, template and scripts."""
+    context = state.context
+    if not state.in_group:
+        state.preset = chained_preset(context, state.texts.context.random, state.warn)
+    state.character = _speaker(state)
+    state.fields = character_fields(state.character)
+    state.texts = state.new_texts()
+    state.switches = state.preset.prompt_settings if state.template_in_use else PromptSettings()
+    state.template = active_template(state.preset.prompt_template, state.fields, state.switches)
+    state.see_chat(with_ids(context.chat))
+    state.scripts = scripts_of(state.texts.context, state.preset.regex, warn=state.warn)
+    state.runner = state.services.script_runner(context.session, context.variables)
+
+
+def _speaker(state: RisuState) -> RisuCharacter:
+    context = state.context
+    if not context.owner.is_group or context.speaker is None:
+        return context.owner
+    found = next((member for member in context.members if member.id == context.speaker), None)
+    if found is None:
+        state.warn(f"the group's speaker {context.speaker!r} is not among its members; an empty character speaks")
+        return RisuCharacter(name=UNKNOWN_CHARACTER, id=str(uuid.uuid5(_IDS, context.speaker)))
+    return found

@@ -1,0 +1,55 @@
+"""The cards, or the preset's order: everything finds its place."""
+
+from __future__ import annotations
+
+from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.prompt_template.lore_places import REVERSE_DEPTH, in_chat, lore_message
+from tavernkit.risu_ai.prompt_template.printing import Printer, splice
+from tavernkit.risu_ai.prompt_template.slot_texts import continue_line
+from tavernkit.risu_ai.state import RisuState
+from tavernkit.text.js_values import trim
+
+
+class TemplateAssemblyStep(Step[RisuState, NoConfig]):
+    """Puts lore into the chat, adds what triggers want, walks the template or the order, and trims every text.
+
+    Reads ``slots``, ``lore``, ``template``, ``preset``. Writes ``slots`` and ``messages``.
+    """
+
+    name = "template_assembly"
+
+    def before(self, state: RisuState) -> None:
+        """Assemble."""
+        if state.stopped:
+            return
+        _place_lore(state)
+        if state.context.continued:
+            state.slots.post_everything += continue_line(state.preset.ai_model)
+        printer = Printer(state.preset.ai_model)
+        if state.template is not None:
+            state.card_writer().print(state.template, printer)
+        else:
+            for name in (*state.preset.formating_order, "postEverything"):
+                printer.push(state.slots.named(name) or ())
+        for message in printer.messages:
+            message.content = trim(message.content)
+        _place_depth_prompt(state, printer.messages)
+        state.messages = printer.messages
+
+
+def _place_lore(state: RisuState) -> None:
+    chats = state.slots.chats
+    for entry in state.lore:
+        if in_chat(entry):
+            index = len(chats) - entry.depth if entry.pos == REVERSE_DEPTH else entry.depth
+            splice(chats, index, lore_message(entry, state.texts(entry.text)))
+
+
+def _place_depth_prompt(state: RisuState, messages: list[PromptMessage]) -> None:
+    depth_prompt = state.fields.depth_prompt
+    if depth_prompt is None or not depth_prompt.prompt:
+        return
+    source = {"stage": "template", "kind": "depth prompt"}
+    message = PromptMessage(role="system", content=state.texts(depth_prompt.prompt), source=source)
+    splice(messages, len(messages) - depth_prompt.depth, message)

@@ -1,0 +1,82 @@
+"""What a prompt could have shown and does not, because nothing prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from tavernkit.prompt.omission import Omission
+from tavernkit.risu_ai.lorebook.result import ActiveLore
+from tavernkit.risu_ai.prompt_template.cards import AuthorNoteCard, ChatMLCard, PlainCard, SlotCard, TemplateCard
+from tavernkit.risu_ai.prompt_template.lore_places import DEPTH, POINT_PREFIX, in_lorebook_slot
+from tavernkit.risu_ai.prompt_template.slots import ORDER_NAMES, Slots
+
+_CARDS = (("description", "description"), ("persona", "persona"), ("authornote", "author_note"), ("chat", "chats"))
+
+
+def unprinted_slots(slots: Slots, template: Sequence[TemplateCard] | None, order: Sequence[str]) -> Iterator[Omission]:
+    """Slots that have a text and no place in the template or the order."""
+    if template is None:
+        for name, attribute in ORDER_NAMES.items():
+            if name not in order and name != "postEverything" and _filled(slots, attribute):
+                yield Omission("prompt", name, f"formatingOrder does not list {name}")
+        return
+    types = {card.type for card in template}
+    for kind, attribute in _CARDS:
+        if kind not in types and _filled(slots, attribute):
+            yield Omission("prompt", kind, f"the prompt template has no {kind} card")
+    if _filled(slots, "last_chat"):
+        yield Omission("prompt", "start and historyend", "with a prompt template RisuAI prints no such trigger texts")
+
+
+def unprinted_lore(lore: Sequence[ActiveLore], template: Sequence[TemplateCard] | None) -> Iterator[Omission]:
+    """Active lore whose place is not in the template. Without a template only the plain places exist."""
+    cards = template or ()
+    types = {card.type for card in cards}
+    locations = _locations(cards)
+    for entry in lore:
+        reason = _why_not(entry, types, locations, cards, templated=template is not None)
+        if reason is not None:
+            yield Omission("lore_entry", str(entry.index), f"active, but {reason}", entry.source, entry.tokens)
+
+
+def _why_not(
+    entry: ActiveLore,
+    types: Collection[str],
+    locations: Collection[str],
+    cards: Sequence[TemplateCard],
+    *,
+    templated: bool,
+) -> str | None:
+    if entry.inject is not None and not entry.pos:
+        if entry.inject.location in locations:
+            return None
+        return f"no card takes what is injected at {entry.inject.location!r}"
+    if in_lorebook_slot(entry) and templated and "lorebook" not in types:
+        return "the prompt template has no lorebook card"
+    if entry.pos == DEPTH and entry.depth < 0:
+        return f"there is no depth {entry.depth:g}"
+    if entry.pos.startswith(POINT_PREFIX):
+        point = f"{{{{position::{entry.pos.removeprefix(POINT_PREFIX)}}}}}"
+        if not any(point in text for card in cards for text in _texts(card)):
+            return f"no card has {point}"
+    return None
+
+
+def _locations(cards: Sequence[TemplateCard]) -> set[str]:
+    found: set[str] = set()
+    for card in cards:
+        if isinstance(card, PlainCard):
+            found.add(card.location)
+        elif isinstance(card, (SlotCard, AuthorNoteCard)) and card.inner_format:
+            found.add(card.type)
+    return found
+
+
+def _texts(card: TemplateCard) -> tuple[str, ...]:
+    if isinstance(card, (PlainCard, ChatMLCard)):
+        return (card.text,)
+    return (card.inner_format,) if isinstance(card, (SlotCard, AuthorNoteCard)) else ()
+
+
+def _filled(slots: Slots, attribute: str) -> bool:
+    return any(not message.blank for message in getattr(slots, attribute))

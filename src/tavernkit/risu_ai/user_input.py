@@ -1,0 +1,20 @@
+"""What the user just wrote, on its way into the chat."""
+
+from __future__ import annotations
+
+from tavernkit.risu_ai.chat_log import with_ids, with_messages
+from tavernkit.risu_ai.state import RisuState
+from tavernkit.risu_ai.world import RisuMessage
+
+
+def take_message(state: RisuState) -> None:
+    """Put the text of the input box into the chat: input triggers first, then Lua, CBS and ``editinput`` scripts."""
+    text = state.context.message
+    if not text:
+        return
+    if not state.in_group:
+        outcome = state.run_triggers("input")
+        if outcome is not None:
+            state.see_chat(with_messages(state.chat, outcome.chat.messages))
+    message = RisuMessage(role="user", data=state.edit_input(text))
+    state.see_chat(with_ids(with_messages(state.chat, (*state.chat.messages, message))))
