@@ -36,3 +36,8 @@ test_the_validator_takes_anything = long(given(p.cards | p.json_objects)(p.check
 @pytest.mark.parametrize("family", mutations.FAMILIES)
 def test_damaged_files_cost_no_more_than_the_limits(family: str) -> None:
     mutations.try_mutants(family, range(ROUNDS))
+
+
+@pytest.mark.parametrize("family", mutations.IMPORTED_AS)
+def test_importers_raise_only_our_errors_on_damaged_files(family: str) -> None:
+    mutations.try_importers(family, range(ROUNDS))

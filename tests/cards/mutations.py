@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import struct
@@ -9,11 +10,12 @@ import time
 import tracemalloc
 import zlib
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from functools import cache
 
-from tavernkit.cards import Asset, Bundle, Character, Limits, Module, load, to_bytes, validate
+from tavernkit.cards import Asset, Bundle, Character, Limits, Module, load, risu_ai, silly_tavern, to_bytes, validate
 from tavernkit.cards.png import SIGNATURE
-from tavernkit.errors import ConfigError, FileFormatError, InvalidCardError
+from tavernkit.errors import ConfigError, FileFormatError, InvalidCardError, TavernKitError
 from tests.cards.files import FILES, card
 
 LIMITS = Limits(
@@ -202,3 +204,19 @@ def _write_again(bundle: Bundle, number: int) -> None:
         return
     again = load(written).character
     assert again.name == bundle.card.name or format_ == "yaml"  # which has no lone surrogates
+
+
+IMPORTED_AS = {"png": ("png",), "zip": ("charx", "byaf"), "json": ("json",), "yaml": ("yaml",), "jpeg": ("charx",)}
+"""How the importers of other programs are told to read a family."""
+
+
+def try_importers(family: str, numbers: Iterable[int]) -> None:
+    """Give damaged files to the importers of SillyTavern and RisuAI; they raise nothing but our own errors."""
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    for number in numbers:
+        data = mutate(family, number)
+        for file_type in IMPORTED_AS[family]:
+            with contextlib.suppress(TavernKitError):
+                silly_tavern.import_file(data, file_type, now=now, limits=LIMITS)
+            with contextlib.suppress(TavernKitError):
+                risu_ai.import_file(f"a.{file_type}", data, limits=LIMITS)

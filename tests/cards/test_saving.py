@@ -10,9 +10,9 @@ import pytest
 
 from tavernkit.cards import Asset, Bundle, Character, Format, load, save, to_bytes
 from tavernkit.cards.errors import NotACardError
-from tavernkit.cards.limits import DEFAULT_LIMITS
+from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
 from tavernkit.cards.png import placeholder_png, text_chunk, walk
-from tavernkit.errors import ConfigError
+from tavernkit.errors import ConfigError, LimitExceededError
 from tests.cards.files import FILES, card
 
 CHARACTER = Character.from_card(card("v3_book.json"))
@@ -51,6 +51,25 @@ def test_a_failed_save_leaves_the_old_file_alone(tmp_path: Path) -> None:
         save(load(FILES / "m1.risum"), path)
     assert path.read_bytes() == b"precious"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_not_there_is_a_mistake_of_the_caller(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no folder"):
+        save(CHARACTER, tmp_path / "no" / "card.png")
+
+
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "card.json"
+    path.write_bytes(b"")
+    path.chmod(0o600)
+    save(CHARACTER, path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_picture_that_is_too_large_is_not_cut_off() -> None:
+    source = load(to_bytes(CHARACTER, "webp"))
+    with pytest.raises(LimitExceededError):
+        save(source, io.BytesIO(), format="webp", limits=Limits(max_image_bytes=100))
 
 
 def test_the_same_content_gives_the_same_bytes() -> None:

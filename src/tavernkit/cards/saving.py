@@ -6,6 +6,8 @@ import base64
 import dataclasses
 import io
 import os
+import secrets
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -39,7 +41,7 @@ from tavernkit.cards.placement import (
 from tavernkit.cards.png import placeholder_png, write_png
 from tavernkit.cards.risu_ai.lorebook import lorebook_from_book
 from tavernkit.cards.risum import MODULE_TYPE, Module, write_risum
-from tavernkit.cards.source import BytesSource, Source
+from tavernkit.cards.source import BytesSource, Source, read_all
 from tavernkit.cards.yaml_card import dump_yaml, with_short_form
 from tavernkit.errors import ConfigError, WarningLog
 from tavernkit.values import JsonObject
@@ -141,12 +143,14 @@ def _write_to(target: Writable, write: Callable[[BinaryIO], None]) -> None:
         write(target)
         return
     path = Path(os.fspath(target))
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
-    temporary = Path(name)
+    if not path.parent.is_dir():
+        raise ConfigError(f"there is no folder {path.parent}", code="FOLDER_NOT_FOUND")
+    temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(4)}"
     try:
-        with os.fdopen(handle, "wb") as out:
+        with temporary.open("xb") as out:
             write(out)
-        temporary.chmod(0o644)
+        if path.exists():
+            shutil.copymode(path, temporary)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -254,18 +258,22 @@ def _add_picture(job: _Job, card: JsonObject, members: dict[str, Callable[[], by
 
 def _bare(image: Asset, limits: Limits) -> bytes:
     """A picture without the card that it carried."""
-    data = image.read()
-    if sniff(data) == "png":
+    source = image.blob.source if isinstance(image.blob, SourceBlob) else BytesSource(image.read())
+    if sniff(read_head(source)) == "png":
         out = io.BytesIO()
-        write_png(out, BytesSource(data), [], [], limits, WarningLog())
+        write_png(out, source, [], [], limits, WarningLog())
         return out.getvalue()
+    data = _whole(source, limits)
     return jpeg.without_card(data, limits) if sniff(data) == "jpg" else data
+
+
+def _whole(image: Source, limits: Limits) -> bytes:
+    return read_all(image, limits.max_image_bytes, limit="max_image_bytes", what="the picture")
 
 
 def _write_jpeg(job: _Job) -> None:
     image, _ = _picture(job, "jpg")
-    with image.open() as stream:
-        job.out.write(jpeg.without_card(stream.read(job.limits.max_image_bytes), job.limits))
+    job.out.write(jpeg.without_card(_whole(image, job.limits), job.limits))
     with tempfile.SpooledTemporaryFile(max_size=job.limits.max_entry_bytes) as archive:
         behind = dataclasses.replace(job, out=cast("BinaryIO", archive), carries_picture=_is_picture(job.bundle, "jpg"))
         _write_charx(behind)
@@ -276,9 +284,7 @@ def _write_jpeg(job: _Job) -> None:
 
 def _write_webp(job: _Job) -> None:
     image, _ = _picture(job, "webp")
-    with image.open() as stream:
-        data = stream.read(job.limits.max_image_bytes)
-    job.out.write(webp.write_webp(data, _inline_card(job), job.limits, job.warn))
+    job.out.write(webp.write_webp(_whole(image, job.limits), _inline_card(job), job.limits, job.warn))
 
 
 def _write_byaf(job: _Job) -> None:

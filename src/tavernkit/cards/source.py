@@ -124,9 +124,9 @@ def _path_source(path: str | os.PathLike[str]) -> PathSource:
     try:
         found = file.is_file()
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{text!r} cannot be a path: {error}", code="FILE_NOT_FOUND") from error
+        raise ConfigError(f"{text[:100]!r} cannot be a path (pass content as bytes)", code="FILE_NOT_FOUND") from error
     if not found:
-        raise ConfigError(f"there is no file {text}", code="FILE_NOT_FOUND")
+        raise ConfigError(f"there is no file {text[:200]!r} (pass content as bytes)", code="FILE_NOT_FOUND")
     return PathSource(file)
 
 
