@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.preset_prompts import OrderEntry as OrderEntry
     from tavernkit.silly_tavern.preset_prompts import PresetPrompt as PresetPrompt
     from tavernkit.silly_tavern.preset_prompts import PromptOrder as PromptOrder
+    from tavernkit.silly_tavern.reasoning import ReasoningSettings as ReasoningSettings
     from tavernkit.silly_tavern.regex_scripts import RegexScript as RegexScript
     from tavernkit.silly_tavern.regex_scripts import RegexScripts as RegexScripts
     from tavernkit.silly_tavern.settings import PowerUser as PowerUser
-    from tavernkit.silly_tavern.settings import ReasoningSettings as ReasoningSettings
     from tavernkit.silly_tavern.settings import Settings as Settings
     from tavernkit.silly_tavern.state import SillyTavernState as SillyTavernState
     from tavernkit.silly_tavern.world_info.book import WorldBook as WorldBook
@@ -57,8 +57,9 @@ __getattr__, __all__ = lazy_exports(
         ".pipeline": ("PIPELINE",),
         ".preset": ("Preset",),
         ".preset_prompts": ("OrderEntry", "PresetPrompt", "PromptOrder"),
+        ".reasoning": ("ReasoningSettings",),
         ".regex_scripts": ("RegexScript", "RegexScripts"),
-        ".settings": ("PowerUser", "ReasoningSettings", "Settings"),
+        ".settings": ("PowerUser", "Settings"),
         ".state": ("SillyTavernState",),
         ".world_info.book": ("WorldBook",),
         ".world_info.engine": ("WorldInfoEngine",),

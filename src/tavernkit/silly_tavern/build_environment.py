@@ -9,7 +9,7 @@ from tavernkit.silly_tavern.card_fields import depth_prompt_of
 from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.macros.environment import CardFields, Group, GroupMember, MacroEnvironment
-from tavernkit.silly_tavern.macros.settings import AuthorsNotes, ReasoningSettings
+from tavernkit.silly_tavern.macros.settings import AuthorsNotes
 from tavernkit.silly_tavern.world_info.selection import file_stem
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.values import is_mapping
@@ -41,15 +41,15 @@ def macro_environment(
         first_included_message_id=metadata.get("lastInContextMessageId"),
         variables=variables,
         memory=context.memory,
+        main_api=context.main_api,
         model=preset.model,
-        max_context=preset.openai_max_context,
+        max_context=context.max_context,
         max_response=context.max_response,
         input=context.message,
-        reasoning=ReasoningSettings(
-            prefix=power_user.reasoning.prefix,
-            suffix=power_user.reasoning.suffix,
-            separator=power_user.reasoning.separator,
-        ),
+        instruct=context.active_instruct,
+        system_prompt=context.active_system_prompt,
+        context=context.active_context_template,
+        reasoning=power_user.reasoning,
         notes=_notes(context),
         prefer_character_prompt=power_user.prefer_character_prompt,
         prefer_character_jailbreak=power_user.prefer_character_jailbreak,

@@ -15,10 +15,13 @@ from tavernkit.silly_tavern.chat_completion.media import Measure
 from tavernkit.silly_tavern.chat_completion.tools import Tool
 from tavernkit.silly_tavern.chat_file import ChatFile, ChatMetadata
 from tavernkit.silly_tavern.chat_log import ChatLog, chat_log
+from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.extension_prompts import ExtensionPrompt
 from tavernkit.silly_tavern.groups.decision import GroupDecision
 from tavernkit.silly_tavern.groups.group import Group
-from tavernkit.silly_tavern.macros.environment import MacroMemory
+from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
+from tavernkit.silly_tavern.instruct.template import InstructTemplate
+from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API, TEXT_COMPLETION_API, MacroMemory
 from tavernkit.silly_tavern.persona import Persona
 from tavernkit.silly_tavern.preset import Preset
 from tavernkit.silly_tavern.preset_prompts import GENERATION_TYPES
@@ -31,6 +34,8 @@ from tavernkit.values import FrozenObject, is_mapping
 REFERENCE, GROUP_ORDER, PRIORITY = "reference", "group_order", "priority"
 STRATEGIES = (REFERENCE, GROUP_ORDER, PRIORITY)
 """How a prompt is made to fit: SillyTavern's own way, or one of the generic trimmer's."""
+
+TEXT_DIALECT = "text"
 
 ON_OVERFLOW = ("error", "return")
 """What happens when mandatory content, or the latest user message, does not fit."""
@@ -45,6 +50,9 @@ class SillyTavernContext(Context):
     messages; ``message`` is the text in the input box. ``books`` are active globally; the others belong to the
     character, the chat and the persona. ``extension_prompts`` is SillyTavern's own registry in its own order,
     ``injections`` the neutral one. ``strategy`` and ``on_overflow`` decide about the token budget.
+
+    With ``dialect="text"`` one prompt text is built, with ``instruct``, ``context_template`` and ``system_prompt`` or
+    what the settings have of them; ``context_length`` and ``response_length`` replace the settings' sizes.
     """
 
     preset: Preset | None = None
@@ -71,7 +79,16 @@ class SillyTavernContext(Context):
     regex_scripts: RegexScripts | None = None
     tools: Sequence[Tool] = ()
 
+    instruct: InstructTemplate | None = None
+    context_template: ContextTemplate | None = None
+    system_prompt: SystemPrompt | None = None
+    stop_strings: Sequence[str] = ()
+    force_name2: bool = False
+
     quiet_prompt: str = ""
+    quiet_name: str = ""
+    quiet_to_loud: bool = False
+    context_length: int = 0
     response_length: int = 0
     skip_world_info_registration: bool = False
     tool_recursion: int = 0
@@ -112,6 +129,9 @@ class SillyTavernContext(Context):
         _require("preset", self.preset, Preset)
         _require("settings", self.settings, Settings)
         _require("character", self.character, Character)
+        _require("instruct", self.instruct, InstructTemplate)
+        _require("context_template", self.context_template, ContextTemplate)
+        _require("system_prompt", self.system_prompt, SystemPrompt)
 
     @property
     def log(self) -> ChatLog:
@@ -170,9 +190,46 @@ class SillyTavernContext(Context):
         return "normal" if self.group is not None and self.generation_type == "regenerate" else self.generation_type
 
     @property
+    def text_completion(self) -> bool:
+        """Whether one text is built (``dialect="text"``), not messages."""
+        return self.dialect == TEXT_DIALECT
+
+    @property
+    def main_api(self) -> str:
+        """The kind of API that macros see."""
+        if not self.text_completion:
+            return CHAT_COMPLETION_API
+        chosen = self.settings.main_api
+        return chosen if chosen != CHAT_COMPLETION_API else TEXT_COMPLETION_API
+
+    @property
+    def active_instruct(self) -> InstructTemplate:
+        """The instruct template given, else the one in the settings."""
+        return self.instruct if self.instruct is not None else self.settings.power_user.instruct
+
+    @property
+    def active_context_template(self) -> ContextTemplate:
+        """The context template given, else the one in the settings."""
+        return self.context_template if self.context_template is not None else self.settings.power_user.context
+
+    @property
+    def active_system_prompt(self) -> SystemPrompt:
+        """The system prompt given, else the one in the settings."""
+        return self.system_prompt if self.system_prompt is not None else self.settings.power_user.sysprompt
+
+    @property
+    def max_context(self) -> int:
+        """The size of the context in tokens: this generation's own, else the preset's or, for text, the settings'."""
+        if self.context_length > 0:
+            return self.context_length
+        return self.settings.max_context if self.text_completion else self.active_preset.openai_max_context
+
+    @property
     def max_response(self) -> int:
-        """Tokens kept for the reply: the preset's, or this generation's own length."""
-        return self.response_length if self.response_length > 0 else self.active_preset.openai_max_tokens
+        """Tokens kept for the reply: this generation's own length, else the preset's or, for text, the settings'."""
+        if self.response_length > 0:
+            return self.response_length
+        return self.settings.amount_gen if self.text_completion else self.active_preset.openai_max_tokens
 
     @property
     def random_source(self) -> Callable[[], float]:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.chat_message import ChatMessage
-from tavernkit.silly_tavern.settings import ReasoningSettings
+from tavernkit.silly_tavern.reasoning import ReasoningSettings
 from tavernkit.values import FrozenObject, is_mapping, is_sequence
 
 EMPTY_REASONING = "\u200b"

@@ -1,4 +1,4 @@
-"""Example dialogue of a card: into blocks, and into messages."""
+"""Example dialogue of a card: into blocks, and into the turns of its speakers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,25 @@ from dataclasses import dataclass
 from tavernkit.text.js_values import trim
 
 START = "<START>"
+"""What separates blocks of example dialogue."""
+
+START_LINE = f"{START}\n"
+
 _SEPARATOR = re.compile(START, re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
+class ExampleTurn:
+    """What one speaker says in an example, without the name in front of it."""
+
+    from_user: bool
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExampleMessage:
-    """One turn of an example dialogue."""
+    """One message of an example dialogue in chat completion."""
 
     from_user: bool
     content: str
@@ -25,8 +38,8 @@ class ExampleMessage:
         return "example_user" if self.from_user else "example_assistant"
 
 
-def split_examples(text: str) -> list[str]:
-    """Cut example dialogue into blocks that each begin with a ``<START>`` line.
+def split_examples(text: str, heading: str = START_LINE) -> list[str]:
+    """Cut example dialogue into blocks, each under the heading.
 
     The text counts as starting with a separator only if that is in upper case; elsewhere any case separates. So an
     introduction, or a lower-case first separator, makes a block of its own.
@@ -34,56 +47,49 @@ def split_examples(text: str) -> list[str]:
     if not text or text == START:
         return []
     if not text.startswith(START):
-        text = f"{START}\n{trim(text)}"
-    return [f"{START}\n{trim(part)}\n" for part in _SEPARATOR.split(text)[1:]]
+        text = START_LINE + trim(text)
+    return [f"{heading}{trim(part)}\n" for part in _SEPARATOR.split(text)[1:]]
 
 
 def parse_block(
     block: str, *, user_name: str, character_name: str, group_names: Collection[str] = ()
 ) -> list[ExampleMessage]:
     """Turn one block into messages; in a group (``group_names`` given) each keeps its speaker's name."""
-    return _BlockParser(user_name, character_name, group_names).parse(block)
+    turns = read_block(block, user_name=user_name, character_name=character_name, group_names=group_names)
+    return [ExampleMessage(turn.from_user, f"{turn.name}: {turn.text}" if group_names else turn.text) for turn in turns]
 
 
-class _BlockParser:
-    """A line that begins with a name and a colon starts that speaker's turn; other lines belong to the turn."""
+def read_block(
+    block: str, *, user_name: str, character_name: str, group_names: Collection[str] = ()
+) -> list[ExampleTurn]:
+    """Read the turns of one block; its first line is the separator's.
 
-    def __init__(self, user_name: str, character_name: str, group_names: Collection[str]) -> None:
-        self._user = user_name
-        self._character = character_name
-        self._speaker = character_name
-        self._group = group_names
-        self._lines: list[str] = []
-        self._messages: list[ExampleMessage] = []
+    A line that begins with a name and a colon starts that speaker's turn; other lines belong to the turn, prose before
+    the first one too. The character's side speaks under the name of the member whose line was read last.
+    """
+    user, character = f"{user_name}:", f"{character_name}:"
+    others = tuple(f"{name}:" for name in group_names)
+    turns: list[ExampleTurn] = []
+    gathered: list[str] = []
+    in_user, in_character, speaker = False, False, character_name
 
-    def parse(self, block: str) -> list[ExampleMessage]:
-        in_user = in_character = False
-        for line in block.replace("\r", "").split("\n")[1:]:
-            if line.startswith(f"{self._user}:"):
-                if in_character:
-                    self._flush(from_user=False)
-                in_user, in_character = True, False
-            elif self._starts_character(line):
-                if in_user:
-                    self._flush(from_user=True)
-                in_user, in_character = False, True
-            self._lines.append(line)
-        if in_user or in_character:
-            self._flush(from_user=in_user)
-        return self._messages
+    def close() -> None:
+        name = user_name if in_user else speaker
+        turns.append(ExampleTurn(in_user, name, trim("\n".join(gathered).replace(f"{name}:", "", 1))))
+        gathered.clear()
 
-    def _starts_character(self, line: str) -> bool:
-        if line.startswith(f"{self._character}:"):
-            return True
-        if any(line.startswith(f"{name}:") for name in self._group):
-            self._speaker = line.partition(":")[0]
-            return True
-        return False
-
-    def _flush(self, *, from_user: bool) -> None:
-        speaker = self._user if from_user else self._speaker
-        content = trim("\n".join(self._lines).replace(f"{speaker}:", "", 1))
-        if self._group:
-            content = f"{speaker}: {content}"
-        self._messages.append(ExampleMessage(from_user, content))
-        self._lines = []
+    for line in block.replace("\r", "").split("\n")[1:]:
+        if line.startswith(user):
+            if in_character:
+                close()
+            in_user, in_character = True, False
+        elif line.startswith((character, *others)):
+            if in_user:
+                close()
+            in_user, in_character = False, True
+            if not line.startswith(character):
+                speaker = line.partition(":")[0]
+        gathered.append(line)
+    if in_user or in_character:
+        close()
+    return turns

@@ -9,34 +9,21 @@ from pathlib import Path
 from tavernkit.cards.json_text import parse_json
 from tavernkit.errors import FileFormatError, StrictModeError, Warn, log_warning
 from tavernkit.silly_tavern.authors_note import NoteSettings
+from tavernkit.silly_tavern.context_template.template import ContextTemplate
+from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
+from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.json_reader import JsonReader
 from tavernkit.silly_tavern.persona import Persona
 from tavernkit.silly_tavern.preset import Preset
+from tavernkit.silly_tavern.reasoning import ReasoningSettings
 from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_object
 
+CHAT_COMPLETION_API = "openai"
+"""The ``main_api`` of chat completion; every other one is text completion."""
 
-@dataclass(frozen=True, slots=True)
-class ReasoningSettings:
-    """How stored reasoning is put into prompts."""
-
-    prefix: str = "<think>"
-    suffix: str = "</think>"
-    separator: str = "\n"
-    add_to_prompts: bool = False
-    max_additions: int = 1
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> ReasoningSettings:
-        """Read ``power_user.reasoning``."""
-        reader = JsonReader(data, "settings.power_user.reasoning", warn)
-        return cls(
-            prefix=reader.text("prefix", "<think>"),
-            suffix=reader.text("suffix", "</think>"),
-            separator=reader.text("separator", "\n"),
-            add_to_prompts=reader.flag("add_to_prompts"),
-            max_additions=reader.integer("max_additions", 1),
-        )
+DEFAULT_MAX_CONTEXT, DEFAULT_AMOUNT_GEN = 8192, 350
+"""The context and the reply of text completion, in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +40,17 @@ class PowerUser:
     custom_stopping_strings_macro: bool = True
     experimental_macro_engine: bool = True
     media_display: str = "list"
+    token_padding: int = 64
+    trim_spaces: bool = True
+    auto_fix_generated_markdown: bool = True
+    allow_name1_display: bool = False
+    allow_name2_display: bool = False
+    disable_group_trimming: bool = False
     reasoning: ReasoningSettings = field(default_factory=ReasoningSettings)
+    instruct: InstructTemplate = field(default_factory=lambda: InstructTemplate(enabled=False))
+    context: ContextTemplate = field(default_factory=lambda: ContextTemplate(use_stop_strings=True))
+    sysprompt: SystemPrompt = field(default_factory=SystemPrompt)
+    model_templates_mappings: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> PowerUser:
@@ -70,7 +67,17 @@ class PowerUser:
             custom_stopping_strings_macro=reader.flag("custom_stopping_strings_macro", True),
             experimental_macro_engine=reader.flag("experimental_macro_engine", True),
             media_display=reader.text("media_display", "list"),
+            token_padding=reader.integer("token_padding", 64),
+            trim_spaces=reader.flag("trim_spaces", True),
+            auto_fix_generated_markdown=reader.flag("auto_fix_generated_markdown", True),
+            allow_name1_display=reader.flag("allow_name1_display"),
+            allow_name2_display=reader.flag("allow_name2_display"),
+            disable_group_trimming=reader.flag("disable_group_trimming"),
             reasoning=ReasoningSettings.from_json(reader.object("reasoning"), warn=warn),
+            instruct=InstructTemplate.from_json({"enabled": False, **reader.object("instruct")}, warn=warn),
+            context=_context(reader),
+            sysprompt=SystemPrompt.from_json(reader.object("sysprompt"), warn=warn),
+            model_templates_mappings=reader.object("model_templates_mappings"),
         )
 
 
@@ -83,7 +90,10 @@ class Settings:
     power_user: PowerUser = field(default_factory=PowerUser)
     note: NoteSettings = field(default_factory=NoteSettings)
     persona: Persona = field(default_factory=Persona)
+    main_api: str = CHAT_COMPLETION_API
     preset: Preset = field(default_factory=Preset.default)
+    max_context: int = DEFAULT_MAX_CONTEXT
+    amount_gen: int = DEFAULT_AMOUNT_GEN
     world_info: WorldInfoSettings = field(default_factory=WorldInfoSettings)
     global_variables: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
@@ -114,7 +124,10 @@ class Settings:
             power_user=PowerUser.from_json(power_user, warn=warn),
             note=NoteSettings.from_json(extensions.object("note"), warn=warn),
             persona=_persona(power_user, avatar, warn),
+            main_api=reader.text("main_api", CHAT_COMPLETION_API) or CHAT_COMPLETION_API,
             preset=Preset.from_settings(reader.object("oai_settings"), warn=warn),
+            max_context=reader.integer("max_context", DEFAULT_MAX_CONTEXT),
+            amount_gen=reader.integer("amount_gen", DEFAULT_AMOUNT_GEN),
             world_info=WorldInfoSettings.from_json(reader.object("world_info_settings"), warn=warn),
             global_variables=extensions.reader("variables").object("global"),
             source=freeze_object(data),
@@ -125,6 +138,17 @@ class Settings:
         """The settings of extensions, as the file has them."""
         found = self.source.get("extension_settings")
         return found if isinstance(found, Mapping) else EMPTY_OBJECT
+
+
+def _context(reader: JsonReader) -> ContextTemplate:
+    """The context template in force, with its switches that live beside it."""
+    live = reader.object("context")
+    template = ContextTemplate.from_json(live, warn=reader.warn) if live else ContextTemplate(use_stop_strings=True)
+    return template.replace(
+        always_force_name2=reader.flag("always_force_name2", True),
+        trim_sentences=reader.flag("trim_sentences"),
+        single_line=reader.flag("single_line"),
+    )
 
 
 def _persona(power_user: Mapping[str, object], avatar: str, warn: Warn) -> Persona:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from tavernkit.silly_tavern.context_template.template import ContextTemplate
+from tavernkit.silly_tavern.instruct.template import InstructTemplate, NamesBehavior
 from tavernkit.silly_tavern.macros import (
     CardFields,
-    ContextSettings,
     Group,
     GroupMember,
-    InstructSettings,
     MacroEngine,
     MacroEnvironment,
     MacroMemory,
 )
-from tavernkit.silly_tavern.macros.settings import NamesBehavior
 
 ENGINE = MacroEngine()
 
@@ -52,7 +51,7 @@ def test_joined_cards_keep_templates_of_values_that_expand_to_nothing() -> None:
 
 
 def instruct_environment(behavior: NamesBehavior, examples: str, **changes: object) -> MacroEnvironment:
-    instruct = InstructSettings(
+    instruct = InstructTemplate(
         enabled=True,
         input_sequence="<u {{name}}>",
         output_sequence="<b {{name}}>",
@@ -65,7 +64,7 @@ def instruct_environment(behavior: NamesBehavior, examples: str, **changes: obje
         character=CardFields(mes_example=examples),
         main_api="textgenerationwebui",
         instruct=instruct,
-        context=ContextSettings(example_separator="***"),
+        context=ContextTemplate(example_separator="***"),
     ).replace(**changes)
 
 
@@ -101,7 +100,7 @@ def test_dollars_in_a_name_mean_what_they_mean_in_javascript() -> None:
 
 
 def test_a_sequence_that_asks_for_the_examples_comes_to_an_end() -> None:
-    environment = instruct_environment("none", "Tomas: Hi", instruct=InstructSettings(
+    environment = instruct_environment("none", "Tomas: Hi", instruct=InstructTemplate(
         enabled=True, input_sequence="{{mesExamples}}"
     ))  # fmt: skip
     warnings: list[str] = []

@@ -27,12 +27,8 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.macros.registry import MacroRegistry as MacroRegistry
     from tavernkit.silly_tavern.macros.run import Overrides as Overrides
     from tavernkit.silly_tavern.macros.settings import AuthorsNotes as AuthorsNotes
-    from tavernkit.silly_tavern.macros.settings import ContextSettings as ContextSettings
     from tavernkit.silly_tavern.macros.settings import ExpressionSettings as ExpressionSettings
     from tavernkit.silly_tavern.macros.settings import ExtensionValues as ExtensionValues
-    from tavernkit.silly_tavern.macros.settings import InstructSettings as InstructSettings
-    from tavernkit.silly_tavern.macros.settings import ReasoningSettings as ReasoningSettings
-    from tavernkit.silly_tavern.macros.settings import SystemPromptSettings as SystemPromptSettings
 
 __getattr__, __all__ = lazy_exports(
     __name__,
@@ -48,14 +44,6 @@ __getattr__, __all__ = lazy_exports(
         ".processors": ("Processor",),
         ".registry": ("Argument", "ListArgument", "MacroDefinition", "MacroRegistry"),
         ".run": ("Overrides",),
-        ".settings": (
-            "AuthorsNotes",
-            "ContextSettings",
-            "ExpressionSettings",
-            "ExtensionValues",
-            "InstructSettings",
-            "ReasoningSettings",
-            "SystemPromptSettings",
-        ),
+        ".settings": ("AuthorsNotes", "ExpressionSettings", "ExtensionValues"),
     },
 )

@@ -6,8 +6,10 @@ import re
 from collections.abc import Collection
 from typing import Protocol
 
+from tavernkit.silly_tavern.examples import START, START_LINE, split_examples
+from tavernkit.silly_tavern.instruct.examples import ExampleNames, format_examples
+from tavernkit.silly_tavern.instruct.names import NAME_MACRO
 from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API, CardFields, GroupMember, MacroEnvironment
-from tavernkit.silly_tavern.macros.examples import START, ExampleNames, format_instruct_examples, split_examples
 from tavernkit.text.js_values import trim
 
 _FIELD_NAME = re.compile("<FIELDNAME>", re.IGNORECASE | re.ASCII)
@@ -180,7 +182,7 @@ class CardTexts:
         heading = ""
         if separator and not chat_completion:
             heading = self._expand(separator, "the example separator") + "\n"
-        plain_heading = f"{START}\n" if chat_completion or formatted else heading
+        plain_heading = START_LINE if chat_completion or formatted else heading
         blocks = split_examples(self.examples_raw(), plain_heading)
         if not formatted:
             return blocks
@@ -197,9 +199,10 @@ class CardTexts:
         def expand(text: str) -> str:
             user, character = self._names
             where = "an instruct sequence"
-            return self._expand(text, where, user_name=user, character_name=character, leave=("name",))
+            return self._expand(text, where, user_name=user, character_name=character, leave=NAME_MACRO)
 
-        return format_instruct_examples(blocks, instruct, names, heading, expand)
+        written = format_examples(blocks, instruct, names, heading, expand)
+        return [piece for pieces in written for piece in pieces]
 
 
 _NO_CARD = CardFields()

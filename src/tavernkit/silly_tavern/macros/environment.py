@@ -10,14 +10,11 @@ from datetime import UTC, datetime, tzinfo
 from types import MappingProxyType
 from typing import Protocol
 
-from tavernkit.silly_tavern.macros.settings import (
-    AuthorsNotes,
-    ContextSettings,
-    ExtensionValues,
-    InstructSettings,
-    ReasoningSettings,
-    SystemPromptSettings,
-)
+from tavernkit.silly_tavern.context_template.template import ContextTemplate
+from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
+from tavernkit.silly_tavern.instruct.template import InstructTemplate
+from tavernkit.silly_tavern.macros.settings import AuthorsNotes, ExtensionValues
+from tavernkit.silly_tavern.reasoning import ReasoningSettings
 from tavernkit.stores.variables import InMemoryVariablesStore, VariablesStore
 from tavernkit.values import FrozenJson, FrozenObject, Json, is_mapping, is_sequence
 
@@ -29,6 +26,11 @@ TEXT_COMPLETION_API = "textgenerationwebui"
 
 CHAT_COMPLETION_API = "openai"
 """The ``main_api`` of chat completion."""
+
+NO_INSTRUCT = InstructTemplate.off()
+NO_SYSTEM_PROMPT = SystemPrompt(enabled=False)
+NO_SEPARATORS = ContextTemplate(example_separator="", chat_start="")
+NO_REASONING_MARKS = ReasoningSettings(prefix="", suffix="", separator="")
 
 
 class ChatLine(Protocol):
@@ -198,10 +200,10 @@ class MacroEnvironment:
     is_mobile: bool = False
     outlets: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
-    instruct: InstructSettings = field(default_factory=InstructSettings)
-    system_prompt: SystemPromptSettings = field(default_factory=SystemPromptSettings)
-    context: ContextSettings = field(default_factory=ContextSettings)
-    reasoning: ReasoningSettings = field(default_factory=ReasoningSettings)
+    instruct: InstructTemplate = NO_INSTRUCT
+    system_prompt: SystemPrompt = NO_SYSTEM_PROMPT
+    context: ContextTemplate = NO_SEPARATORS
+    reasoning: ReasoningSettings = NO_REASONING_MARKS
     notes: AuthorsNotes = field(default_factory=AuthorsNotes)
     extensions: ExtensionValues = field(default_factory=ExtensionValues)
     prefer_character_prompt: bool = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,17 +12,13 @@ from tavernkit.silly_tavern.macros import (
     AuthorsNotes,
     CardFields,
     ChatVariables,
-    ContextSettings,
     Diagnostic,
     ExpressionSettings,
     ExtensionValues,
     Group,
     GroupMember,
-    InstructSettings,
     MacroEnvironment,
     MacroMemory,
-    ReasoningSettings,
-    SystemPromptSettings,
 )
 
 REFERENCE_KINDS = ("syntax", "runtime_warning", "internal_error", "v1_replace_failed")
@@ -116,10 +111,10 @@ def read_case(env: Mapping[str, Any]) -> MacroCase:
         input=env.get("send_textarea", ""),
         is_mobile=env.get("mobile", False),
         outlets=env.get("outlets", {}),
-        instruct=settings(InstructSettings, power_user.get("instruct")),
-        system_prompt=settings(SystemPromptSettings, power_user.get("sysprompt")),
-        context=settings(ContextSettings, power_user.get("context")),
-        reasoning=settings(ReasoningSettings, power_user.get("reasoning")),
+        instruct=settings("instruct", power_user.get("instruct")),
+        system_prompt=settings("system_prompt", power_user.get("sysprompt")),
+        context=settings("context", power_user.get("context")),
+        reasoning=settings("reasoning", power_user.get("reasoning")),
         notes=AuthorsNotes(
             chat=metadata.get("note_prompt", ""),
             character=notes.get("character", ""),
@@ -144,9 +139,10 @@ def read_case(env: Mapping[str, Any]) -> MacroCase:
     return MacroCase(environment, metadata, global_variables, used)
 
 
-def settings(kind: Any, data: Mapping[str, Any] | None) -> Any:
-    names = {each.name for each in dataclasses.fields(kind)}
-    return kind(**{name: value for name, value in (data or {}).items() if name in names})
+def settings(name: str, data: Mapping[str, Any] | None) -> Any:
+    """The environment's own settings with what a case gives."""
+    default = getattr(MacroEnvironment(), name)
+    return default.replace(**{key: value for key, value in (data or {}).items() if key in default.field_names()})
 
 
 def read_character(env: Mapping[str, Any], group: Group | None) -> CardFields | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.macros.call import MacroCall
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.registry import Handler, MacroRegistry
-from tavernkit.silly_tavern.macros.settings import InstructSettings
 
 macros = MacroRegistry()
 
@@ -31,7 +31,7 @@ SEQUENCES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """Macro -> its aliases, and the settings it gives: the first one that is not empty."""
 
 
-def sequence(settings: InstructSettings, fields: tuple[str, ...]) -> str:
+def sequence(settings: InstructTemplate, fields: tuple[str, ...]) -> str:
     """The first of these settings that is not empty; nothing while instruct mode is off."""
     if not settings.enabled:
         return ""

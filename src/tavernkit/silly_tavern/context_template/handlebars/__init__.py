@@ -1,0 +1,1 @@
+"""Handlebars, as far as story strings can use it."""
