@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.cards import BookEntry, Character, CharacterBook, Participant, User, card_version
+from tavernkit.cards import BookEntry, Character, CharacterBook, Participant, User, card_version, load
 from tavernkit.cards.errors import NotACardError
 from tavernkit.errors import ConfigError, WarningLog
 from tests.cards.files import FILES, card
@@ -125,6 +125,15 @@ def test_greetings_nickname_and_notes() -> None:
     assert character.group_greetings == ("one", "two", "three")
     assert [character.creator_notes_for(language) for language in ("de", "fr")] == ["deutsch", "english"]
     assert Character(name="Ida", creator_notes="plain").creator_notes_for("de") == "plain"
+
+
+def test_the_main_picture_is_the_one_named_main() -> None:
+    character = load(FILES / "c_full.charx").character
+    assert character.main_icon is not None
+    assert character.main_icon.name == "main"
+    assert character.main_background is not None
+    assert character.main_background.name == "Hall.jpg"
+    assert Character(name="Ida").main_icon is None
 
 
 @pytest.mark.parametrize(("value", "expected"), [("0.8", 0.8), (0, 0.0), ("x", 0.5), (None, 0.5), ("", 0.0)])

@@ -203,6 +203,27 @@ def test_a_character_becomes_a_module_of_its_lore() -> None:
     assert any("the character is not in the file" in warning for warning in report.warnings)
 
 
+def test_a_lone_lore_book_becomes_a_module() -> None:
+    book = load(b'{"spec": "lorebook_v3", "data": {"name": "W", "entries": [{"keys": ["a"], "content": "c"}]}}')
+    out = io.BytesIO()
+    assert save(book, out, format="risum").warnings == ()
+    module = load(out.getvalue()).module
+    assert module is not None
+    assert module.name == "W Module"
+    assert [entry["key"] for entry in module.lorebook or ()] == ["a"]
+
+
+def test_lore_books_beside_a_card_are_not_dropped_in_silence() -> None:
+    book = CHARACTER.character_book
+    assert book is not None
+    report = save(Bundle(card=V2, lore_books=(book,)), io.BytesIO(), format="json")
+    assert any("lore books beside the card" in warning for warning in report.warnings)
+
+
+def test_a_webp_that_carries_its_own_picture_warns_of_nothing() -> None:
+    assert save(load(to_bytes(CHARACTER, "webp")), io.BytesIO(), format="webp").warnings == ()
+
+
 def test_a_module_becomes_json_and_back() -> None:
     bundle = load(FILES / "m4.risum")
     data = json.loads(to_bytes(bundle, "json"))

@@ -158,16 +158,16 @@ def _write_to(target: Writable, write: Callable[[BinaryIO], None]) -> None:
 
 
 def _write_json(job: _Job) -> None:
-    job.out.write(dump_json(_inline_card(job), indent=4).encode())
+    job.out.write(dump_json(_inline_card(job, picture=False), indent=4).encode())
 
 
 def _write_yaml(job: _Job) -> None:
-    card = _inline_card(job)
+    card = _inline_card(job, picture=False)
     job.out.write(dump_yaml(with_short_form(card) if job.bundle.card else card, job.warn).encode())
 
 
-def _inline_card(job: _Job) -> JsonObject:
-    """The card with its assets inside, for files that have room for nothing else."""
+def _inline_card(job: _Job, *, picture: bool) -> JsonObject:
+    """The card with its assets inside, for files that have room for nothing else but perhaps the picture."""
     bundle = job.bundle
     if bundle.card is None:
         return _without_character(bundle)
@@ -176,7 +176,7 @@ def _inline_card(job: _Job) -> JsonObject:
     put_places(card, inline_places(assets))
     new = [asset for asset in assets if not asset.uri]
     add_entries(card, new, lambda asset: data_uri(asset.read(), asset.ext), job.warn)
-    _warn_of_rest(job, picture=bundle.source_format is not Format.JSON)
+    _warn_of_rest(job, picture=picture)
     return card
 
 
@@ -190,8 +190,12 @@ def _without_character(bundle: Bundle) -> JsonObject:
 
 def _warn_of_rest(job: _Job, *, picture: bool) -> None:
     bundle = job.bundle
-    if picture and bundle.image is not None and bundle.image.uri in ("", DEFAULT_ICON):
+    if not picture and bundle.image is not None and bundle.image.uri in ("", DEFAULT_ICON):
         job.warn("the picture is not in the file: this format has no room for it")
+    if bundle.lore_books:
+        job.warn(
+            f"{len(bundle.lore_books)} lore books beside the card are not in the file: put them into the card's own"
+        )
     if bundle.module is not None:
         job.warn("RisuAI's module beside the card is not in the file: only archives can carry it")
     files = [file for file in bundle.files if file.type == "file"]
@@ -214,7 +218,7 @@ def _write_png(job: _Job) -> None:
     if character.version == "v3" and job.with_v2:
         older, _ = convert_card(card, "v3", "v2", preserve=False)
         cards.insert(0, ("chara", encode_payload(older)))
-    _warn_of_rest(job, picture=False)
+    _warn_of_rest(job, picture=True)
     assets = ((key, base64.b64encode(asset.read())) for key, asset in keys.items())
     write_png(job.out, image, cards, assets, job.limits, job.warn)
 
@@ -284,7 +288,7 @@ def _write_jpeg(job: _Job) -> None:
 
 def _write_webp(job: _Job) -> None:
     image, _ = _picture(job, "webp")
-    job.out.write(webp.write_webp(_whole(image, job.limits), _inline_card(job), job.limits, job.warn))
+    job.out.write(webp.write_webp(_whole(image, job.limits), _inline_card(job, picture=True), job.limits, job.warn))
 
 
 def _write_byaf(job: _Job) -> None:
@@ -302,14 +306,12 @@ def _write_risum(job: _Job) -> None:
 
 
 def _module_of(job: _Job) -> Module:
-    character = job.bundle.character
-    job.warn("a module has lore, scripts and triggers only: the character is not in the file")
     book = job.bundle.book
-    return Module(
-        name=f"{character.name} Module",
-        description=f"Module for {character.name}",
-        lorebook=tuple(lorebook_from_book(book)) if book else (),
-    )
+    name = job.bundle.card.name if job.bundle.card else (book and book.name) or "Lore"
+    if job.bundle.card is not None:
+        job.warn("a module has lore, scripts and triggers only: the character is not in the file")
+    lore = tuple(lorebook_from_book(book)) if book else ()
+    return Module(name=f"{name} Module", description=f"Module for {name}", lorebook=lore)
 
 
 def _module_bytes(module: Module | None) -> bytes:
