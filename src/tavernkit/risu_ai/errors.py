@@ -74,3 +74,12 @@ class ChatTemplateError(TavernKitError):
 
 class PromptTemplateError(TavernKitError):
     """A prompt template, a greeting or a group leaves RisuAI with nothing to go on (strict mode)."""
+
+
+class MemoryFailedError(TavernKitError):
+    """Long-term memory could not do its work; ``code`` is stable for programs, ``details`` has the numbers."""
+
+    def __init__(self, code: str, message: str, **details: int) -> None:
+        super().__init__(message)
+        self.code = code
+        self.details = details

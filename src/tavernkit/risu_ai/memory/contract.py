@@ -1,0 +1,80 @@
+"""What long-term memory takes and gives, whichever variant a chat uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tavernkit.risu_ai.errors import MemoryFailedError
+from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.token_counting import MessageCounter
+from tavernkit.values import FrozenObject, Json, JsonObject
+
+MEMORY_MEMO = "supaMemory"
+HYPA_MEMO = "hypaMemory"
+MEMORY_MEMOS = (MEMORY_MEMO, HYPA_MEMO)
+"""Memos of the messages that hold memory."""
+
+Summarize = Callable[[Sequence[JsonObject]], str]
+"""Asks a model to summarise: gets messages with role and content, gives its answer."""
+
+Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+"""Turns texts into vectors, one each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryModels:
+    """The models memory asks. ``default_prompt`` is the instruction where the settings have none."""
+
+    summarize: Summarize
+    embed: Embed
+    default_prompt: str = (
+        "Summarise the conversation above in one short paragraph. Keep names, places, promises and facts; "
+        "write nothing else."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryInput:
+    """A chat list that may be too long.
+
+    ``total`` counts the whole prompt with the reply; ``settings`` is RisuAI's database, ``chat`` the stored chat.
+    """
+
+    items: Sequence[PromptMessage]
+    total: int
+    max_context: int
+    max_response: int
+    counter: MessageCounter
+    settings: FrozenObject
+    chat: FrozenObject
+    models: MemoryModels
+    user_name: str = "User"
+    character_name: str = ""
+    random: Callable[[], float] = lambda: 0.5
+
+    def cost(self, items: Sequence[PromptMessage]) -> int:
+        """Tokens of chat items."""
+        return self.counter.messages(items)
+
+    def summary(self, request: Sequence[JsonObject]) -> str:
+        """Ask for a summary; an empty answer is a failure."""
+        answer = self.models.summarize(request)
+        if not answer.strip():
+            raise MemoryFailedError("empty_summary", "the summariser gave no text")
+        return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryOutcome:
+    """The chat list with memory at its front, and what to store on the chat (RisuAI's own keys)."""
+
+    items: list[PromptMessage]
+    total: int
+    stored: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    last_memory: str | None = None
+
+
+def memory_message(text: str, memo: str = MEMORY_MEMO) -> PromptMessage:
+    """A message that holds memory."""
+    return PromptMessage(role="system", content=text, memo=memo)

@@ -1,0 +1,39 @@
+"""Hanurai: no summaries; old messages that resemble what was just said come back."""
+
+from __future__ import annotations
+
+from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message
+from tavernkit.risu_ai.memory.similarity import Similarity
+
+DEFAULT_TOKENS = 1000
+QUERY_ITEMS = 3
+KEPT_ITEMS = 3
+DOCUMENT, QUERY = "search_document: ", "search_query: "
+CUT_CHARACTERS = 16
+"""How much of the mark in front of a text is cut off again: one character less than it has, as RisuAI does."""
+
+
+def hanurai(given: MemoryInput) -> MemoryOutcome:
+    """Drop items from the front until there is room, then fill the room with what resembles the newest messages."""
+    items = list(given.items)
+    reserve = given.settings.get("hanuraiTokens")
+    room = int(reserve) if isinstance(reserve, (int, float)) and not isinstance(reserve, bool) else DEFAULT_TOKENS
+    documents: list[str] = []
+    for item in items[: max(len(items) - KEPT_ITEMS, 0)]:
+        texts = item.content.split("\n\n") if given.settings.get("hanuraiSplit") else [item.content]
+        documents += [DOCUMENT + text for text in texts]
+    queries = [(QUERY + item.content, 1 / place) for place, item in enumerate(reversed(items[-QUERY_ITEMS:]), start=1)]
+    ranked = Similarity(given.models.embed, documents).ranked(queries)
+    total = given.total
+    while items and total + room > given.max_context:
+        total -= given.counter.message(items.pop(0))
+    chosen: list[str] = []
+    for document in ranked:
+        text = document[CUT_CHARACTERS:]
+        cost = given.counter.message(memory_message(text)) + 2
+        if total + cost >= given.max_context:
+            break
+        total += cost
+        chosen.append(text)
+    message = memory_message("\n\n".join(chosen))
+    return MemoryOutcome(items=[message, *items], total=total)

@@ -1,0 +1,264 @@
+"""HypaV3: many small summaries, of which the important, recent, similar and a few random ones are shown."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tavernkit.risu_ai.errors import MemoryFailedError
+from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message
+from tavernkit.risu_ai.memory.requests import as_lines, ask_for_summary, without_thoughts
+from tavernkit.risu_ai.memory.similarity import Similarity, paragraphs
+from tavernkit.risu_ai.memory.v3_settings import HypaV3Settings
+from tavernkit.risu_ai.prompt_message import NEW_CHAT_MEMO, NEW_EXAMPLE_MEMO, PromptMessage
+from tavernkit.values import JsonObject, is_mapping, is_sequence, thaw_object
+
+KEPT_ITEMS = 3
+QUERY_ITEMS = 3
+RANK_CONSTANT = 60
+OPEN, CLOSE = "<Past Events Summary>", "</Past Events Summary>"
+
+
+@dataclass(slots=True)
+class Summary:
+    """One stored summary and the messages it stands for; ``source`` keeps the chat's own object."""
+
+    text: str
+    memos: list[str | None]
+    important: bool = False
+    source: JsonObject = field(default_factory=dict)
+
+    def to_json(self) -> JsonObject:
+        """The summary as RisuAI stores it."""
+        written: JsonObject = {
+            "text": self.text,
+            "chatMemos": [*self.memos],
+            "isImportant": self.important,
+            "tags": [],
+        }
+        return {**written, **self.source}
+
+
+def hypa_v3(given: MemoryInput) -> MemoryOutcome:
+    """Summarise what does not fit in batches, and show the summaries that matter now."""
+    return _HypaV3(given, HypaV3Settings.of(given.settings)).run()
+
+
+class _HypaV3:
+    def __init__(self, given: MemoryInput, settings: HypaV3Settings) -> None:
+        self.given = given
+        self.settings = settings
+        self.items = list(given.items)
+        self.total: float = given.total - given.max_response
+        self.summaries = _load(given)
+        self.start = 0
+        self.metrics: dict[str, list[int]] = {}
+        self.reserved: float = 0
+
+    def run(self) -> MemoryOutcome:
+        if self.settings.recent_ratio + self.settings.similar_ratio > 1:
+            raise MemoryFailedError("memory_ratios_over_one", "recent and similar memory ask for more than all of it")
+        self.forget_vanished()
+        self.start = self.first_unsummarised()
+        self.total -= self.given.cost(self.items[: self.start])
+        available = self.reserve()
+        if available is None:
+            return self.outcome(None)
+        if self.total > self.given.max_context:
+            self.summarise()
+        if not self.summaries:
+            return self.outcome(_block(()))
+        chosen = self.select(available)
+        return self.outcome(_block(self.summaries[index].text for index in chosen))
+
+    def forget_vanished(self) -> None:
+        if self.settings.preserve_orphaned:
+            return
+        present = {item.memo for item in self.items} | {None}
+        self.summaries = [each for each in self.summaries if all(memo in present for memo in each.memos)]
+
+    def first_unsummarised(self) -> int:
+        if not self.summaries or not self.summaries[-1].memos:
+            return 0
+        last = self.summaries[-1].memos[-1]
+        found = next((i for i, item in enumerate(self.items) if item.memo == last), None)
+        return 0 if found is None else found + 1
+
+    def reserve(self) -> float | None:
+        """Keep room for memory; nothing when none is needed at all."""
+        empty = self.given.counter.message(memory_message(_block(())))
+        share = math.floor(self.given.max_context * self.settings.memory_ratio)
+        self.reserved = share
+        if self.settings.experimental:
+            if not self.summaries and self.total <= self.given.max_context:
+                return None
+        elif not self.summaries and self.total + empty <= self.given.max_context:
+            self.reserved = empty
+            self.total += empty
+            return 0
+        self.total += share
+        return share - empty
+
+    def summarise(self) -> None:
+        target = self.given.max_context * (1 - self.settings.extra_ratio)
+        while self.total > target:
+            left = len(self.items) - self.start
+            if left <= KEPT_ITEMS:
+                if self.total <= self.given.max_context:
+                    return
+                raise MemoryFailedError(
+                    "memory_cannot_summarize",
+                    "the prompt is too long and no more of the chat can be summarised",
+                    input_tokens=int(self.total),
+                    max_context=self.given.max_context,
+                )
+            batch = self.batch()
+            cost = self.given.cost(batch)
+            if self.total <= self.given.max_context and self.total - cost < target:
+                return
+            wanted = [item for item in batch if self.summarisable(item)]
+            if wanted:
+                text = self.ask(as_lines(wanted))
+                self.summaries.append(Summary(text, [item.memo for item in wanted]))
+            self.total -= cost
+            self.start += len(batch)
+
+    def batch(self) -> list[PromptMessage]:
+        end = len(self.items) - KEPT_ITEMS
+        if not self.settings.experimental:
+            return self.items[self.start : min(self.start + self.settings.batch, end)]
+        batch: list[PromptMessage] = []
+        counted = 0
+        for item in self.items[self.start : end]:
+            if counted >= self.settings.batch:
+                break
+            batch.append(item)
+            counted += self.summarisable(item)
+        return batch
+
+    def summarisable(self, item: PromptMessage) -> bool:
+        marker = item.memo in (NEW_CHAT_MEMO, NEW_EXAMPLE_MEMO) or (item.name or "").startswith("example_")
+        own = item.role == "user" and self.settings.skip_user
+        return not marker and not item.blank and not own
+
+    def ask(self, text: str) -> str:
+        answer = without_thoughts(ask_for_summary(self.given, text, self.settings.prompt))
+        if not answer:
+            raise MemoryFailedError("empty_summary", "the summariser gave no text")
+        return answer
+
+    def cost_of(self, index: int) -> int:
+        return self.given.counter.message(memory_message(f"{self.summaries[index].text}\n\n"))
+
+    def select(self, available: float) -> list[int]:
+        important = self.take([i for i, each in enumerate(self.summaries) if each.important], available)
+        available -= sum(map(self.cost_of, important))
+        used = set(important)
+        settings = self.settings
+        random_ratio = 1 - settings.recent_ratio - settings.similar_ratio
+
+        recent_room = math.floor(available * settings.recent_ratio)
+        recent = self.take([i for i in reversed(range(len(self.summaries))) if i not in used], recent_room)
+        used.update(recent)
+        unused_recent = recent_room - sum(map(self.cost_of, recent))
+
+        similar_room = math.floor(available * settings.similar_ratio)
+        if random_ratio <= 0:
+            similar_room += unused_recent
+            unused_recent = 0
+        similar = self.take(self.resembling(used), similar_room) if settings.similar_ratio > 0 else []
+        used.update(similar)
+        unused_similar = similar_room - sum(map(self.cost_of, similar))
+
+        random: list[int] = []
+        if random_ratio > 0:
+            room = math.floor(available * random_ratio) + unused_recent + unused_similar
+            random = self.take(self.shuffled(used), room, skip=True)
+            used.update(random)
+        self.metrics = {
+            "lastImportantSummaries": important,
+            "lastRecentSummaries": recent,
+            "lastSimilarSummaries": similar,
+            "lastRandomSummaries": random,
+        }
+        return sorted(used)
+
+    def take(self, indexes: Iterable[int], room: float, *, skip: bool = False) -> list[int]:
+        taken: list[int] = []
+        used = 0
+        for index in indexes:
+            cost = self.cost_of(index)
+            if used + cost > room:
+                if skip:
+                    continue
+                break
+            used += cost
+            taken.append(index)
+        return taken
+
+    def resembling(self, used: set[int]) -> list[int]:
+        owners: dict[str, list[int]] = {}
+        for index, summary in enumerate(self.summaries):
+            if index not in used:
+                for part in paragraphs(summary.text):
+                    owners.setdefault(part, []).append(index)
+        ranked = Similarity(self.given.models.embed, list(owners)).ranked(self.queries())
+        scores: dict[int, float] = {}
+        for rank, part in enumerate(ranked, start=1):
+            for index in owners[part]:
+                scores[index] = scores.get(index, 0) + 1 / (RANK_CONSTANT + rank)
+        return sorted(scores, key=lambda index: -scores[index])
+
+    def queries(self) -> list[tuple[str, float]]:
+        newest = [item for item in self.items if not item.blank][-QUERY_ITEMS:]
+        texts = [[item.content] for item in newest]
+        if self.settings.experimental:
+            texts = [paragraphs(item.content) for item in newest]
+        if self.settings.similarity_correction:
+            texts.append([self.ask(as_lines(newest))])
+        weights = len(texts) * (len(texts) + 1) / 2
+        return [(part, (place / weights) / len(parts)) for place, parts in enumerate(texts, start=1) for part in parts]
+
+    def shuffled(self, used: set[int]) -> list[int]:
+        rest = [index for index in range(len(self.summaries)) if index not in used]
+        return sorted(rest, key=functools.cmp_to_key(lambda _a, _b: -1 if self.given.random() < 0.5 else 1))
+
+    def outcome(self, text: str | None) -> MemoryOutcome:
+        stored: JsonObject = {"summaries": [each.to_json() for each in self.summaries]}
+        if self.metrics:
+            stored["metrics"] = {name: [*indexes] for name, indexes in self.metrics.items()}
+        items = self.items[self.start :]
+        total = self.total
+        if text is not None:
+            message = memory_message(text)
+            total += self.given.counter.message(message) - self.reserved
+            items = [message, *items]
+        if total > self.given.max_context:
+            raise MemoryFailedError("memory_too_large", "the prompt does not fit the context even with memory")
+        return MemoryOutcome(items=items, total=int(total + self.given.max_response), stored={"hypaV3Data": stored})
+
+
+def _block(texts: Iterable[str]) -> str:
+    return f"{OPEN}\n" + "\n\n".join(texts) + f"\n{CLOSE}"
+
+
+def _load(given: MemoryInput) -> list[Summary]:
+    data = given.chat.get("hypaV3Data")
+    found = data.get("summaries") if is_mapping(data) else None
+    return [
+        Summary(
+            text=str(each.get("text") or ""),
+            memos=_memos(each.get("chatMemos")),
+            important=bool(each.get("isImportant")),
+            source=thaw_object(each),
+        )
+        for each in (found if is_sequence(found) else ())
+        if is_mapping(each)
+    ]
+
+
+def _memos(value: object) -> list[str | None]:
+    items: Sequence[object] = value if is_sequence(value) else ()
+    return [item if isinstance(item, str) else None for item in items]

@@ -1,0 +1,39 @@
+"""How a summariser is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tavernkit.risu_ai.memory.contract import MemoryInput
+from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.prompt_template.chat_ml import parse_chat_ml
+from tavernkit.text.js_values import trim
+from tavernkit.values import JsonObject
+
+_THOUGHTS = re.compile(r"<Thoughts>.*?</Thoughts>", re.DOTALL)
+
+
+def ask_for_summary(given: MemoryInput, text: str, prompt: str) -> str:
+    """Summarise a text with the settings' prompt: ChatML with a slot, or an instruction behind the text."""
+    prompt = prompt or given.models.default_prompt
+    parsed = parse_chat_ml(prompt.replace("{{slot}}", text), _unchanged)
+    if parsed is not None:
+        request: list[JsonObject] = [{"role": each.role, "content": each.content} for each in parsed]
+    else:
+        request = [{"role": "user", "content": text}, {"role": "system", "content": prompt}]
+    return given.summary(request)
+
+
+def _unchanged(text: str) -> str:
+    return text
+
+
+def without_thoughts(text: str) -> str:
+    """A model's answer without what it thought."""
+    return trim(_THOUGHTS.sub("", text))
+
+
+def as_lines(items: Sequence[PromptMessage]) -> str:
+    """Chat items as ``role: content`` lines."""
+    return "\n".join(f"{item.role}: {item.content}" for item in items)

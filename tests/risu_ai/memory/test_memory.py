@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from tavernkit.risu_ai.errors import MemoryFailedError
+from tavernkit.risu_ai.memory import MemoryInput, MemoryModels, MemoryOutcome, remember, uses_memory
+from tavernkit.risu_ai.memory.similarity import Similarity, paragraphs
+from tavernkit.risu_ai.prompt_message import NEW_CHAT_MEMO, PromptMessage
+from tavernkit.risu_ai.token_counting import MessageCounter
+from tavernkit.testing.memory_models import letter_counts, memory_models
+from tavernkit.values import FrozenJson, JsonObject
+
+
+class Characters:
+    def estimate(self, text: str, model_hint: str | None = None) -> int:
+        return len(text)
+
+
+COUNTER = MessageCounter("test", Characters())
+
+
+def items(count: int) -> list[PromptMessage]:
+    marker = PromptMessage(role="system", content="[Start a new chat]", memo=NEW_CHAT_MEMO)
+    spoken = [
+        PromptMessage(role="assistant" if n % 2 else "user", content=f"message number {n}", memo=f"m{n}")
+        for n in range(count)
+    ]
+    return [marker, *spoken]
+
+
+def run(
+    settings: Mapping[str, FrozenJson],
+    chat: Mapping[str, FrozenJson] | None = None,
+    *,
+    max_context: int = 200,
+    models: MemoryModels | None = None,
+    count: int = 12,
+) -> MemoryOutcome:
+    messages = items(count)
+    return remember(
+        MemoryInput(
+            items=messages,
+            total=COUNTER.messages(messages),
+            max_context=max_context,
+            max_response=0,
+            counter=COUNTER,
+            settings=settings,
+            chat=chat or {},
+            models=models or memory_models(),
+            character_name="Bel",
+        )
+    )
+
+
+HYPA_V3: Mapping[str, FrozenJson] = {
+    "hypaV3": True,
+    "hypaV3Presets": [{"settings": {"memoryTokensRatio": 0.5, "recentMemoryRatio": 1, "similarMemoryRatio": 0}}],
+}
+KINDS: list[Mapping[str, FrozenJson]] = [
+    {"supaModelType": "subModel"},
+    {"hypav2": True, "hypaAllocatedTokens": 100, "hypaChunkSize": 60},
+    HYPA_V3,
+    {"hanuraiEnable": True, "hanuraiTokens": 60},
+]
+
+
+@pytest.mark.parametrize("settings", KINDS, ids=["supa", "hypaV2", "hypaV3", "hanurai"])
+def test_every_kind_shortens_a_long_chat_and_puts_memory_first(settings: Mapping[str, FrozenJson]) -> None:
+    outcome = run(settings)
+    assert outcome.items[0].memo == "supaMemory"
+    assert outcome.items[-1].memo == "m11"
+    assert COUNTER.messages(outcome.items) < COUNTER.messages(items(12))
+
+
+@pytest.mark.parametrize("settings", KINDS[:3], ids=["supa", "hypaV2", "hypaV3"])
+def test_what_was_stored_is_used_in_the_next_turn(settings: Mapping[str, FrozenJson]) -> None:
+    first = run(settings)
+    asked: list[object] = []
+
+    def summarize(messages: Sequence[JsonObject]) -> str:
+        asked.append(messages)
+        return "later"
+
+    chat: dict[str, FrozenJson] = dict(first.stored)
+    second = run(settings, chat, models=MemoryModels(summarize=summarize, embed=letter_counts))
+    assert not asked
+    assert [item.memo for item in second.items[1:]] == [item.memo for item in first.items[1:]]
+
+
+def test_a_short_chat_needs_no_summary() -> None:
+    outcome = run({"supaModelType": "subModel"}, max_context=5000)
+    assert len(outcome.items) == 13
+    assert not outcome.stored
+
+
+def test_ratios_over_one_are_refused() -> None:
+    preset: FrozenJson = [{"settings": {"recentMemoryRatio": 0.8, "similarMemoryRatio": 0.4}}]
+    with pytest.raises(MemoryFailedError) as caught:
+        run({"hypaV3": True, "hypaV3Presets": preset})
+    assert caught.value.code == "memory_ratios_over_one"
+
+
+def test_a_lost_message_of_a_running_summary_is_an_error() -> None:
+    with pytest.raises(MemoryFailedError) as caught:
+        run({"supaModelType": "subModel"}, {"supaMemoryData": "gone\nold story"})
+    assert caught.value.code == "memory_message_not_found"
+
+
+def test_an_empty_summary_is_an_error() -> None:
+    silent = MemoryModels(summarize=lambda messages: "<Thoughts>hm</Thoughts> ", embed=letter_counts)
+    with pytest.raises(MemoryFailedError) as caught:
+        run(HYPA_V3, models=silent)
+    assert caught.value.code == "empty_summary"
+
+
+def test_nothing_left_to_summarise_says_how_much_is_too_much() -> None:
+    with pytest.raises(MemoryFailedError) as caught:
+        run(HYPA_V3, max_context=40)
+    assert caught.value.code == "memory_cannot_summarize"
+    assert caught.value.details["max_context"] == 40
+
+
+def test_hypa_memory_stores_records_and_recalls_past_events() -> None:
+    settings: Mapping[str, FrozenJson] = {"supaModelType": "subModel", "hypaMemory": True}
+    data = 'hypa:\n[{"id": "m6", "supa": "so far", "hypa": ["a dragon", "number number"]}]'
+    outcome = run(settings, {"supaMemoryData": data}, max_context=240)
+    assert "past events: number number,a dragon" in outcome.items[0].content
+    assert outcome.items[0].memo == "hypaMemory"
+
+
+def test_memory_is_off_unless_a_kind_is_chosen() -> None:
+    assert not uses_memory({})
+    assert not uses_memory({"supaModelType": "none"})
+    assert uses_memory({"hypav2": True})
+
+
+def test_similar_texts_rank_by_weight_and_ties_keep_their_order() -> None:
+    ranked = Similarity(letter_counts, ["zz", "ab", "ba", "ab"]).ranked([("a", 1.0), ("z", 0.1)])
+    assert ranked == ["ab", "ba", "zz"]
+    assert Similarity(letter_counts, []).ranked([("a", 1.0)]) == []
+    assert paragraphs("a\n\n \n\nb ") == ["a", "b"]
