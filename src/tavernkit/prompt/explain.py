@@ -146,6 +146,9 @@ _REASONS: Mapping[str, str] = {
 
 
 def _tokens(plan: Plan, block: Block) -> int | None:
+    counted = block.metadata.get("tokens")
+    if isinstance(counted, int):
+        return counted
     return None if plan.count_tokens is None else plan.count_tokens(block.content)
 
 
