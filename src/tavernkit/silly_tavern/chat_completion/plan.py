@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import overload
 
 from tavernkit.prompt.block import Block
-from tavernkit.prompt.explain import Explanation
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import ListDialect, ObjectDialect, Plan
 from tavernkit.silly_tavern.chat_message import ChatMessage
@@ -58,16 +57,6 @@ class ChatPlan(Plan):
         if dialect == "openai" and any(block.attachments for block in self.enabled_blocks):
             dialect_options.setdefault("attachments", True)
         return super().to_messages(dialect, squash_system_messages=squash_system_messages, **dialect_options)
-
-    def explain(self) -> Explanation:
-        """Tell what is in the prompt and what is not; tokens are what each message cost the budget."""
-        explanation = super().explain()
-        costs = {block.id: block.metadata.get("tokens") for block in self.blocks}
-        blocks = [
-            replace(row, tokens=cost) if isinstance(cost := costs.get(row.block_id), int) else row
-            for row in explanation.blocks
-        ]
-        return replace(explanation, blocks=tuple(blocks))
 
     def _prepared(self, *, squash: bool) -> list[Message]:
         return [block.to_message() for block in self._final_blocks(squash=squash or self.squash)]
