@@ -147,6 +147,8 @@ class Plan:
             return {"prompt": self.rendered.text, "stop_sequences": list(self.rendered.stop_sequences)}
         from tavernkit.dialects import convert
 
+        if dialect == "openai" and any(block.attachments for block in self.enabled_blocks):
+            dialect_options.setdefault("attachments", True)
         squash = squash_system_messages and dialect == "openai"
         return convert(self._prepared(squash=squash), dialect, **dialect_options)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import overload
 
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
-from tavernkit.prompt.plan import ListDialect, ObjectDialect, Plan
+from tavernkit.prompt.plan import Plan
 from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, thaw, thaw_object
 
@@ -34,29 +33,6 @@ class ChatPlan(Plan):
     overflow: str | None = None
     overridden_prompts: Sequence[str] = ()
     timed_world_info: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-
-    @overload
-    def to_messages(
-        self, dialect: ListDialect = "openai", *, squash_system_messages: bool = False, **dialect_options: object
-    ) -> list[JsonObject]: ...
-
-    @overload
-    def to_messages(
-        self, dialect: ObjectDialect, *, squash_system_messages: bool = False, **dialect_options: object
-    ) -> JsonObject: ...
-
-    @overload
-    def to_messages(
-        self, dialect: str, *, squash_system_messages: bool = False, **dialect_options: object
-    ) -> object: ...
-
-    def to_messages(
-        self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object
-    ) -> object:
-        """Return the provider's payload, with media if there are any; squashed if the preset or the caller says so."""
-        if dialect == "openai" and any(block.attachments for block in self.enabled_blocks):
-            dialect_options.setdefault("attachments", True)
-        return super().to_messages(dialect, squash_system_messages=squash_system_messages, **dialect_options)
 
     def _prepared(self, *, squash: bool) -> list[Message]:
         return [block.to_message() for block in self._final_blocks(squash=squash or self.squash)]
