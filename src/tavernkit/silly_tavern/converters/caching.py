@@ -16,6 +16,14 @@ def cache_mark(ttl: str | None) -> JsonObject:
 def cache_at_depth(messages: Sequence[JsonObject], depth: int, ttl: str) -> Messages:
     """Put cache marks at ``depth`` and two role changes deeper, counted from the end without the prefill."""
     turns = copied(messages)
+    for turn in turns_at_depth(turns, depth):
+        _last_part(turn)["cache_control"] = cache_mark(ttl)
+    return turns
+
+
+def turns_at_depth(turns: Messages, depth: int, *, skip_system: bool = False) -> list[JsonObject]:
+    """The messages at ``depth`` role changes from the end, and at two more; a trailing prefill does not count."""
+    found: list[JsonObject] = []
     passed_prefill = False
     switches = 0
     previous: Json = ""
@@ -24,14 +32,13 @@ def cache_at_depth(messages: Sequence[JsonObject], depth: int, ttl: str) -> Mess
         if not passed_prefill and role == "assistant":
             continue
         passed_prefill = True
-        if role != previous:
-            if switches in (depth, depth + 2):
-                _last_part(turn)["cache_control"] = cache_mark(ttl)
-            if switches == depth + 2:
-                break
-            switches += 1
-            previous = role
-    return turns
+        if role == previous or (skip_system and role == "system"):
+            continue
+        if switches in (depth, depth + 2):
+            found.append(turn)
+        switches += 1
+        previous = role
+    return found
 
 
 def _last_part(turn: JsonObject) -> JsonObject:

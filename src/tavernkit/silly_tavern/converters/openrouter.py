@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tavernkit.silly_tavern.converters.caching import cache_mark
+from tavernkit.silly_tavern.converters.caching import cache_mark, turns_at_depth
 from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
 from tavernkit.silly_tavern.converters.messages import Messages, copied, part_url, tool_calls
 from tavernkit.text.js_values import to_string
@@ -72,23 +72,8 @@ def _collect(owner: JsonObject, identifier: Json, details: list[Json], signature
 def cache_at_depth(messages: Sequence[JsonObject], depth: int, ttl: str) -> Messages:
     """Put cache marks at ``depth`` and two role changes deeper, looking past system messages."""
     turns = copied(messages)
-    passed_prefill = False
-    switches = 0
-    previous: Json = ""
-    for turn in reversed(turns):
-        role = turn.get("role")
-        if not passed_prefill and role == "assistant":
-            continue
-        passed_prefill = True
-        if role == "system":
-            continue
-        if role != previous:
-            if switches in (depth, depth + 2):
-                _mark_last_part(turn, ttl)
-            if switches == depth + 2:
-                break
-            switches += 1
-            previous = role
+    for turn in turns_at_depth(turns, depth, skip_system=True):
+        _mark_last_part(turn, ttl)
     return turns
 
 
