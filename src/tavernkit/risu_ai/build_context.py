@@ -15,6 +15,7 @@ from tavernkit.risu_ai.chat_log import RisuChatLog, chat_log
 from tavernkit.risu_ai.context import RisuContext, RisuDevice
 from tavernkit.risu_ai.files.chat_file import chat_variables
 from tavernkit.risu_ai.inlays import Inlay
+from tavernkit.risu_ai.memory.contract import MemoryModels
 from tavernkit.risu_ai.preset import Preset
 from tavernkit.risu_ai.settings import Settings
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuModule
@@ -38,7 +39,8 @@ class BuildContext(Context):
     ``character`` is a card, RisuAI's own character or a group of them (then ``members`` has the characters and
     ``speaker`` the id of the one who speaks). ``history`` is a chat as RisuAI stores it, or a list of messages;
     ``message`` is the text in the input box. ``modules`` are switched on in addition to those of the settings.
-    ``inlays`` has the pictures that messages name. ``strategy`` and ``on_overflow`` decide about the token budget.
+    ``memory`` has the models that long-term memory asks. ``inlays`` has the pictures that messages name. ``strategy``
+    and ``on_overflow`` decide about the token budget.
     """
 
     preset: Preset | None = None
@@ -48,6 +50,7 @@ class BuildContext(Context):
     modules: Sequence[RisuModule] = ()
     toggles: Mapping[str, bool | int | float | str] = field(default_factory=dict[str, bool | int | float | str])
     inlays: Mapping[str, Inlay] = field(default_factory=dict[str, Inlay])
+    memory: MemoryModels | None = None
 
     strategy: str = REFERENCE
     on_overflow: str = "error"

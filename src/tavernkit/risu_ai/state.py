@@ -25,6 +25,7 @@ from tavernkit.risu_ai.token_counting import MessageCounter
 from tavernkit.risu_ai.trigger_seam import TriggerMode, TriggerOutcome
 from tavernkit.risu_ai.trimming import Dropped
 from tavernkit.risu_ai.world import RisuChat
+from tavernkit.values import Json
 
 if TYPE_CHECKING:
     from tavernkit.budget.report import TrimReport
@@ -63,12 +64,16 @@ class RisuState(BuildState[BuildContext]):
         """lore: what the scan gave."""
         self.slots = Slots()
         """cbs: texts in their slots, expanded; ``chats`` begins with examples, start line and greeting."""
+        self.greeting: str | None = None
+        """cbs: the character's first message as it is sent."""
         self.total = 0
         """cbs, triggers, regex_scripts: the tokens counted so far, those of the reply included."""
         self.stopped = False
         """triggers: a trigger wants nothing to be sent."""
         self.last_memory: str | None = None
         """memory: the id of the first chat message that is still in the prompt."""
+        self.memory_data: dict[str, Json] = {}
+        """memory: what to store on the chat, by RisuAI's keys."""
         self.dropped: list[Dropped] = []
         """memory, plan_assembly: chat items that went for want of room."""
         self.messages: list[PromptMessage] = []

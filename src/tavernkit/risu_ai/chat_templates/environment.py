@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from jinja2 import nodes
 from jinja2.exceptions import TemplateError
@@ -12,6 +12,9 @@ from jinja2.visitor import NodeTransformer
 
 from tavernkit.risu_ai.limits import MAX_TEMPLATE_LOOPS, MAX_TEMPLATE_NUMBER, MAX_TEMPLATE_OUTPUT
 from tavernkit.text.js_values import number_to_string
+from tavernkit.values import is_mapping, is_sequence
+
+T = TypeVar("T")
 
 _FILTERS = [
     "abs",
@@ -43,7 +46,7 @@ _FILTERS = [
     "unique",
     "upper",
 ]
-TICK, JOIN = "_tick", "_join"
+TICK, JOIN, MEASURE = "_tick", "_join", "_measure"
 """Names under which a compiled template reaches its counters."""
 
 
@@ -65,8 +68,9 @@ class ChatTemplateEnvironment(ImmutableSandboxedEnvironment):
         filters: dict[str, Any] = self.filters
         functions: dict[str, Any] = self.globals
         self.filters = {name: filters[name] for name in _FILTERS}
-        kept = {name: functions[name] for name in ("namespace", "range", "dict")}
-        self.globals = {**kept, "raise_exception": _raise_exception}
+        self.filters |= {"replace": _replace, "join": _join}
+        kept = {name: functions[name] for name in ("namespace", "range")}
+        self.globals = {**kept, "dict": _dict, "raise_exception": _raise_exception}
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Carry out an operator whose result may grow."""
@@ -77,14 +81,11 @@ class ChatTemplateEnvironment(ImmutableSandboxedEnvironment):
         if operator == "%" and isinstance(left, str):
             raise TemplateLimitError("'%' is for numbers only")
         result = super().call_binop(context, operator, left, right)
-        size = len(result) if hasattr(result, "__len__") else 0
-        if size > MAX_TEMPLATE_OUTPUT:
-            raise TemplateLimitError("a text grows too long")
-        return result
+        return measured(result)
 
 
 class Counted(NodeTransformer):
-    """Makes every loop count its rounds and every ``~`` measure its text."""
+    """Makes every loop count its rounds, and everything that puts values together measure the result."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - Jinja's name
         """Let a loop call the counter first."""
@@ -97,6 +98,25 @@ class Counted(NodeTransformer):
         self.generic_visit(node)
         return _call(JOIN, node.nodes, node)
 
+    def visit_List(self, node: nodes.List) -> nodes.Node:  # noqa: N802 - Jinja's name
+        """Measure a list."""
+        return self._measured(node)
+
+    def visit_Dict(self, node: nodes.Dict) -> nodes.Node:  # noqa: N802 - Jinja's name
+        """Measure a dictionary."""
+        return self._measured(node)
+
+    def visit_Tuple(self, node: nodes.Tuple) -> nodes.Node:  # noqa: N802 - Jinja's name
+        """Measure a tuple; one that names targets of an assignment is none."""
+        if node.ctx == "load":
+            return self._measured(node)
+        self.generic_visit(node)
+        return node
+
+    def _measured(self, node: nodes.Expr) -> nodes.Node:
+        self.generic_visit(node)
+        return _call(MEASURE, [node], node)
+
 
 def counters() -> dict[str, Callable[..., object]]:
     """The counters of one rendering, by the names a compiled template uses."""
@@ -108,13 +128,44 @@ def counters() -> dict[str, Callable[..., object]]:
         if rounds > MAX_TEMPLATE_LOOPS:
             raise TemplateLimitError("the template loops too long")
 
-    def join(*parts: object) -> str:
-        text = "".join(str(_printed(part)) for part in parts)
-        if len(text) > MAX_TEMPLATE_OUTPUT:
-            raise TemplateLimitError("a text grows too long")
-        return text
+    return {TICK: tick, JOIN: lambda *parts: _join(parts), MEASURE: measured}
 
-    return {TICK: tick, JOIN: join}
+
+def measured(value: T) -> T:
+    """Give a value back if its text would not be too long, however often it holds the same thing."""
+    if _weight(value, {}) > MAX_TEMPLATE_OUTPUT:
+        raise TemplateLimitError("a text grows too long")
+    return value
+
+
+def _weight(value: object, known: dict[int, int]) -> int:
+    if isinstance(value, str):
+        return len(value) + 1
+    if not is_mapping(value) and not is_sequence(value):
+        return 1
+    weight = known.get(id(value))
+    if weight is None:
+        inner = (*value.keys(), *value.values()) if is_mapping(value) else value
+        weight = known[id(value)] = 1 + sum(_weight(item, known) for item in inner)
+    return weight
+
+
+def _join(parts: Iterable[object], between: str = "") -> str:
+    texts = [str(_printed(part)) for part in parts]
+    if sum(map(len, texts)) + len(between) * len(texts) > MAX_TEMPLATE_OUTPUT:
+        raise TemplateLimitError("a text grows too long")
+    return between.join(texts)
+
+
+def _replace(text: object, old: str, new: str, count: int = -1) -> str:
+    source = str(text)
+    if len(source) + source.count(old) * len(new) > MAX_TEMPLATE_OUTPUT:
+        raise TemplateLimitError("a text grows too long")
+    return source.replace(old, new, count)
+
+
+def _dict(*items: Any, **values: Any) -> dict[str, Any]:
+    return measured(dict(*items, **values))
 
 
 def _call(name: str, arguments: list[nodes.Expr], node: nodes.Node) -> nodes.Call:

@@ -15,7 +15,7 @@ _THOUGHTS = re.compile(r"<Thoughts>(.+)</Thoughts>", re.DOTALL)
 
 
 def parse_chat_ml(
-    text: str, expand: Callable[[str], str], source: FrozenObject = EMPTY_OBJECT
+    text: str, expand: Callable[[str], str] = str, source: FrozenObject = EMPTY_OBJECT
 ) -> list[PromptMessage] | None:
     """Read messages, or nothing if the text does not start as ChatML; ``expand`` is applied to each text."""
     text = trim(text)

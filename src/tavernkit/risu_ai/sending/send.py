@@ -6,10 +6,10 @@ import uuid
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from tavernkit.errors import MaxTokensExceededError
+from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.risu_ai.build_context import BuildContext
 from tavernkit.risu_ai.chat_log import with_messages, with_text
-from tavernkit.risu_ai.errors import PromptTemplateError
+from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError
 from tavernkit.risu_ai.groups import speakers
 from tavernkit.risu_ai.limits import MAX_ROUNDS
 from tavernkit.risu_ai.plan import RisuPlan
@@ -126,6 +126,12 @@ class Send:
         except MaxTokensExceededError as error:
             self.chat = state.chat
             self.error = SendError(CONTEXT_TOO_SMALL, str(error))
+            return None
+        except PipelineError as error:
+            if not isinstance(error.__cause__, MemoryFailedError):
+                raise
+            self.chat = state.chat
+            self.error = SendError(error.__cause__.code, str(error.__cause__))
             return None
         self.plans.append(plan)
         self.warnings += plan.warnings

@@ -72,5 +72,6 @@ def _greet(state: RisuState) -> None:
             raise
         state.warn(f"{error}; RisuAI throws here, the greeting is left out")
         return
+    state.greeting = greeting.content
     state.total += state.counter.message(greeting)
     state.slots.chats.append(greeting)

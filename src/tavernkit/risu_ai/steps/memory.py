@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.build_context import REFERENCE
+from tavernkit.risu_ai.character_fields import character_fields
+from tavernkit.risu_ai.memory import MEMORY_MEMOS, MemoryInput, remember, uses_memory
+from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.trimming import drop_oldest
 
@@ -22,14 +25,58 @@ class MemoryStep(Step[RisuState, NoConfig]):
         """Fit the chat into the context."""
         if state.stopped:
             return
-        if state.context.strategy == REFERENCE:
+        if not _remembered(state) and state.context.strategy == REFERENCE:
             _trim(state)
         slots = state.slots
         slots.chats = [message for message in slots.chats if not message.blank]
         if state.template is None and slots.chats:
             slots.last_chat.append(slots.chats.pop())
         for message in slots.chats:
-            message.removable = True
+            message.removable = message.memo not in MEMORY_MEMOS
+
+
+def _remembered(state: RisuState) -> bool:
+    """Let the character's memory make the chat fit; tell whether it has one."""
+    settings = state.context.settings.raw
+    if not character_fields(state.context.owner).supa_memory or not uses_memory(settings):
+        return False
+    models = state.context.memory
+    if models is None:
+        state.warn("the character uses long-term memory: pass memory=MemoryModels(...) to have it; the chat is cut")
+        return False
+    outcome = remember(
+        MemoryInput(
+            items=state.slots.chats,
+            total=state.total,
+            max_context=state.preset.max_context,
+            max_response=state.preset.max_response,
+            counter=state.counter,
+            settings=settings,
+            chat=state.chat.raw,
+            models=models,
+            user_name=state.context.user_name,
+            character_name="" if state.in_group else state.character.name,
+            random=state.context.random_source,
+        )
+    )
+    state.total = outcome.total
+    state.last_memory = outcome.last_memory
+    state.memory_data = dict(outcome.stored)
+    _place(state, outcome.items)
+    return True
+
+
+def _place(state: RisuState, items: list[PromptMessage]) -> None:
+    """Print memory at its card, or keep it before the chat with a frame."""
+    has_card = any(card.type == "memory" for card in state.template or ())
+    remembered = [item for item in items if item.memo in MEMORY_MEMOS]
+    if has_card:
+        state.slots.memory = remembered
+        items = [item for item in items if item.memo not in MEMORY_MEMOS]
+    else:
+        for item in remembered:
+            item.content = f"<Previous Conversation>{item.content}</Previous Conversation>"
+    state.slots.chats = items
 
 
 def _trim(state: RisuState) -> None:

@@ -59,9 +59,11 @@ def _plan(state: RisuState) -> RisuPlan:
         lore_result=state.lore_result,
         llm_options=state.llm_options,  # pyright: ignore[reportArgumentType]  # frozen by the plan
         count_tokens=state.counter.text,
+        greeting=state.greeting,
         greeting_index=None if state.chat.greeting_index is None else int(state.chat.greeting_index),
         chat=state.chat,
         last_memory=state.last_memory,
+        memory_data=state.memory_data,
         stopped=state.stopped,
         rules=RequestRules.of(state.preset, state.context.settings),
         text_rules=TextRules.of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.risu_ai.injected import inject_around, inject_into_chat
 from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.prompt_template.lore_places import REVERSE_DEPTH, in_chat, lore_message
 from tavernkit.risu_ai.prompt_template.printing import Printer, splice
@@ -24,6 +25,7 @@ class TemplateAssemblyStep(Step[RisuState, NoConfig]):
         if state.stopped:
             return
         _place_lore(state)
+        inject_into_chat(state)
         if state.context.continued:
             state.slots.post_everything += continue_line(state.preset.ai_model)
         printer = Printer(state.preset.ai_model)
@@ -32,6 +34,7 @@ class TemplateAssemblyStep(Step[RisuState, NoConfig]):
         else:
             for name in (*state.preset.formating_order, "postEverything"):
                 printer.push(state.slots.named(name) or ())
+        inject_around(state, printer.messages)
         for message in printer.messages:
             message.content = trim(message.content)
         _place_depth_prompt(state, printer.messages)

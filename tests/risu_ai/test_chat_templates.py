@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import pytest
+
+from tavernkit.risu_ai.chat_templates import NAMED_TEMPLATES, ChatTemplate, apply_named_template
+from tavernkit.risu_ai.errors import ChatTemplateError
+from tavernkit.risu_ai.limits import MAX_TEMPLATE_CHARACTERS
+from tavernkit.risu_ai.prompt_message import PromptMessage
+
+
+def messages(*pairs: tuple[str, str]) -> list[PromptMessage]:
+    return [PromptMessage(role=role, content=content) for role, content in pairs]
+
+
+CHAT = messages(("user", "Hi"), ("assistant", "Yo"), ("user", "Bye"))
+
+
+def test_chatml_and_its_twin():
+    turns = "".join(f"<|im_start|>{each.role}\n{each.content}<|im_end|>\n" for each in CHAT)
+    assert (
+        apply_named_template("chatml", CHAT) == apply_named_template("gpt2", CHAT) == f"{turns}<|im_start|>assistant\n"
+    )
+
+
+def test_gemma_calls_the_assistant_a_model():
+    said = [("user", "Hi"), ("model", "Yo"), ("user", "Bye")]
+    turns = "".join(f"<start_of_turn>{role}\n{text}<end_of_turn>\n" for role, text in said)
+    assert apply_named_template("gemma", CHAT) == f"{turns}<start_of_turn>model\n"
+
+
+def test_mistral_wraps_what_the_user_says():
+    assert apply_named_template("mistral", CHAT) == " [INST] Hi [/INST] Yo  [INST] Bye [/INST]"
+
+
+def test_vicuna_starts_with_the_system_or_a_text_of_its_own():
+    own = apply_named_template("vicuna", CHAT)
+    assert own.startswith("A chat between")
+    assert own.endswith("USER: Hi\nASSISTANT: Yo</s>\nUSER: Bye\nASSISTANT:")
+    assert apply_named_template("vicuna", messages(("system", "S"), ("user", "Hi"))) == "S\n\nUSER: Hi\nASSISTANT:"
+
+
+def test_every_named_format_takes_a_plain_chat():
+    for name in NAMED_TEMPLATES:
+        assert "Bye" in apply_named_template(name, CHAT)
+
+
+def test_messages_of_other_roles_are_not_shown():
+    found = ChatTemplate("{{ messages | length }}").render(messages(("user", "a"), ("function", "b")))
+    assert found == "1"
+
+
+def test_templates_that_risu_ai_cannot_run_are_rendered_with_a_warning():
+    warnings: list[str] = []
+    template = ChatTemplate("{{ 'a' ~ 1 }}{{ 7 // 2 }}{{ nope | default('d') }}{{ {'x': 1} | tojson }}")
+    assert template.render([], warn=warnings.append) == 'a13d{"x": 1}'
+    assert len(warnings) == 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ cycler.__init__.__globals__.os }}",
+        "{{ lipsum() }}",
+        "{% include 'x' %}",
+        "{% import 'x' as y %}",
+        "{{ messages.append(1) }}",
+        "{{ 'a' * 1000000000 }}",
+        "{{ '%999999999d' % 1 }}",
+        "{{ 'x' | center(1000000000) }}",
+        "{{ 2 ** 100000 }}",
+        "{{ range(100000000) | list }}",
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+        "{{ raise_exception('no') }}",
+        "{% if %}",
+        "{{ 1 / 0 }}",
+    ],
+)
+def test_a_hostile_or_broken_template_is_refused(text: str):
+    with pytest.raises(ChatTemplateError):
+        ChatTemplate(text).render(CHAT, warn=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "grown",
+    [
+        "ns.x + ns.x",
+        "ns.x ~ ns.x",
+        "ns.x | replace('a', ns.x)",
+        "[ns.x, ns.x] | join",
+        "[ns.x, ns.x]",
+        "(ns.x, ns.x)",
+        "{'a': ns.x, 'b': ns.x}",
+        "dict(a=ns.x, b=ns.x)",
+    ],
+)
+def test_a_template_that_doubles_a_value_again_and_again_is_stopped(grown: str):
+    loop = f"{{% for i in range(64) %}}{{% set ns.x = {grown} %}}{{% endfor %}}"
+    with pytest.raises(ChatTemplateError, match="too long"):
+        ChatTemplate(f"{{% set ns = namespace(x='ab') %}}{loop}{{{{ ns.x }}}}").render([], warn=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "name", ["messages.__class__", "self._TemplateReference__context", "messages[0].content.__class__"]
+)
+def test_the_sandbox_shows_no_attributes_of_python(name: str):
+    assert ChatTemplate(f"[{{{{ {name} }}}}]").render(CHAT) == "[]"
+
+
+def test_lists_and_dictionaries_work():
+    text = "{% for a, b in [(1, 2), (3, 4)] %}{{ a + b }},{% endfor %}{{ {'k': 'v'}.k }}{{ ['x', 'y'] | join('-') }}"
+    assert ChatTemplate(text).render([]) == "3,7,vx-y"
+
+
+def test_a_template_that_is_too_long_is_refused():
+    with pytest.raises(ChatTemplateError, match="characters"):
+        ChatTemplate("x" * (MAX_TEMPLATE_CHARACTERS + 1))
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones():
+    with pytest.raises(ChatTemplateError, match="llama3"):
+        apply_named_template("nope", CHAT)
+
+
+def test_numbers_and_truth_are_printed_as_javascript_prints_them():
+    assert ChatTemplate("{{ 4 / 2 }} {{ true }} {{ none }} {{ 0.1 + 0.2 }}").render([]) == "2 true  0.30000000000000004"

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tavernkit.risu_ai import Preset, Settings
+from tavernkit.risu_ai.errors import RequestFormatError
+from tavernkit.risu_ai.js_replace import replace_all, replace_first
+from tavernkit.risu_ai.model_flags import flag_names, model_flags
+from tavernkit.risu_ai.prompt_message import PromptMessage, new_chat_line
+from tavernkit.risu_ai.reformat import reformat
+from tavernkit.risu_ai.request import RequestRules, request_messages
+from tavernkit.risu_ai.text_completion import OobaFormat, chat_text, cut_reply, ooba_text
+
+
+def message(role: str, content: str, **fields: Any) -> PromptMessage:
+    return PromptMessage(role=role, content=content, **fields)
+
+
+def pairs(messages: list[PromptMessage]) -> list[tuple[str | None, str]]:
+    return [(each.role, each.content) for each in messages]
+
+
+def test_flags_come_from_the_table_the_user_or_a_custom_model():
+    assert "hasFullSystemPrompt" in model_flags("gpt4o")
+    assert model_flags("gpt4o", custom_flags=[7, 99, "x", True]) == {"hasFirstSystemPrompt"}
+    assert model_flags("nobody-knows", custom_flags=[7]) == frozenset()
+    assert model_flags("xcustom:::a", custom_models={"xcustom:::a": [6]}) == {"hasFullSystemPrompt"}
+    assert flag_names([6.5, -1]) == frozenset()
+
+
+def test_rewriting_leaves_the_given_messages_alone():
+    given = [message("system", "S"), message("user", "U")]
+    reformat(given, {"requiresAlternateRole"})
+    assert pairs(given) == [("system", "S"), ("user", "U")]
+
+
+def test_only_system_messages_are_joined_with_a_warning_and_raise_in_strict_mode():
+    given = [message("system", "a"), message("system", "b")]
+    warnings: list[str] = []
+    assert pairs(reformat(given, {"hasFirstSystemPrompt"}, warn=warnings.append)) == [("system", "a\n\nb")]
+    assert "nothing but system" in warnings[0]
+    with pytest.raises(RequestFormatError):
+        reformat(given, {"hasFirstSystemPrompt"}, strict=True)
+
+
+def test_an_empty_replacement_means_a_plain_prefix():
+    assert pairs(reformat([message("system", "$& x")], (), system_content="")) == [("user", "system: $& x")]
+
+
+def test_an_empty_list_starts_with_the_user_where_it_must():
+    assert pairs(reformat([], {"mustStartWithUserInput"})) == [("user", " ")]
+
+
+def test_the_last_message_of_the_assistant_is_a_prefix_for_deepseek():
+    rules = RequestRules(flags=frozenset({"hasFullSystemPrompt", "deepSeekPrefix", "deepSeekThinkingInput"}))
+    found = request_messages([message("user", "u"), message("assistant", "a", thoughts=["t", "s"])], rules)
+    assert found[-1] == {"role": "assistant", "content": "a", "prefix": True, "reasoning_content": "t\ns"}
+
+
+def test_rules_follow_the_settings():
+    settings = Settings.from_json(
+        {
+            "newOAIHandle": False,
+            "customModels": [{"id": "xcustom:::m", "format": 4, "flags": [6]}],
+            "enableCustomFlags": False,
+        }
+    )
+    rules = RequestRules.of(Preset(ai_model="xcustom:::m", system_role_replacement="assistant"), settings)
+    assert rules.mistral
+    assert rules.flags == {"hasFullSystemPrompt"}
+    assert rules.system_role == "assistant"
+    assert not rules.new_openai_handle
+
+
+def test_mistral_takes_functions_for_the_user_and_joins_roles():
+    rules = RequestRules(flags=frozenset({"hasFullSystemPrompt"}), mistral=True)
+    found = request_messages([message("user", "a"), message("function", "b"), message("assistant", "c")], rules)
+    assert [(each["role"], each["content"]) for each in found] == [("user", "a\nb"), ("assistant", "c")]
+
+
+def test_start_lines_are_blanked_only_by_the_new_handling():
+    given = [new_chat_line(), message("user", "u", name="Ann")]
+    assert request_messages(given, RequestRules(flags=frozenset({"hasFullSystemPrompt"}))) == [
+        {"role": "user", "content": "u"}
+    ]
+    old = RequestRules(flags=frozenset({"hasFullSystemPrompt"}), new_openai_handle=False)
+    assert len(request_messages(given, old)) == 2
+
+
+def test_replacement_patterns_act():
+    assert replace_first("a{{slot}}b{{slot}}", "{{slot}}", "<$&|$$|$`|$'|$1>") == (
+        "a<{{slot}}|$|a|b{{slot}}|$1>b{{slot}}"
+    )
+    assert replace_all("x-x", "x", "[$'$&]") == "[-xx]-[x]"
+    assert replace_first("abc", "z", "$&") == "abc"
+
+
+def test_names_are_written_by_the_prefix_format():
+    form = OobaFormat(header="Top", user_prefix="U:", assistant_prefix="A:", separator="\n", use_name=True)
+    given = [message("system", "S"), message("user", "u"), message("assistant", "a")]
+    assert ooba_text(given, "Mira", user_name="Ann", format=form) == "Top\nS\nU: Ann: u\nA: Mira: a\nA: Mira:"
+
+
+def test_a_script_may_go_on_where_it_ended():
+    assert chat_text([message("user", "u")], "Mira", continued=True) == "u"
+
+
+def test_a_reply_is_cut_at_any_speaker():
+    given = [message("user", "u", name="Bob")]
+    assert cut_reply("Well. Bob: no", given, "Mira", user_name="Ann") == "Well."
+    assert cut_reply("Well, nobody", given, "", user_name="") == "Well, nobody"

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from tavernkit.cards import Character, Module
+from tavernkit.cards.bundle import Bundle
+from tavernkit.risu_ai import Preset, Settings
+from tavernkit.risu_ai.card_import import character_from_card, risu_character
+
+
+def test_the_database_holds_the_preset_in_force_under_its_own_names():
+    settings = Settings.from_json({"presetRegex": [{"in": "a"}], "regex": [{"in": "b"}], "mainPrompt": "M"})
+    assert settings.preset.regex == ({"in": "a"},)
+    assert settings.preset.main_prompt == "M"
+
+
+def test_missing_keys_have_risu_ais_defaults():
+    settings = Settings.from_json({})
+    assert (settings.lorebook_depth, settings.lorebook_tokens, settings.request_retries) == (5, 800, 2)
+    assert settings.new_openai_handle
+
+
+def test_wrong_values_are_reported():
+    warnings: list[str] = []
+    settings = Settings.from_json(
+        {"username": 7, "modules": {}, "fallbackModels": {"model": ["a", "", 3]}}, warn=warnings.append
+    )
+    assert settings.username == "User"
+    assert settings.fallback_models == ("a",)
+    assert len(warnings) == 2
+
+
+def test_custom_flags_count_only_when_they_are_switched_on():
+    assert Settings.from_json({"customFlags": [6]}).custom_flags is None
+    assert Settings.from_json({"customFlags": [6], "enableCustomFlags": True}).flags_of("gpt4o") == {
+        "hasFullSystemPrompt"
+    }
+
+
+def test_texts_see_settings_and_preset_together():
+    seen = Settings(username="x", jailbreak_toggle=True).for_texts(
+        Preset(main_prompt="M", ai_model="gpt4o", module_integration=" a, ,b ")
+    )
+    assert (seen.main_prompt, seen.model, seen.jailbreak_toggle) == ("M", "gpt4o", True)
+    assert seen.integrated_modules == ("a", "b")
+
+
+def card() -> Character:
+    return Character.from_card(
+        {
+            "spec": "chara_card_v3",
+            "spec_version": "3.0",
+            "data": {
+                "name": "Mira",
+                "description": "D",
+                "post_history_instructions": "P",
+                "character_book": {"entries": [{"keys": ["sea"], "content": "Salt.", "insertion_order": 5}]},
+                "extensions": {
+                    "depth_prompt": {"depth": 2, "prompt": "deep"},
+                    "risuai": {
+                        "customScripts": [{"in": "a", "out": "b", "type": "editprocess"}],
+                        "additionalAssets": [["pic", "__asset:1", "png"]],
+                    },
+                },
+                "assets": [
+                    {"type": "icon", "uri": "embeded://a.png", "name": "main", "ext": "png"},
+                    {"type": "emotion", "uri": "embeded://b.png", "name": "joy", "ext": "png"},
+                    {"type": "x-risu-asset", "uri": "embeded://c.png", "name": "map", "ext": "png"},
+                ],
+            },
+        }
+    )
+
+
+def test_a_card_brings_its_lore_scripts_and_assets_without_their_bytes():
+    character = character_from_card(card())
+    assert character.raw["replaceGlobalNote"] == "P"
+    assert character.raw["depth_prompt"] == {"depth": 2, "prompt": "deep"}
+    assert character.lore is not None
+    assert character.lore[0]["content"] == "Salt."
+    assert character.image == "embeded://a.png"
+    assert [asset.name for asset in character.emotions or ()] == ["joy"]
+    assert [asset.name for asset in character.assets or ()] == ["map"]
+    assert character.id == character_from_card(card()).id, "the same card is the same character"
+
+
+def test_the_module_beside_a_card_stands_in_for_its_lore_and_scripts():
+    module = Module.from_json({"name": "m", "lorebook": [{"key": "x"}], "regex": [], "trigger": [{"type": "start"}]})
+    character = risu_character(Bundle(card=card(), module=module))
+    assert character is not None
+    assert character.lore == ({"key": "x"},)
+    assert character.raw["customscript"] == ()
+    assert character.raw["triggerscript"] == ({"type": "start"},)
+
+
+def test_a_card_of_the_first_version_has_texts_only():
+    old = Character.from_card({"name": "Old", "description": "D", "first_mes": "F"})
+    assert character_from_card(old).first_message == "F"
