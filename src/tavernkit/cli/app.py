@@ -1,0 +1,137 @@
+"""The command: its subcommands, and what becomes of errors."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Annotated, cast
+
+import typer
+
+from tavernkit import __version__
+from tavernkit.cli.exit_codes import ExitCode
+
+COMMANDS = (
+    "demo",
+    "build",
+    "explain",
+    "card",
+    "lore",
+    "macros",
+    "cbs",
+    "tokens",
+)
+"""Modules of ``cli.commands`` in the order of the help; each has ``register(app)``."""
+
+EPILOG = (
+    "Exit codes: 0 done · 1 problems found · 2 wrong usage or unreadable input · 3 the prompt does not fit "
+    "its budget · 4 the model failed · 130 interrupted."
+)
+
+
+def make_app() -> typer.Typer:
+    """Put the commands together."""
+    app = typer.Typer(
+        name="tavernkit",
+        help="Build, explain and check the prompts of SillyTavern and RisuAI, from their own files.",
+        epilog=EPILOG,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name in COMMANDS:
+        register = cast("Callable[[typer.Typer], None]", import_module(f"tavernkit.cli.commands.{name}").register)
+        register(app)
+    return app
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line and return its exit code; errors of users and files are one readable line each."""
+    debug = "--debug" in arguments or bool(os.environ.get("TAVERNKIT_DEBUG"))
+    handler = _WarningHandler()
+    logger = logging.getLogger("tavernkit")
+    logger.addHandler(handler)
+    propagate, logger.propagate = logger.propagate, False
+    try:
+        command = typer.main.get_command(make_app())
+        command.main([each for each in arguments if each != "--debug"], prog_name="tavernkit")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else ExitCode.OK
+    except Exception as error:
+        if debug:
+            raise
+        return _explain(error)
+    finally:
+        logger.propagate = propagate
+        logger.removeHandler(handler)
+    return ExitCode.OK
+
+
+def _explain(error: Exception) -> int:
+    from tavernkit.cli.terminal import complain
+    from tavernkit.errors import MaxTokensExceededError, TavernKitError
+
+    if isinstance(error, MaxTokensExceededError):
+        complain(f"{error}; give it more with --budget, or less to say", kind="error")
+        return ExitCode.OVER_BUDGET
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        complain(f"{where}{error.strerror or error}", kind="error")
+        return ExitCode.USAGE
+    if isinstance(error, TavernKitError):
+        complain(str(error), kind="error")
+        return ExitCode.MODEL if _is_about_the_model(error) else ExitCode.USAGE
+    complain(f"{type(error).__name__}: {error}", kind="error")
+    complain("this is a defect of tavernkit; with --debug it shows where it comes from", kind="note")
+    return ExitCode.INTERNAL
+
+
+def _is_about_the_model(error: Exception) -> bool:
+    from tavernkit.vibe_tavern.errors import TransportError
+
+    return isinstance(error, TransportError)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version and end.",
+            is_eager=True,
+            callback=_print_version,
+            show_default=False,
+        ),
+    ] = False,
+    debug: Annotated[  # read from the arguments before any command runs
+        bool, typer.Option("--debug", help="Show where an error comes from; may stand anywhere.", show_default=False)
+    ] = False,
+) -> None:
+    del debug, version
+
+
+class _WarningHandler(logging.Handler):
+    """Shows what the library logs as one line a warning, each once."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._seen: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        from tavernkit.cli.terminal import complain
+
+        message = record.getMessage()
+        if message not in self._seen:
+            self._seen.add(message)
+            complain(message)

@@ -1,0 +1,141 @@
+"""What a prompt is built from, as options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+FILES, TURN, LIMITS, FOLDERS = "What goes in", "This turn", "Model and budget", "Straight from an installation"
+
+
+class Platform(StrEnum):
+    """Whose rules a prompt is built by."""
+
+    SILLY_TAVERN = "sillytavern"
+    RISU_AI = "risuai"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildOptions:
+    """The options of every command that builds a prompt."""
+
+    card: Annotated[
+        Path | None,
+        typer.Argument(help="Character card: PNG, JSON, YAML, CHARX, BYAF, WEBP or JPEG.", show_default=False),
+    ] = None
+    platform: Annotated[
+        Platform | None,
+        typer.Option(
+            "--platform",
+            "-p",
+            help="Whose rules to build by (default: sillytavern).",
+            rich_help_panel=FILES,
+            show_default=False,
+        ),
+    ] = None
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset",
+            help="Preset file of the platform (or its name, with --from-sillytavern).",
+            rich_help_panel=FILES,
+        ),
+    ] = None
+    book: Annotated[
+        list[Path] | None,
+        typer.Option("--book", "-b", help="World book or lorebook; may be repeated.", rich_help_panel=FILES),
+    ] = None
+    module: Annotated[
+        list[Path] | None,
+        typer.Option("--module", help="RisuAI module to switch on; may be repeated.", rich_help_panel=FILES),
+    ] = None
+    chat: Annotated[
+        str | None,
+        typer.Option(
+            "--chat",
+            "-c",
+            help="Chat file: SillyTavern's JSONL or RisuAI's JSON (a name, with --from-…).",
+            rich_help_panel=FILES,
+        ),
+    ] = None
+    user: Annotated[str | None, typer.Option("--user", "-u", help="The user's name.", rich_help_panel=FILES)] = None
+    persona: Annotated[
+        str | None, typer.Option("--persona", help="The user's persona description.", rich_help_panel=FILES)
+    ] = None
+    message: Annotated[
+        str, typer.Option("--message", "-m", help="What the user says now.", rich_help_panel=TURN, show_default=False)
+    ] = ""
+    kind: Annotated[
+        str,
+        typer.Option("--type", help="normal, continue, swipe, regenerate, impersonate or quiet.", rich_help_panel=TURN),
+    ] = "normal"
+    greeting: Annotated[
+        int,
+        typer.Option(
+            "--greeting", min=-1, help="Without --chat: which greeting starts it (-1: none).", rich_help_panel=TURN
+        ),
+    ] = 0
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Makes dice and random macros repeatable.", rich_help_panel=TURN)
+    ] = None
+    now: Annotated[
+        datetime | None,
+        typer.Option("--now", help="The time macros see (UTC) instead of the clock's.", rich_help_panel=TURN),
+    ] = None
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="Model name; decides how tokens are counted.", rich_help_panel=LIMITS),
+    ] = None
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", min=1, help="Context size in tokens instead of the preset's.", rich_help_panel=LIMITS),
+    ] = None
+    reserve: Annotated[
+        int | None,
+        typer.Option(
+            "--reserve", min=0, help="Tokens kept for the reply instead of the preset's.", rich_help_panel=LIMITS
+        ),
+    ] = None
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial", help="Give what fits when the prompt does not, instead of an error.", rich_help_panel=LIMITS
+        ),
+    ] = False
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Treat every warning as an error.", rich_help_panel=LIMITS)
+    ] = False
+    from_sillytavern: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-sillytavern",
+            metavar="DIR",
+            help="SillyTavern data folder, such as data/default-user.",
+            rich_help_panel=FOLDERS,
+        ),
+    ] = None
+    from_risuai: Annotated[
+        Path | None,
+        typer.Option("--from-risuai", metavar="FILE", help="RisuAI database as JSON.", rich_help_panel=FOLDERS),
+    ] = None
+    character: Annotated[
+        str | None, typer.Option("--character", help="Which character of it.", rich_help_panel=FOLDERS)
+    ] = None
+    group: Annotated[
+        str | None, typer.Option("--group", help="Which group of it (SillyTavern).", rich_help_panel=FOLDERS)
+    ] = None
+    speaker: Annotated[
+        str | None, typer.Option("--speaker", help="Who speaks, in a group.", rich_help_panel=FOLDERS)
+    ] = None
+
+    @property
+    def chosen_platform(self) -> Platform:
+        """The platform asked for, else the one the inputs belong to."""
+        if self.platform is not None:
+            return self.platform
+        return Platform.RISU_AI if self.from_risuai is not None else Platform.SILLY_TAVERN

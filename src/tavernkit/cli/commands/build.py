@@ -1,0 +1,129 @@
+"""``tavernkit build``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tavernkit.cli.build_options import BuildOptions
+from tavernkit.cli.option_groups import takes
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+OUTPUT = "What comes out"
+
+
+@takes(BuildOptions)
+def build(
+    options: BuildOptions,
+    dialect: Annotated[
+        str,
+        typer.Option(
+            "--dialect",
+            "-d",
+            help="openai, anthropic, google, cohere, mistral, ai21, xai or text.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = "openai",
+    request: Annotated[
+        bool, typer.Option("--request", help="The whole request the program would post.", rich_help_panel=OUTPUT)
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", "-e", help="Explain the prompt after it.", rich_help_panel=OUTPUT)
+    ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Show the steps of the build and their times.", rich_help_panel=OUTPUT)
+    ] = False,
+    save: Annotated[
+        Path | None, typer.Option("--save", help="Write the whole plan to a JSON file.", rich_help_panel=OUTPUT)
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: the payload of the dialect.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> None:
+    r"""Build the prompt for a character card and print it.
+
+    \b
+    tavernkit build aria.png --message "Who are you?"
+    tavernkit build aria.png --preset my.json --book world.json --chat chat.jsonl --explain
+    tavernkit build aria.png --platform risuai --preset my.risup --dialect anthropic --json
+    tavernkit build --from-sillytavern data/default-user --character Aria --chat "Aria - 2026-1-5" --json
+    """
+    from tavernkit.cli.inputs import build_plan
+    from tavernkit.cli.terminal import complain, show, show_json
+    from tavernkit.cli.views import plan_view
+    from tavernkit.prompt.trace import TraceCollector
+    from tavernkit.report import overview
+
+    plan = build_plan(options, **({"instrumenter": TraceCollector()} if trace else {}))
+    if save is not None:
+        save.write_text(json.dumps(plan.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    payload = _payload(plan, dialect, request)
+    if as_json:
+        for warning in plan.warnings:
+            complain(warning)
+        answer: object = payload
+        if explain or trace:
+            answer = {"payload": payload}
+            if explain:
+                answer["explanation"] = plan.explain().to_dict()
+            if trace:
+                answer["trace"] = _trace(plan.trace)
+        show_json(answer)
+        return
+    view = overview(plan)
+    if request or dialect != "openai":
+        show_json(payload)
+    else:
+        show(plan_view.blocks_view(view, everything=True))
+    parts: list[RenderableType | None] = [plan_view.token_bar(view)]
+    if explain:
+        parts += [plan_view.plan_table(view), plan_view.left_out_table(view)]
+        if view.lore:
+            parts.append(plan_view.lore_table(view.lore))
+    if trace and plan.trace is not None:
+        parts.append(plan_view.trace_table(plan.trace))
+    parts.append(plan_view.warnings_view(view.warnings))
+    for part in parts:
+        if part is not None:
+            show("", part)
+    if save is not None:
+        show(f"\nThe plan is in {save}")
+
+
+def _payload(plan: object, dialect: str, request: bool) -> object:
+    from tavernkit.errors import ConfigError
+    from tavernkit.prompt.plan import Plan
+
+    assert isinstance(plan, Plan)
+    if not request:
+        return plan.to_messages(dialect)
+    to_request = getattr(plan, "to_request", None)
+    if to_request is None:
+        raise ConfigError("this plan has no request of its own; leave out --request")
+    return to_request()
+
+
+def _trace(trace: object) -> object:
+    from tavernkit.prompt.trace import Trace
+    from tavernkit.values import thaw_object
+
+    if not isinstance(trace, Trace):
+        return None
+    return {
+        "duration_ms": trace.duration_ms,
+        "fingerprint": trace.fingerprint,
+        "steps": [
+            {"name": step.name, "duration_ms": step.duration_ms, "stats": thaw_object(step.stats)}
+            for step in trace.steps
+        ],
+    }
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("build")(build)

@@ -1,0 +1,181 @@
+"""``tavernkit demo``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tavernkit.prompt.plan import Plan
+from tavernkit.values import JsonObject
+
+if TYPE_CHECKING:
+    from tavernkit.report import Overview
+
+MESSAGE = "Who lit the lamp again, with the Grey Fleet so close?"
+SMALL_CONTEXT, SMALL_REPLY = 1000, 400
+"""A model with little room, to show what is left out then."""
+
+LOG = {"tuesday": "Dark for one hour. Six masts west of Hern, no lights.", "friday": "Lamp steady. Seven masts."}
+"""What the demo's tool knows."""
+
+
+def demo(
+    as_json: Annotated[bool, typer.Option("--json", help="Print what the demo shows as JSON.")] = False,
+) -> None:
+    r"""Show what TavernKit does, on an example that comes with it. Needs no key and no network.
+
+    \b
+    tavernkit demo
+    tavernkit demo --json
+    """
+    from tavernkit.cli.terminal import show_json
+    from tavernkit.report import overview
+
+    silly_tavern, tight, risu_ai = silly_tavern_plan(), silly_tavern_plan(small=True), risu_ai_plan()
+    turn = tool_turn(silly_tavern)
+    if as_json:
+        show_json(
+            {
+                "sillytavern": overview(silly_tavern).to_dict(),
+                "small_context": overview(tight).to_dict(),
+                "risuai": overview(risu_ai).to_dict(),
+                "tool_turn": turn,
+            }
+        )
+        return
+    _present(overview(silly_tavern), overview(tight), overview(risu_ai), turn)
+
+
+def silly_tavern_plan(*, small: bool = False) -> Plan:
+    """The example as SillyTavern would send it."""
+    from tavernkit import silly_tavern as st
+    from tavernkit.cards import User, load
+    from tavernkit.examples import example_path
+
+    preset = st.Preset.load(example_path("preset.json"))
+    if small:
+        preset = preset.replace(openai_max_context=SMALL_CONTEXT, openai_max_tokens=SMALL_REPLY)
+    return st.build(
+        character=load(example_path("aria.json")).character,
+        user=User(name="Ann"),
+        preset=preset,
+        books=[st.WorldBook.load(example_path("tidewatch.json"))],
+        history=st.ChatFile.load(example_path("chat.jsonl")),
+        message=MESSAGE,
+        seed=1,
+    )
+
+
+def risu_ai_plan() -> Plan:
+    """The example as RisuAI would send it, from the same files."""
+    from pathlib import Path
+
+    from tavernkit.cli.build_options import BuildOptions, Platform
+    from tavernkit.cli.inputs import build_plan, risu_chat
+    from tavernkit.examples import example_path
+
+    return build_plan(
+        BuildOptions(
+            platform=Platform.RISU_AI,
+            card=Path(example_path("aria.json")),
+            preset=str(example_path("preset.json")),
+            book=[Path(example_path("tidewatch.json"))],
+            chat=str(example_path("chat.jsonl")),
+            message=MESSAGE,
+            seed=1,
+        ),
+        history=risu_chat(str(example_path("chat.jsonl")))[1:],  # RisuAI adds the greeting itself
+    )
+
+
+def tool_turn(plan: Plan) -> JsonObject:
+    """A turn of a model that wants to look something up; the model is scripted, the loop is real."""
+    import asyncio
+
+    from tavernkit.testing import ScriptedModel, answer, calls, tool_call
+    from tavernkit.vibe_tavern import PromptRunner, RunnerConfig, ToolLoopRunner
+
+    model = ScriptedModel(
+        calls(tool_call("read_log", {"night": "tuesday"})),
+        answer('*She reads the line twice.* "Six, on Tuesday. You said seven." *The page is still damp.*'),
+    )
+    config = RunnerConfig.build(
+        provider="openai", model="scripted-model", context={"tool_calling": {"tool_use_mode": "enforced"}}
+    )
+    definition = {
+        "name": "read_log",
+        "description": "Read what the lighthouse log says about a night.",
+        "parameters": {"type": "object", "properties": {"night": {"type": "string"}}, "required": ["night"]},
+    }
+
+    def execute(name: str, args: JsonObject) -> JsonObject:
+        return {"entry": LOG.get(str(args.get("night")).lower(), "Nothing was written.")}
+
+    runner = ToolLoopRunner(PromptRunner(model), config, tools=[definition], executor=execute)
+    messages = [message for message in plan.messages if message.role != "tool"]
+    result = asyncio.run(runner.run(MESSAGE, history=messages[:-1]))
+    return {
+        "requests": len(model.requests),
+        "call": {"name": "read_log", "arguments": {"night": "tuesday"}},
+        "result": LOG["tuesday"],
+        "reply": result.assistant_text,
+    }
+
+
+def _present(silly_tavern: Overview, tight: Overview, risu_ai: Overview, turn: JsonObject) -> None:
+    from rich.panel import Panel
+    from rich.rule import Rule
+    from rich.text import Text
+
+    from tavernkit.cli.terminal import show
+    from tavernkit.cli.views import plan_view
+
+    def chapter(title: str, line: str) -> None:
+        show("", Rule(Text(title, style="bold"), align="left", style="dim"), Text(line, style="dim"), "")
+
+    show(
+        Panel(
+            Text.assemble(
+                ("TavernKit", "bold"),
+                " builds the prompt that SillyTavern or RisuAI would send, from their own files, and says why.\n",
+                ("Aria, keeper of the Tidewatch light: a card, a world book of 8 entries, a preset, a chat. ", ""),
+                ("Ann says: ", "dim"),
+                (MESSAGE, "italic"),
+            ),
+            border_style="dim",
+        )
+    )
+    chapter("1  What SillyTavern would send", "Each block in the colour of its source, with its cost and the reason.")
+    show(plan_view.blocks_view(silly_tavern), "", plan_view.token_bar(silly_tavern))
+    chapter("2  Why each lore entry fired, or did not", "tavernkit explain … --lore")
+    show(plan_view.lore_table(silly_tavern.lore))
+    chapter(
+        f"3  The same with {SMALL_CONTEXT} tokens of context",
+        "What does not fit is left out as SillyTavern leaves it out. Nothing is dropped silently.",
+    )
+    show(plan_view.token_bar(tight), "", plan_view.left_out_table(tight) or "Nothing was left out.")
+    chapter("4  What RisuAI would send, from the same files", "Another order, other rules, the same explanation.")
+    show(plan_view.plan_table(risu_ai), "", plan_view.token_bar(risu_ai))
+    chapter("5  A turn with a tool", "The model is scripted; the loop, its checks and limits are the real ones.")
+    show(
+        Text.assemble(("model  ", "bold"), 'read_log(night="tuesday")'),
+        Text.assemble(("tool   ", "bold"), (str(turn["result"]), "italic")),
+        Text.assemble(("model  ", "bold"), str(turn["reply"])),
+        Text(f"{turn['requests']} requests", style="dim"),
+    )
+    show("", Rule(style="dim"), *_next_steps())
+
+
+def _next_steps() -> list[str]:
+    return [
+        "Now with your own files:",
+        "  tavernkit build CARD --message TEXT          the prompt for a card",
+        "  tavernkit explain CARD --html report.html    the same as a page to click through",
+        "  tavernkit lint CARD                          what will surprise its readers",
+    ]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("demo")(demo)

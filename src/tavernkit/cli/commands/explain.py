@@ -1,0 +1,68 @@
+"""``tavernkit explain``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tavernkit.cli.build_options import BuildOptions
+from tavernkit.cli.option_groups import takes
+
+OUTPUT = "What comes out"
+
+
+@takes(BuildOptions)
+def explain(
+    options: BuildOptions,
+    lore: Annotated[
+        bool, typer.Option("--lore", help="Why each lore entry fired or did not.", rich_help_panel=OUTPUT)
+    ] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="A tree by source.", rich_help_panel=OUTPUT)] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page of its own to a file.", rich_help_panel=OUTPUT)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)] = False,
+) -> None:
+    r"""Show where every part of a prompt comes from, what it costs, and what was left out and why.
+
+    \b
+    tavernkit explain aria.png --book world.json --chat chat.jsonl --message "The lamp?"
+    tavernkit explain aria.png --book world.json --message "The lamp?" --lore
+    tavernkit explain aria.png --chat chat.jsonl --html report.html
+    """
+    from tavernkit.cli.inputs import prepare
+    from tavernkit.cli.terminal import show, show_json
+    from tavernkit.cli.views import plan_view
+    from tavernkit.report import overview
+
+    prepared = prepare(options)
+    plan = prepared.build()
+    view = overview(plan)
+    if html is not None:
+        from tavernkit.report import render_html
+
+        title = f"{prepared.character_name}: what the model sees"
+        html.write_text(render_html(view, title=title, messages=plan.to_messages()), encoding="utf-8")
+    if as_json:
+        show_json(view.to_dict())
+        return
+    if lore:
+        show(plan_view.lore_table(view.lore) if view.lore else "There is no lore book.")
+    else:
+        show(plan_view.plan_tree(view) if tree else plan_view.plan_table(view))
+        for part in (
+            plan_view.token_bar(view),
+            plan_view.left_out_table(view),
+            plan_view.warnings_view(view.warnings),
+        ):
+            if part is not None:
+                show("", part)
+    if html is not None:
+        show(f"\nThe report is in {html}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("explain")(explain)

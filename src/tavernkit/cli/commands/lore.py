@@ -1,0 +1,225 @@
+"""``tavernkit lore``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tavernkit.cli.build_options import Platform
+from tavernkit.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from tavernkit.report import LoreRow
+
+app = typer.Typer(no_args_is_help=True, help="Lore books: what fires, what should fire, other formats.")
+
+Book = Annotated[list[Path], typer.Argument(help="World books, lorebooks, or cards with one.", show_default=False)]
+Said = Annotated[
+    list[str] | None,
+    typer.Option("--text", "-t", help="A message of the chat, oldest first; may be repeated.", show_default=False),
+]
+Chat = Annotated[Path | None, typer.Option("--chat", "-c", help="SillyTavern chat file.", show_default=False)]
+By = Annotated[Platform, typer.Option("--platform", "-p", help="Whose rules.")]
+Depth = Annotated[int | None, typer.Option("--depth", help="How many messages are looked at.", show_default=False)]
+Budget = Annotated[int, typer.Option("--budget", help="Tokens that lore may take.")]
+Seed = Annotated[int, typer.Option("--seed", help="Decides dice.")]
+
+
+class BookFormat(StrEnum):
+    """The formats that books can be written in."""
+
+    SILLY_TAVERN = "sillytavern"
+    CHARACTER_BOOK = "character-book"
+    RISU_AI = "risuai"
+
+
+@app.command("scan")
+def scan(
+    books: Book,
+    text: Said = None,
+    chat: Chat = None,
+    platform: By = Platform.SILLY_TAVERN,
+    depth: Depth = None,
+    budget: Budget = 2048,
+    seed: Seed = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    r"""Show which entries a text or chat calls up, and why the others stay out.
+
+    \b
+    tavernkit lore scan world.json --text "Who lit the lamp?"
+    tavernkit lore scan world.json --chat chat.jsonl --depth 4
+    tavernkit lore scan aria.png --platform risuai --text "the lamp"
+    """
+    from tavernkit.cli.terminal import show, show_json
+    from tavernkit.cli.views.plan_view import lore_table
+
+    rows = _rows(books, _messages(text, chat), platform, depth, budget, seed)
+    if as_json:
+        show_json([row.to_dict() for row in rows])
+        return
+    active = sum(row.active for row in rows)
+    show(lore_table(rows), f"\n{active} of {len(rows)} entries are in")
+
+
+@app.command("test")
+def check(
+    books: Book,
+    text: Said = None,
+    chat: Chat = None,
+    expect: Annotated[
+        list[str] | None, typer.Option("--expect", help="Title or id of an entry that must fire; may be repeated.")
+    ] = None,
+    reject: Annotated[
+        list[str] | None, typer.Option("--reject", help="Title or id of an entry that must not; may be repeated.")
+    ] = None,
+    platform: By = Platform.SILLY_TAVERN,
+    depth: Depth = None,
+    budget: Budget = 2048,
+    seed: Seed = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    r"""Check that entries fire as meant; exits with 1 if they do not. Good for scripts.
+
+    \b
+    tavernkit lore test world.json --text "Who lit the lamp?" --expect "The lamp" --reject Dragons
+    """
+    from tavernkit.cli.terminal import show, show_json, table
+
+    rows = _rows(books, _messages(text, chat), platform, depth, budget, seed)
+    checks = [(name, True) for name in expect or ()] + [(name, False) for name in reject or ()]
+    if not checks:
+        raise typer.BadParameter("say what must be so with --expect or --reject")
+    results: list[tuple[str, bool, bool, str]] = []
+    for name, wanted in checks:
+        row = next((row for row in rows if name in (row.title, row.id, row.id.rpartition(".")[2])), None)
+        if row is None:
+            results.append((name, wanted, False, "there is no such entry"))
+        else:
+            results.append((name, wanted, row.active is wanted, row.reason))
+    if as_json:
+        show_json([{"entry": n, "expected": w, "passed": p, "reason": r} for n, w, p, r in results])
+    else:
+        cells = [("ok" if p else "FAILED", n, "fires" if w else "stays out", r) for n, w, p, r in results]
+        show(table("", "entry", "should", "because", rows=cells))
+    if not all(passed for _, _, passed, _ in results):
+        raise typer.Exit(ExitCode.PROBLEMS)
+
+
+@app.command("convert")
+def convert(
+    book: Annotated[Path, typer.Argument(help="A book of any kind, or a card with one.", show_default=False)],
+    target: Annotated[Path, typer.Argument(help="The new JSON file.", show_default=False)],
+    to: Annotated[BookFormat, typer.Option("--to", help="The format to write.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    r"""Write a book in another program's format.
+
+    \b
+    tavernkit lore convert world.json lore.json --to risuai
+    tavernkit lore convert aria.png world.json --to sillytavern
+    """
+    from tavernkit.cli.inputs import load_world, read_risu_lore
+    from tavernkit.cli.terminal import show, show_json
+
+    if target.exists() and not force:
+        raise typer.BadParameter(f"{target} is there already; --force replaces it")
+    if to is BookFormat.RISU_AI:
+        from tavernkit.risu_ai.lorebook.imports import export_lorebook
+
+        entries = read_risu_lore(book)
+        value: object = export_lorebook(entries)
+        count = len(entries)
+    else:
+        world = load_world(book)
+        value = world.to_json() if to is BookFormat.SILLY_TAVERN else world.to_character_book()
+        count = len(world)
+    target.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        show_json({"file": str(target), "format": to.value, "entries": count})
+    else:
+        show(f"{target}: {count} entries for {to.value}")
+
+
+def _messages(text: list[str] | None, chat: Path | None) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    if chat is not None:
+        from tavernkit.silly_tavern import ChatFile
+
+        lines = (line for line in ChatFile.load(chat).messages if not line.is_system)
+        found += [("user" if line.is_user else "char", line.mes) for line in lines]
+    found += [("user", each) for each in text or ()]
+    if not found:
+        raise typer.BadParameter("say what the chat holds with --text or --chat")
+    return found
+
+
+def _rows(
+    books: list[Path],
+    messages: list[tuple[str, str]],
+    platform: Platform,
+    depth: int | None,
+    budget: int,
+    seed: int,
+) -> list[LoreRow]:
+    from tavernkit.report import lore_rows
+
+    scan_books = _scan_risu_ai if platform is Platform.RISU_AI else _scan_silly_tavern
+    return lore_rows(scan_books(books, messages, depth, budget, seed))
+
+
+def _scan_silly_tavern(
+    books: list[Path], messages: list[tuple[str, str]], depth: int | None, budget: int, seed: int
+) -> object:
+    import random
+
+    from tavernkit.budget import count_tokens
+    from tavernkit.cli.inputs import load_world
+    from tavernkit.silly_tavern.world_info import ScanInput, SelectedBooks, WorldInfoEngine, WorldInfoSettings
+
+    settings = WorldInfoSettings(budget=100)
+    if depth is not None:
+        settings = replace(settings, depth=depth)
+    given = ScanInput(
+        messages=[text for _, text in reversed(messages)],
+        books=SelectedBooks(global_=tuple(load_world(path) for path in books)),
+        max_context=budget,
+        count_tokens=count_tokens,
+        settings=settings,
+        random=random.Random(seed).random,
+    )
+    return WorldInfoEngine().scan(given)
+
+
+def _scan_risu_ai(
+    books: list[Path], messages: list[tuple[str, str]], depth: int | None, budget: int, seed: int
+) -> object:
+    import random
+
+    from tavernkit.budget import count_tokens
+    from tavernkit.cli.inputs import read_risu_lore
+    from tavernkit.errors import log_warning
+    from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, LorebookSettings, LoreMessage, ScanInput
+
+    raw = [entry for path in books for entry in read_risu_lore(path)]
+    entries = [read for entry in raw if (read := LorebookEntry.from_json(entry, warn=log_warning)) is not None]
+    engine, settings = LorebookEngine(), LorebookSettings(token_budget=budget)
+    given = ScanInput(
+        messages=[LoreMessage(role, text) for role, text in messages],
+        settings=settings if depth is None else replace(settings, scan_depth=depth),
+        count_tokens=count_tokens,
+        random=random.Random(seed).random,
+        warn=log_warning,
+    )
+    return engine.scan(engine.compile(entries), given)
+
+
+def register(root: typer.Typer) -> None:
+    """Add the commands."""
+    root.add_typer(app, name="lore")

@@ -1,0 +1,64 @@
+"""``tavernkit tokens``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def tokens(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Text files; without any, stdin is read.", show_default=False)
+    ] = None,
+    text: Annotated[str | None, typer.Option("--text", "-t", help="Count this text instead.")] = None,
+    model: Annotated[str | None, typer.Option("--model", "-m", help="The model whose tokens to count.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Show where each token begins and ends.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    r"""Count tokens, offline, with the model's own tokenizer where it is known.
+
+    \b
+    tavernkit tokens --text "Hello, keeper." --model gpt-4o
+    tavernkit tokens --show --text "Hello, keeper." --model llama-3
+    tavernkit tokens notes.txt --json
+    """
+    from tavernkit.budget import default_estimator
+    from tavernkit.cli import terminal
+    from tavernkit.cli.views.token_view import coloured_tokens
+
+    estimator = default_estimator()
+    counted = [(name, content, estimator.tokenize(content, model)) for name, content in _texts(files, text)]
+    if as_json:
+        terminal.show_json(
+            {
+                "model": model,
+                "estimator": estimator.describe(model),
+                "texts": [
+                    {"name": name, "characters": len(content), "tokens": tokenized.token_count}
+                    | ({"tokenization": tokenized.to_dict()} if show else {})
+                    for name, content, tokenized in counted
+                ],
+            }
+        )
+        return
+    if show:
+        for _, content, tokenized in counted:
+            terminal.show(coloured_tokens(content, tokenized))
+    rows = [(name, str(len(content)), str(tokenized.token_count)) for name, content, tokenized in counted]
+    terminal.show(terminal.table("text", ">characters", ">tokens", rows=rows))
+
+
+def _texts(files: list[Path] | None, text: str | None) -> list[tuple[str, str]]:
+    if text is not None:
+        return [("--text", text)]
+    if files:
+        return [(str(path), path.read_text(encoding="utf-8", errors="replace")) for path in files]
+    return [("stdin", sys.stdin.read())]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("tokens")(tokens)

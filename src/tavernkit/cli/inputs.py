@@ -1,0 +1,289 @@
+"""Files and options into a builder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from tavernkit.cli.build_options import BuildOptions, Platform
+from tavernkit.errors import Warn
+from tavernkit.prompt.plan import Plan
+from tavernkit.values import JsonObject
+
+if TYPE_CHECKING:
+    from tavernkit.cards import Bundle
+    from tavernkit.risu_ai.preset import Preset as RisuPreset
+    from tavernkit.silly_tavern import ChatFile, DataFolder, Preset, WorldBook
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A builder with everything but this turn; ``build`` takes what changes (``history``, ``message``, …)."""
+
+    platform: Platform
+    character_name: str
+    user_name: str
+    build: Callable[..., Plan]
+
+
+def prepare(options: BuildOptions, *, quiet: bool = True) -> Prepared:
+    """Read the files of a command; warnings of builds end up in the plan, so the log hears of them unless ``quiet``."""
+    if options.from_risuai is not None or options.chosen_platform is Platform.RISU_AI:
+        return _risu_ai(options, quiet)
+    return _silly_tavern(options, quiet)
+
+
+def build_plan(options: BuildOptions, **inputs: object) -> Plan:
+    """Build the prompt a command asks for."""
+    return prepare(options).build(**inputs)
+
+
+def load_card(path: Path, *, strict: bool = False) -> Bundle:
+    """Open a card; its warnings are reported."""
+    from tavernkit.cards import load
+    from tavernkit.errors import log_warning
+
+    def warn(message: str) -> None:
+        log_warning(f"{path.name}: {message}")
+
+    return load(path, strict=strict, warn=None if strict else warn)
+
+
+def _common(options: BuildOptions, quiet: bool) -> dict[str, object]:
+    inputs: dict[str, object] = {
+        "message": options.message,
+        "generation_type": options.kind,
+        "strict": options.strict,
+        "on_overflow": "return" if options.partial else "error",
+    }
+    if quiet:
+        inputs["warning_handler"] = None
+    if options.seed is not None:
+        inputs["seed"] = options.seed
+    if options.now is not None:
+        inputs["clock"] = fixed_clock(options.now)
+    if options.model is not None:
+        inputs["model_hint"] = options.model
+    if options.speaker is not None:
+        inputs["speaker"] = options.speaker
+    return inputs
+
+
+def fixed_clock(moment: datetime) -> Callable[[], datetime]:
+    """A clock that stands still; a time without a zone is UTC."""
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return lambda: aware
+
+
+def _card_path(options: BuildOptions) -> Path:
+    if options.card is None:
+        raise typer.BadParameter("give a character card, or --from-sillytavern DIR --character NAME")
+    return options.card
+
+
+def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
+    from tavernkit import silly_tavern as st
+    from tavernkit.cards import User
+
+    inputs = _common(options, quiet)
+    if options.from_sillytavern is not None:
+        folder = st.DataFolder(options.from_sillytavern)
+        if options.character is None and options.group is None and options.card is None:
+            raise typer.BadParameter(f"choose --character out of {_listed(folder.characters())}, or a --group")
+        name = options.character or (options.card.name if options.card is not None else None)
+        builder = folder.builder(name, options.chat, group=options.group)
+        preset = _folder_preset(folder, options)
+        default_user = folder.settings.username
+    else:
+        bundle = load_card(_card_path(options), strict=options.strict)
+        history = _silly_tavern_chat(options, bundle)
+        builder = st.Builder(character=bundle.character, avatar=_card_path(options).name, history=history)
+        preset = st.Preset.load(options.preset, strict=options.strict) if options.preset else st.Preset.default()
+        default_user = _user_of(history) or "User"
+    if options.book:
+        extra = [load_world(path) for path in options.book]
+        inputs["books"] = [*builder.make_context(warning_handler=None).books, *extra]
+    if options.user is not None or options.persona is not None or options.from_sillytavern is None:
+        inputs["user"] = User(name=options.user or default_user, persona=options.persona or "")
+    inputs["preset"] = _limited(preset, options)
+    ready = builder.replace(**inputs)
+    character = ready.make_context().character_name
+    return Prepared(Platform.SILLY_TAVERN, character, options.user or default_user, ready.build)
+
+
+def _silly_tavern_chat(options: BuildOptions, bundle: Bundle) -> ChatFile:
+    from tavernkit.silly_tavern import ChatFile
+
+    if options.chat is not None:
+        return ChatFile.load(options.chat, strict=options.strict)
+    return new_chat(bundle, options.user or "User", options.greeting)
+
+
+def new_chat(bundle: Bundle, user: str, greeting: int) -> ChatFile:
+    """A chat as SillyTavern starts it: with the character's greeting of that number, its macros expanded."""
+    from tavernkit.silly_tavern import ChatFile, ChatMessage, MacroEngine, MacroEnvironment
+
+    card = bundle.character
+    greetings = [card.first_mes, *card.alternate_greetings]
+    if greeting >= len(greetings):
+        raise typer.BadParameter(f"{card.name} has {len(greetings)} greetings: --greeting is 0 to {len(greetings) - 1}")
+    if greeting < 0 or not greetings[greeting]:
+        return ChatFile()
+    environment = MacroEnvironment(user_name=user, character_name=card.name)
+    text = MacroEngine().expand(greetings[greeting], environment)
+    return ChatFile(messages=(ChatMessage(name=card.name, mes=text),))
+
+
+def _user_of(history: ChatFile) -> str | None:
+    spoken = (message.name for message in reversed(history.messages) if message.is_user)
+    return next(spoken, None)
+
+
+def _folder_preset(folder: DataFolder, options: BuildOptions) -> Preset:
+    from tavernkit.silly_tavern import Preset
+
+    if options.preset is None:
+        return folder.settings.preset
+    path = Path(options.preset)
+    return Preset.load(path) if path.is_file() else folder.preset(options.preset)
+
+
+def _limited(preset: Preset, options: BuildOptions) -> Preset:
+    changes: dict[str, object] = {}
+    if options.budget is not None:
+        changes["openai_max_context"] = options.budget
+        changes["max_context_unlocked"] = True
+    if options.reserve is not None:
+        changes["openai_max_tokens"] = options.reserve
+    if options.model is not None and preset.chat_completion_source == "openai":
+        changes["openai_model"] = options.model
+    return preset.replace(**changes) if changes else preset
+
+
+def load_world(path: Path, warn: Warn | None = None) -> WorldBook:
+    """Read a book of any kind, or the one inside a card, as a world book."""
+    from tavernkit.silly_tavern.errors import LoreParseError
+    from tavernkit.silly_tavern.world_info import WorldBook, import_world
+
+    try:
+        book = import_world(path.name, path.read_bytes(), warn=warn, strict=True)
+    except LoreParseError:
+        book = None
+    return book or WorldBook.from_character_book(_book_of_card(path), name=path.stem)
+
+
+def _book_of_card(path: Path) -> object:
+    bundle = load_card(path)
+    if bundle.book is None:
+        raise typer.BadParameter(f"{path.name} has no lore book")
+    return bundle.book.to_json()
+
+
+def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
+    from tavernkit.cards import User
+    from tavernkit.risu_ai.builder import Builder
+
+    inputs = _common(options, quiet)
+    if options.from_risuai is not None:
+        from tavernkit.cli.risu_database import read_database
+
+        database = read_database(options.from_risuai, options.character, options.chat)
+        inputs |= database.inputs
+        default_user, preset = database.settings.username, database.settings.preset
+    else:
+        inputs["character"] = load_card(_card_path(options), strict=options.strict)
+        inputs["history"] = _risu_history(options.chat)
+        default_user, preset = _risu_user(options.chat) or "User", None
+    if options.preset is not None:
+        preset = load_risu_preset(options.preset)
+    if options.user is not None or options.persona is not None or options.from_risuai is None:
+        inputs["user"] = User(name=options.user or default_user, persona=options.persona or "")
+    inputs["preset"] = _risu_limited(preset, options)
+    inputs["modules"] = [*map(_module, options.module or ()), *map(_book_module, options.book or ())]
+    ready = Builder().replace(**inputs)
+    return Prepared(Platform.RISU_AI, ready.make_context().owner.name, options.user or default_user, ready.build)
+
+
+def _risu_history(path: str | None) -> object:
+    if path is None:
+        return ()
+    if Path(path).suffix.lower() == ".jsonl":
+        return risu_chat(path)
+    from tavernkit.risu_ai.files.chat_file import ChatFile
+
+    return ChatFile.load(path)
+
+
+def risu_chat(path: str) -> list[JsonObject]:
+    """Read SillyTavern's chat for RisuAI."""
+    from tavernkit.silly_tavern import ChatFile
+
+    lines = (line for line in ChatFile.load(path).messages if not line.is_system)
+    return [{"role": "user" if line.is_user else "char", "data": line.mes} for line in lines]
+
+
+def _risu_user(path: str | None) -> str | None:
+    from tavernkit.silly_tavern import ChatFile
+
+    return _user_of(ChatFile.load(path)) if path is not None and path.endswith(".jsonl") else None
+
+
+def load_risu_preset(path: str) -> RisuPreset:
+    """Read a preset for RisuAI, SillyTavern's included."""
+    from tavernkit.risu_ai.preset import Preset
+
+    return Preset.load(path)
+
+
+def _risu_limited(preset: RisuPreset | None, options: BuildOptions) -> RisuPreset:
+    from tavernkit.risu_ai.preset import Preset
+
+    changes: dict[str, object] = {}
+    if options.budget is not None:
+        changes["max_context"] = options.budget
+    if options.reserve is not None:
+        changes["max_response"] = options.reserve
+    if options.model is not None:
+        changes["ai_model"] = options.model
+    return (preset or Preset()).replace(**changes)
+
+
+def _module(path: Path) -> object:
+    from tavernkit.risu_ai.files.module_file import read_module
+
+    return read_module(path, new_id=None)
+
+
+def _book_module(path: Path) -> object:
+    """A book is switched on as a module of its own."""
+    from tavernkit.risu_ai.world import RisuModule
+
+    return RisuModule.from_json({"id": f"book:{path.name}", "name": path.stem, "lorebook": read_risu_lore(path)})
+
+
+def read_risu_lore(path: Path) -> list[JsonObject]:
+    """Read a book of any kind, or the one inside a card, as RisuAI's entries."""
+    from tavernkit.cards.json_text import parse_json
+    from tavernkit.cards.risu_ai.lorebook import lorebook_from_book
+    from tavernkit.errors import LoreParseError, log_warning
+    from tavernkit.risu_ai.lorebook.imports import import_lorebook
+
+    if path.suffix.lower() in (".json", ".lorebook"):
+        try:
+            return import_lorebook(parse_json(path.read_bytes(), what=path.name, warn=log_warning), warn=log_warning)
+        except LoreParseError:
+            pass  # a card, perhaps
+    bundle = load_card(path)
+    if bundle.book is None:
+        raise typer.BadParameter(f"{path.name} has no lore book")
+    return lorebook_from_book(bundle.book)
+
+
+def _listed(names: list[str], most: int = 12) -> str:
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown or "(there are none)"

@@ -1,0 +1,75 @@
+"""Where output goes: text for people, JSON for programs, complaints to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+PIPE_WIDTH = 120
+"""Columns of tables when nobody looks: the same on every machine."""
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_JSON_CONTROLS = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """Show control characters instead of sending them: a card must not be able to steer the terminal."""
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r\n", "\n"))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console for what the process writes to now. Without a terminal there is neither colour nor folding by it."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or os.environ.get("COLUMNS") else PIPE_WIDTH
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+def show(*parts: RenderableType) -> None:
+    """Print to stdout; plain text is shown as it is, never read as markup."""
+    out = console()
+    for part in parts:
+        out.print(Text(visible(part)) if isinstance(part, str) else part)
+
+
+def show_text(text: str) -> None:
+    """Print a text that may be the input of another program: as it is, without folding."""
+    stream = sys.stdout
+    stream.write(visible(text) if stream.isatty() else text.encode("utf-8", "replace").decode())
+    stream.write("\n")
+
+
+def show_json(value: object) -> None:
+    """Print JSON to stdout."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    sys.stdout.write(_JSON_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
+
+
+def complain(message: str, *, kind: str = "warning") -> None:
+    """Print one line to stderr."""
+    style = {"error": "bold red", "warning": "yellow"}.get(kind, "dim")
+    line = Text.assemble((f"{kind}: ", style), visible(message))
+    console(stderr=True).print(line, soft_wrap=True)
+
+
+def table(*columns: str, rows: Iterable[Iterable[str | Text]], title: str | None = None) -> Table:
+    """A plain table; cells are shown as they are. A column that starts with ``>`` is aligned to the right."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        right = column.startswith(">")
+        made.add_column(
+            column.removeprefix(">"),
+            justify="right" if right else "left",
+            no_wrap=right,
+            header_style="dim",
+            overflow="fold",
+        )
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
+    return made

@@ -1,0 +1,156 @@
+"""A plan in the terminal: blocks in the colours of their sources, a bar of what each source costs, tables, a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.box import ROUNDED, SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from tavernkit.cli.terminal import table, visible
+from tavernkit.prompt.trace import Trace
+from tavernkit.report.lore import LoreRow
+from tavernkit.report.plan_overview import Overview, Part, Share
+
+PREVIEW_LINES = 6
+"""Lines of a block that are shown unless everything is asked for."""
+
+BAR_WIDTH = 72
+
+
+def blocks_view(view: Overview, *, everything: bool = False) -> RenderableType:
+    """Every block as a panel in its source's colour."""
+    return Group(*(_panel(part, everything=everything) for part in view.parts))
+
+
+def _panel(part: Part, *, everything: bool) -> Panel:
+    lines = visible(part.content).split("\n")
+    hidden = 0 if everything else max(0, len(lines) - PREVIEW_LINES)
+    body = Text("\n".join(lines if everything else lines[:PREVIEW_LINES]))
+    if hidden:
+        body.append(f"\n… {hidden} more lines", style="dim")
+    style = part.family.style
+    title = Text.assemble((f"{part.position} ", "dim"), (part.role, "bold"), (f"  {visible(part.source)}", style))
+    subtitle = Text.assemble((f"{part.tokens} tokens", "dim"))
+    if part.reason and part.reason != part.source:
+        subtitle = Text.assemble((visible(_short(part.reason, 96)), "italic dim"), ("  ·  ", "dim"), subtitle)
+    return Panel(
+        body,
+        title=title,
+        subtitle=subtitle,
+        title_align="left",
+        subtitle_align="right",
+        border_style=style,
+        box=ROUNDED,
+        padding=(0, 1),
+    )
+
+
+def token_bar(view: Overview) -> RenderableType:
+    """One bar of all tokens by source, with a legend."""
+    used = sum(share.tokens for share in view.shares) or 1
+    bar = Text()
+    for share, width in zip(view.shares, _widths([share.tokens for share in view.shares], BAR_WIDTH), strict=True):
+        bar.append("█" * width, style=share.family.style)
+    legend = Table.grid(padding=(0, 2))
+    for share in sorted(view.shares, key=lambda each: -each.tokens):
+        legend.add_row(
+            Text.assemble(("■ ", share.family.style), share.family.label),
+            Text(f"{share.tokens}", justify="right"),
+            Text(f"{share.tokens / used:.0%}", style="dim", justify="right"),
+            Text(_blocks(share), style="dim"),
+        )
+    total = Text.assemble((f"{view.total_tokens} tokens", "bold"))
+    if view.budget_tokens is not None:
+        free = max(view.budget_tokens - view.total_tokens, 0)
+        total.append(f" of {view.budget_tokens}, {free} free", style="dim")
+    return Group(total, bar, Padding(legend, (0, 0, 0, 2)))
+
+
+def _blocks(share: Share) -> str:
+    return f"{share.blocks} block{'' if share.blocks == 1 else 's'}"
+
+
+def _widths(counts: Sequence[int], width: int) -> list[int]:
+    total = sum(counts)
+    if not total:
+        return [0 for _ in counts]
+    return [max(1, round(count * width / total)) if count else 0 for count in counts]
+
+
+def plan_table(view: Overview) -> RenderableType:
+    """One row a block: role, tokens, source, reason, start of the text."""
+    rows = (
+        (
+            str(part.position),
+            part.role,
+            str(part.tokens),
+            Text(visible(part.source), style=part.family.style),
+            part.reason,
+            _short(" ".join(part.content.split()), 60),
+        )
+        for part in view.parts
+    )
+    return table(">#", "role", ">tokens", "source", "why", "text", rows=rows)
+
+
+def plan_tree(view: Overview) -> RenderableType:
+    """The blocks under the sources they came from."""
+    root = Tree(Text(f"prompt, {view.total_tokens} tokens", style="bold"))
+    for share in view.shares:
+        branch = root.add(Text.assemble((share.family.label, share.family.style), (f"  {share.tokens} tokens", "dim")))
+        for part in view.parts:
+            if part.family is share.family:
+                text = Text.assemble((f"{part.position} ", "dim"), (part.role, "bold"), f" {visible(part.source)}")
+                text.append(f"  {part.tokens}", style="dim")
+                branch.add(text)
+    return root
+
+
+def left_out_table(view: Overview) -> RenderableType | None:
+    """What is not in the prompt and why, or nothing if nothing was left out."""
+    if not view.left_out:
+        return None
+    rows = ((row.what, "" if row.tokens is None else str(row.tokens), row.reason) for row in view.left_out)
+    return table("what", ">tokens", "why", rows=rows, title="Left out")
+
+
+def lore_table(rows: Sequence[LoreRow]) -> RenderableType:
+    """Why each entry is in or out."""
+    cells = (
+        (
+            Text("● in", style="green") if row.active else Text("○ out", style="dim"),
+            Text(visible(row.title), style="bold" if row.active else ""),
+            Text(row.id, style="dim"),
+            row.reason,
+        )
+        for row in rows
+    )
+    return table("lore", "entry", "id", "why", rows=cells)
+
+
+def trace_table(trace: Trace) -> RenderableType:
+    """The steps of a build, how long each took and what it counted."""
+    rows = (
+        (step.name, f"{step.duration_ms:.2f}", ", ".join(f"{key}={value}" for key, value in step.stats.items()))
+        for step in trace.steps
+    )
+    made = table("step", ">ms", "stats", rows=rows, title=f"{trace.duration_ms:.1f} ms")
+    made.box = SIMPLE_HEAD
+    return made
+
+
+def warnings_view(warnings: Sequence[str]) -> RenderableType | None:
+    """The warnings of a build, or nothing."""
+    if not warnings:
+        return None
+    return Group(*(Text.assemble(("! ", "yellow"), visible(each)) for each in warnings))
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,25 @@
+"""Tokens in the terminal."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from tavernkit.budget.tokenization import Tokenization
+from tavernkit.cli.terminal import visible
+
+_STYLES = ("black on light_sky_blue1", "black on khaki1", "black on light_pink1", "black on pale_green1")
+
+
+def coloured_tokens(text: str, tokenized: Tokenization) -> Text:
+    """The text with its tokens told apart by colour, and by bars where there is none."""
+    if tokenized.offsets is None:
+        return Text(visible(text))
+    shown = Text()
+    end = 0
+    for number, (start, stop) in enumerate(tokenized.offsets):
+        if start < end:
+            continue  # the next bytes of a character that is shown already
+        shown.append("|" if number else "", style="dim")
+        shown.append(visible(text[start:stop]), style=_STYLES[number % len(_STYLES)])
+        end = stop
+    return shown

@@ -1,0 +1,60 @@
+"""The report as one page that needs nothing else: no network, no other file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+
+from tavernkit.report.plan_overview import Overview
+from tavernkit.report.source_families import FAMILIES
+from tavernkit.report.treemap import Rectangle, squarify
+
+MAP = Rectangle(0, 0, 100, 100)
+"""The treemap's area, in percent."""
+
+
+def render_html(view: Overview, *, title: str = "What the model sees", messages: object = None) -> str:
+    """Write the page. All texts in it are escaped: cards, chats and books are not trusted.
+
+    The page's own script is the only one that its policy lets run. ``messages`` is the payload that can be copied.
+    """
+    from jinja2 import Environment
+
+    style, script = _asset("report.css"), _asset("report.js")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(_asset("report.html"))
+    families = [family for family in FAMILIES if any(share.family is family for share in view.shares)]
+    cells = squarify([float(part.tokens) for part in view.parts], MAP)
+    return template.render(
+        title=title,
+        view=view,
+        families=families,
+        cells=[(part, cell) for part, cell in zip(view.parts, cells, strict=True) if cell.width and cell.height],
+        shares=sorted(view.shares, key=lambda share: -share.tokens),
+        used=sum(share.tokens for share in view.shares) or 1,
+        active=sum(row.active for row in view.lore),
+        payload=None if messages is None else json.dumps(messages, ensure_ascii=False, indent=2),
+        style=_trusted(style),
+        script=_trusted(script),
+        script_hash=_hash(script),
+        style_hash=_hash(style),
+    )
+
+
+def _trusted(text: str) -> object:
+    """Our own style and script, which are put in as they are."""
+    from markupsafe import Markup
+
+    return Markup(text)  # noqa: S704  # shipped with the package
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("tavernkit.report").joinpath("page", name).read_text(encoding="utf-8")

@@ -1,0 +1,111 @@
+"""A plan in the form in which reports show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tavernkit.prompt.explain import ExplainedOmission
+from tavernkit.prompt.plan import Plan
+from tavernkit.report.lore import LoreRow, lore_rows
+from tavernkit.report.source_families import FAMILIES, SourceFamily, family_of
+from tavernkit.values import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One block that goes to the model."""
+
+    position: int
+    role: str
+    family: SourceFamily
+    source: str
+    reason: str
+    tokens: int
+    content: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one family of sources costs."""
+
+    family: SourceFamily
+    tokens: int
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What is in a prompt, what each source costs, what the lore did, what was left out, what was odd."""
+
+    parts: Sequence[Part]
+    shares: Sequence[Share]
+    lore: Sequence[LoreRow]
+    left_out: Sequence[ExplainedOmission]
+    warnings: Sequence[str]
+    total_tokens: int
+    budget_tokens: int | None
+
+    def to_dict(self) -> JsonObject:
+        """The same, ready for :mod:`json`."""
+        return {
+            "blocks": [
+                {
+                    "position": part.position,
+                    "role": part.role,
+                    "family": part.family.name,
+                    "source": part.source,
+                    "reason": part.reason,
+                    "tokens": part.tokens,
+                    "name": part.name,
+                    "content": part.content,
+                }
+                for part in self.parts
+            ],
+            "tokens_by_source": {share.family.name: share.tokens for share in self.shares},
+            "lore": [row.to_dict() for row in self.lore],
+            "left_out": [{"what": row.what, "reason": row.reason, "tokens": row.tokens} for row in self.left_out],
+            "warnings": list(self.warnings),
+            "total_tokens": self.total_tokens,
+            "budget_tokens": self.budget_tokens,
+        }
+
+
+def overview(plan: Plan) -> Overview:
+    """Look at a plan as a whole."""
+    explanation = plan.explain()
+    blocks = {block.id: block for block in plan.enabled_blocks}
+    parts = [
+        Part(
+            position=row.position,
+            role=block.role,
+            family=family_of(block),
+            source=row.source,
+            reason=row.reason,
+            tokens=row.tokens or 0,
+            content=block.content,
+            name=block.name,
+        )
+        for row in explanation.blocks
+        if (block := blocks.get(row.block_id)) is not None
+    ]
+    total = explanation.total_tokens
+    return Overview(
+        parts=parts,
+        shares=_shares(parts),
+        lore=lore_rows(plan.lore_result),
+        left_out=explanation.left_out,
+        warnings=explanation.warnings,
+        total_tokens=total if total is not None else sum(part.tokens for part in parts),
+        budget_tokens=explanation.budget_tokens,
+    )
+
+
+def _shares(parts: Sequence[Part]) -> list[Share]:
+    found = (
+        Share(family, sum(part.tokens for part in mine), len(mine))
+        for family in FAMILIES
+        if (mine := [part for part in parts if part.family is family])
+    )
+    return list(found)
