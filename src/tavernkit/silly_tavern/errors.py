@@ -62,7 +62,12 @@ class InvalidInstructError(TavernKitError):
 
 
 class InvalidContextTemplateError(TavernKitError):
-    """A context template could not be read."""
+    """A context template, or its story string, could not be read; ``line`` and ``column`` say where, from 1."""
+
+    def __init__(self, message: str, *, line: int | None = None, column: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
 
 
 class LoreParseError(CoreLoreParseError):

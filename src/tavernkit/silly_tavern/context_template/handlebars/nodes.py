@@ -1,0 +1,113 @@
+"""The tree of a template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Whether a tag takes the blanks before and after it away (``~``)."""
+
+    before: bool = False
+    after: bool = False
+
+
+NO_STRIP = Strip()
+
+
+@dataclass(slots=True)
+class Content:
+    """Literal text. ``value`` is what is left of ``original`` after tags have taken blanks away."""
+
+    original: str
+    value: str
+    stripped_before: bool = False
+    stripped_after: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A text, number, truth value or nothing, written out in a tag."""
+
+    value: str | float | bool | None
+    original: str
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A name, or names joined by dots; ``up`` counts ``../``. With ``data`` it began with ``@``."""
+
+    parts: tuple[str, ...]
+    up: int
+    data: bool
+    original: str
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is one plain name, which may be a helper's."""
+        return len(self.parts) == 1 and not self.up and not self.data and not self.scoped
+
+    @property
+    def scoped(self) -> bool:
+        """Whether it says itself where to look."""
+        return self.original.startswith(".") or self.original == "this" or self.original.startswith(("this.", "this/"))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a tag or a pair of parentheses holds: a name and, for helpers, arguments."""
+
+    path: Path
+    params: Sequence[Expression]
+    hash: Mapping[str, Expression]
+    position: int
+
+    @property
+    def has_arguments(self) -> bool:
+        """Whether it can only mean a helper."""
+        return bool(self.params or self.hash)
+
+
+Expression: TypeAlias = "Literal | Path | Call"
+
+
+@dataclass(frozen=True, slots=True)
+class Mustache:
+    """A tag that gives a value."""
+
+    call: Call
+    strip: Strip
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """A comment, of which only its place on the line matters."""
+
+    strip: Strip
+
+
+@dataclass(slots=True)
+class Program:
+    """A sequence of statements; ``chained`` if it is the rest of an ``else if``."""
+
+    body: list[Statement] = field(default_factory=list["Statement"])
+    block_params: tuple[str, ...] = ()
+    chained: bool = False
+
+
+@dataclass(slots=True)
+class Block:
+    """A tag with something inside."""
+
+    call: Call
+    program: Program | None
+    inverse: Program | None
+    open_strip: Strip
+    inverse_strip: Strip
+    close_strip: Strip
+
+
+Statement: TypeAlias = "Content | Mustache | Comment | Block"

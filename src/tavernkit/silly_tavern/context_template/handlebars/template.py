@@ -1,0 +1,33 @@
+"""Compiled templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tavernkit.silly_tavern.context_template.handlebars.limits import MAX_CACHED_TEMPLATES
+from tavernkit.silly_tavern.context_template.handlebars.nodes import Program
+from tavernkit.silly_tavern.context_template.handlebars.parser import parse
+from tavernkit.silly_tavern.context_template.handlebars.rendering import Piece, Rendering
+from tavernkit.silly_tavern.context_template.handlebars.values import parameters
+from tavernkit.values import LRUCache
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A template that was parsed once; it can be rendered in any number of threads."""
+
+    text: str
+    program: Program
+
+    @classmethod
+    def compile(cls, text: str) -> Template:
+        """Parse a template, or find it parsed; a malformed one raises ``InvalidContextTemplateError``."""
+        return _CACHE.get_or_make(text, lambda: cls(text, parse(text)))
+
+    def render(self, texts: Mapping[str, str], missing: Callable[[str], str]) -> list[Piece]:
+        """Fill in the parameters. ``missing`` is asked for every other name."""
+        return Rendering(self.text, missing).start(self.program, parameters(texts))
+
+
+_CACHE: LRUCache[str, Template] = LRUCache(MAX_CACHED_TEMPLATES)

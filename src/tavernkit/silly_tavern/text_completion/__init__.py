@@ -1,0 +1,1 @@
+"""Text completion: one prompt text and its stop strings."""
