@@ -94,7 +94,9 @@ def tool_turn(plan: Plan) -> JsonObject:
     import asyncio
 
     from tavernkit.testing import ScriptedModel, answer, calls, tool_call
-    from tavernkit.vibe_tavern import PromptRunner, RunnerConfig, ToolLoopRunner
+    from tavernkit.vibe_tavern.prompt_runner import PromptRunner
+    from tavernkit.vibe_tavern.runner_config import RunnerConfig
+    from tavernkit.vibe_tavern.tool_calling.loop import ToolLoopRunner
 
     model = ScriptedModel(
         calls(tool_call("read_log", {"night": "tuesday"})),
