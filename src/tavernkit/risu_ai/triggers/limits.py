@@ -1,0 +1,65 @@
+"""How much triggers may ask for before they are stopped; each limit is far above honest use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerLimits:
+    """The budget of one run, nested runs included. RisuAI itself has none but ``nested_runs``.
+
+    ``steps``
+        Effects carried out, each pass of a loop anew.
+    ``seconds``
+        Time, without what the host takes for its answers.
+    ``text``, ``all_text``
+        Characters of one text that is made or stored, and of all of them together.
+    ``messages``, ``lore``
+        Messages of a chat and lore entries of a character that triggers may bring it to.
+    ``nested_runs``
+        RisuAI's own limit: runs that triggers without low level access may start, siblings and depth together.
+    ``all_nested_runs``, ``depth``
+        The same for all triggers, and how deep runs may be nested.
+    ``host_calls``
+        Questions to the host.
+    ``events``
+        Entries of the log; later ones are only counted.
+    ``lua_instructions``, ``lua_seconds``, ``lua_memory``, ``lua_code``
+        What one call of a Lua script may use: instructions, time without the host's, bytes, and characters of code.
+    """
+
+    steps: int = 200_000
+    seconds: float = 10.0
+    text: int = 4_000_000
+    all_text: int = 64_000_000
+    messages: int = 100_000
+    lore: int = 20_000
+    nested_runs: int = 10
+    all_nested_runs: int = 1000
+    depth: int = 32
+    host_calls: int = 1000
+    events: int = 10_000
+    lua_instructions: int = 50_000_000
+    lua_seconds: float = 5.0
+    lua_memory: int = 64_000_000
+    lua_code: int = 1_000_000
+
+
+CACHED_PROGRAMS = 256
+"""Trigger lists that are kept compiled."""
+
+LUA_ENGINES = 64
+"""Lua engines that are kept, one a mode or manual name."""
+
+LUA_HOOK_INTERVAL = 1000
+"""Lua instructions between two looks at the budget."""
+
+REQUESTS_PER_WINDOW = 5
+"""Web requests of Lua scripts in one window, plus one: RisuAI says five and means six."""
+
+REQUEST_WINDOW_MILLISECONDS = 60_000
+"""How long a window lasts."""
+
+MAX_URL = 120
+"""Characters of an address that Lua scripts may request."""

@@ -1,0 +1,1 @@
+"""Lua scripts of cards and modules, in a sandbox."""
