@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from tavernkit.budget.report import EvictionRecord, TrimReport
 from tavernkit.budget.trimmer import apply, trim
 from tavernkit.errors import MaxTokensExceededError
@@ -17,10 +19,8 @@ from tavernkit.risu_ai.trimming import Dropped
 
 def reference_report(state: RisuState, final_tokens: int) -> TrimReport:
     """Tell what RisuAI's own trimming left out."""
-    for dropped in state.dropped:
-        kind = "example" if dropped.message.source.get("kind") == "example" else "history"
-        reason = "the context is too small: the oldest chat items go first"
-        state.omit(Omission(kind, _label(dropped), reason, None, dropped.tokens))
+    for group, dropped in groupby(state.dropped, key=_group):
+        state.omit(_omission(group, list(dropped)))
     return TrimReport(
         strategy=REFERENCE,
         budget_tokens=state.preset.max_context - state.preset.max_response - RESERVE,
@@ -79,12 +79,27 @@ def _label(dropped: Dropped) -> str:
     return dropped.message.memo or str(dropped.message.source.get("kind", "message"))
 
 
+def _group(dropped: Dropped) -> str:
+    return "examples" if dropped.message.source.get("kind") == "example" else "history"
+
+
+def _omission(group: str, dropped: list[Dropped]) -> Omission:
+    """One line for all that went in a row: a long chat may lose thousands of messages."""
+    first, last = _label(dropped[0]), _label(dropped[-1])
+    return Omission(
+        kind="example" if group == "examples" else "history",
+        id=first if first == last else f"{first} to {last}",
+        reason="the context is too small: the oldest chat items go first",
+        name=None if len(dropped) == 1 else f"{len(dropped)} messages ({first} to {last})",
+        tokens=sum(each.tokens for each in dropped),
+    )
+
+
 def _record(dropped: Dropped) -> EvictionRecord:
-    group = "examples" if dropped.message.source.get("kind") == "example" else "history"
     return EvictionRecord(
         block_id=_label(dropped),
         token_count=dropped.tokens,
         reason="budget_exceeded",
-        budget_group=group,
+        budget_group=_group(dropped),
         source=dropped.message.source,
     )

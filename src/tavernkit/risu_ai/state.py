@@ -50,6 +50,7 @@ class RisuState(BuildState[BuildContext]):
         """Expands texts; steps change what it sees as the build learns more."""
         self.scripts: Sequence[RegexScript] = ()
         """prepare: the regex scripts in force."""
+        self._script_modes: frozenset[str] | None = None
         self.runner = self.services.script_runner(None)
         """prepare: runs the scripts, with what it remembers of this chat."""
         self.emotions: list[str] = []
@@ -131,6 +132,8 @@ class RisuState(BuildState[BuildContext]):
         return self._edit(text, "editinput", -1, "")
 
     def _edit(self, text: str, mode: ScriptMode, index: int, role: str) -> str:
+        if mode == "editprocess" and "{" not in text and "<" not in text and not self._has_scripts(mode):
+            return text
         result = self.runner.run(
             text, mode, self.scripts, self.texts.context, index=index, chat_role=role, warn=self.warn
         )
@@ -141,6 +144,11 @@ class RisuState(BuildState[BuildContext]):
                 messages[place] = with_text(messages[place], stored)
                 self.see_chat(with_messages(self.chat, messages))
         return result.text
+
+    def _has_scripts(self, mode: ScriptMode) -> bool:
+        if self._script_modes is None:
+            self._script_modes = frozenset(script.type for script in self.scripts)
+        return mode in self._script_modes
 
     def see_chat(self, chat: RisuChat) -> None:
         """Take a changed chat for the stored one."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tavernkit.errors import Warn
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
-from tavernkit.text.js_values import trim, utf16_code_at, utf16_length
+from tavernkit.text.js_values import WHITESPACE, trim
 
 _CLOSING = frozenset(".!?。！？…@#$%^&*()-_+={}[]|\\:;<>,/~`¡¿‽⁉'\"")
 _CLOSING_RANGES = ((0x02B0, 0x036F), (0x0590, 0x05CF), (0x3000, 0x303F))
@@ -15,19 +15,24 @@ _CLOSING_RANGES = ((0x02B0, 0x036F), (0x0590, 0x05CF), (0x3000, 0x303F))
 def ends_closed(text: str) -> bool:
     """Whether a text ends as a sentence does; nothing counts as closed."""
     text = trim(text)
-    if not text:
-        return True
-    if text[-1] in _CLOSING:
-        return True
-    unit = utf16_code_at(text, utf16_length(text) - 1)
-    return unit is not None and any(first <= unit <= last for first, last in _CLOSING_RANGES)
+    return not text or _closes(text[-1])
 
 
 def cut_incomplete(text: str) -> str:
-    """Cut a text back to where it last ended as a sentence does."""
-    while not ends_closed(text):
-        text = text[:-1]
-    return text
+    """Cut a text back to where it last ended as a sentence does; a blank that follows stays."""
+    end = len(text)
+    for place in range(len(text) - 1, -1, -1):
+        if text[place] in WHITESPACE:
+            continue
+        if _closes(text[place]):
+            return text[:end]
+        end = place
+    return text[:end]
+
+
+def _closes(character: str) -> bool:
+    code = ord(character)
+    return character in _CLOSING or any(first <= code <= last for first, last in _CLOSING_RANGES)
 
 
 def has_banned_script(text: str, scripts: Iterable[str], warn: Warn) -> bool:
