@@ -95,6 +95,19 @@ class Alphabet:
             case SetClass():
                 return self.characters
 
+    def ranges(self, mask: int) -> list[tuple[int, int]]:
+        """List the characters of a set."""
+        bits = mask & self.characters
+        ranges = [(code, code) for code in range(ASCII_SIZE) if bits >> code & 1]
+        for index, first in enumerate(self._bounds):
+            if bits >> (_FIRST_STRETCH + index) & 1:
+                ranges.append((first, self._end(index)))
+        return ranges
+
+    def _end(self, index: int) -> int:
+        """Return the last character of a stretch."""
+        return self._bounds[index + 1] - 1 if index + 1 < len(self._bounds) else MAX_CODE_POINT
+
     def _class(self, items: tuple[ClassItem, ...], *, negated: bool) -> int:
         """Collect a class; of a negated one, what is certainly in the class must be known to tell what is not."""
         most, least = 0, 0
@@ -128,8 +141,7 @@ class Alphabet:
         for index in range(bisect_right(self._bounds, first) - 1, bisect_right(self._bounds, last)):
             bit = 1 << (_FIRST_STRETCH + index)
             touched |= bit
-            end = self._bounds[index + 1] - 1 if index + 1 < len(self._bounds) else MAX_CODE_POINT
-            if first <= self._bounds[index] and end <= last:
+            if first <= self._bounds[index] and self._end(index) <= last:
                 covered |= bit
         return touched, covered
 

@@ -12,10 +12,11 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from tavernkit.text.js_regex.alphabet import ASCII, ASCII_SIZE, END
+from tavernkit.text.js_regex.alphabet import END, Alphabet
 from tavernkit.text.js_regex.nodes import Alternatives, Assertion, Char, Group, Node, Pattern, Sequence
 from tavernkit.text.js_regex.parts import (
     EVERYTHING,
+    PEEK_STEPS,
     Chain,
     Check,
     Choice,
@@ -71,10 +72,14 @@ class AnyText:
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """What comes after a part: the next characters that let it go on, and the steps to see that it does not."""
+    """What comes after a part: the next characters that let it go on, and the steps to see that it does not.
+
+    If ``text`` is given, all of it has to come next.
+    """
 
     mask: int
     head: int
+    text: str = ""
 
 
 class CostModel:
@@ -82,13 +87,15 @@ class CostModel:
 
     def __init__(self, pattern: Pattern) -> None:
         builder = PartBuilder(pattern)
+        self.alphabet = builder.alphabet
+        """The sets of characters that the pattern tells apart."""
         self._root = builder.build(pattern.root)
         self._first = follow_of(self._root, EVERYTHING)
         self._prefix = _literal_prefix(pattern)
         self._line_starts = builder.line_starts if _anchored(pattern.root) else None
         self.head = self._root.head + 1
         """The steps at a place where no match can begin."""
-        self.first_characters = _few_characters(self._first)
+        self.first_characters = _few_characters(self._first, builder.alphabet)
         """The only characters a match can begin with; nothing if they are many."""
 
     def steps(self, text: Measures) -> float:
@@ -107,10 +114,13 @@ class CostModel:
         return _cost(self._root, None, text)[1]
 
 
-def _few_characters(mask: int) -> str:
-    if mask < 0 or mask & ~ASCII or mask.bit_count() > _FEW:
+def _few_characters(mask: int, alphabet: Alphabet) -> str:
+    if mask < 0 or mask & END or mask.bit_count() > _FEW:
         return ""
-    return "".join(chr(code) for code in range(ASCII_SIZE) if mask >> code & 1)
+    ranges = alphabet.ranges(mask)
+    if any(first != last or 0xD800 <= first <= 0xDFFF for first, last in ranges):
+        return ""
+    return "".join([chr(first) for first, _ in ranges])
 
 
 _FEW = 4
@@ -131,7 +141,7 @@ def _cost(part: Part, follow: Follow | None, text: Measures) -> Bound:
         case Reference(alphabet):
             return 1, 1 + head + text.run(alphabet)
         case Peek(body):
-            return 1, 1 + head + _cost(body, None, text)[1]
+            return 1, PEEK_STEPS + head + _cost(body, None, text)[1]
         case Chain(parts):
             return _chain(parts, follow, text)
         case Choice(branches, exclusive):
@@ -163,7 +173,10 @@ def _follows(parts: tuple[Part, ...], follow: Follow | None) -> list[Follow | No
     follows: list[Follow | None] = [follow]
     after = follow or Follow(EVERYTHING, 0)
     for part in reversed(parts[1:]):
-        after = Follow(follow_of(part, after.mask), part.head if part.shortest else part.head + after.head)
+        if isinstance(part, Word) and part.text:
+            after = Follow(part.masks[0], len(part.text), part.text)
+        else:
+            after = Follow(follow_of(part, after.mask), part.head if part.shortest else part.head + after.head)
         follows.append(after)
     return follows[::-1]
 
@@ -185,6 +198,8 @@ def _alive(exits: float, first: int, follow: Follow | None, text: Measures) -> f
     """
     if follow is None or not first & follow.mask:
         return 1
+    if len(follow.text) > 1:
+        return min(exits, text.count_text(follow.text))
     return min(exits, text.count(follow.mask) + bool(follow.mask & END))
 
 

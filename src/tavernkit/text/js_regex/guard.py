@@ -11,7 +11,7 @@ from tavernkit.text.js_regex import limits
 from tavernkit.text.js_regex.cost import AnyText, CostModel
 from tavernkit.text.js_regex.engine import Engine
 from tavernkit.text.js_regex.match import Found, FoundSpans
-from tavernkit.text.js_regex.measures import measure
+from tavernkit.text.js_regex.measures import PatternMeasures, measure
 from tavernkit.text.js_regex.nodes import Pattern
 from tavernkit.values import LRUCache
 
@@ -50,7 +50,7 @@ class Guard:
             starts = sum([text.count(character) for character in model.first_characters])
             if (length + 1) * model.head + starts * self._steps_from_one_place(model, length) <= allowed:
                 return True
-        return model.steps(measure(text)) <= allowed
+        return model.steps(PatternMeasures(measure(text), model.alphabet)) <= allowed
 
     def _steps_from_one_place(self, model: CostModel, length: int) -> float:
         doublings = length.bit_length()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from tavernkit.text.js_regex.alphabet import ASCII, ASCII_SIZE
+from tavernkit.text.js_regex.alphabet import ASCII, ASCII_SIZE, Alphabet
 from tavernkit.text.js_regex.limits import MEASURES_CACHE_SIZE
 from tavernkit.values import LRUCache
 
 _MEMBER = b"\x01"
+_QUESTION_MARK = 1 << ord("?")
 _MANY = 2000
 _LONG_RUN = re.compile(rb"\x01{16,}")
 
@@ -21,43 +22,81 @@ def _table(ascii_mask: int) -> bytes:
 
 
 class TextMeasures:
-    """The measures of one text; each is taken when first asked for."""
+    """The measures of one text, by sets of any pattern; each is taken when first asked for."""
 
-    __slots__ = ("_counts", "_data", "_runs", "_text", "_wide", "length")
+    __slots__ = ("_counts", "_data", "_runs", "text", "wide")
 
     def __init__(self, text: str) -> None:
-        self.length = len(text)
-        self._text = text
-        self._wide = not text.isascii()
-        # Characters beyond ASCII all become "?": a set that has any of them is taken to have all, and "?" with them.
+        self.text = text
+        self.wide = not text.isascii()
+        """Whether there are characters beyond ASCII; in the data below they are all ``?``."""
         self._data = text.encode("ascii", "replace")
         self._runs: dict[int, int] = {}
         self._counts: dict[int, int] = {}
 
-    def _marked(self, mask: int) -> bytes:
-        ascii_mask = mask & ASCII
-        if self._wide and mask & ~ASCII:
-            ascii_mask |= 1 << ord("?")
-        return self._data.translate(_table(ascii_mask))
-
-    def run(self, mask: int) -> int:
+    def run(self, ascii_mask: int) -> int:
         """Return the length of the longest run of a set's characters, or a little more."""
-        known = self._runs.get(mask)
+        known = self._runs.get(ascii_mask)
         if known is None:
-            known = self._runs[mask] = min(_longest_run(self._marked(mask)), self.length)
+            marked = self._data.translate(_table(ascii_mask))
+            known = self._runs[ascii_mask] = min(_longest_run(marked), len(self.text))
         return known
 
-    def count(self, mask: int) -> int:
+    def count(self, ascii_mask: int) -> int:
         """Return the number of a set's characters."""
-        known = self._counts.get(mask)
+        known = self._counts.get(ascii_mask)
         if known is None:
-            known = self._counts[mask] = self._marked(mask).count(_MEMBER)
+            known = self._counts[ascii_mask] = self._data.translate(_table(ascii_mask)).count(_MEMBER)
+        return known
+
+
+class PatternMeasures:
+    """The measures of a text by the sets of one pattern."""
+
+    __slots__ = ("_alphabet", "_pieces", "_text", "length")
+
+    def __init__(self, text: TextMeasures, alphabet: Alphabet) -> None:
+        self.length = len(text.text)
+        self._text = text
+        self._alphabet = alphabet
+        self._pieces: dict[int, tuple[int, int]] = {}
+
+    def run(self, mask: int) -> int:
+        """Return at least the length of the longest run of a set's characters."""
+        bulk = self._bulk(mask)
+        return self._exact(mask)[0] if bulk is None else self._text.run(bulk)
+
+    def count(self, mask: int) -> int:
+        """Return at least the number of a set's characters."""
+        bulk = self._bulk(mask)
+        return self._exact(mask)[1] if bulk is None else self._text.count(bulk)
+
+    def _bulk(self, mask: int) -> int | None:
+        """Return a set of ASCII characters with the same measures, unless the text's wide characters are told apart."""
+        wide = mask & self._alphabet.wide if self._text.wide else 0
+        if not wide:
+            return mask & ASCII
+        return mask & ASCII | _QUESTION_MARK if wide == self._alphabet.wide else None
+
+    def _exact(self, mask: int) -> tuple[int, int]:
+        known = self._pieces.get(mask)
+        if known is None:
+            lengths = [
+                len(piece) for piece in _class_regex(tuple(self._alphabet.ranges(mask))).findall(self._text.text)
+            ]
+            known = self._pieces[mask] = (max(lengths, default=0), sum(lengths))
         return known
 
     def count_text(self, text: str) -> int:
-        """Return the number of places where a text occurs; at least, if it may overlap itself."""
-        count = self._text.count(text)
+        """Return at least the number of places where a text occurs."""
+        count = self._text.text.count(text)
         return count * len(text) if text[0] in text[1:] else count
+
+
+@lru_cache(maxsize=512)
+def _class_regex(ranges: tuple[tuple[int, int], ...]) -> re.Pattern[str]:
+    inside = "".join([f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges])
+    return re.compile(f"[{inside}]+")
 
 
 def _longest_run(marked: bytes) -> int:

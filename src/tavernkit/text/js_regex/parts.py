@@ -28,6 +28,9 @@ from tavernkit.text.js_regex.nodes import (
 EVERYTHING = -1
 """Every character and the end of the text."""
 
+PEEK_STEPS = 5
+"""What it costs to begin and end a look ahead or behind."""
+
 _PREFIX_LENGTH = 64
 _MAX_PAIRED = 40
 _LONGEST_STRING = 64
@@ -43,6 +46,8 @@ class Word:
 
     masks: tuple[int, ...]
     shortest: int
+    text: str = ""
+    """The characters themselves, if each set is but one."""
     head: ClassVar[int] = 1
 
 
@@ -119,9 +124,10 @@ class PartBuilder:
     """Turns the nodes of a pattern into parts."""
 
     def __init__(self, pattern: Pattern) -> None:
-        self._alphabet = Alphabet(pattern)
+        self.alphabet = Alphabet(pattern)
+        self._exact = "i" not in pattern.flags and not pattern.has_modifiers
         self._group_alphabets: dict[int, int] = {}
-        self.line_starts = self._alphabet.line_ends if "m" in pattern.flags else 0
+        self.line_starts = self.alphabet.line_ends if "m" in pattern.flags else 0
         """The characters after which ``^`` holds."""
         if pattern.has_modifiers:
             # They may change what ^ and $ mean inside the pattern.
@@ -131,8 +137,11 @@ class PartBuilder:
     def build(self, node: Node, *, backward: bool = False) -> Part:
         """Build a part; inside a look-behind the engine goes ``backward``."""
         match node:
-            case Char() | Dot() | CharClass():
-                return Word((self._alphabet.mask(node),), 1)
+            case Char(code):
+                text = chr(code) if self._exact and not 0xD800 <= code <= 0xDFFF else ""
+                return Word((self.alphabet.mask(node),), 1, text)
+            case Dot() | CharClass():
+                return Word((self.alphabet.mask(node),), 1)
             case SetClass(strings=strings):
                 one = Word((EVERYTHING,), 1)
                 return _loop(one, 0, _LONGEST_STRING) if strings else one
@@ -148,7 +157,7 @@ class PartBuilder:
             case Look(body, behind, negative):
                 part = self.build(body, backward=behind)
                 known = part.shortest and not (behind or negative or backward)
-                return Peek(part, follow_of(part, EVERYTHING) if known else EVERYTHING, part.head + 1)
+                return Peek(part, follow_of(part, EVERYTHING) if known else EVERYTHING, part.head + PEEK_STEPS)
             case Repeat(body, least, most):
                 return _loop(self.build(body, backward=backward), least, most)
             case Sequence(items):
@@ -189,8 +198,7 @@ def _chain(parts: list[Part]) -> Part:
     merged: list[Part] = []
     for is_word, group in groupby(parts, key=lambda part: isinstance(part, Word)):
         members = list(group)
-        masks = [mask for part in members if isinstance(part, Word) for mask in part.masks]
-        merged += [Word(tuple(masks), len(masks))] if is_word else members
+        merged += [_word([part for part in members if isinstance(part, Word)])] if is_word else members
     if len(merged) < 2:
         return merged[0] if merged else Check(EVERYTHING)
     head = 0
@@ -199,6 +207,12 @@ def _chain(parts: list[Part]) -> Part:
         if part.shortest:
             break
     return Chain(tuple(merged), sum(part.shortest for part in merged), head)
+
+
+def _word(words: list[Word]) -> Word:
+    masks = tuple([mask for word in words for mask in word.masks])
+    text = "".join([word.text for word in words])
+    return Word(masks, len(masks), text if len(text) == len(masks) else "")
 
 
 def _choice(branches: tuple[Part, ...]) -> Choice:

@@ -1,7 +1,7 @@
 """Stand-ins for surrogates, which the engine cannot read.
 
-Each surrogate is moved to an unassigned plane. In text that counts UTF-16 code units every character outside the basic
-plane is two surrogates, so the characters of that plane itself cannot occur there.
+Each surrogate is moved to a stretch of an unassigned plane (U+5D800 to U+5DFFF). A text that uses those code points
+itself is the one thing that is not told apart.
 """
 
 from __future__ import annotations

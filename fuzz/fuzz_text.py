@@ -1,0 +1,45 @@
+"""The text room's properties, for as many rounds as TAVERNKIT_FUZZ_ROUNDS says."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.text import properties as p
+
+long = settings(
+    max_examples=int(os.environ.get("TAVERNKIT_FUZZ_ROUNDS", "20000")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+test_engine_is_the_reference = long(given(p.patterns, p.pattern_flags, p.subjects)(p.check_engine_is_the_reference))
+test_search_from_the_middle = long(
+    given(p.patterns, p.pattern_flags, p.subjects, st.integers(0, 8))(p.check_search_from_is_like_cutting)
+)
+test_replacing_by_itself = long(
+    given(p.patterns, p.pattern_flags, p.subjects | p.any_texts)(p.check_replacing_by_itself_changes_nothing)
+)
+test_anything_compiles_or_is_refused = long(
+    given(st.text("ab()[]{}|*+?^$.\\dwpukPx123-,<>=!:é😀&~q", max_size=14), st.sampled_from(["", "u", "v", "i", "iv"]))(
+        p.check_anything_compiles_or_is_refused
+    )
+)
+test_numbers_read_back = long(given(p.numbers)(p.check_numbers_read_back))
+test_radix_strings_read_back = long(
+    given(st.integers(-(2**53), 2**53), st.integers(2, 36))(p.check_radix_strings_read_back)
+)
+test_utf16_offsets = long(given(p.any_texts)(p.check_utf16_offsets))
+test_json_round_trip = long(given(p.json_values)(p.check_json_round_trip))
+test_equality_is_symmetric = long(given(p.json_values, p.json_values)(p.check_equality_is_symmetric))
+test_uri_round_trip = long(given(p.any_texts)(p.check_uri_round_trip))
+test_masking_round_trip = long(given(st.text("`{}%\\<a\0VTCODE012", max_size=40))(p.check_masking_round_trip))
+test_pointer_round_trip = long(given(st.lists(st.text("ab/~01é", max_size=4), max_size=4))(p.check_pointer_round_trip))
+test_any_text_is_a_pointer_or_refused = long(
+    given(st.text("/~01ab", max_size=10))(p.check_any_text_is_a_pointer_or_refused)
+)
+test_tags_normalize_once = long(
+    given(st.lists(st.text("abxXZ019_", min_size=1, max_size=8), max_size=5).map("-".join))(p.check_tags_normalize_once)
+)
