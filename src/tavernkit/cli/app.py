@@ -17,6 +17,7 @@ COMMANDS = (
     "demo",
     "build",
     "explain",
+    "lint",
     "card",
     "lore",
     "macros",

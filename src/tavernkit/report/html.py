@@ -27,7 +27,7 @@ def render_html(view: Overview, *, title: str = "What the model sees", messages:
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_asset("report.html"))
     families = [family for family in FAMILIES if any(share.family is family for share in view.shares)]
-    cells = squarify([float(part.tokens) for part in view.parts], MAP)
+    cells = squarify([part.tokens for part in view.parts], MAP)
     return template.render(
         title=title,
         view=view,

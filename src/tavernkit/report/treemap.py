@@ -16,7 +16,7 @@ class Rectangle:
     height: float
 
 
-def squarify(weights: Sequence[float], area: Rectangle) -> list[Rectangle]:
+def squarify(weights: Sequence[int], area: Rectangle) -> list[Rectangle]:
     """Divide an area among weights, in their order; a weight of nothing gets nothing."""
     order = sorted(range(len(weights)), key=lambda index: -weights[index])
     total = sum(weight for weight in weights if weight > 0)

@@ -1,0 +1,139 @@
+"""``tavernkit lint``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tavernkit.cli.build_options import Platform
+from tavernkit.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from tavernkit.lint import FileKind, Finding
+
+SUFFIXES = frozenset(
+    {
+        ".json",
+        ".png",
+        ".charx",
+        ".byaf",
+        ".webp",
+        ".jpg",
+        ".jpeg",
+        ".apng",
+        ".yaml",
+        ".yml",
+        ".lorebook",
+        ".risup",
+        ".risupreset",
+        ".risum",
+        ".jinja",
+        ".jinja2",
+        ".j2",
+    }
+)
+"""Files of a folder that are looked at."""
+
+
+def lint(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Cards, books, presets, templates, regex scripts, or folders.", show_default=False),
+    ],
+    fix: Annotated[bool, typer.Option("--fix", help="Repair JSON files where that changes no prompt.")] = False,
+    platform: Annotated[
+        Platform | None,
+        typer.Option("--platform", "-p", help="Check texts for one program only.", show_default=False),
+    ] = None,
+    budget: Annotated[int, typer.Option("--budget", help="Tokens that lore may take.")] = 2048,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings too.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out what is only worth knowing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    r"""Find what will surprise: schema problems, unknown macros, lore that cannot fire, slow regexes.
+
+    Exits with 1 if there are errors (with --strict: or warnings).
+
+    \b
+    tavernkit lint aria.png world.json
+    tavernkit lint cards/ --quiet
+    tavernkit lint world.json --fix
+    """
+    from tavernkit.cards import Severity
+    from tavernkit.cli.progress import following
+    from tavernkit.cli.terminal import show_json
+    from tavernkit.lint import fix_file, lint_file
+
+    files = _files(paths)
+    results: list[tuple[Path, FileKind, list[Finding]]] = []
+    fixed: list[Path] = []
+    for path in following(files, "checking"):
+        if fix and fix_file(path):
+            fixed.append(path)
+        kind, found = lint_file(path, budget=budget, language=platform.value if platform is not None else "any")
+        results.append((path, kind, [each for each in found if not quiet or each.severity is not Severity.INFO]))
+    if as_json:
+        show_json(
+            [
+                {
+                    "file": str(path),
+                    "kind": str(kind),
+                    "fixed": path in fixed,
+                    "findings": [each.to_dict() for each in found],
+                }
+                for path, kind, found in results
+            ]
+        )
+    else:
+        _print(results, fixed)
+    bad = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
+    if any(each.severity in bad for _, _, found in results for each in found):
+        raise typer.Exit(ExitCode.PROBLEMS)
+
+
+def _files(paths: list[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES and each.is_file())
+        elif not path.exists():
+            raise typer.BadParameter(f"there is no {path}")
+        else:
+            found.append(path)
+    return found
+
+
+def _print(results: list[tuple[Path, FileKind, list[Finding]]], fixed: list[Path]) -> None:
+    from rich.text import Text
+
+    from tavernkit.cli.terminal import show, visible
+
+    styles = {"error": "bold red", "warning": "yellow", "info": "cyan"}
+    counts = dict.fromkeys(styles, 0)
+    for path, kind, found in results:
+        note = ", repaired" if path in fixed else ""
+        show(Text.assemble((visible(str(path)), "bold"), (f"  {kind}{note}", "dim")))
+        for each in found:
+            counts[str(each.severity)] += 1
+            line = Text.assemble(
+                ("  " + str(each.severity).ljust(8), styles[str(each.severity)]),
+                (visible(each.place), "magenta"),
+                f"  {visible(each.message)}",
+                (f"  [{each.code}]", "dim"),
+            )
+            if each.hint:
+                line.append(f"\n          {visible(each.hint)}", style="dim italic")
+            if each.fixable:
+                line.append("  (--fix repairs it)", style="dim")
+            show(line)
+        if not found:
+            show(Text("  nothing to complain about", style="green"))
+    files = f"{len(results)} file{'' if len(results) == 1 else 's'}"
+    show("", f"{files}: {counts['error']} errors, {counts['warning']} warnings, {counts['info']} notes")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("lint")(lint)

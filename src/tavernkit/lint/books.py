@@ -1,0 +1,215 @@
+"""World books and lorebooks: entries that cannot fire, and those that will not do what they seem to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from tavernkit.cards.validation_rules import Severity
+from tavernkit.lint.book_rivals import budget_findings, group_findings
+from tavernkit.lint.finding import Finding
+from tavernkit.lint.scripts import lint_regex
+from tavernkit.lint.texts import Language, lint_text
+from tavernkit.text.js_values import to_number, trim, truthy
+from tavernkit.values import is_mapping, is_sequence
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern.world_info import Entry, WorldBook
+
+DEFAULT_BUDGET = 2048
+"""Tokens of lore: SillyTavern's default share of an 8k context."""
+
+_KNOWN_POSITIONS = range(8)
+_OUTLET = 7
+_AND_ANY, _NOT_ALL, _NOT_ANY, _AND_ALL = range(4)
+
+
+def lint_world_book(
+    book: WorldBook, where: str = "", *, budget: int = DEFAULT_BUDGET, language: Language = "any"
+) -> Iterator[Finding]:
+    """Check a world book: each entry by itself, then the entries among each other."""
+    from tavernkit.silly_tavern.world_info.entry import problem_with
+
+    for key, raw in book.raw_entries():
+        problem = problem_with(raw)
+        if problem is not None:
+            yield Finding(
+                where=f"{where}/entries/{key}",
+                message=f"is left out: {problem}",
+                severity=Severity.ERROR,
+                code="UNUSABLE_ENTRY",
+            )
+    for entry in book.entries:
+        place = f"{where}/{_label(entry)}"
+        for rule in _RULES:
+            yield from rule(entry, place)
+        yield from lint_text(entry.content, f"{place} content", language)
+    yield from group_findings(book.entries, where)
+    yield from budget_findings(book.entries, where, budget)
+
+
+def lint_lorebook(entries: object, where: str = "") -> Iterator[Finding]:
+    """Check the entries of a RisuAI lorebook."""
+    from tavernkit.risu_ai.lorebook import LorebookEntry
+
+    for index, raw in enumerate(entries if is_sequence(entries) else ()):
+        place = f"{where}/{index}"
+        entry = LorebookEntry.from_json(raw) if is_mapping(raw) else None
+        if entry is None:
+            yield _finding(place, "is left out: it is no object", Severity.ERROR, "UNUSABLE_ENTRY")
+            continue
+        place = f"{where}/{index} {entry.comment!r}"
+        if entry.mode == "folder":
+            continue
+        if not entry.reachable and "@@" not in entry.content:
+            yield _finding(place, "has no key and is not always active: it can never fire", Severity.WARNING, "NEVER")
+        if entry.use_regex:
+            yield from _risu_regex_keys(entry.key, place)
+        yield from lint_text(entry.content, f"{place} content", "risuai")
+
+
+def _risu_regex_keys(key: str, place: str) -> Iterator[Finding]:
+    from tavernkit.text.js_regex import parse_literal
+
+    literal = parse_literal(trim(key))
+    if literal is not None:
+        yield from lint_regex(*literal, f"{place} key")
+
+
+def _label(entry: Entry) -> str:
+    return f"{entry.raw.get('uid', '?')} {entry.comment!r}" if entry.comment else f"{entry.raw.get('uid', '?')}"
+
+
+def _finding(where: str, message: str, severity: Severity, code: str, *, hint: str = "", fix: bool = False) -> Finding:
+    return Finding(where=where, message=message, severity=severity, code=code, hint=hint, fixable=fix)
+
+
+def _keys(entry: Entry, place: str) -> Iterator[Finding]:
+    keys = [key for key in entry.keys if trim(key)]
+    always = entry.constant or bool(entry.decorators) or entry.vectorized
+    if not keys and not always and not entry.disabled:
+        yield _finding(
+            place,
+            "has no key and is not constant: it can never fire",
+            Severity.WARNING,
+            "NEVER_FIRES",
+            hint="give it a key, make it constant, or switch it off",
+        )
+    for name, listed in (("key", entry.keys), ("keysecondary", entry.secondary_keys)):
+        if any(not trim(key) for key in listed):
+            yield _finding(place, f"has an empty {name}", Severity.INFO, "EMPTY_KEY", fix=True)
+        if any(trim(key) != key and trim(key) for key in listed):
+            yield _finding(place, f"has blanks around a {name}", Severity.INFO, "BLANKS_AROUND_KEY", fix=True)
+        for key, count in Counter(map(trim, listed)).items():
+            if key and count > 1:
+                yield _finding(place, f"has the {name} {key!r} {count} times", Severity.INFO, "DUPLICATE_KEY", fix=True)
+    for key in keys:
+        yield from _one_key(trim(key), place)
+
+
+def _one_key(key: str, place: str) -> Iterator[Finding]:
+    from tavernkit.silly_tavern.world_info.keys import parse_regex_key
+
+    regex = parse_regex_key(key)
+    if regex is not None:
+        yield from lint_regex(regex.source, regex.flags, f"{place} key")
+    elif len(key) > 2 and key.startswith("/") and "/" in key[1:]:
+        yield _finding(
+            place,
+            f"key {key!r} looks like a regular expression and is none: it is searched as text",
+            Severity.WARNING,
+            "BAD_REGEX_KEY",
+            hint="slashes inside must be written \\/",
+        )
+    elif "," in key:
+        yield _finding(
+            place,
+            f"key {key!r} is one key with a comma in it",
+            Severity.INFO,
+            "COMMA_IN_KEY",
+            hint="two keys are two items of the list",
+        )
+    yield from lint_text(key, f"{place} key", "sillytavern")
+
+
+def _secondary(entry: Entry, place: str) -> Iterator[Finding]:
+    primary, secondary = {trim(key) for key in entry.keys if trim(key)}, {trim(k) for k in entry.secondary_keys}
+    secondary.discard("")
+    if not secondary:
+        return
+    if not entry.selective:
+        yield _finding(
+            place, "has secondary keys that are ignored, as it is not selective", Severity.INFO, "IGNORED_KEYS"
+        )
+        return
+    logic = to_number(entry.selective_logic)
+    contradiction = (logic == _NOT_ANY and primary and primary <= secondary) or (
+        logic == _NOT_ALL and len(secondary) == 1 and primary == secondary
+    )
+    if contradiction:
+        yield _finding(
+            place, "asks for a key and forbids the same key: it can never fire", Severity.WARNING, "NEVER_FIRES"
+        )
+
+
+def _chance(entry: Entry, place: str) -> Iterator[Finding]:
+    if not entry.use_probability or (entry.constant and entry.probability == 100):
+        return
+    chance = to_number(entry.probability)
+    if "probability" not in entry.raw or chance != chance:
+        yield _finding(
+            place,
+            "has useProbability and no probability: every roll fails",
+            Severity.ERROR,
+            "NEVER_FIRES",
+            hint='"probability": 100',
+        )
+    elif chance <= 0:
+        yield _finding(place, "has a probability of 0: it can never fire", Severity.WARNING, "NEVER_FIRES")
+
+
+def _recursion(entry: Entry, place: str) -> Iterator[Finding]:
+    if truthy(entry.delay_until_recursion) and entry.exclude_recursion:
+        yield _finding(
+            place,
+            "waits for recursion and is excluded from recursion: it can never fire",
+            Severity.WARNING,
+            "NEVER_FIRES",
+        )
+
+
+def _position(entry: Entry, place: str) -> Iterator[Finding]:
+    position = to_number(entry.position)
+    if position not in _KNOWN_POSITIONS:
+        yield _finding(place, f"has the unknown position {entry.position!r}", Severity.WARNING, "UNKNOWN_POSITION")
+    elif position == _OUTLET and not entry.outlet_name:
+        yield _finding(
+            place, "goes to an outlet without a name: it is never in the prompt", Severity.WARNING, "NO_OUTLET"
+        )
+
+
+def _content(entry: Entry, place: str) -> Iterator[Finding]:
+    if not entry.content.strip() and not entry.disabled:
+        yield _finding(place, "has no content", Severity.INFO, "EMPTY_CONTENT")
+
+
+_RULES: tuple[Callable[[Entry, str], Iterator[Finding]], ...] = (
+    _keys,
+    _secondary,
+    _chance,
+    _recursion,
+    _position,
+    _content,
+)
+
+
+def repaired_entry(entry: Mapping[str, object]) -> dict[str, object]:
+    """An entry with blanks, empty keys and repeated keys removed: none of them changes what it matches."""
+    fixed = dict(entry)
+    for name in ("key", "keysecondary", "keys", "secondary_keys"):
+        listed = fixed.get(name)
+        if is_sequence(listed) and all(isinstance(key, str) for key in listed):
+            trimmed = (trim(str(key)) for key in listed)
+            fixed[name] = list(dict.fromkeys(key for key in trimmed if key))
+    return fixed

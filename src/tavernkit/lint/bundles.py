@@ -1,0 +1,67 @@
+"""Cards: what the specification asks for, the texts, the book and the scripts inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tavernkit.cards.validation import validate
+from tavernkit.cards.validation_rules import Severity
+from tavernkit.lint.books import DEFAULT_BUDGET, lint_world_book
+from tavernkit.lint.finding import Finding
+from tavernkit.lint.scripts import lint_regex_scripts
+from tavernkit.lint.texts import Language, lint_text
+
+if TYPE_CHECKING:
+    from tavernkit.cards import Bundle, Character
+
+FIXABLE = frozenset({"MISSING_FIELD", "BLANKS_AROUND_KEY"})
+"""Codes of the validator that :mod:`tavernkit.lint.fixes` can repair."""
+
+_TEXTS = (
+    "description",
+    "personality",
+    "scenario",
+    "first_mes",
+    "mes_example",
+    "system_prompt",
+    "post_history_instructions",
+)
+
+
+def lint_bundle(bundle: Bundle, *, budget: int = DEFAULT_BUDGET, language: Language = "any") -> Iterator[Finding]:
+    """Check a loaded card file."""
+    for problem in validate(bundle):
+        yield Finding(
+            where=problem.pointer or "/",
+            message=problem.message,
+            severity=problem.severity,
+            code=problem.code,
+            hint=f"expected: {problem.expected}" if problem.expected else "",
+            fixable=problem.code in FIXABLE,
+        )
+    if bundle.card is not None:
+        yield from _character(bundle.card, language)
+    from tavernkit.silly_tavern.world_info import WorldBook
+
+    for number, book in enumerate(bundle.books):
+        world = WorldBook.from_character_book(book.to_json(), name=f"book {number + 1}")
+        yield from lint_world_book(world, "/data/character_book", budget=budget, language=language)
+
+
+def _character(card: Character, language: Language) -> Iterator[Finding]:
+    for name in _TEXTS:
+        yield from lint_text(str(getattr(card, name)), f"/data/{name}", language)
+    for index, greeting in enumerate(card.alternate_greetings):
+        yield from lint_text(greeting, f"/data/alternate_greetings/{index}", language)
+    for name, what in (("system_prompt", "main prompt"), ("post_history_instructions", "post-history instructions")):
+        text = str(getattr(card, name))
+        if text.strip() and "{{original}}" not in text.lower():
+            yield Finding(
+                where=f"/data/{name}",
+                message=f"replaces the user's {what} altogether",
+                severity=Severity.INFO,
+                code="REPLACES_PROMPT",
+                hint="{{original}} keeps the user's text at that place",
+            )
+    yield from lint_regex_scripts(card.extensions.get("regex_scripts"), "/data/extensions/regex_scripts")

@@ -1,0 +1,141 @@
+"""Files of any kind: what they are, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+
+from tavernkit.cards.validation_rules import Severity
+from tavernkit.errors import TavernKitError, WarningLog
+from tavernkit.lint import presets
+from tavernkit.lint.books import DEFAULT_BUDGET, lint_lorebook, lint_world_book
+from tavernkit.lint.bundles import lint_bundle
+from tavernkit.lint.finding import Finding, worst_first
+from tavernkit.lint.scripts import lint_regex_scripts
+from tavernkit.lint.texts import Language, lint_text
+from tavernkit.values import is_mapping, is_sequence
+
+MAX_BYTES = 64 * 1024 * 1024
+"""A JSON file larger than this is not read."""
+
+
+class FileKind(StrEnum):
+    """What a file holds."""
+
+    CARD = "card"
+    WORLD_BOOK = "world book"
+    LOREBOOK = "RisuAI lorebook"
+    PRESET = "SillyTavern preset"
+    RISU_PRESET = "RisuAI preset"
+    CONTEXT_TEMPLATE = "context template"
+    INSTRUCT_TEMPLATE = "instruct template"
+    CHAT_TEMPLATE = "chat template"
+    REGEX = "regex scripts"
+    TEXT = "text"
+
+
+def lint_file(
+    path: str | Path, *, budget: int = DEFAULT_BUDGET, language: Language = "any"
+) -> tuple[FileKind, list[Finding]]:
+    """Tell what a file is and check it, worst findings first."""
+    path = Path(path)
+    kind, value = recognise(path)
+    try:
+        findings = worst_first(_lint(path, kind, value, budget, language))
+    except TavernKitError as error:
+        findings = [Finding(where="/", message=str(error), severity=Severity.ERROR, code="UNREADABLE_FILE")]
+    return kind, findings
+
+
+def recognise(path: Path) -> tuple[FileKind, object]:
+    """Tell what a file is by its ending and content; the parsed JSON comes with it if it is JSON."""
+    suffix = path.suffix.lower()
+    if suffix in (".jinja", ".jinja2", ".j2"):
+        return FileKind.CHAT_TEMPLATE, None
+    if suffix in (".txt", ".md", ".cbs"):
+        return FileKind.TEXT, None
+    if suffix in (".risup", ".risupreset"):
+        return FileKind.RISU_PRESET, None
+    if suffix not in (".json", ".lorebook"):
+        return FileKind.CARD, None
+    try:
+        value: object = json.loads(_read(path))
+    except (ValueError, RecursionError):
+        return FileKind.CARD, None
+    return _kind_of(value), value
+
+
+def _kind_of(value: object) -> FileKind:
+    if presets.has_scripts(value):
+        return FileKind.REGEX
+    if not is_mapping(value):
+        return FileKind.CARD
+    for kind, belongs in (
+        (FileKind.LOREBOOK, value.get("type") == "risu"),
+        (FileKind.REGEX, value.get("type") == "regex"),
+        (FileKind.CARD, "spec" in value or "first_mes" in value or value.get("type") == "risuModule"),
+        (FileKind.WORLD_BOOK, "entries" in value),
+        (FileKind.RISU_PRESET, "promptTemplate" in value or "aiModel" in value),
+        (FileKind.PRESET, "prompts" in value or "prompt_order" in value or "openai_max_context" in value),
+        (FileKind.CONTEXT_TEMPLATE, "story_string" in value),
+        (FileKind.INSTRUCT_TEMPLATE, "input_sequence" in value),
+    ):
+        if belongs:
+            return kind
+    return FileKind.CARD
+
+
+def _lint(path: Path, kind: FileKind, value: object, budget: int, language: Language) -> Iterator[Finding]:
+    if kind is FileKind.CHAT_TEMPLATE:
+        yield from presets.lint_jinja(_read(path))
+    elif kind is FileKind.TEXT:
+        yield from lint_text(_read(path), "/", "risuai" if path.suffix == ".cbs" else language)
+    elif kind is FileKind.RISU_PRESET:
+        yield from presets.lint_risu_preset(path.read_bytes(), path.name)
+    elif value is None:
+        yield from _lint_card(path, budget, language)
+    else:
+        yield from _lint_json(path, kind, value, budget, language)
+
+
+def _lint_card(path: Path, budget: int, language: Language) -> Iterator[Finding]:
+    from tavernkit.cards import load
+
+    if path.suffix.lower() == ".json":
+        broken = list(presets.lint_json_text(_read(path)))
+        yield from broken
+        if broken:
+            return
+    yield from lint_bundle(load(path), budget=budget, language=language)
+
+
+def _lint_json(path: Path, kind: FileKind, value: object, budget: int, language: Language) -> Iterator[Finding]:
+    if kind is FileKind.CARD:
+        yield from _lint_card(path, budget, language)
+    elif kind is FileKind.WORLD_BOOK:
+        from tavernkit.silly_tavern.world_info import import_world
+
+        warnings = WarningLog()
+        book = import_world(path.name, path.read_bytes(), warn=warnings, strict=True)
+        if book is not None:
+            yield from lint_world_book(book, budget=budget, language=language)
+    elif kind is FileKind.REGEX:
+        scripts = value.get("data") if is_mapping(value) and "data" in value else value
+        yield from lint_regex_scripts(scripts if is_sequence(scripts) else (scripts,), "")
+    elif is_mapping(value):
+        if kind is FileKind.LOREBOOK:
+            yield from lint_lorebook(value.get("data"), "/data")
+        elif kind is FileKind.PRESET:
+            yield from presets.lint_preset(value)
+        elif kind is FileKind.CONTEXT_TEMPLATE:
+            yield from presets.lint_context_template(value)
+        else:
+            yield from presets.lint_instruct_template(value)
+
+
+def _read(path: Path) -> str:
+    if path.stat().st_size > MAX_BYTES:
+        raise TavernKitError(f"{path}: more than {MAX_BYTES} bytes")
+    return path.read_text(encoding="utf-8-sig", errors="replace")

@@ -1,0 +1,62 @@
+"""One thing that a linter found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tavernkit.cards.validation_rules import Severity
+from tavernkit.values import JsonObject
+
+RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
+"""Severities, worst first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A problem: where, what, what would be right, and how bad it is.
+
+    ``where`` is a JSON pointer into the file, or the name of an entry; ``line`` and ``column`` (from 1) are a place in
+    the text there. ``code`` is stable for programs. ``fixable`` ones can be repaired without changing any prompt.
+    """
+
+    where: str
+    message: str
+    severity: Severity
+    code: str
+    hint: str = ""
+    line: int | None = None
+    column: int | None = None
+    fixable: bool = False
+
+    @property
+    def place(self) -> str:
+        """The place in words."""
+        at = f":{self.line}:{self.column}" if self.line is not None else ""
+        return f"{self.where}{at}"
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for :mod:`json`."""
+        return {
+            "where": self.where,
+            "line": self.line,
+            "column": self.column,
+            "severity": str(self.severity),
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "fixable": self.fixable,
+        }
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Order findings by severity; those of one severity stay in the order of the file."""
+    return sorted(findings, key=lambda each: RANK[each.severity])
+
+
+def line_and_column(text: str, position: int | None) -> tuple[int | None, int | None]:
+    """Turn a position in a text into a line and column, both from 1."""
+    if position is None:
+        return None, None
+    before = text[:position]
+    return before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1

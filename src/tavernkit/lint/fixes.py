@@ -1,0 +1,67 @@
+"""Repairs that change no prompt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from tavernkit.lint.books import repaired_entry
+from tavernkit.lint.files import FileKind, recognise
+from tavernkit.values import is_mapping, is_sequence, thaw_object
+
+_LISTS = frozenset({"alternate_greetings", "tags", "group_only_greetings", "keys"})
+_OBJECTS = frozenset({"extensions"})
+_ENTRY_DEFAULTS: Mapping[str, object] = {"extensions": {}, "use_regex": False}
+
+
+def fix_file(path: str | Path) -> bool:
+    """Repair a book or a card in a JSON file; tells whether the file was changed."""
+    path = Path(path)
+    kind, value = recognise(path)
+    if not is_mapping(value) or kind not in (FileKind.CARD, FileKind.WORLD_BOOK):
+        return False
+    before: dict[str, object] = {**thaw_object(value)}
+    after = _fixed_card(before) if kind is FileKind.CARD else _fixed_book(before)
+    if after == before:
+        return False
+    path.write_text(json.dumps(after, ensure_ascii=False, indent=_indent(path)) + "\n", encoding="utf-8")
+    return True
+
+
+def _fixed_book(book: Mapping[str, object], *, v3: bool = False) -> dict[str, object]:
+    fixed = dict(book)
+    entries = book.get("entries")
+    if is_mapping(entries):
+        fixed["entries"] = {
+            key: repaired_entry(entry) if is_mapping(entry) else entry for key, entry in entries.items()
+        }
+    elif is_sequence(entries):
+        missing = dict(_ENTRY_DEFAULTS) if v3 else {}
+        fixed["entries"] = [{**missing, **repaired_entry(each)} if is_mapping(each) else each for each in entries]
+    return fixed
+
+
+def _fixed_card(card: Mapping[str, object]) -> dict[str, object]:
+    from tavernkit.cards.character import REQUIRED, SPECS
+
+    data, version = card.get("data"), SPECS.get(str(card.get("spec")))
+    if not is_mapping(data) or version is None:
+        return dict(card)
+    missing = {name: _default(name) for name in REQUIRED[version] if name not in data and name != "name"}
+    fixed: dict[str, object] = {**data, **missing}
+    book = data.get("character_book")
+    if is_mapping(book):
+        fixed["character_book"] = _fixed_book(book, v3=version == "v3")
+    return {**card, "data": fixed}
+
+
+def _default(name: str) -> object:
+    return [] if name in _LISTS else {} if name in _OBJECTS else ""
+
+
+def _indent(path: Path) -> int | None:
+    """The indent the file has, so that a repair is a small difference."""
+    for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines()[1:2]:
+        return len(line) - len(line.lstrip(" ")) or None
+    return None

@@ -1,0 +1,117 @@
+"""Macros and CBS in a text: unknown names, wrong arguments, blocks that are not closed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+from tavernkit.cards.validation_rules import Severity
+from tavernkit.errors import WarningLog
+from tavernkit.lint.finding import Finding, line_and_column
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai.cbs import CBSEngine
+    from tavernkit.silly_tavern.macros import Diagnostic, MacroEngine
+
+Language = Literal["sillytavern", "risuai", "any"]
+"""Whose macros a text is written in; ``any`` for files that both programs read."""
+
+MAX_TEXT = 200_000
+"""Longer texts are checked up to here."""
+
+_AT = re.compile(r" \(at (\d+)\)")
+_CBS_BLOCK = re.compile(r"\{\{\s*[#:]")
+_DELIBERATE = frozenset({"slot", "outlet", "0"})
+"""Names that mean something only where the text is used."""
+
+_SEVERITIES = {
+    "syntax": Severity.WARNING,
+    "unknown_macro": Severity.WARNING,
+    "block": Severity.ERROR,
+    "limit": Severity.ERROR,
+    "internal_error": Severity.WARNING,
+    "runtime_warning": Severity.WARNING,
+}
+
+
+def lint_text(text: str, where: str, language: Language = "any") -> Iterator[Finding]:
+    """Check a text as it would be expanded; nothing it does has an effect."""
+    if "{{" not in text:
+        return
+    if len(text) > MAX_TEXT:
+        message = f"is long: only the first {MAX_TEXT} characters are checked"
+        yield Finding(where=where, message=message, severity=Severity.INFO, code="LONG_TEXT")
+        text = text[:MAX_TEXT]
+    if language == "risuai" or (language == "any" and _CBS_BLOCK.search(text)):
+        yield from _cbs(text, where)
+        return
+    from tavernkit.silly_tavern.macros import MacroEnvironment, Overrides
+
+    environment = MacroEnvironment(character_name="Character")
+    for each in _macro_engine().evaluate(text, environment, Overrides(original="original")).diagnostics:
+        finding = _macro_finding(each, text, where, language)
+        if finding is not None:
+            yield finding
+
+
+def _macro_finding(found: Diagnostic, text: str, where: str, language: Language) -> Finding | None:
+    line, column = line_and_column(text, found.position)
+    severity = _SEVERITIES.get(found.kind, Severity.INFO)
+    code, hint = found.kind.upper(), ""
+    if found.kind == "unknown_macro":
+        name = found.macro.lower()
+        if name in _DELIBERATE:
+            return None
+        if _cbs_engine().registry.has(found.macro):
+            severity, code = Severity.INFO, "RISUAI_ONLY"
+            hint = "a CBS function of RisuAI; SillyTavern sends it as text"
+        else:
+            hint = _nearest(name) or "it is sent as text"
+    elif found.unclosed:
+        severity, code = Severity.ERROR, "UNCLOSED_BLOCK"
+    return Finding(
+        where=where, message=found.message, severity=severity, code=code, hint=hint, line=line, column=column
+    )
+
+
+def _cbs(text: str, where: str) -> Iterator[Finding]:
+    from tavernkit.risu_ai.context import RisuContext
+
+    warnings = WarningLog()
+    _cbs_engine().expand(text, RisuContext(char="Character", user="User", writes="run"), warn=warnings)
+    for message in dict.fromkeys(warnings.messages):
+        unclosed = "not closed" in message
+        found = _AT.search(message)
+        line, column = line_and_column(text, int(found[1]) if found is not None else None)
+        yield Finding(
+            where=where,
+            message=_AT.sub("", message),
+            line=line,
+            column=column,
+            severity=Severity.ERROR if unclosed else Severity.WARNING,
+            code="UNCLOSED_BLOCK" if unclosed else "CBS",
+        )
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches
+
+    names = {each.name.lower(): each.name for each in _macro_engine().registry}
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {{{{{names[near[0]]}}}}}?" if near else ""
+
+
+@cache
+def _macro_engine() -> MacroEngine:
+    from tavernkit.silly_tavern.macros import MacroEngine
+
+    return MacroEngine()
+
+
+@cache
+def _cbs_engine() -> CBSEngine:
+    from tavernkit.risu_ai.cbs import CBSEngine
+
+    return CBSEngine()

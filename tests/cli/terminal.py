@@ -1,0 +1,108 @@
+"""Runs the command as a user does: in a process of its own, with or without a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tavernkit.cli.app import run
+
+EXAMPLES = Path(__file__).parents[2] / "src" / "tavernkit" / "examples"
+CARD, BOOK, PRESET, CHAT = (
+    str(EXAMPLES / name) for name in ("aria.json", "tidewatch.json", "preset.json", "chat.jsonl")
+)
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str = ""
+
+
+class Tavernkit:
+    """Calls the command in this process and keeps what it printed."""
+
+    def __init__(self, capsys: object) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> Outcome:
+        self._capsys.readouterr()  # pyright: ignore[reportAttributeAccessIssue]
+        code = run(arguments)
+        printed = self._capsys.readouterr()  # pyright: ignore[reportAttributeAccessIssue]
+        return Outcome(code, printed.out, printed.err)
+
+
+def in_process(*arguments: str, stdin: str | None = None) -> Outcome:
+    """Run a real process without a terminal."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tavernkit", *arguments], capture_output=True, text=True, timeout=PATIENCE, input=stdin
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+class Terminal:
+    """A real process in a pseudo-terminal, with somebody typing."""
+
+    def __init__(self, *arguments: str, environment: dict[str, str] | None = None) -> None:
+        self._master, slave = pty.openpty()
+        settings = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40", **(environment or {})}
+        settings.pop("NO_COLOR", None)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tavernkit", *arguments],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=settings,
+            close_fds=True,
+        )
+        os.close(slave)
+        self.seen = ""
+
+    def wait_for(self, *texts: str) -> str:
+        """Read until one of the texts was printed after what was read before."""
+        start = len(self.seen)
+        deadline = time.monotonic() + PATIENCE
+        while not any(text in self.seen[start:] for text in texts):
+            if not self._read(deadline):
+                raise AssertionError(f"the command ended without {texts}: {self.seen[-2000:]}")
+        return self.seen[start:]
+
+    def type(self, line: str) -> None:
+        """Type a line."""
+        os.write(self._master, line.encode() + b"\n")
+
+    def finish(self) -> Outcome:
+        """Read to the end."""
+        deadline = time.monotonic() + PATIENCE
+        while self._read(deadline):
+            pass
+        os.close(self._master)
+        return Outcome(self._process.wait(timeout=PATIENCE), self.seen)
+
+    def _read(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self._master], [], [], max(deadline - time.monotonic(), 0))
+        if not ready:
+            self._process.kill()
+            raise AssertionError(f"the command did not answer in time: {self.seen[-2000:]}")
+        try:
+            data = os.read(self._master, 65536)
+        except OSError:  # what Linux says when the other side is closed
+            return False
+        self.seen += data.decode("utf-8", "replace")
+        return bool(data)
+
+
+def arguments_of(*more: str) -> Sequence[str]:
+    """The example's files as arguments."""
+    return (CARD, "--book", BOOK, "--preset", PRESET, "--chat", CHAT, *more)

@@ -1,0 +1,122 @@
+"""The command as a whole: help, versions, errors, exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tavernkit import __version__
+from tavernkit.cli.app import COMMANDS
+from tests.cli.terminal import CARD, Tavernkit, Terminal, in_process
+
+SUBCOMMANDS = [
+    ["card", "show"],
+    ["card", "convert"],
+    ["card", "extract"],
+    ["card", "embed"],
+    ["lore", "scan"],
+    ["lore", "test"],
+    ["lore", "convert"],
+    ["macros", "list"],
+    ["macros", "eval"],
+    ["cbs", "list"],
+    ["cbs", "eval"],
+]
+GROUPS = {"card", "lore", "macros", "cbs", "preset"}
+
+
+def test_help_lists_every_command(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("--help")
+    assert outcome.code == 0
+    for name in COMMANDS:
+        assert name in outcome.out
+    assert "Exit codes" in outcome.out
+
+
+@pytest.mark.parametrize(
+    "words", [*([name] for name in COMMANDS if name not in GROUPS), *SUBCOMMANDS], ids=lambda words: " ".join(words)
+)
+def test_every_command_has_help_with_examples_and_json(tavernkit: Tavernkit, words: list[str]) -> None:
+    outcome = tavernkit(*words, "--help")
+    assert outcome.code == 0
+    assert f"tavernkit {' '.join(words)}" in outcome.out.split("Usage:")[1].split("\n", 2)[2]
+    assert "--json" in outcome.out
+
+
+def test_the_version_is_printed(tavernkit: Tavernkit) -> None:
+    assert tavernkit("--version").out.strip() == __version__
+
+
+def test_an_unknown_option_is_a_usage_error(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("build", CARD, "--nonsense")
+    assert outcome.code == 2
+    assert "--nonsense" in outcome.err
+
+
+def test_a_missing_file_is_one_readable_line(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("build", "nowhere.png")
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: ")
+    assert "nowhere.png" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_file_that_is_no_card_is_one_readable_line(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    path = tmp_path / "noise.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
+    outcome = tavernkit("card", "show", str(path))
+    assert outcome.code == 2
+    assert "error: the PNG has no character card" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_debug_shows_where_an_error_comes_from() -> None:
+    outcome = in_process("build", "nowhere.png", "--debug")
+    assert outcome.code != 0
+    assert "Traceback" in outcome.err
+
+
+def test_a_prompt_that_does_not_fit_has_an_exit_code_of_its_own(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("build", CARD, "--message", "hi", "--budget", "60", "--reserve", "10")
+    assert outcome.code == 3
+    assert "--budget" in outcome.err
+
+
+def test_there_is_no_colour_without_a_terminal() -> None:
+    outcome = in_process("build", CARD, "--message", "hi")
+    assert outcome.code == 0
+    assert "\x1b" not in outcome.out
+
+
+def test_there_is_colour_in_a_terminal() -> None:
+    outcome = Terminal("build", CARD, "--message", "hi").finish()
+    assert outcome.code == 0
+    assert "\x1b[" in outcome.out
+
+
+def test_a_card_cannot_send_escape_sequences_to_the_terminal(tmp_path: Path) -> None:
+    card = json.loads(Path(CARD).read_text(encoding="utf-8"))
+    card["data"]["name"] = "Eve\x1b]0;owned\x07"
+    card["data"]["description"] = "before \x1b[2J after \x9b31m"
+    path = tmp_path / "eve.json"
+    path.write_text(json.dumps(card), encoding="utf-8")
+    for command in (["build", str(path), "-m", "hi"], ["card", "show", str(path)], ["explain", str(path), "--tree"]):
+        outcome = Terminal(*command).finish()
+        assert outcome.code == 0
+        assert "\x1b[2J" not in outcome.out
+        assert "\x1b]0;" not in outcome.out
+        assert "\x9b" not in outcome.out
+
+
+def test_help_starts_quickly_because_nothing_heavy_is_imported() -> None:
+    code = (
+        "import sys; from tavernkit.cli.app import run; run(['--help']);"
+        "heavy = {'pydantic', 'openai', 'tavernkit.silly_tavern.builder', 'tavernkit.risu_ai.builder', 'splintr'};"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stderr.strip() == "[]"

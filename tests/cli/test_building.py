@@ -1,0 +1,174 @@
+"""``demo``, ``build`` and ``explain``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal import BOOK, CARD, CHAT, PRESET, Tavernkit, Terminal, arguments_of
+
+LAMP = "Who lit the lamp again?"
+
+
+def test_the_demo_shows_both_programs_a_tool_turn_and_what_was_left_out() -> None:
+    outcome = Terminal("demo").finish()
+    assert outcome.code == 0
+    for part in ("SillyTavern would send", "RisuAI would send", "Left out", "read_log", "lore", "tokens"):
+        assert part in outcome.out
+    assert "█" in outcome.out
+    assert "\x1b[" in outcome.out
+
+
+def test_the_demo_as_json_is_the_same_every_time(tavernkit: Tavernkit) -> None:
+    first, second = tavernkit("demo", "--json"), tavernkit("demo", "--json")
+    assert first.out == second.out
+    told = json.loads(first.out)
+    assert told["tool_turn"]["requests"] == 2
+    assert told["small_context"]["left_out"]
+    assert {"history", "lore", "card"} <= set(told["risuai"]["tokens_by_source"])
+
+
+def test_build_prints_messages_as_json(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("build", *arguments_of("--message", LAMP, "--json"))
+    messages = json.loads(outcome.out)
+    assert messages[0]["role"] == "system"
+    assert messages[-2] == {"role": "user", "content": LAMP}
+    assert any("The great lamp burns" in message["content"] for message in messages)
+
+
+def test_build_takes_the_users_name_from_the_chat(tavernkit: Tavernkit) -> None:
+    messages = json.loads(tavernkit("build", *arguments_of("--message", LAMP, "--json")).out)
+    assert "Aria and Ann" in messages[0]["content"]
+
+
+def test_a_new_chat_starts_with_the_greeting(tavernkit: Tavernkit) -> None:
+    messages = json.loads(tavernkit("build", CARD, "--user", "Bo", "--message", "Hi", "--json").out)
+    assert any(m["role"] == "assistant" and "You are wet, Bo" in m["content"] for m in messages)
+    none = json.loads(tavernkit("build", CARD, "--greeting", "-1", "--message", "Hi", "--json").out)
+    assert not any(m["role"] == "assistant" for m in none)
+    assert tavernkit("build", CARD, "--greeting", "9", "--message", "Hi").code == 2
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "google", "cohere", "mistral"])
+def test_build_speaks_dialects(tavernkit: Tavernkit, dialect: str) -> None:
+    outcome = tavernkit("build", *arguments_of("--message", LAMP, "--dialect", dialect, "--json"))
+    assert outcome.code == 0
+    assert "lamp" in json.dumps(json.loads(outcome.out))
+
+
+def test_build_explains_traces_and_saves(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    outcome = tavernkit("build", *arguments_of("-m", LAMP, "--explain", "--trace", "--save", str(plan)))
+    assert outcome.code == 0
+    assert "plan_assembly" in outcome.out
+    assert "in the preset's prompt list" in outcome.out
+    assert json.loads(plan.read_text(encoding="utf-8"))["blocks"]
+
+
+def test_build_for_risuai_from_the_same_files(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("build", *arguments_of("-m", LAMP, "--platform", "risuai", "--json"))
+    assert outcome.code == 0
+    messages = json.loads(outcome.out)
+    assert any("The great lamp burns" in message["content"] for message in messages)
+    assert messages[-1]["content"] == LAMP
+
+
+def test_the_request_of_sillytavern_can_be_had(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("build", *arguments_of("-m", LAMP, "--request", "--json"))
+    assert json.loads(outcome.out)["max_completion_tokens"] == 400
+
+
+def test_a_sillytavern_folder_is_read_as_it_is(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    for folder in ("characters", "chats/aria", "worlds", "OpenAI Settings"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "characters/aria.json").write_bytes(Path(CARD).read_bytes())
+    (tmp_path / "chats/aria/one.jsonl").write_bytes(Path(CHAT).read_bytes())
+    (tmp_path / "worlds/tidewatch.json").write_bytes(Path(BOOK).read_bytes())
+    (tmp_path / "OpenAI Settings/mine.json").write_bytes(Path(PRESET).read_bytes())
+    (tmp_path / "settings.json").write_text(
+        json.dumps(
+            {
+                "username": "Ann",
+                "world_info_settings": {
+                    "world_info": {"globalSelect": ["tidewatch"]},
+                    "world_info_depth": 2,
+                    "world_info_budget": 25,
+                },
+            }
+        ),
+        encoding="utf-8",
+    )
+    arguments = ["build", "--from-sillytavern", str(tmp_path), "--preset", "mine", "-m", LAMP, "--json"]
+    outcome = tavernkit(*arguments, "--character", "aria", "--chat", "one")
+    assert outcome.code == 0, outcome.err
+    assert "The great lamp burns" in outcome.out
+    assert "Grey sails" in outcome.out
+    missing = tavernkit(*arguments)
+    assert missing.code == 2
+    assert "aria.json" in missing.err
+
+
+def test_a_risuai_database_is_read_as_it_is(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    database = {
+        "username": "Ann",
+        "characters": [
+            {
+                "name": "Bel",
+                "chaId": "1",
+                "desc": "Bel keeps bees.",
+                "firstMessage": "Hm?",
+                "chats": [{"name": "first", "message": [{"role": "user", "data": "Hello, Bel."}]}],
+                "chatPage": 0,
+            }
+        ],
+    }
+    path = tmp_path / "database.json"
+    path.write_text(json.dumps(database), encoding="utf-8")
+    arguments = ["build", "--from-risuai", str(path), "--json"]
+    outcome = tavernkit(*arguments, "--character", "Bel")
+    assert outcome.code == 0, outcome.err
+    assert "keeps bees" in outcome.out
+    assert "Hello, Bel." in outcome.out
+    assert "Bel" in tavernkit(*arguments).err
+
+
+def test_explain_as_table_tree_and_json(tavernkit: Tavernkit) -> None:
+    table = tavernkit("explain", *arguments_of("-m", LAMP))
+    assert "the character's description" in table.out
+    tree = tavernkit("explain", *arguments_of("-m", LAMP, "--tree"))
+    assert "├──" in tree.out
+    told = json.loads(tavernkit("explain", *arguments_of("-m", LAMP, "--json")).out)
+    assert sum(told["tokens_by_source"].values()) > 500
+    assert told["blocks"][0]["family"] == "preset"
+
+
+def test_explain_tells_why_lore_fired_or_not(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("explain", *arguments_of("-m", LAMP, "--lore"))
+    assert "key 'lamp' found" in outcome.out
+    assert "beyond its scan depth" in " ".join(outcome.out.split())
+
+
+def test_what_does_not_fit_is_told(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("explain", *arguments_of("-m", LAMP, "--budget", "1000"))
+    assert "does not fit the token budget" in outcome.out
+
+
+def test_the_page_is_written(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    outcome = tavernkit("explain", *arguments_of("-m", LAMP, "--html", str(page)))
+    assert outcome.code == 0
+    assert "The report is in" in outcome.out
+    assert LAMP in page.read_text(encoding="utf-8")
+
+
+def test_strict_makes_a_warning_an_error(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    card = json.loads(Path(CARD).read_text(encoding="utf-8"))
+    card["data"]["description"] = "{{nosuchmacro}}"
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(card), encoding="utf-8")
+    assert tavernkit("build", str(path), "-m", "hi", "--json").code == 0
+    strict = tavernkit("build", str(path), "-m", "hi", "--json", "--strict")
+    assert strict.code == 2
+    assert "nosuchmacro" in strict.err

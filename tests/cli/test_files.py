@@ -1,0 +1,165 @@
+"""``card``, ``lore``, ``lint``, ``macros``, ``cbs`` and ``tokens``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import tavernkit as tk
+from tests.cli.terminal import BOOK, CARD, CHAT, EXAMPLES, Tavernkit, in_process
+
+
+def test_card_show(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("card", "show", CARD)
+    assert outcome.code == 0
+    assert "Aria" in outcome.out
+    assert "description" in outcome.out
+    assert json.loads(tavernkit("card", "show", CARD, "--json").out)["spec"] == "chara_card_v3"
+
+
+def test_card_convert_and_back(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    picture, archive = tmp_path / "aria.png", tmp_path / "aria.charx"
+    assert tavernkit("card", "convert", CARD, str(picture)).code == 0
+    assert tk.load(picture).character.name == "Aria"
+    assert tavernkit("card", "convert", str(picture), str(archive), "--json").code == 0
+    assert tk.load(archive).character.first_mes == tk.load(CARD).character.first_mes
+
+
+def test_card_convert_does_not_replace_files_unasked(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    target = tmp_path / "aria.json"
+    target.write_text("precious", encoding="utf-8")
+    assert tavernkit("card", "convert", CARD, str(target)).code == 2
+    assert target.read_text(encoding="utf-8") == "precious"
+    assert tavernkit("card", "convert", CARD, str(target), "--force").code == 0
+
+
+def test_card_convert_tells_what_an_older_version_cannot_hold(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    card = json.loads(Path(CARD).read_text(encoding="utf-8"))
+    card["data"]["nickname"] = "Ari"
+    path = tmp_path / "nick.json"
+    path.write_text(json.dumps(card), encoding="utf-8")
+    outcome = tavernkit("card", "convert", str(path), str(tmp_path / "old.json"), "--version", "v2")
+    assert "nickname" in outcome.err
+
+
+def test_card_extract_and_embed(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    picture = tmp_path / "aria.png"
+    tavernkit("card", "convert", CARD, str(picture))
+    told = json.loads(tavernkit("card", "extract", str(picture), str(tmp_path / "parts"), "--json").out)
+    assert set(told["files"]) == {"card.json", "picture.png"}
+    again = tmp_path / "again.png"
+    outcome = tavernkit("card", "embed", CARD, str(tmp_path / "parts/picture.png"), str(again))
+    assert outcome.code == 0, outcome.err
+    assert tk.load(again).character.name == "Aria"
+
+
+def test_extracted_assets_stay_in_their_folder(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    card = json.loads(Path(CARD).read_text(encoding="utf-8"))
+    card["data"]["assets"] = [
+        {"type": "icon", "name": "../../evil", "ext": "../png", "uri": "data:image/png;base64,aGVsbG8="}
+    ]
+    path = tmp_path / "evil.json"
+    path.write_text(json.dumps(card), encoding="utf-8")
+    parts = tmp_path / "a" / "b" / "parts"
+    outcome = tavernkit("card", "extract", str(path), str(parts))
+    assert outcome.code == 0, outcome.err
+    written = [each for each in tmp_path.rglob("*") if each.is_file() and each != path]
+    assert len(written) > 1
+    assert all(parts in each.parents for each in written)
+
+
+def test_lore_scan_for_both_programs(tavernkit: Tavernkit) -> None:
+    rows = json.loads(tavernkit("lore", "scan", BOOK, "--text", "Who lit the lamp?", "--json").out)
+    assert {row["title"] for row in rows if row["active"]} >= {"The lamp", "House style"}
+    assert all(row["reason"] for row in rows)
+    rows = json.loads(tavernkit("lore", "scan", BOOK, "-p", "risuai", "--text", "the lamp", "--json").out)
+    assert "The lamp" in {row["title"] for row in rows if row["active"]}
+
+
+def test_lore_scan_reads_a_chat(tavernkit: Tavernkit) -> None:
+    near = tavernkit("lore", "scan", BOOK, "--chat", CHAT, "--depth", "1", "--json")
+    far = tavernkit("lore", "scan", BOOK, "--chat", CHAT, "--depth", "4", "--json")
+    active = [{row["title"] for row in json.loads(each.out) if row["active"]} for each in (near, far)]
+    assert "The storm glass" not in active[0]
+    assert "The storm glass" in active[1]
+    assert tavernkit("lore", "scan", BOOK).code == 2
+
+
+def test_lore_test_fails_when_an_entry_does_not_fire(tavernkit: Tavernkit) -> None:
+    arguments = ["lore", "test", BOOK, "--text", "the lamp"]
+    assert tavernkit(*arguments, "--expect", "The lamp", "--reject", "Dragons").code == 0
+    failed = tavernkit(*arguments, "--expect", "Dragons")
+    assert failed.code == 1
+    assert "FAILED" in failed.out
+    assert tavernkit(*arguments, "--expect", "Nobody").code == 1
+    assert tavernkit(*arguments).code == 2
+
+
+def test_lore_convert_round_trip(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    risu, world = tmp_path / "risu.json", tmp_path / "world.json"
+    assert tavernkit("lore", "convert", BOOK, str(risu), "--to", "risuai").code == 0
+    assert json.loads(risu.read_text(encoding="utf-8"))["type"] == "risu"
+    assert tavernkit("lore", "convert", str(risu), str(world), "--to", "sillytavern").code == 0
+    rows = json.loads(tavernkit("lore", "scan", str(world), "--text", "the lamp", "--json").out)
+    assert any(row["active"] and "lamp" in row["keys"] for row in rows)
+
+
+def test_macros(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("macros", "eval", "{{user}} meets {{char}}", "--user", "Ann", "--card", CARD)
+    assert outcome.out == "Ann meets Aria\n"
+    assert (
+        tavernkit("macros", "eval", "{{roll::1d20}}", "--seed", "1").out
+        == tavernkit("macros", "eval", "{{roll::1d20}}", "--seed", "1").out
+    )
+    assert tavernkit("macros", "eval", "{{getvar::hp}}", "--var", "hp=7").out == "7\n"
+    assert tavernkit("macros", "eval", "x", "--var", "hp").code == 2
+    unknown = tavernkit("macros", "eval", "{{nope}}", "--strict")
+    assert (unknown.code, unknown.out) == (1, "{{nope}}\n")
+    assert "nope" in unknown.err
+    names = {each["name"] for each in json.loads(tavernkit("macros", "list", "--json").out)}
+    assert {"user", "roll", "getvar"} <= names
+    assert "setvar" in tavernkit("macros", "list", "variable").out
+
+
+def test_macros_see_the_time_they_are_given(tavernkit: Tavernkit) -> None:
+    assert tavernkit("macros", "eval", "{{isodate}}", "--now", "2026-01-05").out == "2026-01-05\n"
+
+
+def test_cbs(tavernkit: Tavernkit) -> None:
+    text = "{{#if {{? {{getvar::hp}} > 3}}}}alive{{/if}}"
+    assert tavernkit("cbs", "eval", text, "--var", "hp=7").out == "alive\n"
+    assert tavernkit("cbs", "eval", text, "--var", "hp=1").out == "\n"
+    assert json.loads(tavernkit("cbs", "eval", "{{char}}", "--card", CARD, "--json").out)["text"] == "Aria"
+    assert tavernkit("cbs", "eval", "{{nosuch}}", "--strict").code == 1
+    assert "getvar" in tavernkit("cbs", "list", "getvar").out
+
+
+def test_tokens(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    told = json.loads(tavernkit("tokens", "--text", "Hello, keeper.", "--model", "gpt-4o", "--show", "--json").out)
+    assert told["texts"][0]["tokens"] == tk.count_tokens("Hello, keeper.", "gpt-4o")
+    assert len(told["texts"][0]["tokenization"]["offsets"]) == told["texts"][0]["tokens"]
+    path = tmp_path / "note.txt"
+    path.write_text("one two", encoding="utf-8")
+    assert "2" in tavernkit("tokens", str(path)).out
+    assert "Hello|" in tavernkit("tokens", "--text", "Hello keeper", "--show").out
+    assert "stdin" in in_process("tokens", stdin="one two").out
+
+
+def test_lint_is_content_with_the_examples(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("lint", str(EXAMPLES), "--strict")
+    assert outcome.code == 0, outcome.out
+
+
+def test_lint_finds_and_fixes(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    path = tmp_path / "book.json"
+    entry = {"uid": 0, "key": ["lamp ", "lamp"], "content": "x {{userr}}", "position": 0, "comment": "L"}
+    never = {"uid": 1, "key": [], "content": "y", "position": 0, "useProbability": True}
+    path.write_text(json.dumps({"entries": {"0": entry, "1": never}}), encoding="utf-8")
+    outcome = tavernkit("lint", str(path))
+    assert outcome.code == 1
+    assert "did you mean {{user}}?" in outcome.out
+    told = json.loads(tavernkit("lint", str(path), "--fix", "--json").out)[0]
+    assert told["fixed"] is True
+    assert json.loads(path.read_text(encoding="utf-8"))["entries"]["0"]["key"] == ["lamp"]
+    assert not [each for each in told["findings"] if each["fixable"]]
+    assert tavernkit("lint", "nowhere.json").code == 2

@@ -1,0 +1,223 @@
+"""What the linter finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tavernkit.lint import (
+    FileKind,
+    Finding,
+    fix_file,
+    lint_file,
+    lint_regex_script,
+    lint_text,
+    lint_world_book,
+    measure_worst_case,
+)
+from tavernkit.silly_tavern import WorldBook
+from tavernkit.text.js_regex import JSRegex
+
+
+def entry(**fields: object) -> dict[str, object]:
+    plain: dict[str, object] = {"uid": 0, "key": ["lamp"], "content": "text", "position": 0, "probability": 100}
+    return plain | fields
+
+
+def codes(findings: Iterable[Finding]) -> set[str]:
+    return {finding.code for finding in findings}
+
+
+def in_book(*entries: dict[str, object], budget: int = 2048) -> set[str]:
+    listed = {str(number): {**each, "uid": number} for number, each in enumerate(entries)}
+    return codes(lint_world_book(WorldBook.from_json({"entries": listed}, name="book"), budget=budget))
+
+
+def test_a_plain_entry_is_fine() -> None:
+    assert in_book(entry()) == set()
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"key": []}, "NEVER_FIRES"),
+        ({"useProbability": True, "probability": 0}, "NEVER_FIRES"),
+        ({"delayUntilRecursion": True, "excludeRecursion": True}, "NEVER_FIRES"),
+        ({"selective": True, "selectiveLogic": 2, "keysecondary": ["lamp", "oil"]}, "NEVER_FIRES"),
+        ({"selective": True, "selectiveLogic": 1, "keysecondary": ["lamp"]}, "NEVER_FIRES"),
+        ({"selective": False, "keysecondary": ["oil"]}, "IGNORED_KEYS"),
+        ({"key": ["lamp", " lamp"]}, "DUPLICATE_KEY"),
+        ({"key": ["lamp", ""]}, "EMPTY_KEY"),
+        ({"key": [" lamp"]}, "BLANKS_AROUND_KEY"),
+        ({"key": ["lamp, oil"]}, "COMMA_IN_KEY"),
+        ({"key": ["/la(mp/i"]}, "BAD_REGEX_KEY"),
+        ({"key": ["/(a+)+$/"]}, "SLOW_REGEX"),
+        ({"position": 7}, "NO_OUTLET"),
+        ({"position": 42}, "UNKNOWN_POSITION"),
+        ({"content": "  "}, "EMPTY_CONTENT"),
+        ({"content": "{{usr}}"}, "UNKNOWN_MACRO"),
+        ({"content": 5}, "UNUSABLE_ENTRY"),
+        ({"content": "word " * 3000}, "OVER_BUDGET"),
+        ({"constant": True, "content": "word " * 3000}, "BUDGET_STARVATION"),
+    ],
+)
+def test_entries_that_do_not_do_what_they_seem_to(fields: dict[str, object], code: str) -> None:
+    assert code in in_book(entry(**fields))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"key": [], "constant": True},
+        {"key": [], "vectorized": True},
+        {"key": [], "disable": True},
+        {"key": [], "content": "@@activate\ntext"},
+        {"selective": True, "selectiveLogic": 0, "keysecondary": ["lamp"]},
+        {"position": 7, "outletName": "here"},
+        {"key": ["/la(mp|ntern)s?/i"]},
+    ],
+)
+def test_entries_that_are_as_meant(fields: dict[str, object]) -> None:
+    assert in_book(entry(**fields)) == set()
+
+
+def test_a_missing_probability_is_an_error() -> None:
+    plain = entry(useProbability=True)
+    del plain["probability"]
+    assert "NEVER_FIRES" in in_book(plain)
+
+
+def test_a_group_with_an_entry_that_is_always_there_shadows_the_others() -> None:
+    champion = entry(constant=True, groupOverride=True, group="g")
+    assert "SHADOWED" in in_book(champion, entry(group="g"))
+    assert "SHADOWED" not in in_book(entry(constant=True, group="g"), entry(group="g"))
+    assert "SHADOWED" not in in_book(
+        entry(constant=True, groupOverride=True, group="g", useProbability=True, probability=50), entry(group="g")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "code"),
+    [
+        ("{{usr}}", "sillytavern", "UNKNOWN_MACRO"),
+        ("{{if .x}}yes", "sillytavern", "UNCLOSED_BLOCK"),
+        ("{{#if x}}yes", "any", "UNCLOSED_BLOCK"),
+        ("{{nosuch}}", "risuai", "CBS"),
+        ("{{lettersize}} {{arrayelement::[]::0}}", "any", "RISUAI_ONLY"),
+    ],
+)
+def test_texts_with_something_wrong(text: str, language: str, code: str) -> None:
+    assert code in codes(lint_text(text, "/x", language))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "{{user}} and {{char}}", "{{original}}", "{{getvar::x}}", "{{#if 1}}a{{/if}}"]
+)
+def test_texts_that_are_fine(text: str) -> None:
+    assert codes(lint_text(text, "/x")) == set()
+
+
+def test_a_finding_says_where_in_the_text() -> None:
+    [found] = lint_text("one\ntwo {{usr}}", "/x", "sillytavern")
+    assert (found.line, found.column) == (2, 5)
+    assert found.place == "/x:2:5"
+    [found] = lint_text("one\ntwo {{usr}}", "/x", "risuai")
+    assert (found.line, found.column) == (2, 5)
+
+
+def test_the_worst_case_is_measured() -> None:
+    explosive = measure_worst_case(JSRegex.compile("^(a|a)*$"))
+    assert explosive.gave_up
+    assert explosive.length < 100
+    assert "ms on" in str(explosive)
+    harmless = measure_worst_case(JSRegex.compile("la(mp|ntern)"))
+    assert not harmless.gave_up
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ({"findRegex": "/(/", "placement": [1]}, "BAD_REGEX"),
+        ({"findRegex": "", "placement": [1]}, "EMPTY_SCRIPT"),
+        ({"findRegex": "/a/", "placement": []}, "NEVER_RUNS"),
+        ({"findRegex": "/a/", "placement": [1], "minDepth": 5, "maxDepth": 2}, "NEVER_RUNS"),
+        ({"findRegex": "/(x+x+)+y/", "placement": [1]}, "SLOW_REGEX"),
+        ({"in": "(", "out": "", "type": "editoutput"}, "BAD_REGEX"),
+        ({"in": "", "out": "", "type": "editoutput"}, "EMPTY_SCRIPT"),
+        ("no object", "NOT_A_SCRIPT"),
+    ],
+)
+def test_scripts_with_something_wrong(script: object, code: str) -> None:
+    assert code in codes(lint_regex_script(script, "/0"))
+
+
+def test_scripts_that_are_fine() -> None:
+    good = {"findRegex": "/\\*(.+?)\\*/g", "replaceString": "<i>$1</i>", "placement": [2]}
+    assert codes(lint_regex_script(good, "/0")) == set()
+    assert codes(lint_regex_script({"in": "a+b", "out": "{{user}}", "type": "editoutput"}, "/0")) == set()
+
+
+CARD = {
+    "spec": "chara_card_v2",
+    "spec_version": "2.0",
+    "data": {"name": "Bel", "description": "{{chr}}", "first_mes": "Hm?", "extensions": {}},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind", "expected"),
+    [
+        ("card.json", CARD, FileKind.CARD, {"MISSING_FIELD", "UNKNOWN_MACRO"}),
+        ("broken.json", "{", FileKind.CARD, {"NOT_JSON"}),
+        ("world.json", {"entries": {"0": entry(key=[])}}, FileKind.WORLD_BOOK, {"NEVER_FIRES"}),
+        ("lore.json", {"type": "risu", "ver": 1, "data": [{"key": "", "content": "x"}]}, FileKind.LOREBOOK, {"NEVER"}),
+        ("scripts.json", [{"findRegex": "/(/", "placement": [1]}], FileKind.REGEX, {"BAD_REGEX"}),
+        ("risu.json", {"type": "regex", "data": [{"in": "(", "type": "editoutput"}]}, FileKind.REGEX, {"BAD_REGEX"}),
+        ("context.json", {"story_string": "{{#if system}}"}, FileKind.CONTEXT_TEMPLATE, {"BAD_TEMPLATE"}),
+        ("instruct.json", {"input_sequence": "<|user|>"}, FileKind.INSTRUCT_TEMPLATE, {"NO_OUTPUT_SEQUENCE"}),
+        ("chat.jinja", "{% if x %}", FileKind.CHAT_TEMPLATE, {"BAD_TEMPLATE"}),
+        ("note.cbs", "{{#if 1}}", FileKind.TEXT, {"UNCLOSED_BLOCK"}),
+        (
+            "preset.json",
+            {"prompts": [], "openai_max_context": 100, "openai_max_tokens": 200},
+            FileKind.PRESET,
+            {"PRESET"},
+        ),
+    ],
+)
+def test_files_are_recognised_and_checked(
+    tmp_path: Path, name: str, content: object, kind: FileKind, expected: set[str]
+) -> None:
+    path = tmp_path / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    found_kind, findings = lint_file(path)
+    assert found_kind is kind
+    assert expected <= codes(findings)
+
+
+def test_the_worst_comes_first(tmp_path: Path) -> None:
+    path = tmp_path / "world.json"
+    path.write_text(json.dumps({"entries": {"0": entry(key=["", "/(a+)+$/"])}}), encoding="utf-8")
+    _, findings = lint_file(path)
+    assert [str(each.severity) for each in findings] == ["error", "info"]
+
+
+def test_fixing_a_card_fills_in_what_the_specification_asks_for(tmp_path: Path) -> None:
+    path = tmp_path / "card.json"
+    path.write_text(json.dumps(CARD, indent=2), encoding="utf-8")
+    assert fix_file(path)
+    fixed = json.loads(path.read_text(encoding="utf-8"))
+    assert fixed["data"]["tags"] == []
+    assert fixed["data"]["name"] == "Bel"
+    assert "MISSING_FIELD" not in codes(lint_file(path)[1])
+    assert not fix_file(path)
+
+
+def test_fixing_leaves_other_files_alone(tmp_path: Path) -> None:
+    path = tmp_path / "card.png"
+    path.write_bytes(b"\x89PNG")
+    assert not fix_file(path)
+    assert path.read_bytes() == b"\x89PNG"

@@ -1,0 +1,114 @@
+"""The report: sources, lore, the map and the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tavernkit.prompt import Block, Plan
+from tavernkit.report import family_of, lore_rows, overview, render_html
+from tavernkit.report.treemap import Rectangle, squarify
+
+HOSTILE = "</pre></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'`&{{ 7*7 }}"
+
+
+def hostile_plan() -> Plan:
+    return Plan(
+        blocks=[
+            Block(
+                role="system",
+                content=HOSTILE,
+                name=HOSTILE,
+                metadata={"source": {"kind": "lore", "name": HOSTILE, "reason": HOSTILE}},
+            )
+        ],
+        warnings=[HOSTILE],
+        count_tokens=len,
+    )
+
+
+class Collector(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scripts = 0
+        self.tags: set[str] = set()
+        self.handlers: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.scripts += tag == "script"
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+
+
+def test_nothing_hostile_becomes_markup() -> None:
+    page = render_html(overview(hostile_plan()), title=HOSTILE, messages=[{"content": HOSTILE}])
+    collector = Collector()
+    collector.feed(page)
+    assert collector.scripts == 1
+    assert "img" not in collector.tags
+    assert collector.handlers == []
+    assert "49" not in re.findall(r">\s*49\s*<", page)
+
+
+def test_the_page_needs_no_network() -> None:
+    page = render_html(overview(hostile_plan()))
+    assert "Content-Security-Policy" in page
+    assert "default-src 'none'" in page
+    assert not re.search(r"(src|href)\s*=\s*[\"']?(https?:)?//", page)
+
+
+def test_the_overview_counts_by_source() -> None:
+    plan = Plan(
+        blocks=[
+            Block(role="system", content="abc", metadata={"source": {"kind": "preset prompt"}}),
+            Block(role="user", content="abcde", metadata={"source": {"kind": "history"}}),
+            Block(role="user", content="x", enabled=False, metadata={"source": {"kind": "history"}}),
+        ],
+        count_tokens=len,
+    )
+    view = overview(plan)
+    assert {share.family.name: share.tokens for share in view.shares} == {"preset": 3, "history": 5}
+    assert view.total_tokens == 8
+    assert len(view.left_out) == 1
+    assert json.loads(json.dumps(view.to_dict()))["tokens_by_source"] == {"preset": 3, "history": 5}
+
+
+@pytest.mark.parametrize(
+    ("source", "family"),
+    [
+        ({"kind": "lore"}, "lore"),
+        ({"kind": "card field", "id": "mes_example"}, "example"),
+        ({"kind": "card field", "id": "scenario"}, "card"),
+        ({"kind": "main prompt + lore Lamp"}, "preset"),
+        ({"kind": "something new", "stage": "chat"}, "history"),
+        ({"kind": "something new"}, "other"),
+        ("history", "history"),
+        (None, "other"),
+    ],
+)
+def test_families(source: object, family: str) -> None:
+    block = Block(role="system", content="x", metadata={"source": source})  # pyright: ignore[reportArgumentType]
+    assert family_of(block).name == family
+
+
+def test_an_unknown_lore_result_has_no_rows() -> None:
+    assert lore_rows(None) == []
+
+
+@given(st.lists(st.integers(0, 100_000), max_size=40))
+def test_the_map_gives_each_weight_its_share_and_stays_inside(weights: list[int]) -> None:
+    area = Rectangle(0, 0, 100, 60)
+    cells = squarify(weights, area)
+    total = sum(weights)
+    assert len(cells) == len(weights)
+    for weight, cell in zip(weights, cells, strict=True):
+        if total:
+            assert cell.width * cell.height == pytest.approx(weight / total * 6000, abs=1e-3)
+        assert -1e-6 <= cell.x <= 100 + 1e-6
+        assert cell.x + cell.width <= 100 + 1e-6
+        assert cell.y + cell.height <= 60 + 1e-6
