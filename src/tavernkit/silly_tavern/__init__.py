@@ -17,12 +17,19 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.chat_file import ChatMetadata as ChatMetadata
     from tavernkit.silly_tavern.chat_message import ChatMessage as ChatMessage
     from tavernkit.silly_tavern.context import SillyTavernContext as SillyTavernContext
+    from tavernkit.silly_tavern.context_template.template import ContextTemplate as ContextTemplate
     from tavernkit.silly_tavern.data_folder import DataFolder as DataFolder
     from tavernkit.silly_tavern.extension_prompts import ExtensionPrompt as ExtensionPrompt
     from tavernkit.silly_tavern.groups import Group as Group
     from tavernkit.silly_tavern.groups import GroupDecision as GroupDecision
+    from tavernkit.silly_tavern.instruct.selection import select_for_model as select_for_model
+    from tavernkit.silly_tavern.instruct.selection import template_for_chat_template as template_for_chat_template
+    from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt as SystemPrompt
+    from tavernkit.silly_tavern.instruct.template import InstructTemplate as InstructTemplate
     from tavernkit.silly_tavern.macros import MacroEngine as MacroEngine
     from tavernkit.silly_tavern.macros import MacroEnvironment as MacroEnvironment
+    from tavernkit.silly_tavern.output_cleanup import CleanUp as CleanUp
+    from tavernkit.silly_tavern.output_cleanup import clean_up as clean_up
     from tavernkit.silly_tavern.persona import Persona as Persona
     from tavernkit.silly_tavern.pipeline import PIPELINE as PIPELINE
     from tavernkit.silly_tavern.preset import Preset as Preset
@@ -35,6 +42,8 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.settings import PowerUser as PowerUser
     from tavernkit.silly_tavern.settings import Settings as Settings
     from tavernkit.silly_tavern.state import SillyTavernState as SillyTavernState
+    from tavernkit.silly_tavern.template_bundle import TemplateBundle as TemplateBundle
+    from tavernkit.silly_tavern.text_completion.plan import TextPlan as TextPlan
     from tavernkit.silly_tavern.world_info.book import WorldBook as WorldBook
     from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine as WorldInfoEngine
     from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings as WorldInfoSettings
@@ -49,10 +58,15 @@ __getattr__, __all__ = lazy_exports(
         ".chat_file": ("ChatFile", "ChatMetadata"),
         ".chat_message": ("ChatMessage",),
         ".context": ("SillyTavernContext",),
+        ".context_template.template": ("ContextTemplate",),
         ".data_folder": ("DataFolder",),
         ".extension_prompts": ("ExtensionPrompt",),
         ".groups": ("Group", "GroupDecision"),
+        ".instruct.selection": ("select_for_model", "template_for_chat_template"),
+        ".instruct.system_prompt": ("SystemPrompt",),
+        ".instruct.template": ("InstructTemplate",),
         ".macros": ("MacroEngine", "MacroEnvironment"),
+        ".output_cleanup": ("CleanUp", "clean_up"),
         ".persona": ("Persona",),
         ".pipeline": ("PIPELINE",),
         ".preset": ("Preset",),
@@ -61,6 +75,8 @@ __getattr__, __all__ = lazy_exports(
         ".regex_scripts": ("RegexScript", "RegexScripts"),
         ".settings": ("PowerUser", "Settings"),
         ".state": ("SillyTavernState",),
+        ".template_bundle": ("TemplateBundle",),
+        ".text_completion.plan": ("TextPlan",),
         ".world_info.book": ("WorldBook",),
         ".world_info.engine": ("WorldInfoEngine",),
         ".world_info.settings": ("WorldInfoSettings",),

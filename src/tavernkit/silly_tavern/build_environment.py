@@ -42,7 +42,7 @@ def macro_environment(
         variables=variables,
         memory=context.memory,
         main_api=context.main_api,
-        model=preset.model,
+        model=preset.model if not context.text_completion else context.model_hint or "",
         max_context=context.max_context,
         max_response=context.max_response,
         input=context.message,

@@ -1,4 +1,4 @@
-"""Builds chat-completion prompts."""
+"""Builds prompts, for chat completion and text completion."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Builder(CoreBuilder[SillyTavernContext, SillyTavernState]):
     >>> plan = builder.build(history=chat, message="Who rules Eldoria?")                       # doctest: +SKIP
 
     Takes every field of :class:`SillyTavernContext`; what is passed to :meth:`build` wins over the builder's own.
-    Compiled books, parsed macros and token counts are kept for the next turn.
+    Compiled books, parsed macros and token counts are kept for the next turn. With ``dialect="text"`` the plan is a
+    :class:`TextPlan`: one prompt text and its stop strings.
     """
 
     context_class = SillyTavernContext

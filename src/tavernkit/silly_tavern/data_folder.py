@@ -11,7 +11,10 @@ from tavernkit.cards.character import Character, User
 from tavernkit.errors import FileFormatError, TavernKitError, Warn, log_warning
 from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.chat_file import ChatFile
+from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.groups.group import Group
+from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
+from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.preset import Preset
 from tavernkit.silly_tavern.regex_scripts import RegexScripts
 from tavernkit.silly_tavern.settings import Settings
@@ -21,6 +24,7 @@ from tavernkit.values import is_mapping, is_sequence
 
 CHARACTERS, CHATS, GROUPS, GROUP_CHATS = "characters", "chats", "groups", "group chats"
 WORLDS, PRESETS = "worlds", "OpenAI Settings"
+INSTRUCT, CONTEXT, SYSTEM_PROMPTS = "instruct", "context", "sysprompt"
 CARD_SUFFIXES = (".png", ".json", ".charx", ".webp", ".jpg", ".jpeg")
 API = "openai"
 
@@ -98,6 +102,30 @@ class DataFolder:
     def preset(self, name: str) -> Preset:
         """A preset by name, over the settings in force."""
         return Preset.load(self._file(PRESETS, name, ".json"), base=self.settings.preset)
+
+    def instruct_templates(self) -> list[str]:
+        """Names of the instruct templates."""
+        return [file_stem(name) for name in self._names(INSTRUCT, ".json")]
+
+    def instruct_template(self, name: str) -> InstructTemplate:
+        """An instruct template by name."""
+        return InstructTemplate.load(self._file(INSTRUCT, name, ".json"))
+
+    def context_templates(self) -> list[str]:
+        """Names of the context templates."""
+        return [file_stem(name) for name in self._names(CONTEXT, ".json")]
+
+    def context_template(self, name: str) -> ContextTemplate:
+        """A context template by name."""
+        return ContextTemplate.load(self._file(CONTEXT, name, ".json"))
+
+    def system_prompts(self) -> list[str]:
+        """Names of the system prompts of text completion."""
+        return [file_stem(name) for name in self._names(SYSTEM_PROMPTS, ".json")]
+
+    def system_prompt(self, name: str) -> SystemPrompt:
+        """A system prompt of text completion by name."""
+        return SystemPrompt.load(self._file(SYSTEM_PROMPTS, name, ".json"))
 
     def worlds(self) -> list[str]:
         """Names of the world books."""

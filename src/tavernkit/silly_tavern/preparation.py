@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tavernkit.prompt.omission import Omission
 from tavernkit.silly_tavern.authors_note import authors_note
@@ -11,7 +12,7 @@ from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern.chat_completion.tools import tools_supported
 from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.core_chat import add_reasoning, core_chat, prepare_texts
-from tavernkit.silly_tavern.examples import parse_block, split_examples
+from tavernkit.silly_tavern.examples import START_LINE, parse_block, split_examples
 from tavernkit.silly_tavern.extension_prompts import (
     AUTHORS_NOTE,
     DEPTH_PROMPT,
@@ -57,7 +58,7 @@ def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...]) -> None:
     turn = TurnInput(
         generation_type=context.generation_type,
         message=context.message,
-        send_if_empty=context.active_preset.send_if_empty,
+        send_if_empty="" if context.text_completion else context.active_preset.send_if_empty,
         user_name=context.user_name,
         user_prompt_bias=context.settings.power_user.user_prompt_bias,
         untouched=context.tool_recursion > 0 or context.dry_run,
@@ -77,6 +78,9 @@ def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...]) -> None:
 def example_blocks(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
     """Read example dialogue into blocks that carry the template's provenance."""
     context = state.context
+    if context.text_completion:
+        heading = START_LINE if context.active_instruct.enabled else example_heading(state)
+        return [replace(template, text=block) for block in split_examples(text, heading)]
     names = {"user_name": context.user_name, "character_name": context.character_name}
     group = group_names(state)
     return [
@@ -89,6 +93,12 @@ def example_blocks(state: SillyTavernState, text: str, template: ExampleBlock) -
         )
         for block in split_examples(text)
     ]
+
+
+def example_heading(state: SillyTavernState) -> str:
+    """The line above each block of example dialogue in text completion."""
+    separator = state.context.active_context_template.example_separator
+    return state.macros(separator) + "\n" if separator else ""
 
 
 def group_names(state: SillyTavernState) -> tuple[str, ...]:
@@ -179,7 +189,8 @@ def _expand_first_message(state: SillyTavernState) -> None:
 
 def _prepare_core_chat(state: SillyTavernState) -> None:
     context, kind = state.context, state.context.prompt_type
-    state.core = core_chat(state.turn.chat, generation_type=kind, with_tools=tools_supported(context.active_preset))
+    with_tools = not context.text_completion and tools_supported(context.active_preset)
+    state.core = core_chat(state.turn.chat, generation_type=kind, with_tools=with_tools)
     prepare_texts(state.core, generation_type=kind, scripts=state.scripts, warn=state.warn)
     add_reasoning(
         state.core,

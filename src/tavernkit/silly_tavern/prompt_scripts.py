@@ -26,6 +26,11 @@ class PromptScripts:
         """Apply the scripts that change what the user typed before it is stored."""
         return self.scripts.apply(text, RegexPlacement.USER_INPUT, substitute=self.macros.in_script, warn=self.warn)
 
+    def reply(self, text: str, *, is_user: bool) -> str:
+        """Apply the scripts that change what the model wrote before it is stored."""
+        placement = RegexPlacement.USER_INPUT if is_user else RegexPlacement.AI_OUTPUT
+        return self.scripts.apply(text, placement, substitute=self.macros.in_script, warn=self.warn)
+
     def message(self, text: str, *, is_user: bool, depth: int) -> str:
         """Apply the prompt-stage scripts for a message."""
         return self._prompt(text, RegexPlacement.USER_INPUT if is_user else RegexPlacement.AI_OUTPUT, depth)

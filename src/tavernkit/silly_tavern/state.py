@@ -20,6 +20,9 @@ from tavernkit.silly_tavern.extension_prompts import ExtensionPrompts
 from tavernkit.silly_tavern.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern.services import Services
 from tavernkit.silly_tavern.substitution import Substitution
+from tavernkit.silly_tavern.text_completion.assembly import AssembledText
+from tavernkit.silly_tavern.text_completion.draft import TextDraft
+from tavernkit.silly_tavern.text_completion.token_counting import TextCounter
 from tavernkit.silly_tavern.turn import Turn
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         self.random = context.random_source
         """Random numbers of this build, one stream for macros and lore."""
         self._counter: MessageCounter | None = None
+        self._text_counter: TextCounter | None = None
         self.macros: Substitution = self.new_macros()
         """Expands macros; steps change its environment as the build learns more."""
         self.scripts: PromptScripts | None = None
@@ -63,6 +67,10 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         """entries: the active prompts of the preset in order; pinned_groups merges the built-in ones into it."""
         self.pinned_groups: dict[str, Prompt] = {}
         """pinned_groups: the built-in prompts by identifier."""
+        self.draft = TextDraft()
+        """text completion: the prompt while it is put together; every step writes its part."""
+        self.assembled_text: AssembledText | None = None
+        """text completion, plan_assembly: what found its place and what did not."""
         self.layout: Layout | None = None
         """injection: begun with the chat and what is injected; compilation completes it."""
         self.assembled: Assembled | None = None
@@ -90,6 +98,15 @@ class SillyTavernState(BuildState[SillyTavernContext]):
                 "there is no layout: the injection step must run before this one", step=self.current_step
             )
         return self.layout
+
+    @property
+    def text_counter(self) -> TextCounter:
+        """Counts texts as SillyTavern does in text completion, with the application's estimator if given."""
+        if self._text_counter is None:
+            context = self.context
+            padding = context.settings.power_user.token_padding
+            self._text_counter = TextCounter(context.token_estimator, context.model_hint, padding)
+        return self._text_counter
 
     @property
     def counter(self) -> MessageCounter:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from tavernkit.errors import Warn
+from tavernkit.silly_tavern.instruct.names import NAME_MACRO
 from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
@@ -68,6 +69,12 @@ class Substitution:
         """Expand a text in which ``{{original}}`` stands for the text it replaces."""
         return self._engine.expand(
             text, self.environment, warn=self._warn, strict=self._strict, macros=self._extra, original=original
+        )
+
+    def sequence(self, text: str) -> str:
+        """Expand a sequence of instruct mode; ``{{name}}`` stays for whoever writes with it."""
+        return self._engine.expand(
+            text, self.environment, warn=self._warn, strict=self._strict, macros=self._extra, leave=NAME_MACRO
         )
 
     def with_macros(self, text: str, macros: Mapping[str, DynamicMacro]) -> str:

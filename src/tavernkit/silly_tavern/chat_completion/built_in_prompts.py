@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tavernkit.silly_tavern.card_fields import CardTexts
@@ -28,9 +28,10 @@ from tavernkit.silly_tavern.extension_prompts import (
     ExtensionPrompts,
     identifier_of,
 )
+from tavernkit.silly_tavern.lore_sources import LoreSources, lore_reason
 from tavernkit.silly_tavern.preset import Preset
 from tavernkit.text.js_values import trim
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence
+from tavernkit.values import FrozenJson
 
 NAMED_EXTENSIONS = {
     SUMMARY: "summary",
@@ -58,7 +59,7 @@ class BuildTexts:
     quiet_prompt: str
     bias: str
     persona: str
-    lore_sources: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    lore_sources: LoreSources = field(default_factory=dict[str, "Sequence[FrozenJson]"])
 
 
 def merge_built_ins(
@@ -118,10 +119,8 @@ def _own_prompts(texts: BuildTexts, preset: Preset, expand: Callable[[str], str]
         return expand(template) if text and template else text
 
     def lore(identifier: str, text: str) -> Prompt:
-        entries = texts.lore_sources.get(identifier)
-        listed = [each for each in entries if is_mapping(each)] if is_sequence(entries) else []
-        reason = ", ".join(f"{each.get('name') or each.get('id')} ({each.get('cause')})" for each in listed)
-        source = Source(_STAGE, "lore", identifier, reason=reason, more={"entries": listed})  # pyright: ignore[reportArgumentType]  # JSON
+        listed = texts.lore_sources.get(identifier, ())
+        source = Source(_STAGE, "lore", identifier, reason=lore_reason(listed), more={"entries": listed})
         return Prompt(identifier, format_lore(text, preset.wi_format), source, role="system")
 
     card = texts.card

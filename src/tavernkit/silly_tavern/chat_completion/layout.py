@@ -34,13 +34,14 @@ HistoryEntry: TypeAlias = "CoreMessage | Injected"
 
 @dataclass(frozen=True, slots=True)
 class ExampleBlock:
-    """One example dialogue, with where it came from."""
+    """One example dialogue, with where it came from: as messages, or for text completion as text."""
 
     messages: tuple[ExampleMessage, ...]
     kind: str = "card field"
     id: str = "mes_example"
     name: str = ""
     reason: str = "example dialogue of the card"
+    text: str = ""
 
 
 @dataclass(slots=True)

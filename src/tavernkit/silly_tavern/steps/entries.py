@@ -12,20 +12,25 @@ from tavernkit.silly_tavern.chat_completion.prompt_collection import collect
 from tavernkit.silly_tavern.preset_prompts import PresetPrompt
 from tavernkit.silly_tavern.scan_messages import ScanMessages
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.text_completion.entries import write_entries
 
 
 class EntriesStep(Step[SillyTavernState, NoConfig]):
     """Takes the preset's prompts that are active for this generation, in order, and expands each.
 
     A prompt is active when it is switched on, its trigger names the generation and its ``conditions`` hold (these are
-    our own addition to the format). Reads ``context``, ``core`` and ``macros``; writes ``prompt_entries``. Prompts
-    that are not active are reported as omissions.
+    our own addition to the format). Prompts that are not active are reported as omissions. In text completion there
+    are the examples and the system prompt instead. Reads ``context``, ``core``, ``examples`` and ``macros``; writes
+    ``prompt_entries``, or ``draft``.
     """
 
     name = "entries"
 
     def before(self, state: SillyTavernState) -> None:
         """Walk the preset's order list."""
+        if state.context.text_completion:
+            write_entries(state)
+            return
         preset = state.context.active_preset
 
         def leave_out(prompt: PresetPrompt, reason: str) -> None:

@@ -10,18 +10,23 @@ from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry, Layout
 from tavernkit.silly_tavern.chat_completion.prompt_collection import MAIN, START, Prompt
 from tavernkit.silly_tavern.core_chat import role_of
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.text_completion.chat import place_in_chat
 
 
 class InjectionStep(Step[SillyTavernState, NoConfig]):
     """Makes the history of the core chat and of everything that stands in it at a depth.
 
-    Reads ``prompt_entries``, ``extensions`` and ``core``; writes ``layout`` (history, prefill, beside_main).
+    Reads ``prompt_entries``, ``extensions`` and ``core``; writes ``layout`` (history, prefill, beside_main),
+    or ``draft``.
     """
 
     name = "injection"
 
     def before(self, state: SillyTavernState) -> None:
         """Place the registry's prompts and the in-chat prompts."""
+        if state.context.text_completion:
+            place_in_chat(state)
+            return
         layout = Layout(state.prompt_entries, state.context.prompt_type, core=state.core)
         state.layout = layout
         in_chat = [_in_chat(prompt) for prompt in state.prompt_entries if prompt.in_chat]

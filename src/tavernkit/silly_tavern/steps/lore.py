@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.authors_note import with_lore
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
+from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.extension_prompts import AUTHORS_NOTE, IN_CHAT, PERSONA, QUIET_PROMPT, ExtensionPrompt
 from tavernkit.silly_tavern.persona import AT_DEPTH
 from tavernkit.silly_tavern.preparation import example_blocks, prepare
 from tavernkit.silly_tavern.scan_messages import ScanMessages
 from tavernkit.silly_tavern.selected_books import selected_books
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.text_completion.preparation import begin_draft
 from tavernkit.silly_tavern.world_info.placement import DepthGroup
 from tavernkit.silly_tavern.world_info.result import WorldInfoResult
 from tavernkit.silly_tavern.world_info.scan_input import ScanData, ScanInput, Speaker
@@ -24,7 +28,7 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
     """Makes everything ready that lore can match, scans, and gives the lore its places.
 
     Reads ``context``. Writes ``turn``, ``quiet_prompt``, ``card``, ``core``, ``examples``, ``extensions``, ``note``,
-    ``lore_result`` and ``outlets``.
+    ``lore_result`` and ``outlets``; in text completion ``draft`` too.
     """
 
     name = "lore"
@@ -32,6 +36,8 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
     def before(self, state: SillyTavernState) -> None:
         """Prepare, scan, place."""
         prepare(state)
+        if state.context.text_completion:
+            begin_draft(state)
         result = state.services.lore_engine.scan(scan_input(state))
         state.lore_result = result
         state.extensions.remove(QUIET_PROMPT)
@@ -40,7 +46,7 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
         if not state.context.skip_world_info_registration:
             _register(state, result)
         _place_persona(state)
-        if state.context.settings.power_user.strip_examples:
+        if state.context.settings.power_user.strip_examples and not state.context.text_completion:
             state.examples = []
         for omission in result.omissions:
             state.omit(omission)
@@ -49,14 +55,14 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
 
 def scan_input(state: SillyTavernState) -> ScanInput:
     """What the scan is given: the chat newest first, the card, and what extensions let it see."""
-    context, counter, card = state.context, state.counter, state.card
+    context, card = state.context, state.card
     settings = context.settings.world_info
     injects = (state.macros(prompt.value) for prompt in state.extensions if prompt.scan and prompt.value)
     return ScanInput(
         messages=ScanMessages(state.core, with_names=settings.include_names),
         books=selected_books(context, state.services),
-        max_context=context.active_preset.openai_max_context - context.max_response,
-        count_tokens=lambda text: max(counter.text(text), 0) + TOKENS_A_TEXT if text else 0,
+        max_context=state.draft.limit if context.text_completion else context.max_context - context.max_response,
+        count_tokens=state.text_counter.text if context.text_completion else _chat_tokens(state.counter),
         settings=settings,
         scan_data=ScanData(
             persona_description=card.persona,
@@ -77,6 +83,10 @@ def scan_input(state: SillyTavernState) -> ScanInput:
         random=state.random,
         warn=state.warn,
     )
+
+
+def _chat_tokens(counter: MessageCounter) -> Callable[[str], int]:
+    return lambda text: max(counter.text(text), 0) + TOKENS_A_TEXT if text else 0
 
 
 def _wrap_note(state: SillyTavernState, result: WorldInfoResult) -> None:

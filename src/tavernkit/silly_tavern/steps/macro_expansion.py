@@ -5,6 +5,7 @@ from __future__ import annotations
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.chat_completion.layout import LateText
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.text_completion.chat import expand_late_texts
 from tavernkit.text.js_values import trim
 
 
@@ -13,13 +14,16 @@ class MacroExpansionStep(Step[SillyTavernState, NoConfig]):
 
     Card, lore and preset texts were expanded by the steps that took them, in SillyTavern's order. What is left is
     expanded when the assembly reaches it, newest message first, because macros of what does not fit never run.
-    Reads ``context`` and ``layout``; writes ``layout``.
+    Reads ``context`` and ``layout``; writes ``layout``, or ``draft``.
     """
 
     name = "macro_expansion"
 
     def before(self, state: SillyTavernState) -> None:
         """Bind the late texts."""
+        if state.context.text_completion:
+            expand_late_texts(state)
+            return
         context, layout, macros = state.context, state.need_layout(), state.macros
         preset = context.active_preset
         new_chat = preset.new_chat_prompt if context.group is None else preset.new_group_chat_prompt

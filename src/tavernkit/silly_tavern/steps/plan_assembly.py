@@ -13,6 +13,7 @@ from tavernkit.silly_tavern.chat_completion.request_fields import RequestInput, 
 from tavernkit.silly_tavern.context import REFERENCE
 from tavernkit.silly_tavern.preparation import group_names
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.text_completion.planning import plan_text
 from tavernkit.values import EMPTY_OBJECT
 
 
@@ -20,14 +21,17 @@ class PlanAssemblyStep(Step[SillyTavernState, NoConfig]):
     """Runs SillyTavern's budgeted assembly over the layout and makes the plan, with the request's fields.
 
     With the ``reference`` strategy the budget decides here, as it does in SillyTavern; with another everything is
-    placed and the trimming step decides. Reads ``layout`` and ``context``; writes ``assembled``, ``blocks``, ``plan``
-    and ``llm_options``.
+    placed and the trimming step decides. Reads ``layout`` or ``draft``, and ``context``; writes ``assembled`` or
+    ``assembled_text``, ``blocks``, ``plan`` and ``llm_options``.
     """
 
     name = "plan_assembly"
 
     def before(self, state: SillyTavernState) -> None:
         """Assemble."""
+        if state.context.text_completion:
+            plan_text(state)
+            return
         context, layout, counter = state.context, state.need_layout(), state.counter
         preset, power_user = context.active_preset, context.settings.power_user
         converter = HistoryConverter(
@@ -40,7 +44,7 @@ class PlanAssemblyStep(Step[SillyTavernState, NoConfig]):
             media_display=power_user.media_display,
             measure=context.measure_media,
         )
-        budget = preset.openai_max_context - context.max_response if context.strategy == REFERENCE else math.inf
+        budget = context.max_context - context.max_response if context.strategy == REFERENCE else math.inf
         assembled = assemble(layout, budget, counter, converter)
         state.assembled = assembled
         state.blocks = make_blocks(placed(assembled), state.services.blocks)

@@ -17,6 +17,7 @@ from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.chat_completion.unreached import Evictions
 from tavernkit.silly_tavern.context import REFERENCE
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.text_completion.trimming import trim_text
 
 _OCCASIONAL = frozenset({"impersonate", "quietPrompt", "groupNudge", "bias"})
 """Prompts that are in every collection and in few plans."""
@@ -28,13 +29,26 @@ class TrimmingStep(Step[SillyTavernState, NoConfig]):
     With the ``reference`` strategy the assembly has decided; this step tells what it decided. With ``group_order`` or
     ``priority`` the generic trimmer decides here. Mandatory content that does not fit, and a latest user message that
     is gone, raise :class:`MaxTokensExceededError` with the plan as its ``partial``, unless ``on_overflow`` is
-    ``return``. Reads ``plan``, ``assembled`` and ``context``; writes ``plan`` and ``trim_report``.
+    ``return``. A text prompt never raises: what is missing from it is a warning. Reads ``plan``, ``assembled`` or
+    ``assembled_text``, and ``context``; writes ``plan`` and ``trim_report``.
     """
 
     name = "trimming"
 
     def before(self, state: SillyTavernState) -> None:
         """Report or trim."""
+        if state.context.text_completion:
+            trim_text(state)
+        else:
+            self._trim_messages(state)
+        report = state.trim_report
+        if report is not None:
+            state.stat("budget_tokens", report.budget_tokens)
+            state.stat("initial_tokens", report.initial_tokens)
+            state.stat("final_tokens", report.final_tokens)
+            state.stat("eviction_count", report.eviction_count)
+
+    def _trim_messages(self, state: SillyTavernState) -> None:
         if state.plan is None or state.assembled is None:
             return
         if state.context.strategy == REFERENCE:
@@ -45,19 +59,13 @@ class TrimmingStep(Step[SillyTavernState, NoConfig]):
             _refuse_lost_user_message(state, state.assembled, state.plan)
         else:
             self._trim(state, state.plan)
-        report = state.trim_report
-        if report is not None:
-            state.stat("budget_tokens", report.budget_tokens)
-            state.stat("initial_tokens", report.initial_tokens)
-            state.stat("final_tokens", report.final_tokens)
-            state.stat("eviction_count", report.eviction_count)
 
     def _trim(self, state: SillyTavernState, plan: Plan) -> None:
         context = state.context
         result = trim(
             plan.blocks,
             strategy=context.strategy,
-            max_tokens=context.active_preset.openai_max_context,
+            max_tokens=context.max_context,
             reserve_tokens=context.max_response,
             token_estimator=_Estimator(state.counter),
             message_overhead_tokens=state.counter.rule.per_message + 1,
@@ -99,7 +107,7 @@ def _reference_report(state: SillyTavernState, assembled: Assembled) -> TrimRepo
     final = sum(collection.tokens for collection in assembled.slots)
     return TrimReport(
         strategy=REFERENCE,
-        budget_tokens=state.context.active_preset.openai_max_context - state.context.max_response,
+        budget_tokens=state.context.max_context - state.context.max_response,
         initial_tokens=final + sum(record.token_count for record in records),
         final_tokens=final,
         evictions=Evictions(records, unreached, state.counter),
@@ -131,7 +139,7 @@ def _refuse_overflow(state: SillyTavernState, assembled: Assembled, plan: Plan) 
         return
     _tell_unplaced(state, assembled, overflow.identifier)
     context = state.context
-    limit = context.active_preset.openai_max_context - context.max_response
+    limit = context.max_context - context.max_response
     _refuse(state, limit - overflow.budget + overflow.tokens, f"mandatory prompts do not fit: {overflow}", plan)
 
 
@@ -176,7 +184,7 @@ def _refuse(state: SillyTavernState, needed: int, message: str, plan: Plan) -> N
     state.plan = plan
     raise MaxTokensExceededError(
         estimated_tokens=needed,
-        max_tokens=context.active_preset.openai_max_context,
+        max_tokens=context.max_context,
         reserve_tokens=context.max_response,
         step="trimming",
         partial=finished_plan(state),

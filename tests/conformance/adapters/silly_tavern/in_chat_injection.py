@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tavernkit.silly_tavern.builder import Builder, build
-from tavernkit.silly_tavern.plain_history import Speakers, history_lines, inject_texts, text_messages
+from tavernkit.silly_tavern.builder import build
+from tavernkit.silly_tavern.context_template.template import ContextTemplate
+from tavernkit.silly_tavern.text_completion.messages import CHAT_HISTORY
 from tests.conformance.adapters.silly_tavern.build_chat import inputs, result
 from tests.conformance.runner import Case
+
+NOTHING_BUT_THE_CHAT = ContextTemplate(story_string="", chat_start="", example_separator="")
 
 
 def run(case: Case) -> object:
@@ -17,20 +20,16 @@ def run(case: Case) -> object:
     return {"messages": result(build(**inputs(as_build(given))))["messages"]}
 
 
-def text_lines(given: Any) -> list[object]:
-    builder = Builder()
-    context = builder.make_context(**inputs(as_build(given)))
-    state = builder.make_state(context)
-    builder.pipeline["lore"].before(state)
-    continuing = given["type"] == "continue"
-    speakers = Speakers(given["user_name"], given["char_name"])
-    messages = inject_texts(
-        text_messages(state.core), state.extensions.in_chat(), speakers, state.macros, continuing=continuing
-    )
-    lines = history_lines(
-        messages, speakers, continuing=continuing, stored_messages=len(state.turn.chat), name_reply=True
-    )
-    return [{"text": text, "injected": message.injected} for text, message in lines]
+def text_lines(given: Any) -> list[dict[str, object]]:
+    built = inputs(as_build(given))
+    plan = build(**{**built, "dialect": "text", "context_template": NOTHING_BUT_THE_CHAT, "context_length": 1_000_000})
+    lines: list[dict[str, object]] = []
+    for block in plan.blocks:
+        if block.slot == CHAT_HISTORY:
+            lines.append({"text": block.content, "injected": block.id.startswith("injection")})
+        else:
+            lines[-1]["text"] = f"{lines[-1]['text']}{block.content}"
+    return lines[:-1] if given["type"] == "continue" and len(lines) > 1 else lines
 
 
 def as_build(given: Any) -> Any:

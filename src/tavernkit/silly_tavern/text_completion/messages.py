@@ -1,0 +1,124 @@
+"""The chat of a text prompt: its messages, what stands between them at a depth, and the post-history instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tavernkit.silly_tavern.chat_completion.history_messages import injected_source
+from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
+from tavernkit.silly_tavern.chat_completion.slots import source
+from tavernkit.silly_tavern.core_chat import CoreMessage, role_of
+from tavernkit.silly_tavern.extension_prompts import ROLES, ExtensionPrompt, joined
+from tavernkit.silly_tavern.limits import MAX_INJECTION_DEPTH
+from tavernkit.silly_tavern.preset_prompts import DEFAULT_INJECTION_ORDER
+from tavernkit.silly_tavern.text_completion.segments import Origin
+from tavernkit.text.js_values import trim_start
+
+CHAT_HISTORY = "chatHistory"
+USER = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TextMessage:
+    """A message of the chat, or one made of prompts that stand in it."""
+
+    name: str
+    text: str
+    origin: Origin
+    is_user: bool = False
+    narrator: bool = False
+    forced_avatar: bool = False
+
+    @property
+    def injected(self) -> bool:
+        """Whether it is no message of the stored chat."""
+        return self.origin.depth is not None
+
+
+def chat_message(message: CoreMessage) -> TextMessage:
+    """A message of the core chat."""
+    line = message.line
+    return TextMessage(
+        name=line.name,
+        text=message.text,
+        origin=Origin(
+            id=f"{CHAT_HISTORY}-{message.index}",
+            role=role_of(line),
+            source=source("injection", "history", message.index, line.name, "message of the chat"),
+            slot=CHAT_HISTORY,
+            group="history",
+        ),
+        is_user=line.is_user,
+        narrator=line.narrator,
+        forced_avatar=bool(line.force_avatar),
+    )
+
+
+def inject(
+    newest_first: list[TextMessage],
+    prompts: Mapping[tuple[int, int], Sequence[ExtensionPrompt]],
+    names: Sequence[str],
+    expand: Callable[[str], str],
+    *,
+    continuing: bool,
+) -> list[int]:
+    """Put the registry's prompts into the chat, each depth and role as one message; returns their places.
+
+    ``names`` are those of the roles system, user and assistant. While a message is continued, depth 0 is before it.
+    """
+    places: list[int] = []
+    for depth in sorted({depth for depth, _ in prompts if depth <= MAX_INJECTION_DEPTH}):
+        group = _at_depth(depth, prompts, names, expand)
+        wanted = (1 if continuing and depth == 0 else depth) + len(places)
+        place = min(wanted, len(newest_first))
+        newest_first[place:place] = group
+        places += range(place, place + len(group))
+    return places
+
+
+def post_history_message(text: str, *, from_card: bool) -> TextMessage:
+    """The instructions after the chat, as a message of the user without a name."""
+    where = ("card field", "post_history_instructions") if from_card else ("system prompt", "post_history")
+    return TextMessage(
+        name="",
+        text=text,
+        origin=Origin(
+            id="jailbreak",
+            role="user",
+            source=source("injection", *where, reason="post-history instructions"),
+            slot="jailbreak",
+        ),
+        is_user=True,
+    )
+
+
+def _at_depth(
+    depth: int,
+    prompts: Mapping[tuple[int, int], Sequence[ExtensionPrompt]],
+    names: Sequence[str],
+    expand: Callable[[str], str],
+) -> list[TextMessage]:
+    found: list[TextMessage] = []
+    for number, role in enumerate(ROLES):
+        registered = tuple(prompts.get((depth, number), ()))
+        text = trim_start(expand(joined(registered))) if registered else ""
+        if text:
+            injected = Injected(role, text, depth, DEFAULT_INJECTION_ORDER, extensions=registered)
+            found.append(
+                TextMessage(
+                    name=names[number],
+                    text=text,
+                    origin=Origin(
+                        id=f"injection-{depth}-{role}",
+                        role=role,
+                        source=injected_source(injected),
+                        slot=CHAT_HISTORY,
+                        group="history",
+                        depth=depth,
+                    ),
+                    is_user=number == USER,
+                    narrator=number == 0,
+                )
+            )
+    return found

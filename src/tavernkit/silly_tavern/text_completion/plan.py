@@ -1,0 +1,64 @@
+"""The plan of a text build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tavernkit.prompt.plan import RenderedText
+from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
+from tavernkit.silly_tavern.text_completion.segments import rendered
+from tavernkit.values import JsonObject, thaw_object
+
+EMPTY_TEXT = RenderedText("")
+
+
+def _same(text: str) -> str:
+    return text
+
+
+@dataclass(frozen=True)
+class TextPlan(ChatPlan):
+    """One prompt text, the blocks it is made of, and where the model shall stop.
+
+    The contents of its enabled blocks put together are the text; ``rendered.spans`` says which characters came from
+    which block. ``clean_up`` makes a message of the model's raw reply.
+    """
+
+    negative_prompt: str = ""
+    guidance_scale: float = 1
+    clean_up: Callable[[str], str] = field(default=_same, repr=False, compare=False)
+
+    @property
+    def prompt(self) -> str:
+        """The text that goes to the model."""
+        return (self.rendered or EMPTY_TEXT).text
+
+    @property
+    def stop_strings(self) -> tuple[str, ...]:
+        """Where the model shall stop."""
+        return tuple((self.rendered or EMPTY_TEXT).stop_sequences)
+
+    def rendered_again(self) -> TextPlan:
+        """The same plan with the text of its blocks as they are now."""
+        changed = self.replace(rendered=rendered(self.blocks, self.stop_strings))
+        assert isinstance(changed, TextPlan)
+        return changed
+
+    def fingerprint(
+        self, dialect: str = "text", *, squash_system_messages: bool = False, **dialect_options: object
+    ) -> str:
+        """SHA-256 of what would be sent: equal plans have equal fingerprints, whatever their block ids."""
+        return super().fingerprint(dialect, squash_system_messages=squash_system_messages, **dialect_options)
+
+    def to_request(self) -> JsonObject:
+        """The fields of SillyTavern's request that come from the prompt."""
+        stops = list(self.stop_strings)
+        return {
+            "prompt": self.prompt,
+            "stop": [*stops],
+            "stopping_strings": [*stops],
+            "negative_prompt": self.negative_prompt,
+            "guidance_scale": self.guidance_scale,
+            **thaw_object(self.llm_options),
+        }

@@ -1,0 +1,26 @@
+"""The start of a text build: instruct mode, guidance and the limit."""
+
+from __future__ import annotations
+
+from tavernkit.silly_tavern.instruct.formatting import InstructFormatter
+from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.text_completion.guidance import Guidance
+
+
+def begin_draft(state: SillyTavernState) -> None:
+    """Make ready what the rest of the build writes and counts with."""
+    context, draft = state.context, state.draft
+    if context.active_instruct.enabled:
+        draft.formatter = InstructFormatter(
+            context.active_instruct,
+            context.user_name,
+            context.character_name,
+            state.macros.sequence,
+            in_group=context.group is not None,
+        )
+    draft.limit = context.max_context - context.max_response
+    guidance = Guidance.of(context.metadata)
+    if guidance.in_use:
+        positive, negative = state.macros(guidance.positive), state.macros(guidance.negative)
+        draft.guidance = Guidance(guidance.scale, positive, negative, guidance.depth)
+        draft.limit -= max(state.text_counter.text(positive), state.text_counter.text(negative))

@@ -1,0 +1,147 @@
+"""The story string of a text build."""
+
+from __future__ import annotations
+
+from tavernkit.silly_tavern.chat_completion.prompt_collection import DIALOGUE_EXAMPLES, MAIN
+from tavernkit.silly_tavern.chat_completion.slots import source
+from tavernkit.silly_tavern.context_template.story_string import (
+    StoryMacros,
+    StoryString,
+    plain_story_string,
+    render_story_string,
+)
+from tavernkit.silly_tavern.errors import InvalidContextTemplateError
+from tavernkit.silly_tavern.extension_prompts import AFTER_MAIN, BEFORE_MAIN, IN_CHAT, ExtensionPrompt, joined
+from tavernkit.silly_tavern.lore_sources import lore_reason, lore_sources
+from tavernkit.silly_tavern.persona import IN_PROMPT
+from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.text_completion.segments import Origin, Segment
+from tavernkit.text.js_values import trim, utf16_sort_key
+
+STORY_STRING = "__STORY_STRING__"
+"""The registry key of a story string that stands in the chat."""
+
+TEMPLATE = Origin(
+    "storyString",
+    "system",
+    source("pinned_groups", "context template", "story_string", reason="text of the context template"),
+    "storyString",
+)
+
+_LORE = {
+    "wiBefore": "worldInfoBefore",
+    "loreBefore": "worldInfoBefore",
+    "wiAfter": "worldInfoAfter",
+    "loreAfter": "worldInfoAfter",
+}
+_PARTS = {
+    "system": (MAIN, "system prompt", "the system prompt"),
+    "description": ("charDescription", "card field", "the character's description"),
+    "personality": ("charPersonality", "card field", "the character's personality"),
+    "scenario": ("scenario", "card field", "the scenario"),
+    "persona": ("personaDescription", "persona", "persona, in the prompt"),
+    "anchorBefore": ("anchorBefore", "injection", "injected before the prompt"),
+    "anchorAfter": ("anchorAfter", "injection", "injected after the prompt"),
+    "mesExamples": (DIALOGUE_EXAMPLES, "card field", "example dialogue in the story string"),
+    "mesExamplesRaw": (DIALOGUE_EXAMPLES, "card field", "example dialogue in the story string"),
+}
+"""Parameters, the identifiers of what they hold, and how to call it."""
+
+
+def tell_story(state: SillyTavernState) -> None:
+    """Render the story string and give it its place."""
+    context, draft = state.context, state.draft
+    template = context.active_context_template
+    story = _render(state)
+    before, after = "", ""
+    if draft.formatter is not None and not template.in_chat:
+        before, after = draft.formatter.story(story.text)
+    if template.in_chat:
+        state.extensions.set(
+            ExtensionPrompt(
+                STORY_STRING,
+                story.text,
+                IN_CHAT,
+                template.story_string_depth,
+                template.story_string_role,
+                kind="context template",
+                reason="the story string",
+            )
+        )
+    else:
+        segments = [Segment(part.text, _origin(state, part.parameter)) for part in story.parts]
+        draft.story = [Segment(before, TEMPLATE), *segments, Segment(after, TEMPLATE)]
+    if context.settings.power_user.strip_examples:
+        draft.examples = []
+
+
+def _render(state: SillyTavernState) -> StoryString:
+    context, macros = state.context, state.macros
+    template, instruct = context.active_context_template, context.active_instruct
+    parameters = _parameters(state)
+    try:
+        return render_story_string(template, instruct, parameters, StoryMacros(macros, macros))
+    except InvalidContextTemplateError as error:
+        if context.strict:
+            raise
+        name = f"context template {template.name!r}" if template.name else "context template"
+        state.warn(f"{name}: the story string is malformed: {error}; its tags are expanded as macros")
+        return plain_story_string(template, instruct, parameters, macros.with_macros)
+
+
+def _parameters(state: SillyTavernState) -> dict[str, str]:
+    context, draft, card, lore = state.context, state.draft, state.card, state.lore_result
+    lore_before, lore_after = (lore.before, lore.after) if lore is not None else ("", "")
+    anchor_before, anchor_after = _anchor(state, BEFORE_MAIN), _anchor(state, AFTER_MAIN)
+    in_prompt = context.active_persona.position in (IN_PROMPT, "in_prompt")
+    return {
+        "description": card.description,
+        "personality": card.personality,
+        "persona": card.persona if in_prompt else "",
+        "scenario": card.scenario,
+        "system": draft.system,
+        "char": context.character_name,
+        "user": context.user_name,
+        "wiBefore": lore_before,
+        "wiAfter": lore_after,
+        "loreBefore": lore_before,
+        "loreAfter": lore_after,
+        "anchorBefore": anchor_before,
+        "anchorAfter": anchor_after,
+        "mesExamples": "".join(segment.text for segment in draft.examples),
+        "mesExamplesRaw": draft.raw_examples,
+    }
+
+
+def _anchored(state: SillyTavernState, position: int) -> list[ExtensionPrompt]:
+    found = (prompt for prompt in state.extensions if prompt.position == position and prompt.value)
+    return sorted(found, key=lambda prompt: utf16_sort_key(prompt.key))
+
+
+def _anchor(state: SillyTavernState, position: int) -> str:
+    text = joined(_anchored(state, position))
+    if not text:
+        return ""
+    text = text if text.startswith("\n") else f"\n{text}"
+    return trim(state.macros(text if text.endswith("\n") else f"{text}\n"))
+
+
+def _origin(state: SillyTavernState, parameter: str | None) -> Origin:
+    if parameter in _LORE:
+        identifier = _LORE[parameter]
+        entries = lore_sources(state.lore_result).get(identifier, ())
+        reason = lore_reason(entries)
+        return Origin(
+            identifier,
+            "system",
+            source("pinned_groups", "lore", identifier, reason=reason, entries=entries),
+            identifier,
+            "lore",
+        )
+    if parameter not in _PARTS:
+        return TEMPLATE
+    identifier, kind, reason = _PARTS[parameter]
+    if parameter in ("anchorBefore", "anchorAfter"):
+        anchored = _anchored(state, BEFORE_MAIN if parameter == "anchorBefore" else AFTER_MAIN)
+        reason = f"{reason}: {', '.join(prompt.label for prompt in anchored)}"
+    return Origin(identifier, "system", source("pinned_groups", kind, identifier, reason=reason), identifier)

@@ -1,0 +1,137 @@
+"""What the budget of a text prompt left out, told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import overload
+
+from tavernkit.budget.report import EvictionRecord, TrimReport
+from tavernkit.budget.trimmer import apply, trim
+from tavernkit.prompt.omission import Omission
+from tavernkit.silly_tavern.context import REFERENCE
+from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.text_completion.assembly import AssembledText
+from tavernkit.silly_tavern.text_completion.history_items import HistoryItem
+from tavernkit.silly_tavern.text_completion.messages import CHAT_HISTORY
+from tavernkit.silly_tavern.text_completion.plan import TextPlan
+from tavernkit.silly_tavern.text_completion.segments import Segment
+from tavernkit.silly_tavern.text_completion.token_counting import TextCounter
+
+
+def trim_text(state: SillyTavernState) -> None:
+    """Report what the assembly left out; with a generic strategy, leave it out here."""
+    plan, assembled = state.plan, state.assembled_text
+    if not isinstance(plan, TextPlan) or assembled is None:
+        return
+    if state.context.strategy == REFERENCE:
+        report = _report(state, plan, assembled)
+        state.trim_report, state.plan = report, plan.replace(trim_report=report)
+        _tell(state, assembled)
+    else:
+        _trim(state, plan)
+
+
+def _trim(state: SillyTavernState, plan: TextPlan) -> None:
+    context = state.context
+    result = trim(
+        plan.blocks,
+        strategy=context.strategy,
+        max_tokens=context.max_context,
+        reserve_tokens=context.max_context - state.draft.limit,
+        token_estimator=_Estimator(state.text_counter),
+        message_overhead_tokens=0,
+        step="trimming",
+        on_overflow="return",
+    )
+    state.trim_report = result.report
+    changed = plan.replace(blocks=tuple(apply(plan.blocks, result)), trim_report=result.report)
+    assert isinstance(changed, TextPlan)
+    state.plan = changed.rendered_again()
+    if not result.report.fits:
+        state.warn(f"the prompt needs {result.report.final_tokens} tokens, {result.report.budget_tokens} are there")
+
+
+class _Estimator:
+    """Lets the generic trimmer count as text completion does."""
+
+    def __init__(self, counter: TextCounter) -> None:
+        self._counter = counter
+
+    def estimate(self, text: str, model_hint: str | None = None) -> int:
+        return self._counter.text(text)
+
+
+def _report(state: SillyTavernState, plan: TextPlan, assembled: AssembledText) -> TrimReport:
+    """The report of the assembly; ``initial_tokens`` counts what was tried, not what was never got to."""
+    counter = state.text_counter
+    final = counter.prompt(plan.prompt)
+    tried = assembled.left_out[:1]
+    more = sum(counter.text(item.text) for item in tried)
+    more += sum(counter.text(segment.text) for segment in assembled.left_out_examples[:1])
+    return TrimReport(
+        strategy=REFERENCE,
+        budget_tokens=state.draft.limit,
+        initial_tokens=final + more,
+        final_tokens=final,
+        evictions=TextEvictions(assembled.left_out, assembled.left_out_examples, counter),
+    )
+
+
+def _tell(state: SillyTavernState, assembled: AssembledText) -> None:
+    """Name what is missing; a chat without its newest message, or without any, is worth a warning."""
+    lost = [item.message for item in assembled.left_out if item.message is not None]
+    reason = "does not fit the token budget"
+    injected = [message for message in lost if message.injected or message.origin.slot != CHAT_HISTORY]
+    for message in injected:
+        state.omit(Omission("injection", message.origin.id, reason))
+    chat = [message for message in lost if message.origin.slot == CHAT_HISTORY and not message.injected]
+    if chat:
+        span = chat[0].origin.id if len(chat) == 1 else f"{chat[-1].origin.id} to {chat[0].origin.id}"
+        state.omit(Omission("history", span, reason, f"{len(chat)} messages"))
+    for segment in assembled.left_out_examples:
+        state.omit(Omission("example", segment.origin.id, reason))
+    if injected:
+        names = ", ".join(message.origin.id for message in injected)
+        state.warn(f"no room for what stands in the chat: {names} left out")
+    if not assembled.history and not assembled.continued:
+        state.warn("the prompt has no room for the chat: all messages and the reply line are left out")
+    elif chat and chat[0].origin.id == _newest(state):
+        state.warn(f"the newest message ({chat[0].text!r:.40}) does not fit and is left out")
+
+
+def _newest(state: SillyTavernState) -> str | None:
+    return f"{CHAT_HISTORY}-{state.core[-1].index}" if state.core else None
+
+
+class TextEvictions(Sequence[EvictionRecord]):
+    """Records of what was left out, newest message first, then examples; made, and counted, when somebody asks."""
+
+    def __init__(self, items: Sequence[HistoryItem], examples: Sequence[Segment], counter: TextCounter) -> None:
+        self._items = [item for item in items if item.message is not None]
+        self._examples = examples
+        self._counter = counter
+
+    def __len__(self) -> int:
+        return len(self._items) + len(self._examples)
+
+    @overload
+    def __getitem__(self, index: int) -> EvictionRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[EvictionRecord]: ...
+    def __getitem__(self, index: int | slice) -> EvictionRecord | list[EvictionRecord]:
+        """The record, or records, at a place of the list."""
+        places = range(len(self))[index]
+        return self._record(places) if isinstance(places, int) else [self._record(place) for place in places]
+
+    def _record(self, place: int) -> EvictionRecord:
+        segments = self._items[place].segments if place < len(self._items) else ()
+        segment = segments[0] if segments else self._examples[place - len(self._items)]
+        origin = segment.origin
+        return EvictionRecord(
+            block_id=origin.id,
+            token_count=self._counter.text(segment.text),
+            reason="budget_exceeded",
+            budget_group=origin.group,
+            slot=origin.slot,
+            source=origin.source,
+        )
