@@ -89,6 +89,14 @@ def test_start_lines_are_blanked_only_by_the_new_handling():
     assert len(request_messages(given, old)) == 2
 
 
+def test_media_are_written_in_parts_and_keep_an_empty_message_alive():
+    picture = {"type": "image", "url": "https://example.invalid/a.png"}
+    found = request_messages([message("user", "", multimodals=[picture])], RequestRules())
+    assert found == [
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://example.invalid/a.png"}}]}
+    ]
+
+
 def test_replacement_patterns_act():
     assert replace_first("a{{slot}}b{{slot}}", "{{slot}}", "<$&|$$|$`|$'|$1>") == (
         "a<{{slot}}|$|a|b{{slot}}|$1>b{{slot}}"

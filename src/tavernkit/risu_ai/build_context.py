@@ -18,6 +18,7 @@ from tavernkit.risu_ai.inlays import Inlay
 from tavernkit.risu_ai.memory.contract import MemoryModels
 from tavernkit.risu_ai.preset import Preset
 from tavernkit.risu_ai.settings import Settings
+from tavernkit.risu_ai.triggers.host import TriggerHost
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuModule
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.values import is_mapping, is_sequence
@@ -39,7 +40,8 @@ class BuildContext(Context):
     ``character`` is a card, RisuAI's own character or a group of them (then ``members`` has the characters and
     ``speaker`` the id of the one who speaks). ``history`` is a chat as RisuAI stores it, or a list of messages;
     ``message`` is the text in the input box. ``modules`` are switched on in addition to those of the settings.
-    ``memory`` has the models that long-term memory asks. ``inlays`` has the pictures that messages name. ``strategy``
+    ``memory`` has the models that long-term memory asks, ``trigger_host`` what triggers may ask of the application.
+    ``inlays`` has the pictures that messages name. ``strategy``
     and ``on_overflow`` decide about the token budget.
     """
 
@@ -51,6 +53,7 @@ class BuildContext(Context):
     toggles: Mapping[str, bool | int | float | str] = field(default_factory=dict[str, bool | int | float | str])
     inlays: Mapping[str, Inlay] = field(default_factory=dict[str, Inlay])
     memory: MemoryModels | None = None
+    trigger_host: TriggerHost | None = None
 
     strategy: str = REFERENCE
     on_overflow: str = "error"

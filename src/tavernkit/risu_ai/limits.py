@@ -32,5 +32,8 @@ CACHED_LOREBOOKS = 32
 CACHED_SCRIPT_RUNNERS = 64
 """Chats whose regex script results a builder keeps."""
 
+CACHED_TRIGGER_ENGINES = 64
+"""Chats whose Lua scripts a builder keeps."""
+
 MAX_ROUNDS = 64
 """Requests of one send: auto-continue, repeated and banned replies, and what triggers ask for."""

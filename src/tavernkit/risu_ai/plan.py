@@ -14,7 +14,7 @@ from tavernkit.risu_ai.cbs.escapes import unescape
 from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.request import RequestRules, request_messages, unescaped
 from tavernkit.risu_ai.text_prompt import TextRules, write_text
-from tavernkit.risu_ai.world import RisuChat
+from tavernkit.risu_ai.world import RisuCharacter, RisuChat
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, thaw_object
 
 
@@ -23,10 +23,13 @@ class RisuPlan(Plan):
     """What RisuAI would send, block by block.
 
     ``chat`` is the chat as it is stored now (ids made, texts expanded, changes of triggers in it), ``last_memory`` the
-    id of its first message that is in the prompt. ``stopped`` says that a trigger wants nothing to be sent.
+    id of its first message that is in the prompt. ``character`` is the selected character, with what triggers changed.
+    ``memory_data`` is what memory wants to be stored on the chat. ``stopped`` says that a trigger wants nothing to be
+    sent.
     """
 
     chat: RisuChat = field(default_factory=RisuChat)
+    character: RisuCharacter | None = None
     last_memory: str | None = None
     stopped: bool = False
     rules: RequestRules = field(default_factory=RequestRules)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tavernkit.dialects.openai import convert
 from tavernkit.errors import Warn, log_warning
+from tavernkit.prompt.message import Message
 from tavernkit.risu_ai.cbs.escapes import unescape
 from tavernkit.risu_ai.cbs.models import model_info
 from tavernkit.risu_ai.model_flags import DEVELOPER_ROLE, PREFIX_FIELD, THINKING_FIELD
@@ -13,11 +15,12 @@ from tavernkit.risu_ai.preset import Preset
 from tavernkit.risu_ai.prompt_message import NEW_CHAT_MEMO, PromptMessage
 from tavernkit.risu_ai.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, reformat
 from tavernkit.risu_ai.settings import Settings
-from tavernkit.values import Json, JsonObject, thaw
+from tavernkit.values import JsonObject, thaw
 
 MISTRAL_FORMAT = 4
 REVERSE_PROXY = "reverse_proxy"
 _EXAMPLE_PREFIX = "example_"
+_MEDIA = "attachments"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +80,12 @@ def request_messages(
     if rules.ooba_mode:
         body = _system_last(body)
     if rules.new_openai_handle:
-        body = [message for message in body if message["content"]]
+        body = [message for message in body if message["content"] or message.get(_MEDIA)]
     if DEVELOPER_ROLE in rules.flags:
         for message in body:
             if message["role"] == "system":
                 message["role"] = "developer"
-    return _mistral(body) if rules.mistral else body
+    return [_with_media(message, warn) for message in (_mistral(body) if rules.mistral else body)]
 
 
 def _body_message(message: PromptMessage, rules: RequestRules) -> JsonObject:
@@ -91,11 +94,20 @@ def _body_message(message: PromptMessage, rules: RequestRules) -> JsonObject:
         content = ""
     written: JsonObject = {"role": message.role, "content": content}
     if message.multimodals:
-        media: list[Json] = [thaw(part) for part in message.multimodals]
-        written["attachments"] = media
+        written[_MEDIA] = [thaw(part) for part in message.multimodals]
     if rules.new_openai_handle and message.name is not None and message.name.startswith(_EXAMPLE_PREFIX):
         written["name"] = message.name
     return written
+
+
+def _with_media(message: JsonObject, warn: Warn) -> JsonObject:
+    """Write the content in parts if there is more than text."""
+    media = message.pop(_MEDIA, None)
+    if not isinstance(media, list):
+        return message
+    said = Message(role=str(message["role"]), content=str(message["content"]), attachments=media)
+    (written,) = convert([said], attachments=True, warn=warn)
+    return {**message, "content": written["content"]}
 
 
 def _system_last(body: Sequence[JsonObject]) -> list[JsonObject]:

@@ -9,12 +9,13 @@ from tavernkit.errors import Warn
 from tavernkit.prompt.context import Estimator
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.context import RisuContext
-from tavernkit.risu_ai.limits import CACHED_LOREBOOKS, CACHED_SCRIPT_RUNNERS
+from tavernkit.risu_ai.limits import CACHED_LOREBOOKS, CACHED_SCRIPT_RUNNERS, CACHED_TRIGGER_ENGINES
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
 from tavernkit.risu_ai.lorebook.engine import LorebookEngine, LorebookSettings
 from tavernkit.risu_ai.lorebook.sources import lore_of
 from tavernkit.risu_ai.regex_scripts.runner import RegexScriptRunner
 from tavernkit.risu_ai.token_counting import MessageCounter
+from tavernkit.risu_ai.triggers.engine import TriggerEngine
 from tavernkit.values import LRUCache
 
 
@@ -35,6 +36,7 @@ class Services:
         self.lore_engine = lore_engine if lore_engine is not None else LorebookEngine()
         self._lore: LRUCache[tuple[object, ...], GatheredLore] = LRUCache(CACHED_LOREBOOKS)
         self._scripts: LRUCache[tuple[object, ...], tuple[RegexScriptRunner, object]] = LRUCache(CACHED_SCRIPT_RUNNERS)
+        self._triggers: LRUCache[tuple[object, ...], tuple[TriggerEngine, object]] = LRUCache(CACHED_TRIGGER_ENGINES)
         self._counters: dict[str, MessageCounter] = {}
         self._lock = threading.Lock()
 
@@ -59,6 +61,12 @@ class Services:
         if key is None:
             return RegexScriptRunner(self.engine)
         return self._scripts.get_or_make(key, lambda: (RegexScriptRunner(self.engine), owner))[0]
+
+    def trigger_engine(self, key: tuple[object, ...] | None, owner: object = None) -> TriggerEngine:
+        """Runs triggers and keeps the Lua scripts of one chat; without a key for this build."""
+        if key is None:
+            return TriggerEngine(cbs=self.engine)
+        return self._triggers.get_or_make(key, lambda: (TriggerEngine(cbs=self.engine), owner))[0]
 
     def counter(self, model: str, estimator: Estimator | None) -> MessageCounter:
         """Counts for a model: with the application's estimator, else with the tokenizer RisuAI names."""

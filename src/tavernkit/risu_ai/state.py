@@ -22,7 +22,9 @@ from tavernkit.risu_ai.regex_scripts.script import RegexScript, ScriptMode
 from tavernkit.risu_ai.services import Services
 from tavernkit.risu_ai.texts import Texts
 from tavernkit.risu_ai.token_counting import MessageCounter
-from tavernkit.risu_ai.trigger_seam import TriggerMode, TriggerOutcome
+from tavernkit.risu_ai.trigger_runs import edit_text
+from tavernkit.risu_ai.triggers.engine import TriggerEngine
+from tavernkit.risu_ai.triggers.result import PromptAdditions
 from tavernkit.risu_ai.trimming import Dropped
 from tavernkit.risu_ai.world import RisuChat
 from tavernkit.values import Json
@@ -53,6 +55,10 @@ class RisuState(BuildState[BuildContext]):
         self._script_modes: frozenset[str] | None = None
         self.runner = self.services.script_runner(None)
         """prepare: runs the scripts, with what it remembers of this chat."""
+        self.trigger_engine: TriggerEngine = self.services.trigger_engine(None)
+        """prepare: runs triggers, with the Lua scripts of this chat."""
+        self.additions = PromptAdditions()
+        """triggers: texts that start triggers add to the prompt."""
         self.emotions: list[str] = []
         """Emotions that scripts showed."""
         self.switches = PromptSettings()
@@ -135,7 +141,13 @@ class RisuState(BuildState[BuildContext]):
         if mode == "editprocess" and "{" not in text and "<" not in text and not self._has_scripts(mode):
             return text
         result = self.runner.run(
-            text, mode, self.scripts, self.texts.context, index=index, chat_role=role, warn=self.warn
+            edit_text(self, text, mode, index),
+            mode,
+            self.scripts,
+            self.texts.context,
+            index=index,
+            chat_role=role,
+            warn=self.warn,
         )
         self.emotions += result.emotions
         for place, stored in result.stored.items():
@@ -154,14 +166,6 @@ class RisuState(BuildState[BuildContext]):
         """Take a changed chat for the stored one."""
         self.chat = chat
         self.texts.see_chat(chat)
-
-    def edit_request(self, messages: list[PromptMessage]) -> list[PromptMessage]:
-        """Run the ``request`` triggers over the messages of a request."""
-        return messages
-
-    def run_triggers(self, mode: TriggerMode) -> TriggerOutcome | None:
-        """Run the triggers of the speaking character and the modules over the chat."""
-        return None
 
     def need_plan(self) -> RisuPlan:
         """The plan; the step that makes it must have run."""

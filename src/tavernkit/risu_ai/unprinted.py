@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tavernkit.prompt.omission import Omission
+from tavernkit.risu_ai.chat_log import sent_messages
 from tavernkit.risu_ai.lorebook.result import ActiveLore
 from tavernkit.risu_ai.prompt_template.cards import AuthorNoteCard, ChatMLCard, PlainCard, SlotCard, TemplateCard
 from tavernkit.risu_ai.prompt_template.lore_places import DEPTH, POINT_PREFIX, in_lorebook_slot
 from tavernkit.risu_ai.prompt_template.slots import ORDER_NAMES, Slots
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai.state import RisuState
 
 _CARDS = (("description", "description"), ("persona", "persona"), ("authornote", "author_note"), ("chat", "chats"))
 
@@ -26,6 +31,26 @@ def unprinted_slots(slots: Slots, template: Sequence[TemplateCard] | None, order
             yield Omission("prompt", kind, f"the prompt template has no {kind} card")
     if _filled(slots, "last_chat"):
         yield Omission("prompt", "start and historyend", "with a prompt template RisuAI prints no such trigger texts")
+
+
+def unused_prompts(state: RisuState) -> Iterator[Omission]:
+    """Texts that authors and users may expect in the prompt, and that RisuAI does not look at."""
+    preset, persona = state.preset, state.texts.context.persona
+    if state.template is not None and state.fields.system_prompt:
+        yield Omission("prompt", "system prompt", "with a prompt template the character's system prompt is not used")
+    if state.template is None and preset.main_prompt is None:
+        yield Omission("prompt", "main prompt", "the preset states none: RisuAI's own text is not part of this library")
+    if preset.prompt_settings.assistant_prefill:
+        yield Omission(
+            "prompt", "assistant prefill", "RisuAI stores it and does not send it: use a last card with role bot"
+        )
+    if persona is not None and persona.prompt and not state.context.persona_prompt:
+        reason = "the prompt of a bound persona is used only while there is a persona prompt in the settings"
+        yield Omission("prompt", "persona", reason, persona.name)
+    sent, _ = sent_messages(state.chat)
+    disabled = len(state.chat.messages) - len(sent)
+    if disabled:
+        yield Omission("history", "disabled", "disabled in the chat", f"{disabled} messages")
 
 
 def unprinted_lore(lore: Sequence[ActiveLore], template: Sequence[TemplateCard] | None) -> Iterator[Omission]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tavernkit.risu_ai.chat_log import with_ids, with_messages
 from tavernkit.risu_ai.state import RisuState
+from tavernkit.risu_ai.trigger_runs import run_triggers
 from tavernkit.risu_ai.world import RisuMessage
 
 
@@ -13,8 +14,6 @@ def take_message(state: RisuState) -> None:
     if not text:
         return
     if not state.in_group:
-        outcome = state.run_triggers("input")
-        if outcome is not None:
-            state.see_chat(with_messages(state.chat, outcome.chat.messages))
+        run_triggers(state, "input")
     message = RisuMessage(role="user", data=state.edit_input(text))
     state.see_chat(with_ids(with_messages(state.chat, (*state.chat.messages, message))))

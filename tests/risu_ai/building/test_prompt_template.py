@@ -84,6 +84,20 @@ def test_what_the_order_leaves_out_is_told():
     assert "What now?" not in contents(plan)
 
 
+def test_what_risu_ai_does_not_look_at_is_told():
+    switches = PromptSettings(assistant_prefill="Sure")
+    chat = {"message": [{**CHAT[0], "disabled": True}, *CHAT[1:]], "fmIndex": -1, "bindedPersona": "p"}
+    settings = Settings.from_json({"personas": [{"id": "p", "name": "Rex", "personaPrompt": "A thief."}]})
+    plan = build(
+        preset=preset(STANDARD, prompt_settings=switches),
+        character=character(systemPrompt="Mine."),
+        history=chat,
+        settings=settings,
+    )
+    assert set(omitted(plan)) >= {"system prompt", "assistant prefill", "Rex", "1 messages"}
+    assert "main prompt" in omitted(build(preset=preset(main_prompt=None)))
+
+
 def test_lore_that_did_not_fire_is_told_with_its_reason():
     plan = build(character=character(globalLore=[lore("@@probability 0\nx", comment="never")]), random=lambda: 0.9)
     assert "probability" in omitted(plan)["never"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tavernkit.risu_ai.world import RisuChat
+from tavernkit.risu_ai.world import RisuCharacter, RisuChat
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.plan import RisuPlan
@@ -23,7 +23,7 @@ class SendError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendResult:
-    """The outcome. ``chat`` is the chat to store, whether the send succeeded or not.
+    """The outcome. ``chat`` and ``character`` are to be stored, whether the send succeeded or not.
 
     A send that a trigger stopped, or whose error was written into the chat, is not ``ok`` and has no ``error``.
     ``plans`` are the prompts that were built, in order.
@@ -31,6 +31,7 @@ class SendResult:
 
     ok: bool
     chat: RisuChat
+    character: RisuCharacter
     error: SendError | None = None
     plans: Sequence[RisuPlan] = ()
     warnings: Sequence[str] = field(default_factory=tuple[str, ...])

@@ -21,8 +21,9 @@ from tavernkit.risu_ai.sending.reply_text import cut_incomplete, ends_closed, ha
 from tavernkit.risu_ai.sending.result import SendError, SendResult
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.steps.prepare import settle
+from tavernkit.risu_ai.trigger_runs import edit_request, run_triggers
 from tavernkit.risu_ai.user_input import take_message
-from tavernkit.risu_ai.world import RisuChat, RisuMessage
+from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.text.js_values import trim
 from tavernkit.values import thaw_object
 
@@ -58,7 +59,12 @@ class Send:
         self._take_message()
         ok = yield from self._send(continued=self._context.continued, counted=0)
         return SendResult(
-            ok=ok, chat=self.chat, error=self.error, plans=tuple(self.plans), warnings=tuple(self.warnings)
+            ok=ok,
+            chat=self.chat,
+            character=self._context.owner,
+            error=self.error,
+            plans=tuple(self.plans),
+            warnings=tuple(self.warnings),
         )
 
     def _take_message(self) -> None:
@@ -109,6 +115,7 @@ class Send:
             new = yield from self._stream(state, continued=continued)
         self._settle(state)
         resend = self._output_triggers(state)
+        self._keep_changes(state)
         tokens = state.counter.text(new) + counted
         if self._unfinished(new, tokens):
             return (yield from self._turn(speaker, continued=True, counted=tokens))
@@ -158,7 +165,7 @@ class Send:
         settings, plan = self._context.settings, state.need_plan()
         rules = RequestRules.of(state.preset, settings, model)
         while True:
-            messages = state.edit_request(messages)
+            messages = edit_request(state, messages)
             if self._requests >= MAX_ROUNDS:
                 return messages, Failure(f"more than {MAX_ROUNDS} requests in one send")
             self._requests += 1
@@ -216,11 +223,22 @@ class Send:
         self._see(state, with_messages(state.chat, messages))
 
     def _output_triggers(self, state: RisuState) -> bool:
-        outcome = state.run_triggers("output")
-        if outcome is None:
-            return False
-        self._see(state, outcome.chat)
-        return outcome.send_ai_prompt
+        result = run_triggers(state, "output")
+        self.chat = state.chat
+        return result is not None and result.send_ai_prompt
+
+    def _keep_changes(self, state: RisuState) -> None:
+        """Let the next prompt of this send see what triggers changed about characters and personas."""
+        seen, context = state.texts.context, self._context
+        changes: dict[str, object] = {}
+        if seen.character is not context.owner:
+            changes["character"] = seen.character
+        if isinstance(seen.speaker, RisuCharacter) and context.owner.is_group:
+            changes["members"] = [seen.speaker if each.id == seen.speaker.id else each for each in context.members]
+        if seen.personas != context.settings.personas:
+            changes["settings"] = context.settings.replace(personas=seen.personas)
+        if changes:
+            self._context = context.replace(**changes)
 
     def _unfinished(self, new: str, tokens: int) -> bool:
         settings = self._context.settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.risu_ai.background import background
 from tavernkit.risu_ai.chat_list import greeting_message, start_line
 from tavernkit.risu_ai.chat_log import sent_messages
 from tavernkit.risu_ai.errors import PromptTemplateError
@@ -32,7 +33,12 @@ class CbsStep(Step[RisuState, NoConfig]):
             fields=state.fields,
             lore=state.lore,
             note=state.chat.note,
-            background="",
+            background=background(
+                state.fields.additional_text,
+                state.chat.messages,
+                None if context.memory is None else context.memory.embed,
+                state.warn,
+            ),
             in_group=state.in_group,
             own_thinking=state.switches.custom_chain_of_thought,
         )

@@ -10,8 +10,9 @@ from tavernkit.risu_ai.plan import RisuPlan, make_blocks
 from tavernkit.risu_ai.request import RequestRules
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.text_prompt import TextRules
+from tavernkit.risu_ai.trigger_runs import edit_list
 from tavernkit.risu_ai.trimming import blank_removable
-from tavernkit.risu_ai.unprinted import unprinted_lore, unprinted_slots
+from tavernkit.risu_ai.unprinted import unprinted_lore, unprinted_slots, unused_prompts
 
 
 class PlanAssemblyStep(Step[RisuState, NoConfig]):
@@ -26,6 +27,8 @@ class PlanAssemblyStep(Step[RisuState, NoConfig]):
     def before(self, state: RisuState) -> None:
         """Make the plan."""
         reference = state.context.strategy == REFERENCE
+        if not state.stopped:
+            state.messages = edit_list(state, state.messages)
         if reference and not state.stopped:
             checked = blank_removable(state.messages, state.preset.max_context, state.counter)
             state.dropped += checked.dropped
@@ -39,10 +42,12 @@ class PlanAssemblyStep(Step[RisuState, NoConfig]):
         if state.stopped:
             state.plan = plan
             return
-        for omission in (
+        left_out = (
             *unprinted_slots(state.slots, state.template, state.preset.formating_order),
             *unprinted_lore(state.lore, state.template),
-        ):
+            *unused_prompts(state),
+        )
+        for omission in left_out:
             state.omit(omission)
         if reference:
             plan = plan.replace(trim_report=reference_report(state, sum(tokens)))
@@ -62,6 +67,7 @@ def _plan(state: RisuState) -> RisuPlan:
         greeting=state.greeting,
         greeting_index=None if state.chat.greeting_index is None else int(state.chat.greeting_index),
         chat=state.chat,
+        character=texts.character,
         last_memory=state.last_memory,
         memory_data=state.memory_data,
         stopped=state.stopped,

@@ -50,6 +50,7 @@ def settle(state: RisuState) -> None:
     state.see_chat(with_ids(context.chat))
     state.scripts = scripts_of(state.texts.context, state.preset.regex, warn=state.warn)
     state.runner = state.services.script_runner(context.session, context.variables)
+    state.trigger_engine = state.services.trigger_engine(context.session, context.variables)
 
 
 def _speaker(state: RisuState) -> RisuCharacter:

@@ -26,6 +26,7 @@ class TemplateAssemblyStep(Step[RisuState, NoConfig]):
             return
         _place_lore(state)
         inject_into_chat(state)
+        _add_trigger_texts(state)
         if state.context.continued:
             state.slots.post_everything += continue_line(state.preset.ai_model)
         printer = Printer(state.preset.ai_model)
@@ -47,6 +48,21 @@ def _place_lore(state: RisuState) -> None:
         if in_chat(entry):
             index = len(chats) - entry.depth if entry.pos == REVERSE_DEPTH else entry.depth
             splice(chats, index, lore_message(entry, state.texts(entry.text)))
+
+
+def _add_trigger_texts(state: RisuState) -> None:
+    """Put texts of start triggers around the last message and behind everything; a template prints only the latter."""
+    additions, slots = state.additions, state.slots
+    if additions.promptend:
+        slots.post_everything.append(_trigger_message(additions.promptend, "promptend"))
+    if additions.historyend:
+        slots.last_chat.append(_trigger_message(additions.historyend, "historyend"))
+    if additions.start:
+        slots.last_chat.insert(0, _trigger_message(additions.start, "start"))
+
+
+def _trigger_message(text: str, location: str) -> PromptMessage:
+    return PromptMessage(role="system", content=text, source={"stage": "triggers", "kind": f"trigger {location}"})
 
 
 def _place_depth_prompt(state: RisuState, messages: list[PromptMessage]) -> None:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.state import RisuState
+from tavernkit.risu_ai.trigger_runs import run_triggers
 
 
 class TriggersStep(Step[RisuState, NoConfig]):
     """Runs the ``start`` triggers of the speaking character and of the modules.
 
-    Reads ``chat``, ``character``. Writes ``chat``, ``stopped``, ``total`` and the texts triggers add to the prompt.
+    They run after slots, lore and greeting are made: what they set is seen by template cards, lore in the chat, the
+    depth prompt and messages they add. Reads ``chat``, ``texts``. Writes ``chat``, ``stopped``, ``additions`` and
+    ``total``.
     """
 
     name = "triggers"
 
     def before(self, state: RisuState) -> None:
         """Run them."""
+        result = run_triggers(state, "start")
+        if result is None:
+            return
+        state.additions = result.additions
+        state.stopped = result.stop_sending
+        state.total += result.tokens

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tavernkit.errors import PipelineError
+from tavernkit.risu_ai import Builder, RisuModule
+from tavernkit.risu_ai.memory import MemoryModels
+from tavernkit.stores import InMemoryVariablesStore
+from tests.risu_ai.building.scene import STANDARD, build, character, contents, inputs, omitted, preset
+
+
+def trigger(*effects: dict[str, Any], kind: str = "start", **fields: Any) -> dict[str, Any]:
+    return {"comment": "t", "type": kind, "conditions": [], "effect": list(effects), **fields}
+
+
+def added(location: str, text: str) -> dict[str, Any]:
+    return {"type": "systemprompt", "location": location, "value": text}
+
+
+def test_texts_of_triggers_stand_around_the_last_message():
+    owner = character(triggerscript=[trigger(added("start", "S"), added("historyend", "H"), added("promptend", "E"))])
+    found = contents(build(character=owner, preset=preset(ai_model="mistral-large-latest")))
+    assert found[-4:] == ["S", "What now?", "H", "E"]
+
+
+def test_a_template_has_no_place_for_some_of_them_and_that_is_told():
+    owner = character(triggerscript=[trigger(added("start", "S"), added("promptend", "E"))])
+    plan = build(character=owner, preset=preset(STANDARD))
+    assert contents(plan)[-1].endswith("E")
+    assert "no such trigger texts" in omitted(plan)["start and historyend"]
+
+
+def test_variables_of_triggers_are_stored_and_seen_by_cards():
+    variables = InMemoryVariablesStore()
+    owner = character(triggerscript=[trigger({"type": "setvar", "operator": "=", "var": "mood", "value": "calm"})])
+    cards = [{"type": "plain", "type2": "main", "text": "{{getvar::mood}}", "role": "system"}, *STANDARD[4:5]]
+    plan = build(character=owner, preset=preset(cards), variables=variables)
+    assert contents(plan)[0] == "calm"
+    assert variables.get("mood") == "calm"
+
+
+def test_a_trigger_may_stop_the_send():
+    plan = build(character=character(triggerscript=[trigger({"type": "stop"})]))
+    assert plan.stopped
+    assert plan.blocks == ()
+
+
+def test_triggers_of_modules_run_too():
+    module = RisuModule.from_json({"id": "m", "name": "M", "trigger": [trigger(added("promptend", "from module"))]})
+    assert contents(build(modules=[module]))[-1].endswith("from module")
+
+
+def test_an_error_in_a_trigger_is_reported_and_raised_in_strict_mode():
+    owner = character(triggerscript=[trigger({"type": "extractRegex"})], lowLevelAccess=True)
+    plan = build(character=owner)
+    assert plan.warnings
+    assert "What now?" in contents(plan)
+    with pytest.raises(PipelineError):
+        build(character=owner, strict=True)
+
+
+def test_input_triggers_run_before_the_users_message_is_stored():
+    first = trigger({"type": "impersonate", "role": "char", "value": "Wait."}, kind="input")
+    plan = build(character=character(triggerscript=[first]), message="Now?")
+    assert [message.data for message in plan.chat.messages[-2:]] == ["Wait.", "Now?"]
+
+
+def test_request_triggers_edit_what_is_sent_and_not_what_is_built():
+    edit = {"type": "v2SetRequestState", "index": "0", "indexType": "value", "value": "X", "valueType": "value"}
+    owner = character(triggerscript=[trigger({**edit, "indent": 0}, kind="request")])
+    asked: list[Any] = []
+    result = Builder().send(lambda request: str(asked.append(request.messages)), **inputs(character=owner))
+    assert asked[0][0]["content"] == "X"
+    assert result.plans[0].blocks[0].content == "Main.\n\nA smith."
+
+
+def test_background_is_searched_when_there_is_an_embedder():
+    owner = character(additionalText="cats\n\ndogs\n\nboats\n\nseas")
+    assert any("additional text" in warning for warning in build(character=owner).warnings)
+
+    def embed(texts: Any) -> list[list[float]]:
+        return [[float("boat" in text or "What" in text), float("sea" in text)] for text in texts]
+
+    models = MemoryModels(summarize=lambda _: "", embed=embed)
+    plan = build(character=owner, memory=models)
+    assert "\n\nboats\n\ncats\n\ndogs" in contents(plan)[0]
