@@ -12,7 +12,7 @@ from tavernkit.text.js_regex import JSRegex
 TIME_LIMIT = 0.25
 """Seconds after which an attempt is given up."""
 
-LENGTHS = (30, 3000, 30000)
+LENGTHS = (30, 3000, 10000)
 """Lengths of the texts that are tried: an explosion shows at the first, a square at the last."""
 
 MAX_PUMPS = 8
