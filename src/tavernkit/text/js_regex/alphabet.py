@@ -187,7 +187,7 @@ def _bounds(root: Node, *, fold: bool) -> set[int]:
     """Return where the stretches of characters beyond ASCII begin that a pattern tells apart."""
     bounds = {ASCII_SIZE}
     for written in _ranges(root):
-        for first, last in close_range(*written) if fold else [written]:
+        for first, last in close_range(*written) if fold else (written,):
             if last >= ASCII_SIZE:
                 bounds.add(max(first, ASCII_SIZE))
                 bounds.add(min(last + 1, MAX_CODE_POINT))

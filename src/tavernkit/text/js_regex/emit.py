@@ -129,7 +129,7 @@ class _Writer:
         return f"\\{escape}"
 
     def _ranges(self, first: int, last: int) -> str:
-        ranges = close_range(first, last) if self.fold else [(first, last)]
+        ranges = close_range(first, last) if self.fold else ((first, last),)
         return "".join([_range(low, high) for low, high in ranges])
 
 

@@ -6,7 +6,7 @@ The engine folds by Unicode's tables in either mode, which would let ``/s/i`` ma
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import cache
+from functools import cache, lru_cache
 
 Range = tuple[int, int]
 
@@ -46,7 +46,8 @@ def variants(code: int) -> tuple[int, ...]:
     return _families().get(code, (code,))
 
 
-def close_range(first: int, last: int) -> list[Range]:
+@lru_cache(maxsize=1024)
+def close_range(first: int, last: int) -> tuple[Range, ...]:
     """Return a range and the ranges of all variants of its characters that are not in it."""
     ranges = [(first, last)]
     if last < _ASCII_END:
@@ -54,9 +55,9 @@ def close_range(first: int, last: int) -> list[Range]:
             start, end = max(first, low), min(last, high)
             if start <= end:
                 ranges.append((start ^ _CASE_BIT, end ^ _CASE_BIT))
-        return ranges
+        return tuple(ranges)
     outside: set[int] = set()
     for code, family in _families().items():
         if first <= code <= last:
             outside.update(member for member in family if not first <= member <= last)
-    return ranges + [(code, code) for code in sorted(outside)]
+    return (*ranges, *[(code, code) for code in sorted(outside)])

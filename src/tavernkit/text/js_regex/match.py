@@ -75,24 +75,6 @@ class JSMatch:
         self._pattern = pattern
 
     @property
-    def found(self) -> Found:
-        """Where the groups are, as the engine counts."""
-        return self._found
-
-    def expand(self, template: str) -> str:
-        """Fill a replacement template (``$1``, ``$&``, …) with this match."""
-        from tavernkit.text.js_regex.template import compile_template, fill
-
-        pieces: list[str] = []
-        fill(
-            compile_template(template, self._pattern.group_count, self._pattern.names),
-            self._subject,
-            self._found,
-            pieces,
-        )
-        return self._subject.join(pieces)
-
-    @property
     def input(self) -> str:
         """The whole text that was searched."""
         return self._subject.text

@@ -57,13 +57,8 @@ class JSRegex:
         """Find the first match at or after an offset (a sticky expression: exactly at it)."""
         if start > len(text):
             return None
-        return self._search(subject_of(text, unicode=self._pattern.unicode), start, timeout, warn)
-
-    def _search(self, subject: Subject, start: int, timeout: float | None, warn: Warn | None) -> JSMatch | None:
-        if start > 0 or self.sticky:
-            found = self._find_from(subject, max(start, 0), timeout, warn)
-        else:
-            found = self._find(self._engine, subject.engine_text, timeout, warn)
+        subject = subject_of(text, unicode=self._pattern.unicode)
+        found = self._find_first(subject, start, timeout, warn)
         return None if found is None else JSMatch(subject, found, self._pattern)
 
     def test(self, text: str, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None) -> bool:
@@ -74,7 +69,8 @@ class JSRegex:
         self, text: str, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None
     ) -> list[JSMatch]:
         """Find all matches, one after the other (``matchAll``), with or without the ``g`` flag."""
-        return self._matches(subject_of(text, unicode=self._pattern.unicode), timeout, warn)
+        subject, pattern = subject_of(text, unicode=self._pattern.unicode), self._pattern
+        return [JSMatch(subject, found, pattern) for found in self._find_all(subject, timeout, warn)]
 
     def replace(
         self,
@@ -87,26 +83,27 @@ class JSRegex:
         """Replace the first match, or all with the ``g`` flag (``String#replace``)."""
         subject = subject_of(text, unicode=self._pattern.unicode)
         if self.global_:
-            matches = self._matches(subject, timeout, warn)
+            found = self._find_all(subject, timeout, warn)
         else:
-            match = self._search(subject, 0, timeout, warn)
-            matches = [] if match is None else [match]
-        if not matches:
+            first = self._find_first(subject, 0, timeout, warn)
+            found = () if first is None else (first,)
+        if not found:
             return text
         template: list[Part] = []
         if isinstance(replacement, str):
             template = compile_template(replacement, self._pattern.group_count, self._pattern.names)
+        cut, size = subject.cutter, subject.size
         pieces: list[str] = []
         at = 0
-        for match in matches:
-            whole = match.found.range()
-            pieces.append(subject.cut(slice(at, whole.start)))
+        for one in found:
+            whole = one.range()
+            pieces.append(cut(slice(at, whole.start)))
             if isinstance(replacement, str):
-                fill(template, subject, match.found, pieces)
+                fill(template, one, size, cut, pieces)
             else:
-                pieces.append(replacement(match))
+                pieces.append(replacement(JSMatch(subject, one, self._pattern)))
             at = whole.stop
-        pieces.append(subject.cut(slice(at, subject.size)))
+        pieces.append(cut(slice(at, size)))
         return subject.join(pieces)
 
     def split(
@@ -119,31 +116,33 @@ class JSRegex:
     ) -> list[str | None]:
         """Split at the matches; what groups captured comes between the parts (``String#split``)."""
         subject = subject_of(text, unicode=self._pattern.unicode)
-        matches = self._all_matches(subject, timeout, warn)
+        found = self._find_everywhere(subject, timeout, warn)
         if not text:
-            return [] if matches else [text]
+            return [] if found else [text]
         parts: list[str | None] = []
         at = 0
-        for match in matches:
-            whole = match.found.range()
+        for one in found:
+            whole = one.range()
             if whole.start < subject.size and whole.stop != at:
-                parts += [subject.cut(slice(at, whole.start)), *match.groups]
+                parts += [subject.cut(slice(at, whole.start)), *JSMatch(subject, one, self._pattern).groups]
                 at = whole.stop
         parts.append(subject.cut(slice(at, subject.size)))
         return parts if limit is None else parts[:limit]
 
-    def _matches(self, subject: Subject, timeout: float | None, warn: Warn | None) -> list[JSMatch]:
-        matches = self._all_matches(subject, timeout, warn)
-        return _adjacent(matches, subject) if self.sticky else matches
+    def _find_first(self, subject: Subject, start: int, timeout: float | None, warn: Warn | None) -> Found | None:
+        if start > 0 or self.sticky:
+            return self._find_from(subject, max(start, 0), timeout, warn)
+        return self._find(self._engine, subject.engine_text, timeout, warn)
 
-    def _all_matches(self, subject: Subject, timeout: float | None, warn: Warn | None) -> list[JSMatch]:
+    def _find_all(self, subject: Subject, timeout: float | None, warn: Warn | None) -> Sequence[Found]:
+        found = self._find_everywhere(subject, timeout, warn)
+        return _adjacent(found, subject) if self.sticky else found
+
+    def _find_everywhere(self, subject: Subject, timeout: float | None, warn: Warn | None) -> Sequence[Found]:
         text = subject.engine_text
         if timeout is None or self._guard.is_quick(text, timeout):
-            found = self._engine.find_all(text)
-        else:
-            found = self._find_guarded(self._engine, text, timeout, warn, everything=True)
-        pattern = self._pattern
-        return [JSMatch(subject, one, pattern) for one in found]
+            return self._engine.find_all(text)
+        return self._find_guarded(self._engine, text, timeout, warn, everything=True)
 
     def _find(self, engine: Engine, text: str, timeout: float | None, warn: Warn | None) -> Found | None:
         if timeout is None or self._guard.is_quick(text, timeout):
@@ -184,15 +183,14 @@ class JSRegex:
         return f"JSRegex({self._shown()})"
 
 
-def _adjacent(matches: list[JSMatch], subject: Subject) -> list[JSMatch]:
+def _adjacent(found: Sequence[Found], subject: Subject) -> list[Found]:
     """Keep the matches of a sticky expression: each has to begin where the one before ended."""
-    kept: list[JSMatch] = []
+    kept: list[Found] = []
     expected = 0
-    for match in matches:
-        whole = match.found.range()
-        start, end = subject.count(whole.start), subject.count(whole.stop)
+    for one in found:
+        start, end = subject.count(one.range().start), subject.count(one.range().stop)
         if start != expected:
             break
-        kept.append(match)
+        kept.append(one)
         expected = end if end > start else end + 1
     return kept

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TypeAlias
 
 from tavernkit.text.js_regex.match import Found, Names
-from tavernkit.text.js_regex.subject import Subject
 from tavernkit.values import LRUCache
 
 Part: TypeAlias = "str | int | tuple[int, ...]"
 """Text, the number of a group, or the groups of a name (the one that took part counts)."""
+
+Cut: TypeAlias = "Callable[[slice], str]"
+"""Returns a part of the text."""
 
 _BEFORE, _AFTER = -1, -2
 _SYMBOLS: dict[str, Part] = {"$": "$", "&": 0, "`": _BEFORE, "'": _AFTER}
@@ -27,25 +30,23 @@ def compile_template(template: str, group_count: int, names: Names) -> list[Part
     return _cache.get_or_make(key, lambda: _parse(template, group_count, names))
 
 
-def fill(parts: list[Part], subject: Subject, found: Found, pieces: list[str]) -> None:
-    """Add what a template gives for a match to the pieces of a text."""
+def fill(parts: list[Part], found: Found, size: int, cut: Cut, pieces: list[str]) -> None:
+    """Add what a template gives for a match to the pieces of a text, which ends at ``size`` and is cut by ``cut``."""
     for part in parts:
         if isinstance(part, str):
             pieces.append(part)
             continue
-        span = _span(part, subject, found)
+        span = found.group(part) if isinstance(part, int) and part >= 0 else _span(part, found, size)
         if span is not None:
-            pieces.append(subject.cut(span))
+            pieces.append(cut(span))
 
 
-def _span(part: int | tuple[int, ...], subject: Subject, found: Found) -> slice | None:
+def _span(part: int | tuple[int, ...], found: Found, size: int) -> slice | None:
     if isinstance(part, tuple):
         spans = [found.group(number) for number in part]
         return next((span for span in spans if span is not None), None)
-    if part >= 0:
-        return found.group(part)
     whole = found.range()
-    return slice(0, whole.start) if part == _BEFORE else slice(whole.stop, subject.size)
+    return slice(0, whole.start) if part == _BEFORE else slice(whole.stop, size)
 
 
 def _parse(template: str, group_count: int, names: Names) -> list[Part]:
