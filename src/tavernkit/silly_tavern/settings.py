@@ -76,7 +76,7 @@ class PowerUser:
             reasoning=ReasoningSettings.from_json(reader.object("reasoning"), warn=warn),
             instruct=InstructTemplate.from_json({"enabled": False, **reader.object("instruct")}, warn=warn),
             context=_context(reader),
-            sysprompt=SystemPrompt.from_json(reader.object("sysprompt"), warn=warn),
+            sysprompt=_system_prompt(reader),
             model_templates_mappings=reader.object("model_templates_mappings"),
         )
 
@@ -149,6 +149,15 @@ def _context(reader: JsonReader) -> ContextTemplate:
         trim_sentences=reader.flag("trim_sentences"),
         single_line=reader.flag("single_line"),
     )
+
+
+def _system_prompt(reader: JsonReader) -> SystemPrompt:
+    """The system prompt in force; it was a part of the instruct template once."""
+    instruct = reader.reader("instruct")
+    legacy = instruct.optional_text("system_prompt")
+    if legacy is not None:
+        return SystemPrompt(content=legacy, enabled=instruct.flag("enabled"))
+    return SystemPrompt.from_json(reader.object("sysprompt"), warn=reader.warn)
 
 
 def _persona(power_user: Mapping[str, object], avatar: str, warn: Warn) -> Persona:

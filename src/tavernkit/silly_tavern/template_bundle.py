@@ -73,7 +73,7 @@ class TemplateBundle:
         return cls(
             instruct=InstructTemplate.from_json(found["instruct"], warn=warn) if "instruct" in found else None,
             context=ContextTemplate.from_json(found["context"], warn=warn) if "context" in found else None,
-            system_prompt=SystemPrompt.from_json(found["sysprompt"], warn=warn) if "sysprompt" in found else None,
+            system_prompt=_system_prompt(found, warn),
             reasoning=ReasoningSettings.from_json(found["reasoning"], warn=warn) if "reasoning" in found else None,
             preset=freeze_object(found["preset"]) if "preset" in found else None,
             start_reply_with=text if isinstance(text, str) else None,
@@ -92,7 +92,7 @@ class TemplateBundle:
             if template is not None:
                 parts[name] = template.to_json()
         kind = kind_of(self.source)
-        if kind is not None and len(parts) <= 1:
+        if kind is not None and not parts.keys() - {kind, *(("sysprompt",) if "system_prompt" in self.source else ())}:
             return parts.get(kind) or thaw_object(self.source)
         plain = thaw_object(self.source) if kind is None else {}
         plain.update(parts)
@@ -107,6 +107,15 @@ class TemplateBundle:
     def dumps(self) -> str:
         """The file as text."""
         return dump_json(self.to_json(), indent=4)
+
+
+def _system_prompt(sections: Mapping[str, Mapping[str, object]], warn: Warn) -> SystemPrompt | None:
+    """The system prompt; older instruct templates have it inside."""
+    if "sysprompt" in sections:
+        return SystemPrompt.from_json(sections["sysprompt"], warn=warn)
+    instruct = sections.get("instruct", EMPTY_OBJECT)
+    legacy, name = instruct.get("system_prompt"), instruct.get("name")
+    return SystemPrompt(name=str(name), content=legacy) if isinstance(legacy, str) and legacy else None
 
 
 def kind_of(data: Mapping[str, object]) -> str | None:

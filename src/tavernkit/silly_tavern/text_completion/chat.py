@@ -6,7 +6,7 @@ from tavernkit.silly_tavern.chat_completion.slots import source
 from tavernkit.silly_tavern.instruct.formatting import FIRST, Line
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.history_items import HistoryWriter, history_items
-from tavernkit.silly_tavern.text_completion.messages import chat_message, inject, post_history_message
+from tavernkit.silly_tavern.text_completion.messages import inject, post_history_message
 from tavernkit.silly_tavern.text_completion.reply_line import ReplyLine
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment
 
@@ -33,7 +33,7 @@ def place_in_chat(state: SillyTavernState) -> None:
     """Put everything that stands in the chat into it: by depth, and the post-history instructions at its end."""
     context, draft = state.context, state.draft
     continuing = context.prompt_type == "continue"
-    draft.messages = [chat_message(message) for message in reversed(state.core)]
+    draft.messages = [*reversed(state.core)]
     names = ("", context.user_name, context.character_name)
     draft.injected = inject(draft.messages, state.extensions.in_chat(), names, state.macros, continuing=continuing)
     _add_post_history(state, continuing=continuing)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tavernkit.silly_tavern.core_chat import CoreMessage
 from tavernkit.silly_tavern.instruct.formatting import ANY, FIRST, LAST, InstructFormatter, Line
-from tavernkit.silly_tavern.text_completion.messages import TextMessage
+from tavernkit.silly_tavern.text_completion.messages import ChatEntry, TextMessage, chat_message
 from tavernkit.silly_tavern.text_completion.segments import Segment
 
 
@@ -36,12 +37,12 @@ class HistoryWriter:
 class HistoryItem:
     """One message of the history, written when its text is first needed: most of a long chat never is."""
 
-    __slots__ = ("_place", "_segments", "_unfinished", "_writer", "message")
+    __slots__ = ("_place", "_segments", "_unfinished", "_writer", "entry")
 
     def __init__(
-        self, message: TextMessage | None, writer: HistoryWriter, place: int = ANY, *, unfinished: bool = False
+        self, entry: ChatEntry | None, writer: HistoryWriter, place: int = ANY, *, unfinished: bool = False
     ) -> None:
-        self.message = message
+        self.entry = entry
         self._writer = writer
         self._place = place
         self._unfinished = unfinished
@@ -50,16 +51,22 @@ class HistoryItem:
     @property
     def is_user(self) -> bool:
         """Whether it counts as the user's."""
-        return self.message is not None and self.message.is_user
+        return self.entry is not None and _is_user(self.entry)
+
+    @property
+    def message(self) -> TextMessage | None:
+        """Its message; the one item of an empty chat has none."""
+        return chat_message(self.entry) if isinstance(self.entry, CoreMessage) else self.entry
 
     @property
     def segments(self) -> list[Segment]:
         """What it is made of; the reply line is added to the newest one."""
         if self._segments is None:
             self._segments = []
-            if self.message is not None:
-                text = self._writer.write(self.message, self._place, unfinished=self._unfinished)
-                self._segments.append(Segment(text, self.message.origin))
+            message = self.message
+            if message is not None:
+                text = self._writer.write(message, self._place, unfinished=self._unfinished)
+                self._segments.append(Segment(text, message.origin))
         return self._segments
 
     @property
@@ -69,7 +76,7 @@ class HistoryItem:
 
 
 def history_items(
-    newest_first: Sequence[TextMessage], writer: HistoryWriter, *, generation_type: str
+    newest_first: Sequence[ChatEntry], writer: HistoryWriter, *, generation_type: str
 ) -> list[HistoryItem]:
     """The items of a chat, newest first; an empty chat has one without text."""
     if not newest_first:
@@ -77,12 +84,15 @@ def history_items(
     continuing = generation_type == "continue"
     newest_user = -1
     if generation_type != "impersonate":
-        newest_user = next((index for index, message in enumerate(newest_first) if message.is_user), -1)
-    items: list[HistoryItem] = []
-    for index, message in enumerate(newest_first):
-        unfinished = continuing and index == 0
-        place = FIRST if index == len(newest_first) - 1 else ANY
-        if index == newest_user or unfinished:
-            place = LAST
-        items.append(HistoryItem(message, writer, place, unfinished=unfinished))
-    return items
+        newest_user = next((index for index, entry in enumerate(newest_first) if _is_user(entry)), -1)
+    places = {len(newest_first) - 1: FIRST, newest_user: LAST}
+    if continuing:
+        places[0] = LAST
+    return [
+        HistoryItem(entry, writer, places.get(index, ANY), unfinished=continuing and index == 0)
+        for index, entry in enumerate(newest_first)
+    ]
+
+
+def _is_user(entry: ChatEntry) -> bool:
+    return entry.line.is_user if isinstance(entry, CoreMessage) else entry.is_user

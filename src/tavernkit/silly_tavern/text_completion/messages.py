@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tavernkit.silly_tavern.chat_completion.history_messages import injected_source
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
@@ -30,14 +31,13 @@ class TextMessage:
     narrator: bool = False
     forced_avatar: bool = False
 
-    @property
-    def injected(self) -> bool:
-        """Whether it is no message of the stored chat."""
-        return self.origin.depth is not None
+
+ChatEntry: TypeAlias = CoreMessage | TextMessage
+"""A message of the chat as it is stored, or one that a build put between them."""
 
 
 def chat_message(message: CoreMessage) -> TextMessage:
-    """A message of the core chat."""
+    """A message of the core chat, ready to be written."""
     line = message.line
     return TextMessage(
         name=line.name,
@@ -56,7 +56,7 @@ def chat_message(message: CoreMessage) -> TextMessage:
 
 
 def inject(
-    newest_first: list[TextMessage],
+    newest_first: list[ChatEntry],
     prompts: Mapping[tuple[int, int], Sequence[ExtensionPrompt]],
     names: Sequence[str],
     expand: Callable[[str], str],

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tavernkit.prompt.plan import RenderedText
+from tavernkit.prompt.plan import Plan, RenderedText
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.text_completion.segments import rendered
 from tavernkit.values import JsonObject, thaw_object
@@ -39,11 +40,12 @@ class TextPlan(ChatPlan):
         """Where the model shall stop."""
         return tuple((self.rendered or EMPTY_TEXT).stop_sequences)
 
-    def rendered_again(self) -> TextPlan:
-        """The same plan with the text of its blocks as they are now."""
-        changed = self.replace(rendered=rendered(self.blocks, self.stop_strings))
-        assert isinstance(changed, TextPlan)
-        return changed
+    def replace(self, **changes: object) -> Plan:
+        """Return a changed copy; other blocks make another text."""
+        changed = dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked in __post_init__
+        if "blocks" not in changes or "rendered" in changes:
+            return changed
+        return dataclasses.replace(changed, rendered=rendered(changed.blocks, self.stop_strings))
 
     def fingerprint(
         self, dialect: str = "text", *, squash_system_messages: bool = False, **dialect_options: object

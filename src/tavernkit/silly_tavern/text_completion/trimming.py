@@ -9,10 +9,11 @@ from tavernkit.budget.report import EvictionRecord, TrimReport
 from tavernkit.budget.trimmer import apply, trim
 from tavernkit.prompt.omission import Omission
 from tavernkit.silly_tavern.context import REFERENCE
+from tavernkit.silly_tavern.core_chat import CoreMessage
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText
 from tavernkit.silly_tavern.text_completion.history_items import HistoryItem
-from tavernkit.silly_tavern.text_completion.messages import CHAT_HISTORY
+from tavernkit.silly_tavern.text_completion.messages import CHAT_HISTORY, TextMessage
 from tavernkit.silly_tavern.text_completion.plan import TextPlan
 from tavernkit.silly_tavern.text_completion.segments import Segment
 from tavernkit.silly_tavern.text_completion.token_counting import TextCounter
@@ -44,9 +45,7 @@ def _trim(state: SillyTavernState, plan: TextPlan) -> None:
         on_overflow="return",
     )
     state.trim_report = result.report
-    changed = plan.replace(blocks=tuple(apply(plan.blocks, result)), trim_report=result.report)
-    assert isinstance(changed, TextPlan)
-    state.plan = changed.rendered_again()
+    state.plan = plan.replace(blocks=tuple(apply(plan.blocks, result)), trim_report=result.report)
     if not result.report.fits:
         state.warn(f"the prompt needs {result.report.final_tokens} tokens, {result.report.budget_tokens} are there")
 
@@ -79,14 +78,15 @@ def _report(state: SillyTavernState, plan: TextPlan, assembled: AssembledText) -
 
 def _tell(state: SillyTavernState, assembled: AssembledText) -> None:
     """Name what is missing; a chat without its newest message, or without any, is worth a warning."""
-    lost = [item.message for item in assembled.left_out if item.message is not None]
     reason = "does not fit the token budget"
-    injected = [message for message in lost if message.injected or message.origin.slot != CHAT_HISTORY]
+    lost = [item.entry for item in assembled.left_out]
+    injected = [entry for entry in lost if isinstance(entry, TextMessage)]
     for message in injected:
         state.omit(Omission("injection", message.origin.id, reason))
-    chat = [message for message in lost if message.origin.slot == CHAT_HISTORY and not message.injected]
+    chat = [entry for entry in lost if isinstance(entry, CoreMessage)]
     if chat:
-        span = chat[0].origin.id if len(chat) == 1 else f"{chat[-1].origin.id} to {chat[0].origin.id}"
+        newest, oldest = f"{CHAT_HISTORY}-{chat[0].index}", f"{CHAT_HISTORY}-{chat[-1].index}"
+        span = newest if len(chat) == 1 else f"{oldest} to {newest}"
         state.omit(Omission("history", span, reason, f"{len(chat)} messages"))
     for segment in assembled.left_out_examples:
         state.omit(Omission("example", segment.origin.id, reason))
@@ -95,19 +95,15 @@ def _tell(state: SillyTavernState, assembled: AssembledText) -> None:
         state.warn(f"no room for what stands in the chat: {names} left out")
     if not assembled.history and not assembled.continued:
         state.warn("the prompt has no room for the chat: all messages and the reply line are left out")
-    elif chat and chat[0].origin.id == _newest(state):
+    elif chat and chat[0] is state.core[-1]:
         state.warn(f"the newest message ({chat[0].text!r:.40}) does not fit and is left out")
-
-
-def _newest(state: SillyTavernState) -> str | None:
-    return f"{CHAT_HISTORY}-{state.core[-1].index}" if state.core else None
 
 
 class TextEvictions(Sequence[EvictionRecord]):
     """Records of what was left out, newest message first, then examples; made, and counted, when somebody asks."""
 
     def __init__(self, items: Sequence[HistoryItem], examples: Sequence[Segment], counter: TextCounter) -> None:
-        self._items = [item for item in items if item.message is not None]
+        self._items = [item for item in items if item.entry is not None]
         self._examples = examples
         self._counter = counter
 

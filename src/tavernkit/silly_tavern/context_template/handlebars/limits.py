@@ -16,3 +16,6 @@ MAX_OUTPUT_CHARS = 20_000_000
 
 MAX_CACHED_TEMPLATES = 64
 """How many compiled templates are kept."""
+
+MAX_CACHED_CHARS = 65_536
+"""Longer templates are parsed each time, so that the cache stays small."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tavernkit.silly_tavern.context_template.handlebars.limits import MAX_CACHED_TEMPLATES
+from tavernkit.silly_tavern.context_template.handlebars.limits import MAX_CACHED_CHARS, MAX_CACHED_TEMPLATES
 from tavernkit.silly_tavern.context_template.handlebars.nodes import Program
 from tavernkit.silly_tavern.context_template.handlebars.parser import parse
 from tavernkit.silly_tavern.context_template.handlebars.rendering import Piece, Rendering
@@ -23,6 +23,8 @@ class Template:
     @classmethod
     def compile(cls, text: str) -> Template:
         """Parse a template, or find it parsed; a malformed one raises ``InvalidContextTemplateError``."""
+        if len(text) > MAX_CACHED_CHARS:
+            return cls(text, parse(text))
         return _CACHE.get_or_make(text, lambda: cls(text, parse(text)))
 
     def render(self, texts: Mapping[str, str], missing: Callable[[str], str]) -> list[Piece]:
