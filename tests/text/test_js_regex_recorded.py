@@ -31,8 +31,8 @@ def searches(row: dict[str, Any], text: str) -> dict[str, object]:
     if utf16_index(text, start) != row["start"]:
         return {}
     return {
-        "found_from_start": place(JSRegex.compile(row["source"], row["flags"]).search(text, start)),
-        "sticky_at_start": place(JSRegex.compile(row["source"], row["flags"] + "y").search(text, start)),
+        "found_from_start": place(JSRegex.compile(row["source"], row["flags"]).search(text, start, timeout=30)),
+        "sticky_at_start": place(JSRegex.compile(row["source"], row["flags"] + "y").search(text, start, timeout=30)),
     }
 
 
@@ -43,11 +43,13 @@ def test_matches_replacements_and_splits_are_v8s() -> None:
         source, flags, text = row["source"], row["flags"], join_surrogates(row["text"])
         once, every = JSRegex.compile(source, flags), JSRegex.compile(source, flags + "g")
         actual = {
-            "matches": [[m.utf16_start, utf16_length(m.text), list(m.groups)] for m in every.find_all(text)],
-            "replaced_all": every.replace(text, row["template"]),
-            "replaced_first": once.replace(text, row["template"]),
-            "split": once.split(text),
-            "sticky_all": [m.utf16_start for m in JSRegex.compile(source, flags + "gy").find_all(text)],
+            "matches": [
+                [m.utf16_start, utf16_length(m.text), list(m.groups)] for m in every.find_all(text, timeout=30)
+            ],
+            "replaced_all": every.replace(text, row["template"], timeout=30),
+            "replaced_first": once.replace(text, row["template"], timeout=30),
+            "split": once.split(text, timeout=30),
+            "sticky_all": [m.utf16_start for m in JSRegex.compile(source, flags + "gy").find_all(text, timeout=30)],
             **searches(row, text),
         }
         assert actual == {key: row[key] for key in actual}, (source, flags, text)

@@ -99,13 +99,13 @@ def test_guarded_matches_are_the_same_as_direct_ones(monkeypatch: pytest.MonkeyP
     replaced = regex.replace(text, "[$2]")
     from_middle = regex.search(text, 3)
     monkeypatch.setattr(guard.Guard, "is_quick", lambda *_: False)
-    assert [(match.spans, match.groups) for match in regex.find_all(text)] == direct
-    assert regex.replace(text, "[$2]") == replaced
-    found = regex.search(text, 3)
+    assert [(match.spans, match.groups) for match in regex.find_all(text, timeout=30)] == direct
+    assert regex.replace(text, "[$2]", timeout=30) == replaced
+    found = regex.search(text, 3, timeout=30)
     assert found is not None
     assert from_middle is not None
     assert found.spans == from_middle.spans
-    assert JSRegex.compile("nowhere").search(text) is None
+    assert JSRegex.compile("nowhere").search(text, timeout=30) is None
 
 
 def test_without_a_time_limit_everything_runs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,6 +135,19 @@ def test_no_threads_are_left() -> None:
 
 
 ENGINE = Engine.compile("(a+)+b", "", first_group=0, group_count=1)
+
+
+def test_computing_is_limited_by_the_system_and_time_by_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "BUSY_FACTOR", 1000)
+    worker = Worker()
+    with pytest.raises(OutOfTimeError):
+        worker.ask(ENGINE, "a" * 64, 0.05, everything=True)
+    worker.stop()
+    monkeypatch.setattr(workers.worker, "has_timers", lambda: False)
+    worker = Worker()
+    with pytest.raises(OutOfTimeError):
+        worker.ask(ENGINE, "a" * 64, 0.05, everything=True)
+    worker.stop()
 
 
 def test_a_worker_that_ran_out_of_time_is_gone() -> None:

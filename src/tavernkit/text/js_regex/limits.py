@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 DEFAULT_TIMEOUT = 0.1
-"""Seconds a call may take before it counts as no match."""
+"""Seconds a call may compute before it counts as no match."""
+
+BUSY_FACTOR = 3
+"""How much longer than that a guarded call may take when the machine is busy with other things."""
 
 STEPS_PER_SECOND = 50_000_000
 """Steps of the engine that certainly fit into a second; the slowest kind was seen to take 4 ns, most take 1 or 2."""

@@ -27,8 +27,8 @@ _cache: LRUCache[tuple[str, str], JSRegex] = LRUCache(COMPILE_CACHE_SIZE)
 class JSRegex:
     """A compiled regular expression: immutable and safe to share between threads.
 
-    Unlike JavaScript's it has no ``lastIndex``: pass ``start``. A call that runs longer than ``timeout`` seconds is
-    given up, reported through ``warn`` and counts as no match.
+    Unlike JavaScript's it has no ``lastIndex``: pass ``start``. A call that takes more than ``timeout`` seconds of
+    computing is given up, reported through ``warn`` and counts as no match; ``None`` is no limit at all.
     """
 
     __slots__ = ("_engine", "_guard", "_lookback", "_pattern", "flags", "global_", "source", "sticky")

@@ -10,10 +10,10 @@ import os
 import struct
 import sys
 from array import array
-from collections.abc import Callable
 
-REQUEST = struct.Struct("<IIIHHBd")
-"""Sizes of source, flags and text; the first group wanted and how many; whether all matches are; seconds to live."""
+REQUEST = struct.Struct("<IIIHHBdd")
+"""Sizes of source, flags and text; the first group wanted and how many; whether all matches are; seconds of computing
+and of time that it may take."""
 
 REPLY = struct.Struct("<BI")
 """Status and number of offsets, each a signed number of 8 bytes; -1 for a group that took no part."""
@@ -39,14 +39,23 @@ def _write(data: bytes) -> None:
         rest = rest[os.write(1, rest) :]
 
 
-def _alarm() -> Callable[[float], object]:
-    """Return a function after which the system ends this process: nobody else would if the parent died."""
+def has_timers() -> bool:
+    """Tell whether the system can end a process after so much computing."""
     import signal
 
-    if not hasattr(signal, "setitimer"):
-        return lambda _seconds: None
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    return lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
+    return hasattr(signal, "setitimer")
+
+
+def _set_timers(computing: float, time: float) -> None:
+    """Let the system end this process after so much computing or time; 0 is never.
+
+    Computing is what a match is allowed: it does not run out because the machine is busy with something else. Time is
+    for the case that nobody waits any more, as the parent has died.
+    """
+    import signal
+
+    signal.setitimer(signal.ITIMER_PROF, computing)
+    signal.setitimer(signal.ITIMER_REAL, time)
 
 
 def _limit_memory(size: int) -> None:
@@ -66,15 +75,19 @@ def main() -> None:
     from regress import Regex, RegressError
 
     _limit_memory(memory)
-    alarm = _alarm()
+    timers = has_timers()
     cache: dict[tuple[bytes, bytes], Regex] = {}
     _write(REPLY.pack(READY, 0))
     while True:
-        alarm(idle_seconds)
-        source_size, flags_size, text_size, first, count, everything, seconds = REQUEST.unpack(_read(REQUEST.size))
+        if timers:
+            _set_timers(0, idle_seconds)
+        source_size, flags_size, text_size, first, count, everything, computing, time = REQUEST.unpack(
+            _read(REQUEST.size)
+        )
         key = (_read(source_size), _read(flags_size))
         text = _read(text_size).decode()
-        alarm(seconds)
+        if timers:
+            _set_timers(computing, time)
         offsets = array("q")
         try:
             regex = cache.get(key)

@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -67,9 +68,10 @@ class Worker:
         source, flags, data = engine.source.encode(), engine.flags.encode(), text.encode()
         header = worker.REQUEST.pack(
             *(len(source), len(flags), len(data)),
-            *(engine.first_group, engine.group_count + 1, everything, timeout + _MARGIN),
+            *(engine.first_group, engine.group_count + 1, everything),
+            *(timeout, timeout * limits.BUSY_FACTOR + _MARGIN),
         )
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + timeout * (limits.BUSY_FACTOR if worker.has_timers() else 1)
         try:
             self._write(header + source + flags + data)
         except OSError as error:
@@ -100,10 +102,16 @@ class Worker:
         while size:
             part = self._read_some(size, deadline)
             if not part:
-                raise WorkerError("the worker process ended without an answer")
+                raise self._reason()
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
+
+    def _reason(self) -> Exception:
+        """Tell why the process ended: by its timer, or by a mishap."""
+        if worker.has_timers() and self._process.wait() == -signal.SIGPROF:
+            return OutOfTimeError()
+        return WorkerError("the worker process ended without an answer")
 
     def _read_some(self, size: int, deadline: float) -> bytes:
         if sys.platform == "win32":
