@@ -306,6 +306,14 @@ class TestReplace:
         assert JSRegex.compile("\\ude00", "g").replace("😀!", "\ude01") == "😁!"
         assert JSRegex.compile("x", "gu").replace("\ud83dx\ude00", "") == "😀"
 
+    def test_a_text_cannot_be_blown_up_without_end(self) -> None:
+        text = "x" * 50_000
+        warnings: list[str] = []
+        assert JSRegex.compile("x", "g").replace(text, "$`$'", warn=warnings.append) == text
+        assert warnings == ["the regex /x/g would make a text too long: it is left as it was"]
+        assert JSRegex.compile("x", "g").replace(text, "$`$'") == text
+        assert len(JSRegex.compile("x{49000}", "g").replace(text, "$`$'")) == 2000
+
 
 class TestSplit:
     @pytest.mark.parametrize(

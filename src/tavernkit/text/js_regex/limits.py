@@ -26,6 +26,9 @@ MAX_DEPTH = 150
 MAX_SOURCE_LENGTH = 1_000_000
 """How long a pattern may be."""
 
+MAX_REPLACED_LENGTH = 20_000_000
+"""How long a text may become by a replacement template; one that would be longer is left as it was."""
+
 MAX_WORKERS = 8
 """How many guarded calls may run at once; more wait for one of them to end."""
 

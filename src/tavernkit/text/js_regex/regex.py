@@ -17,7 +17,7 @@ from tavernkit.text.js_regex.lookback import lookback
 from tavernkit.text.js_regex.match import Found, JSMatch, found_at
 from tavernkit.text.js_regex.subject import Subject, subject_of
 from tavernkit.text.js_regex.syntax import parse_pattern
-from tavernkit.text.js_regex.template import Part, compile_template, fill
+from tavernkit.text.js_regex.template import compile_template, replace_by_template, replace_each
 from tavernkit.values import LRUCache
 
 _MAX_SHOWN = 80
@@ -89,22 +89,16 @@ class JSRegex:
             found = () if first is None else (first,)
         if not found:
             return text
-        template: list[Part] = []
-        if isinstance(replacement, str):
-            template = compile_template(replacement, self._pattern.group_count, self._pattern.names)
-        cut, size = subject.cutter, subject.size
-        pieces: list[str] = []
-        at = 0
-        for one in found:
-            whole = one.range()
-            pieces.append(cut(slice(at, whole.start)))
-            if isinstance(replacement, str):
-                fill(template, one, size, cut, pieces)
-            else:
-                pieces.append(replacement(JSMatch(subject, one, self._pattern)))
-            at = whole.stop
-        pieces.append(cut(slice(at, size)))
-        return subject.join(pieces)
+        if not isinstance(replacement, str):
+            call, pattern = replacement, self._pattern
+            return replace_each(subject, found, lambda one: call(JSMatch(subject, one, pattern)))
+        template = compile_template(replacement, self._pattern.group_count, self._pattern.names)
+        replaced = replace_by_template(subject, found, template)
+        if replaced is None:
+            if warn is not None:
+                warn(f"the regex {self._shown()} would make a text too long: it is left as it was")
+            return text
+        return replaced
 
     def split(
         self,

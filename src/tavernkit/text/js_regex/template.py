@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from tavernkit.text.js_regex.limits import MAX_REPLACED_LENGTH
 from tavernkit.text.js_regex.match import Found, Names
+from tavernkit.text.js_regex.subject import Subject
 from tavernkit.values import LRUCache
 
 Part: TypeAlias = "str | int | tuple[int, ...]"
 """Text, the number of a group, or the groups of a name (the one that took part counts)."""
-
-Cut: TypeAlias = "Callable[[slice], str]"
-"""Returns a part of the text."""
 
 _BEFORE, _AFTER = -1, -2
 _SYMBOLS: dict[str, Part] = {"$": "$", "&": 0, "`": _BEFORE, "'": _AFTER}
@@ -30,15 +29,44 @@ def compile_template(template: str, group_count: int, names: Names) -> list[Part
     return _cache.get_or_make(key, lambda: _parse(template, group_count, names))
 
 
-def fill(parts: list[Part], found: Found, size: int, cut: Cut, pieces: list[str]) -> None:
-    """Add what a template gives for a match to the pieces of a text, which ends at ``size`` and is cut by ``cut``."""
-    for part in parts:
-        if isinstance(part, str):
-            pieces.append(part)
-            continue
-        span = found.group(part) if isinstance(part, int) and part >= 0 else _span(part, found, size)
-        if span is not None:
-            pieces.append(cut(span))
+def replace_each(subject: Subject, found: Sequence[Found], replace: Callable[[Found], str]) -> str:
+    """Put something else in the place of each match."""
+    pieces: list[str] = []
+    at = 0
+    for one in found:
+        whole = one.range()
+        pieces += (subject.cut(slice(at, whole.start)), replace(one))
+        at = whole.stop
+    pieces.append(subject.cut(slice(at, subject.size)))
+    return subject.join(pieces)
+
+
+def replace_by_template(subject: Subject, found: Sequence[Found], parts: list[Part]) -> str | None:
+    """Put what a template gives in the place of each match; nothing if the text would become too long."""
+    cut, size = subject.cutter, subject.size
+    # A template may hold the whole text several times for each match: only then is the length worth counting.
+    longest = sum([len(part) if isinstance(part, str) else size for part in parts])
+    counted = longest * len(found) > MAX_REPLACED_LENGTH
+    pieces: list[str] = []
+    at = length = 0
+    for one in found:
+        whole = one.range()
+        pieces.append(cut(slice(at, whole.start)))
+        known = len(pieces)
+        for part in parts:
+            if isinstance(part, str):
+                pieces.append(part)
+                continue
+            span = one.group(part) if isinstance(part, int) and part >= 0 else _span(part, one, size)
+            if span is not None:
+                pieces.append(cut(span))
+        at = whole.stop
+        if counted:
+            length += sum(map(len, pieces[known:]))
+            if length > MAX_REPLACED_LENGTH:
+                return None
+    pieces.append(cut(slice(at, size)))
+    return subject.join(pieces)
 
 
 def _span(part: int | tuple[int, ...], found: Found, size: int) -> slice | None:

@@ -11,7 +11,7 @@ import struct
 import sys
 from array import array
 
-REQUEST = struct.Struct("<IIIHHBdd")
+REQUEST = struct.Struct("<IIIIIBdd")
 """Sizes of source, flags and text; the first group wanted and how many; whether all matches are; seconds of computing
 and of time that it may take."""
 
