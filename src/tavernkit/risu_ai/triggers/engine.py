@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
@@ -28,7 +29,7 @@ from tavernkit.risu_ai.triggers.run import LOCATIONS, Run, RunArguments, run_sto
 from tavernkit.risu_ai.triggers.signals import RunAbortedError, TriggerFailedError
 from tavernkit.risu_ai.triggers.world import World
 from tavernkit.text.js_regex import JSRegexSyntaxError
-from tavernkit.text.js_values import UNDEFINED, JSError, json_parse, json_stringify
+from tavernkit.text.js_values import UNDEFINED, JSError, json_parse, json_stringify, to_string
 from tavernkit.values import FrozenJson, Json, JsonObject, is_object, thaw
 
 MODES = ("start", "manual", "output", "input", "display", "request")
@@ -183,10 +184,24 @@ class TriggerEngine:
             reloads=world.reloads(),
         )
 
-    def edit_display(self, context: RisuContext, text: str, **options: Unpack[RunOptions]) -> str:
-        """Run ``display`` triggers over a text that is about to be shown; whatever goes wrong leaves it as it is."""
-        edited = self.run(context, "display", display_data=text, **options).display_data
-        return text if edited is None else edited
+    def edit_text(
+        self, context: RisuContext, kind: str, text: str, *, index: int = -1, **options: Unpack[RunOptions]
+    ) -> EditResult:
+        """Do all that comes before the regex scripts of a text: Lua listeners and, for what is shown, display triggers.
+
+        A display trigger that fails leaves the text as the listeners made it.
+        """
+        edited = self.edit(context, kind, text, index=index, **options)
+        if kind != "editDisplay":
+            return edited
+        shown = to_string(edited.data)
+        result = self.run(edited.stored.context, "display", display_data=shown, **options)
+        return dataclasses.replace(
+            edited,
+            data=shown if result.display_data is None else result.display_data,
+            stored=result.stored,
+            events=(*edited.events, *result.events),
+        )
 
     def edit_request(
         self, context: RisuContext, messages: Sequence[Mapping[str, FrozenJson]], **options: Unpack[RunOptions]
