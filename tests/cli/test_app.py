@@ -25,6 +25,7 @@ SUBCOMMANDS = [
     ["macros", "eval"],
     ["cbs", "list"],
     ["cbs", "eval"],
+    ["preset", "convert"],
 ]
 GROUPS = {"card", "lore", "macros", "cbs", "preset"}
 

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from inspect import cleandoc
 from typing import Annotated, cast
 
 import typer
@@ -22,7 +23,10 @@ COMMANDS = (
     "lore",
     "macros",
     "cbs",
+    "preset",
     "tokens",
+    "chat",
+    "eval",
 )
 """Modules of ``cli.commands`` in the order of the help; each has ``register(app)``."""
 
@@ -47,7 +51,18 @@ def make_app() -> typer.Typer:
     for name in COMMANDS:
         register = cast("Callable[[typer.Typer], None]", import_module(f"tavernkit.cli.commands.{name}").register)
         register(app)
+    _lay_out_examples(app)
     return app
+
+
+def _lay_out_examples(app: typer.Typer) -> None:
+    r"""Keep the lines of examples: a docstring marks them with ``\b``, which the help wants as a character."""
+    for command in app.registered_commands:
+        doc = cleandoc(command.callback.__doc__ or "") if command.callback is not None else ""
+        command.help = doc.replace("\\b\n", "\b\n[bold]Examples[/bold]\n")
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _lay_out_examples(group.typer_instance)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -56,7 +56,7 @@ def _time(regex: JSRegex, text: str) -> tuple[float, bool]:
     for _ in range(2):
         gave_up: list[str] = []
         started = time.perf_counter()
-        regex.find_all(text, timeout=TIME_LIMIT, warn=gave_up.append)
+        regex.search(text, timeout=TIME_LIMIT, warn=gave_up.append)
         if gave_up:
             return TIME_LIMIT, True
         best = min(best, time.perf_counter() - started)

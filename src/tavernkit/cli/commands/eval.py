@@ -1,0 +1,108 @@
+"""``tavernkit eval``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tavernkit.cli.exit_codes import ExitCode
+from tavernkit.cli.model_options import ModelOptions
+from tavernkit.cli.option_groups import takes
+
+if TYPE_CHECKING:
+    from tavernkit.vibe_tavern.evals.harness import EvalOptions, EvalProgress
+    from tavernkit.vibe_tavern.evals.report import EvalReport
+
+SUITES = ("tools", "directives", "language")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalModelOptions(ModelOptions):
+    """The model that is evaluated."""
+
+
+@takes(EvalModelOptions)
+def evaluate(
+    options: EvalModelOptions,
+    suite: Annotated[list[str] | None, typer.Option("--suite", help="tools, directives or language; repeat.")] = None,
+    scenario: Annotated[str, typer.Option("--scenario", help="Filter: names with commas, * and !.")] = "default",
+    strategy: Annotated[str, typer.Option("--strategy", help="Filter of strategies.")] = "production",
+    profile: Annotated[str, typer.Option("--profile", help="Filter of sampling profiles.")] = "default",
+    language: Annotated[list[str] | None, typer.Option("--language", help="Adds the language policy; repeat.")] = None,
+    trials: Annotated[int, typer.Option("--trials", min=1, help="Runs of each combination.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at the same time.")] = 1,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the report and every run.")] = None,
+    list_only: Annotated[bool, typer.Option("--list", help="List the runs and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    r"""See how well a model calls tools, writes directives and keeps to a language. Exits with 1 if runs failed.
+
+    \b
+    tavernkit eval --list
+    tavernkit eval --base-url http://localhost:8000 --chat-model my-model --suite tools --trials 5
+    tavernkit eval --base-url http://localhost:8000 --chat-model my-model --out results/
+    """
+    from tavernkit.cli.terminal import show, show_json, table
+    from tavernkit.vibe_tavern.evals.catalogue import EvalModel
+    from tavernkit.vibe_tavern.evals.harness import EvalOptions, matrix
+
+    unknown = set(suite or ()) - set(SUITES)
+    if unknown:
+        raise typer.BadParameter(f"--suite is one of {', '.join(SUITES)}")
+    model = options.chat_model or "default"
+    chosen = EvalOptions(
+        suites=tuple(suite or SUITES[:2]),
+        models="all",
+        scenarios=scenario,
+        strategies=strategy,
+        profiles=profile,
+        languages=tuple(language or ()),
+        trials=trials,
+        jobs=jobs,
+        catalogue=(EvalModel(model, provider="openai"),),
+    )
+    if list_only:
+        cells = [cell.config() for cell in matrix(chosen)]
+        if as_json:
+            show_json(cells)
+            return
+        rows = [[str(cell[key]) for key in ("suite", "scenario", "strategy", "sampling_profile")] for cell in cells]
+        show(table("suite", "scenario", "strategy", "profile", rows=rows), f"\n{len(cells)} runs")
+        return
+    report = _run(chosen, options)
+    if out is not None:
+        report.write(out)
+    if as_json:
+        show_json(report.summary())
+    else:
+        show(report.to_markdown())
+    if not all(record.ok for record in report.records):
+        raise typer.Exit(ExitCode.PROBLEMS)
+
+
+def _run(chosen: EvalOptions, options: ModelOptions) -> EvalReport:
+    import asyncio
+
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from tavernkit.cli.terminal import console
+    from tavernkit.vibe_tavern.evals.harness import run_evals
+
+    connect = options.connector()
+    screen = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        task = bar.add_task("runs", total=None)
+
+        def told(progress: EvalProgress) -> None:
+            bar.update(task, total=progress.total, completed=progress.done)
+
+        return asyncio.run(run_evals(chosen, lambda _: connect(), progress=told))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("eval")(evaluate)

@@ -1,0 +1,70 @@
+"""Which model to talk to, as options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tavernkit.vibe_tavern.transports.base import Transport
+
+SCRIPTED = "scripted"
+"""The base URL that means the model that comes with TavernKit."""
+
+MODEL = "The model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """An OpenAI-compatible endpoint, or the scripted model. The key is read from the environment only."""
+
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--base-url",
+            help="OpenAI-compatible endpoint, or 'scripted' for a model that needs none.",
+            envvar="TAVERNKIT_BASE_URL",
+            rich_help_panel=MODEL,
+            show_default=False,
+        ),
+    ] = None
+    chat_model: Annotated[
+        str | None,
+        typer.Option("--chat-model", help="Name of the model there.", envvar="TAVERNKIT_MODEL", rich_help_panel=MODEL),
+    ] = None
+    reply: Annotated[
+        list[str] | None,
+        typer.Option("--reply", help="What the scripted model says; may be repeated.", rich_help_panel=MODEL),
+    ] = None
+
+    @property
+    def scripted(self) -> bool:
+        """Whether the scripted model is meant."""
+        return self.base_url == SCRIPTED or (self.base_url is None and bool(self.reply))
+
+    def connector(self) -> Callable[[], Transport]:
+        """What makes transports; the scripted model goes on with its script."""
+        if self.scripted:
+            from tavernkit.testing import ScriptedModel, streamed
+
+            replies = self.reply or ['*She looks up.* "Go on. I am listening."']
+            model = ScriptedModel(*(streamed(*_pieces(reply)) for reply in replies), repeat_last=True)
+            return lambda: model
+        if self.base_url is None:
+            raise typer.BadParameter(
+                "say where the model is with --base-url URL (key in TAVERNKIT_API_KEY), or try --base-url scripted"
+            )
+        from tavernkit.vibe_tavern.transports.endpoint import Endpoint
+        from tavernkit.vibe_tavern.transports.openai import OpenAITransport
+
+        endpoint = Endpoint.from_env(base_url=self.base_url)
+        return lambda: OpenAITransport(endpoint)
+
+
+def _pieces(text: str) -> list[str]:
+    """A reply word by word, as a model would stream it."""
+    words = text.split(" ")
+    return [word if number == 0 else f" {word}" for number, word in enumerate(words)]

@@ -1,0 +1,108 @@
+"""``chat``, ``preset`` and ``eval``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tavernkit.risu_ai.preset import Preset as RisuPreset
+from tavernkit.silly_tavern import ChatFile, Preset
+from tavernkit.testing import ScriptedModel, failure, serve_in_thread, streamed
+from tests.cli.terminal import BOOK, CARD, PRESET, Tavernkit, Terminal
+
+
+def test_a_conversation_in_a_terminal(tmp_path: Path) -> None:
+    chat = tmp_path / "aria.jsonl"
+    terminal = Terminal(
+        "chat", CARD, "--book", BOOK, "--user", "Ann", "--base-url", "scripted", "--save", str(chat),
+        "--reply", "First reply.", "--reply", "Second version.", "--reply", "Third reply.",
+    )  # fmt: skip
+    assert "You are wet, Ann" in terminal.wait_for("Ann> ")
+    terminal.type("Who lit the lamp?")
+    assert "First reply." in terminal.wait_for("Ann> ")
+    terminal.type("/why lamp")
+    assert "key 'lamp'" in terminal.wait_for("Ann> ")
+    terminal.type("/explain")
+    explained = terminal.wait_for("Ann> ")
+    assert "chat history" in explained
+    assert "tokens" in explained
+    terminal.type("/swipe")
+    assert "Second version." in terminal.wait_for("Ann> ")
+    terminal.type("/left")
+    assert "[1/2] First reply." in terminal.wait_for("Ann> ")
+    terminal.type("And then?")
+    assert "Third reply." in terminal.wait_for("Ann> ")
+    terminal.type("/undo")
+    terminal.wait_for("Ann> ")
+    terminal.type("/nonsense")
+    assert "/help" in terminal.wait_for("Ann> ")
+    terminal.type("/help")
+    assert "/swipe" in terminal.wait_for("Ann> ")
+    terminal.type("/quit")
+    assert terminal.finish().code == 0
+    saved = ChatFile.load(chat)
+    assert [message.mes for message in saved.messages[1:]] == ["Who lit the lamp?", "First reply."]
+    assert list(saved.messages[2].swipes or ()) == ["First reply.", "Second version."]
+    assert saved.messages[2].swipe_id == 0
+
+
+def test_a_chat_goes_on_where_it_ended(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    chat = str(tmp_path / "aria.jsonl")
+    for line in ("one", "two"):
+        outcome = tavernkit("chat", CARD, "--base-url", "scripted", "--save", chat, "--say", line, "--json")
+        assert outcome.code == 0, outcome.err
+    assert [message.mes for message in ChatFile.load(chat).messages if message.is_user] == ["one", "two"]
+
+
+def test_a_chat_over_http_streams_and_sends_the_prompt(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    model = ScriptedModel(streamed("Aye", ", ", "Ann."))
+    with serve_in_thread(model) as url:
+        outcome = tavernkit(
+            "chat", CARD, "--user", "Ann", "--base-url", url, "--chat-model", "m",
+            "--save", str(tmp_path / "a.jsonl"), "--say", "Hello",
+        )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert outcome.out == "Aye, Ann.\n"
+    assert model.requests[0]["model"] == "m"
+    assert json.dumps(model.requests[0]["messages"]).count("Hello") == 1
+
+
+def test_an_endpoint_that_fails_is_a_readable_error_and_the_chat_stays(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    with serve_in_thread(ScriptedModel(failure(400, "no such model"), repeat_last=True)) as url:
+        outcome = tavernkit("chat", CARD, "--base-url", url, "--save", str(path), "--say", "Hello")
+    assert outcome.code == 4
+    assert "no such model" in outcome.err
+    assert not path.exists()
+
+
+def test_a_chat_needs_a_model(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("chat", CARD, "--say", "x")
+    assert outcome.code == 2
+    assert "--base-url" in outcome.err
+
+
+def test_presets_go_to_the_other_program_and_back(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    theirs, back = tmp_path / "mine.risup", tmp_path / "back.json"
+    assert tavernkit("preset", "convert", PRESET, str(theirs)).code == 0
+    assert RisuPreset.load(theirs).prompt_template
+    told = json.loads(tavernkit("preset", "convert", str(theirs), str(back), "--json").out)
+    assert told["format"] == "sillytavern"
+    main = Preset.load(back).effective_prompts[0].content or ""
+    assert "{{char}}'s next reply" in main
+    assert tavernkit("preset", "convert", PRESET, str(theirs)).code == 2
+
+
+def test_eval_lists_runs_and_judges_a_model(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    runs = json.loads(tavernkit("eval", "--list", "--json").out)
+    assert {run["suite"] for run in runs} == {"tools", "directives"}
+    out = tmp_path / "results"
+    outcome = tavernkit(
+        "eval", "--base-url", "scripted", "--suite", "tools", "--scenario", "happy_path,chat_only",
+        "--out", str(out), "--json",
+    )  # fmt: skip
+    assert outcome.code == 1
+    summary = json.loads(outcome.out)
+    assert summary["overall"]["runs"] == 2
+    assert (out / "report.md").exists()
+    assert tavernkit("eval", "--suite", "nonsense").code == 2
