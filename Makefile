@@ -6,11 +6,12 @@ READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 ROUNDS ?= 20000
 WORKERS ?= auto
+AS_ROOT = $(shell test "$$(id -u)" = 0 || echo sudo)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format conformance bench fuzz docs lock clean
+.PHONY: help demo test test-browser check format conformance bench fuzz docs lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +31,10 @@ demo: $(READY) ## Build a prompt from the shipped example and show it (no key, n
 
 test: $(READY) ## Run all tests, the conformance vectors included
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+test-browser: $(READY) ## Click through the HTML report in headless Chromium (Debian's package, installed if need be)
+	@command -v chromedriver >/dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -qq -y --no-install-recommends chromium chromium-driver >/dev/null; }
+	$(BIN)/python -m pytest -q tests/browser -o python_files='browser_*.py'
 
 check: $(READY) ## Check format, lint, types and layers
 	$(BIN)/ruff format --check .

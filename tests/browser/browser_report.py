@@ -1,0 +1,127 @@
+"""The HTML report in a real browser: its parts are found and clicked. Run with ``make test-browser``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tavernkit.cli.app import run
+from tests.browser.webdriver import Browser, chromium
+from tests.cli.terminal import BOOK, CARD, arguments_of
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "</pre><script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Browser, tmp_path: Path) -> Iterator[Browser]:
+    path = tmp_path / "report.html"
+    message = "Who lit the lamp again, with the Grey Fleet so close?"
+    assert run(["explain", *arguments_of("-m", message, "--budget", "1000", "--html", str(path))]) == 0
+    browser.open(path)
+    browser.wait(lambda: browser.run("return document.documentElement.dataset.ready") == "true")
+    yield browser
+    shots = os.environ.get("TAVERNKIT_SCREENSHOTS")
+    if shots:
+        browser.screenshot(Path(shots) / f"{os.environ['PYTEST_CURRENT_TEST'].split('::')[1].split(' ')[0]}.png")
+    assert browser.errors() == []
+
+
+def test_the_prompt_is_shown_coloured_by_source(page: Browser) -> None:
+    assert len(page.shown(".block")) == 15
+    assert page.one("#block-1 .source").text == "preset prompt Main Prompt"
+    colours = {
+        page.run(f"return getComputedStyle(document.querySelector('.b-{name}')).borderLeftColor")
+        for name in ("preset", "lore", "card", "history")
+    }
+    assert len(colours) == 4
+    assert "tokens" in page.one(".numbers").text
+
+
+def test_a_part_of_the_token_map_leads_to_its_block(page: Browser) -> None:
+    page.one("#tab-map").click()
+    assert page.one(".treemap").shown
+    cells = page.all(".cell")
+    assert len(cells) == 15
+    cells[1].click()
+    assert page.one("#prompt").shown
+    assert not page.one("#map").shown
+    assert page.one("#block-2").shown
+    assert "found" in (page.one("#block-2").attribute("class") or "")
+
+
+def test_the_map_looks_like_a_map(page: Browser) -> None:
+    page.one("#tab-map").click()
+    covered = page.run(
+        "const all = document.querySelector('.treemap').getBoundingClientRect();"
+        "return Array.from(document.querySelectorAll('.cell')).map(c => c.getBoundingClientRect())"
+        ".reduce((sum, r) => sum + r.width * r.height, 0) / (all.width * all.height)"
+    )
+    assert covered == pytest.approx(1, abs=0.05)
+
+
+def test_lore_says_why_and_why_not(page: Browser) -> None:
+    page.one("#tab-lore").click()
+    rows = page.shown("tr.entry")
+    assert len(rows) == 8
+    table = page.one("#lore").text
+    assert "key 'lamp' found in the last message" in table
+    assert "no key was found ('dragon')" in table
+    rows[0].click()
+    assert page.shown("tr.content")
+    page.one("#only-in").click()
+    assert 0 < len(page.shown("tr.entry")) < 8
+    assert not page.shown("tr.entry.out")
+
+
+def test_search_finds_blocks_and_lore(page: Browser) -> None:
+    page.one("#search").type("storm glass")
+    page.wait(lambda: "match" in page.one("#hits").text)
+    assert 0 < len(page.shown(".block")) < 15
+    assert all("storm glass" in each.text.lower() for each in page.shown("mark"))
+    page.one("#tab-lore").click()
+    assert [row.text.split("\n")[0] for row in page.shown("tr.entry")] == ["out The storm glass"]
+    page.one("#search").clear()
+    page.one("#search").type(" ")
+    page.wait(lambda: page.one("#hits").text == "")
+    assert not page.all("mark")
+    assert len(page.shown("tr.entry")) == 8
+
+
+def test_a_source_can_be_dimmed(page: Browser) -> None:
+    page.one(".chip[data-family=history]").click()
+    assert page.one(".chip[data-family=history]").attribute("aria-pressed") == "false"
+    assert page.all(".block.dim[data-family=history]")
+    assert not page.all(".block.dim[data-family=card]")
+
+
+def test_what_was_left_out_and_the_payload(page: Browser) -> None:
+    page.one("#tab-out").click()
+    assert "does not fit the token budget" in page.one("#out").text
+    page.one("#tab-payload").click()
+    assert json.loads(page.one("#payload-text").text)[0]["role"] == "system"
+
+
+def test_a_hostile_card_stays_text(browser: Browser, tmp_path: Path) -> None:
+    card = json.loads(Path(CARD).read_text(encoding="utf-8"))
+    card["data"] |= {"name": HOSTILE, "description": HOSTILE, "first_mes": HOSTILE}
+    path, report = tmp_path / "evil.json", tmp_path / "evil.html"
+    path.write_text(json.dumps(card), encoding="utf-8")
+    assert run(["explain", str(path), "--book", BOOK, "-m", HOSTILE, "--html", str(report)]) == 0
+    browser.open(report)
+    browser.wait(lambda: browser.run("return document.documentElement.dataset.ready") == "true")
+    assert "owned" not in browser.run("return document.title").replace(HOSTILE, "")
+    assert browser.run("return document.images.length") == 0
+    assert browser.run("return document.scripts.length") == 1
+    assert HOSTILE in browser.one("#prompt").text
