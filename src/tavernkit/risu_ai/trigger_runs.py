@@ -50,11 +50,12 @@ def edit_text(state: RisuState, text: str, mode: ScriptMode, index: int) -> str:
 
 
 def edit_list(state: RisuState, messages: list[PromptMessage]) -> list[PromptMessage]:
-    """Let Lua's ``editRequest`` listeners change the finished list."""
+    """Let Lua's ``editRequest`` listeners change the finished list: those of the member who speaks, in a group."""
     if not _has_triggers(state):
         return messages
     given: list[Json] = [message.to_json() for message in messages]
-    result = state.trigger_engine.edit(state.texts.context, "editRequest", given, **_options(state))
+    context = state.texts.context.replace(char=state.texts.context.speaker)
+    result = state.trigger_engine.edit(context, "editRequest", given, **_options(state))
     _store(state, result.stored)
     if result.data == given:
         return messages
@@ -89,7 +90,9 @@ def _store(state: RisuState, stored: StoredState) -> None:
     """Take over what a run changed: variables, the chat, the character, personas and settings."""
     stored.save_variables(state.variables)
     context: RisuContext = stored.context
-    state.texts.change(char=context.char, personas=context.personas, settings=context.settings)
+    state.texts.change(personas=context.personas, settings=context.settings)
+    if context.character is not None and context.character.id == state.context.owner.id:
+        state.texts.change(char=context.character)
     if isinstance(context.speaker, RisuCharacter) and context.speaker.id == state.character.id:
         state.texts.change(speaker=context.speaker)
     if context.chat is not state.chat:

@@ -1,0 +1,167 @@
+"""End-to-end builds and sends."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from itertools import cycle
+from typing import Any
+
+from tavernkit.errors import MaxTokensExceededError, PipelineError
+from tavernkit.risu_ai.builder import Builder
+from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError
+from tavernkit.risu_ai.files.chat_file import chat_json, chat_variables
+from tavernkit.risu_ai.memory import MemoryModels
+from tavernkit.risu_ai.plan import RisuPlan
+from tavernkit.risu_ai.sending import ModelRequest, RequestFailedError
+from tavernkit.risu_ai.settings import BuiltInTexts, Settings
+from tavernkit.risu_ai.world import RisuCharacter, RisuChat
+from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.text.js_values import utf16_length
+from tests.conformance.runner import VECTORS, Case
+
+TEXTS = BuiltInTexts(
+    chain_of_thought="<<RISU_BUILTIN_COT_INSTRUCTION>>", asset_command="<<RISU_BUILTIN_ASSET_COMMAND>>"
+)
+
+
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+MODELS = MemoryModels(
+    summarize=lambda messages: f"{len(messages)} messages", embed=lambda texts: [[1.0] for _ in texts]
+)
+
+
+class Characters:
+    """Counts UTF-16 units, as the recording did."""
+
+    def estimate(self, text: str, model_hint: str | None = None) -> int:
+        return utf16_length(text)
+
+
+@cache
+def defaults() -> Any:
+    return json.loads((VECTORS / "risu_ai" / "risu_build_defaults.json").read_text("utf-8"))
+
+
+def run(case: Case) -> object:
+    if case.input.get("real_send"):
+        return send(case)
+    try:
+        plan = Builder().build(**inputs(case.input, strict="exception" in case.expected), memory=MODELS)
+    except MaxTokensExceededError as error:
+        if isinstance(error.partial, RisuPlan):
+            return result(error.partial)
+        recheck = {"when": "recheck"} if error.step == "plan_assembly" else {}
+        return {"ok": False, "error": {**too_small(error), **recheck}}
+    except PipelineError as error:
+        cause = error.__cause__
+        if isinstance(cause, MemoryFailedError):
+            return {"ok": False, "error": {"code": cause.code, **cause.details}}
+        return {"ok": False, "exception": case.expected.get("exception")}
+    found = result(plan)
+    if "token_table" in case.expected and plan.count_tokens is not None:
+        found["token_table"] = {text: plan.count_tokens(text) for text in case.expected["token_table"]}
+    return found
+
+
+def too_small(error: MaxTokensExceededError) -> dict[str, object]:
+    return {"code": "context_too_small", "required_tokens": error.estimated_tokens, "max_context": error.max_tokens}
+
+
+class Replies:
+    """Answers as the recording did, and keeps what was asked."""
+
+    def __init__(self, replies: list[Any]) -> None:
+        self.requests: list[object] = []
+        self._replies = replies
+
+    def __call__(self, request: ModelRequest) -> str | list[str]:
+        reply = self._replies[len(self.requests) % len(self._replies)]
+        kept = [{key: each[key] for key in ("role", "content", "name") if key in each} for each in request.messages]
+        self.requests.append({"messages": kept})
+        if isinstance(reply, dict):
+            raise RequestFailedError(reply["error"])
+        return reply
+
+
+def send(case: Case) -> object:
+    given = inputs(case.input, strict="exception" in case.expected)
+    model = Replies(case.input.get("replies", ["OK."]))
+    found: dict[str, object] = {"requests": model.requests}
+    chat: RisuChat = given["history"]
+    try:
+        sent = Builder().send(model, **given)
+    except PromptTemplateError:
+        found |= {"ok": False, "exception": case.expected.get("exception")}
+    else:
+        chat = sent.chat
+        found["ok"] = sent.ok
+        if not sent.ok:
+            found["error"] = sent.error and {"code": sent.error.code, "detail": sent.error.detail}
+    return {**found, "stored": stored(chat, given)}
+
+
+def stored(chat: RisuChat, given: dict[str, Any]) -> dict[str, object]:
+    written = chat_json(chat)
+    messages = [
+        {key: masked(message[key]) for key in ("role", "data", "saying", "disabled") if key in message}
+        for message in written["message"]  # type: ignore[union-attr]
+    ]
+    state = given["variables"].to_dict().get("local", {})
+    found: dict[str, object] = {
+        "message": messages,
+        "scriptstate": {f"${name}": value for name, value in state.items()},
+    }
+    if chat.note:
+        found["note"] = chat.note
+    return found
+
+
+def inputs(given: Any, *, strict: bool = False) -> dict[str, Any]:
+    base = defaults()
+    db = {**base["risu_defaults"], **base["db"], **given["db"]}
+    characters = [character(each, index) for index, each in enumerate(given["characters"])]
+    selected = given["characters"][0]
+    chat = {**base["chat"], **(selected["chats"][0] if selected.get("chats") else {})}
+    call = given.get("call", {})
+    owner = characters[0]
+    dice = cycle(given.get("random", [0.5]))
+    history = RisuChat.from_json(chat)
+    local, shared = chat_variables(history), db["globalChatVariables"]
+    built: dict[str, Any] = {
+        "variables": InMemoryVariablesStore({"local": local, "global": shared}),
+        "character": owner,
+        "members": characters[1:],
+        "settings": Settings.from_json(db, warn=lambda _: None).replace(texts=TEXTS),
+        "history": history,
+        "generation_type": "continue" if call.get("continue") else "normal",
+        "random": lambda: next(dice),
+        "warning_handler": None,
+        "strict": strict,
+    }
+    if given.get("tokenizer", "chars") == "chars":
+        built["token_estimator"] = Characters()
+    if owner.is_group and "chatProcessIndex" in call:
+        built["speaker"] = selected["characters"][call["chatProcessIndex"]]
+    return built
+
+
+def character(raw: Any, index: int) -> RisuCharacter:
+    return RisuCharacter.from_json({**defaults()["character"], "chaId": f"char-{index}", **raw})
+
+
+def masked(value: object) -> object:
+    """The recording masks ids that were made up."""
+    return "<<uuid>>" if isinstance(value, str) and UUID.fullmatch(value) else value
+
+
+def result(plan: RisuPlan) -> dict[str, object]:
+    if plan.stopped:
+        return {"ok": False, "error": None}
+    messages, meta = [], []
+    for message in plan.prompt_messages():
+        written = message.to_json()
+        messages.append({key: written[key] for key in ("role", "content", "name") if key in written})
+        meta.append({key: masked(value) for key, value in written.items() if key not in {"role", "content", "name"}})
+    return {"ok": True, "messages": messages, "meta": meta, "last_memory": plan.last_memory}
