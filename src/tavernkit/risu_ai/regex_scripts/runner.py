@@ -135,7 +135,7 @@ class _Call:
         if not start:
             return regex.replace(text, out, warn=self.warn)
         found = regex.search(text, start, warn=self.warn)
-        return text if found is None else text[: found.start] + found.expand(out) + text[found.end :]
+        return text if found is None else found.replaced(out)
 
     def _feel(self, name: str) -> None:
         character = self.context.character

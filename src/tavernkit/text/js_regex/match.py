@@ -79,6 +79,14 @@ class JSMatch:
         """The whole text that was searched."""
         return self._subject.text
 
+    def replaced(self, template: str) -> str:
+        """The whole text with this match replaced by what a template (``$1``, ``$&``, …) gives."""
+        from tavernkit.text.js_regex.template import compile_template, replace_by_template
+
+        parts = compile_template(template, self._pattern.group_count, self._pattern.names)
+        replaced = replace_by_template(self._subject, [self._found], parts)
+        return self.input if replaced is None else replaced
+
     @property
     def start(self) -> int:
         """Where the match begins."""
