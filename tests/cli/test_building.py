@@ -58,6 +58,21 @@ def test_build_speaks_dialects(tavernkit: Tavernkit, dialect: str) -> None:
     assert "lamp" in json.dumps(json.loads(outcome.out))
 
 
+def test_build_makes_one_text_for_models_without_chat(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    instruct = tmp_path / "chatml.json"
+    instruct.write_text(
+        json.dumps({"input_sequence": "<|im_start|>user", "output_sequence": "<|im_start|>assistant", "wrap": True}),
+        encoding="utf-8",
+    )
+    arguments = ["build", CARD, "--dialect", "text", "--instruct", str(instruct), "--message", "Hi there"]
+    told = json.loads(tavernkit(*arguments, "--json").out)
+    assert "<|im_start|>user\nHi there" in told["prompt"]
+    assert told["stop_sequences"]
+    assert "<|im_start|>user\nHi there" in tavernkit(*arguments).out
+    risu = json.loads(tavernkit("build", CARD, "-p", "risuai", "--dialect", "text", "-m", "Hi there", "--json").out)
+    assert "keeps the lighthouse" in risu["prompt"]
+
+
 def test_build_explains_traces_and_saves(tavernkit: Tavernkit, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     outcome = tavernkit("build", *arguments_of("-m", LAMP, "--explain", "--trace", "--save", str(plan)))

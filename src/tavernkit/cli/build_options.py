@@ -50,6 +50,18 @@ class BuildOptions:
         list[Path] | None,
         typer.Option("--book", "-b", help="World book or lorebook; may be repeated.", rich_help_panel=FILES),
     ] = None
+    context_template: Annotated[
+        Path | None,
+        typer.Option("--context-template", help="For --dialect text: context template.", rich_help_panel=FILES),
+    ] = None
+    instruct: Annotated[
+        Path | None,
+        typer.Option("--instruct", help="For --dialect text: instruct template.", rich_help_panel=FILES),
+    ] = None
+    system_prompt: Annotated[
+        Path | None,
+        typer.Option("--system-prompt", help="For --dialect text: system prompt.", rich_help_panel=FILES),
+    ] = None
     module: Annotated[
         list[Path] | None,
         typer.Option("--module", help="RisuAI module to switch on; may be repeated.", rich_help_panel=FILES),
@@ -87,6 +99,15 @@ class BuildOptions:
         datetime | None,
         typer.Option("--now", help="The time macros see (UTC) instead of the clock's.", rich_help_panel=TURN),
     ] = None
+    dialect: Annotated[
+        str,
+        typer.Option(
+            "--dialect",
+            "-d",
+            help="openai, anthropic, google, cohere, mistral, ai21, xai, or text for models without chat.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = "openai"
     model: Annotated[
         str | None,
         typer.Option("--model", help="Model name; decides how tokens are counted.", rich_help_panel=LIMITS),

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern import ChatFile, DataFolder, Preset, WorldBook
 
 
+TEXT = "text"
+"""The dialect of models without chat."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A builder with everything but this turn; ``build`` takes what changes (``history``, ``message``, …)."""
@@ -111,6 +115,8 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
     if options.user is not None or options.persona is not None or options.from_sillytavern is None:
         inputs["user"] = User(name=options.user or default_user, persona=options.persona or "")
     inputs["preset"] = _limited(preset, options)
+    if options.dialect == TEXT:
+        inputs |= _text_inputs(options)
     ready = builder.replace(**inputs)
     character = ready.make_context().character_name
     return Prepared(Platform.SILLY_TAVERN, character, options.user or default_user, ready.build)
@@ -142,6 +148,24 @@ def new_chat(bundle: Bundle, user: str, greeting: int) -> ChatFile:
 def _user_of(history: ChatFile) -> str | None:
     spoken = (message.name for message in reversed(history.messages) if message.is_user)
     return next(spoken, None)
+
+
+def _text_inputs(options: BuildOptions) -> dict[str, object]:
+    """What one text is put together with, instead of a list of messages."""
+    from tavernkit.silly_tavern import ContextTemplate, InstructTemplate, SystemPrompt
+
+    found: dict[str, object] = {"dialect": TEXT}
+    if options.context_template is not None:
+        found["context_template"] = ContextTemplate.load(options.context_template, strict=options.strict)
+    if options.instruct is not None:
+        found["instruct"] = InstructTemplate.load(options.instruct, strict=options.strict).replace(enabled=True)
+    if options.system_prompt is not None:
+        found["system_prompt"] = SystemPrompt.load(options.system_prompt, strict=options.strict).replace(enabled=True)
+    if options.budget is not None:
+        found["context_length"] = options.budget
+    if options.reserve is not None:
+        found["response_length"] = options.reserve
+    return found
 
 
 def _folder_preset(folder: DataFolder, options: BuildOptions) -> Preset:

@@ -20,15 +20,6 @@ OUTPUT = "What comes out"
 @takes(BuildOptions)
 def build(
     options: BuildOptions,
-    dialect: Annotated[
-        str,
-        typer.Option(
-            "--dialect",
-            "-d",
-            help="openai, anthropic, google, cohere, mistral, ai21, xai or text.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = "openai",
     request: Annotated[
         bool, typer.Option("--request", help="The whole request the program would post.", rich_help_panel=OUTPUT)
     ] = False,
@@ -50,19 +41,21 @@ def build(
     \b
     tavernkit build aria.png --message "Who are you?"
     tavernkit build aria.png --preset my.json --book world.json --chat chat.jsonl --explain
+    tavernkit build aria.png --dialect text --instruct chatml.json --message "Who are you?"
     tavernkit build aria.png --platform risuai --preset my.risup --dialect anthropic --json
     tavernkit build --from-sillytavern data/default-user --character Aria --chat "Aria - 2026-1-5" --json
     """
-    from tavernkit.cli.inputs import build_plan
-    from tavernkit.cli.terminal import complain, show, show_json
+    from tavernkit.cli.inputs import TEXT, build_plan
+    from tavernkit.cli.terminal import complain, show, show_json, show_text
     from tavernkit.cli.views import plan_view
     from tavernkit.prompt.trace import TraceCollector
     from tavernkit.report import overview
+    from tavernkit.values import is_mapping
 
     plan = build_plan(options, **({"instrumenter": TraceCollector()} if trace else {}))
     if save is not None:
         save.write_text(json.dumps(plan.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    payload = _payload(plan, dialect, request)
+    payload = _payload(plan, options.dialect, request)
     if as_json:
         for warning in plan.warnings:
             complain(warning)
@@ -76,8 +69,10 @@ def build(
         show_json(answer)
         return
     view = overview(plan)
-    if request or dialect != "openai":
+    if request or options.dialect not in ("openai", TEXT):
         show_json(payload)
+    elif options.dialect == TEXT and is_mapping(payload):
+        show_text(str(payload["prompt"]))
     else:
         show(plan_view.blocks_view(view, everything=True))
     parts: list[RenderableType | None] = [plan_view.token_bar(view)]
@@ -101,7 +96,8 @@ def _payload(plan: object, dialect: str, request: bool) -> object:
 
     assert isinstance(plan, Plan)
     if not request:
-        return plan.to_messages(dialect)
+        to_text = getattr(plan, "to_text", None)
+        return {"prompt": to_text()} if dialect == "text" and to_text is not None else plan.to_messages(dialect)
     to_request = getattr(plan, "to_request", None)
     if to_request is None:
         raise ConfigError("this plan has no request of its own; leave out --request")

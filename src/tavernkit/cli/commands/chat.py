@@ -78,6 +78,8 @@ def _session(options: ChatOptions, save: Path | None) -> ChatSession:
         raise typer.BadParameter("chat is for --platform sillytavern: its chats are saved in SillyTavern's format")
     if options.card is None or options.from_sillytavern is not None:
         raise typer.BadParameter("give a character card; chats inside an installation are left alone")
+    if options.dialect != "openai":
+        raise typer.BadParameter("chat speaks to OpenAI-compatible endpoints only: leave out --dialect")
     path = save or (Path(options.chat) if options.chat is not None else None)
     if path is not None and path.exists():
         history = ChatFile.load(path)

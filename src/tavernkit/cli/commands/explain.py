@@ -44,7 +44,7 @@ def explain(
         from tavernkit.report import render_html
 
         title = f"{prepared.character_name}: what the model sees"
-        html.write_text(render_html(view, title=title, messages=plan.to_messages()), encoding="utf-8")
+        html.write_text(render_html(view, title=title, messages=plan.to_messages(options.dialect)), encoding="utf-8")
     if as_json:
         show_json(view.to_dict())
         return
