@@ -203,7 +203,7 @@ async def test_rate_limit_is_retried_when_retries_are_allowed() -> None:
 
 async def test_silence_is_a_timeout() -> None:
     async with serve(ScriptedModel(Hang(), Hang(after=["a"]))) as server:
-        client = transport(server, read_timeout=0.05)
+        client = transport(server, read_timeout=0.3)
         with pytest.raises(RequestTimeoutError) as caught:
             await client.complete(REQUEST)
         assert isinstance(caught.value, TimeoutError)

@@ -13,6 +13,12 @@ MAX_DIRECTIVES_BYTES: Final = 200_000
 SAMPLE_CHARACTERS: Final = 200
 """How much of a text is kept as a sample in attempts, traces and error details."""
 
+MAX_REPAIRED_BYTES: Final = 50_000
+"""Size of an answer that is repaired when it is not quite JSON."""
+
+MAX_OBJECTS_TRIED: Final = 16
+"""Places in an answer where an object may begin that are tried, when answers are repaired."""
+
 MAX_TOOL_ARGS_BYTES: Final = 200_000
 """Size of the arguments of one tool call."""
 
@@ -45,6 +51,9 @@ MAX_LIQUID_BYTES: Final = 200_000
 
 MAX_LIQUID_STEPS: Final = 200_000
 """Nodes that one Liquid template may render."""
+
+MAX_LIQUID_UNCLOSED: Final = 16
+"""Tags of a Liquid template that are opened and never closed: more are not looked for, the template is broken."""
 
 MAX_DICE: Final = 1000
 """Dice that ``rollp`` throws at once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.context import normalize_step_configs
@@ -21,6 +21,8 @@ from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.pipeline import PIPELINE
 from tavernkit.vibe_tavern.tool_calling import presets as tool_presets
 from tavernkit.vibe_tavern.tool_calling.config import ToolCallingConfig
+
+Presets = Literal["all", "provider", "none"]
 
 RESERVED_LLM_OPTIONS: Final = frozenset(
     ("model", "messages", "tools", "tool_choice", "response_format", "stream", "stream_options")
@@ -60,8 +62,13 @@ class RunnerConfig:
         llm_options_defaults: Mapping[str, object] | None = None,
         capabilities_overrides: Mapping[str, object] | None = None,
         infrastructure: Infrastructure = SHARED,
+        presets: Presets = "all",
     ) -> RunnerConfig:
-        """Check and settle a configuration."""
+        """Check and settle a configuration.
+
+        ``presets`` says which ready-made options hold below the sections: those of the provider and the model
+        (``all``), only the provider's (``provider``), or none.
+        """
         capabilities = infrastructure.capabilities.resolve(provider, model, capabilities_overrides)
         settled = _context(context)
         language_policy = LanguagePolicyConfig.from_mapping(settled.get("language_policy"))
@@ -75,15 +82,27 @@ class RunnerConfig:
             llm_options_defaults=_options_defaults(llm_options_defaults),
             capabilities=capabilities,
             tool_calling=ToolCallingConfig.from_mapping(
-                tool_presets.merge(tool_presets.preset_for(provider, model), tool_options)
+                tool_presets.merge(_tool_preset(presets, provider, model), tool_options)
             ),
             directives=DirectivesConfig.from_mapping(
-                directives_presets.merge(directives_presets.preset_for(provider), directive_options)
+                directives_presets.merge(_directives_preset(presets, provider), directive_options)
             ),
             language_policy=language_policy,
             output_tags=OutputTagsConfig.from_mapping(settled.get("output_tags")),
             infrastructure=infrastructure,
         )
+
+
+def _tool_preset(presets: Presets, provider: str, model: str) -> dict[str, object]:
+    if presets == "none":
+        return {}
+    if presets == "provider":
+        return tool_presets.merge(tool_presets.default_tool_calling(), tool_presets.provider_defaults(provider))
+    return tool_presets.preset_for(provider, model)
+
+
+def _directives_preset(presets: Presets, provider: str) -> dict[str, object]:
+    return {} if presets == "none" else directives_presets.preset_for(provider)
 
 
 def _context(value: VibeTavernContext | Mapping[str, object] | None) -> VibeTavernContext:

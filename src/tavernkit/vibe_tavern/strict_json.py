@@ -9,12 +9,12 @@ from typing import NoReturn
 from tavernkit.values import Json, thaw
 from tavernkit.vibe_tavern.limits import MAX_JSON_NESTING
 
-_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
+_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
 
 
 def loads(text: str) -> Json:
     """Parse JSON text; anything that is not strict JSON is a :class:`ValueError`."""
-    if _nesting(text) > MAX_JSON_NESTING:
+    if is_too_deep(text):
         raise ValueError(f"nested deeper than {MAX_JSON_NESTING}")
     return json.loads(text, parse_constant=_refuse_constant)
 
@@ -35,16 +35,17 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _nesting(text: str) -> int:
-    """The deepest nesting, without parsing: the parser itself would recurse before it could complain."""
+def is_too_deep(text: str) -> bool:
+    """Tell whether a text nests too deeply, without parsing it: a parser would recurse before it could complain."""
     if text.count("[") + text.count("{") <= MAX_JSON_NESTING:
-        return 0
-    depth = deepest = 0
+        return False
+    depth = 0
     for match in _STRUCTURE.finditer(text):
         token = match.group()
         if token in "[{":
             depth += 1
-            deepest = max(deepest, depth)
+            if depth > MAX_JSON_NESTING:
+                return True
         elif token in "]}":
             depth -= 1
-    return deepest
+    return False

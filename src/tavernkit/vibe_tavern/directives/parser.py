@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from tavernkit.text.blank import trim_blanks
 from tavernkit.values import Json, JsonObject, is_mapping, is_object, thaw_object
 from tavernkit.vibe_tavern import strict_json
-from tavernkit.vibe_tavern.limits import MAX_DIRECTIVES_BYTES, SAMPLE_CHARACTERS
+from tavernkit.vibe_tavern.code_fence import without_fence
+from tavernkit.vibe_tavern.limits import (
+    MAX_DIRECTIVES_BYTES,
+    MAX_OBJECTS_TRIED,
+    MAX_REPAIRED_BYTES,
+    SAMPLE_CHARACTERS,
+)
 
-_WRAPPERS = tuple(re.compile(rf"<{tag}>(.+?)</{tag}>", re.DOTALL) for tag in ("directives", "json"))
-_FENCE = re.compile(r"```(?:json)?[ \t\r\n\f\v]*(.*?)[ \t\r\n\f\v]*```", re.DOTALL)
+_WRAPPERS = ("directives", "json")
+_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[{}]', re.DOTALL)
+"""Braces, and strings as a whole, so that braces inside them do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,7 @@ def parse_json(content: object, *, max_bytes: int = MAX_DIRECTIVES_BYTES, repair
         return _object_or_error(strict_json.loads(inner))
     except ValueError:
         pass
-    for candidate in _balanced_objects(inner, only_first=not repair):
+    for candidate in islice(_balanced_objects(inner), MAX_OBJECTS_TRIED if repair else 1):
         try:
             return _object_or_error(strict_json.loads(candidate))
         except ValueError:
@@ -72,46 +80,41 @@ def _object_or_error(value: Json) -> ParseResult:
 
 
 def _unwrapped(text: str) -> str:
-    for wrapper in _WRAPPERS:
-        match = wrapper.search(text)
-        if match and trim_blanks(match.group(1)):
-            text = trim_blanks(match.group(1))
+    for tag in _WRAPPERS:
+        inner = _inside(text, f"<{tag}>", f"</{tag}>")
+        if inner:
+            text = inner
             break
-    fenced = _FENCE.fullmatch(text)
-    return trim_blanks(fenced.group(1)) if fenced else text
+    return without_fence(text, labels=("json",))
 
 
-def _balanced_objects(text: str, *, only_first: bool) -> Iterator[str]:
+def _inside(text: str, opening: str, closing: str) -> str:
+    start = text.find(opening)
+    if start < 0:
+        return ""
+    start += len(opening)
+    end = text.find(closing, start)
+    return trim_blanks(text[start:end]) if end >= 0 else ""
+
+
+def _balanced_objects(text: str) -> Iterator[str]:
+    """Cut balanced ``{...}`` out of a text; a brace that is never closed gives an empty one."""
     start = text.find("{")
     while start >= 0:
         end = _closing_brace(text, start)
-        if end is not None:
-            yield text[start : end + 1]
-        if only_first:
-            return
+        yield "" if end is None else text[start : end + 1]
         start = text.find("{", start + 1 if end is None else end + 1)
 
 
 def _closing_brace(text: str, start: int) -> int | None:
     depth = 0
-    in_string = escaped = False
-    for position in range(start, len(text)):
-        character = text[position]
-        if in_string:
-            if escaped:
-                escaped = False
-            elif character == "\\":
-                escaped = True
-            elif character == '"':
-                in_string = False
-        elif character == '"':
-            in_string = True
-        elif character == "{":
+    for token in _STRUCTURE.finditer(text, start):
+        if token.group() == "{":
             depth += 1
-        elif character == "}":
+        elif token.group() == "}":
             depth -= 1
             if depth == 0:
-                return position
+                return token.start()
     return None
 
 
@@ -119,11 +122,11 @@ def _repaired(text: str) -> JsonObject | None:
     import json_repair
 
     start = text.find("{")
-    if start < 0:
+    nearly = text[start:] if start >= 0 else ""
+    if not nearly or strict_json.byte_length(nearly) > MAX_REPAIRED_BYTES or strict_json.is_too_deep(nearly):
         return None
-    value: object = json_repair.loads(text[start:])
     try:
-        checked = strict_json.loads(strict_json.compact(value))
-    except (ValueError, TypeError):
+        checked = strict_json.loads(strict_json.compact(json_repair.loads(nearly)))
+    except (ValueError, TypeError, RecursionError):
         return None
     return checked if is_object(checked) and checked else None

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from typing import ClassVar, TextIO
 
-from liquid import BoundTemplate, Environment, Node, RenderContext, StrictUndefined, Tag, TokenStream, Undefined
+from liquid import (
+    BoundTemplate,
+    Environment,
+    Node,
+    RenderContext,
+    StrictUndefined,
+    Tag,
+    Token,
+    TokenStream,
+    Undefined,
+)
 from liquid.builtin.output import Output, OutputNode
+from liquid.builtin.tags.capture_tag import CaptureNode, CaptureTag
 from liquid.builtin.tags.echo_tag import EchoTag
 from liquid.exceptions import LiquidError, LocalNamespaceLimitError, LoopIterationLimitError, ResourceLimitError
+from liquid.output import LimitedStringIO
 
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.values import is_mapping, is_sequence
@@ -49,6 +62,24 @@ class MacroContext(RenderContext):
         self._assigned += _size(value)
         if self._assigned > MAX_LIQUID_BYTES:
             raise LocalNamespaceLimitError("memory limits exceeded", token=None)
+
+    def filter(self, name: str, token: Token | None) -> Callable[..., object]:
+        """Find a filter; it refuses what is too large to work on, and what it makes must not be too large either."""
+        function = super().filter(name, token)
+
+        def bounded(*operands: object, **named: object) -> object:
+            if _work(name, operands) > MAX_LIQUID_BYTES:
+                raise LocalNamespaceLimitError("memory limits exceeded", token=token)
+            result = function(*operands, **named)
+            if _size(result) > MAX_LIQUID_BYTES:
+                raise LocalNamespaceLimitError("memory limits exceeded", token=token)
+            return result
+
+        return bounded
+
+    def get_buffer(self, buf: TextIO | None = None) -> StringIO:
+        """Return a new output stream that counts on from another and leaves line ends as they are."""
+        return output_buffer(buf.size if isinstance(buf, LimitedStringIO) else 0)
 
     def step(self) -> None:
         """Count one rendered node."""
@@ -137,6 +168,24 @@ class MacroEcho(EchoTag):
     node_class = MacroOutputNode
 
 
+class MacroCaptureNode(CaptureNode):
+    """Keeps what is captured even if it is nothing but blanks; only control flow drops such blocks."""
+
+    def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
+        """Render the block into the variable."""
+        captured = context.get_buffer(buffer)
+        for node in self.block.nodes:
+            node.render(context, captured)
+        context.assign(self.name, captured.getvalue())
+        return 0
+
+
+class MacroCapture(CaptureTag):
+    """``{% capture … %}``."""
+
+    node_class = MacroCaptureNode
+
+
 class MacroEnvironment(Environment):
     """Liquid with our tags, filters and limits.
 
@@ -157,11 +206,16 @@ class MacroEnvironment(Environment):
         from tavernkit.vibe_tavern.liquid_macros.tags import write_tags
 
         super().setup_tags_and_filters(extra=extra)
-        for tag in (MacroOutput, MacroEcho, *write_tags()):
+        for tag in (MacroOutput, MacroEcho, MacroCapture, *write_tags()):
             self.add_tag(tag)
         for name, function in FILTERS.items():
             self.add_filter(name, function)
         self.tags = {name: GuardedTag(tag) for name, tag in self.tags.items()}
+
+
+def output_buffer(used: int = 0) -> LimitedStringIO:
+    """Make an output stream with what is left of the limit. Without ``newline`` it would rewrite line ends."""
+    return LimitedStringIO(limit=MAX_LIQUID_BYTES - used, newline="")
 
 
 def error_message(error: BaseException) -> str:
@@ -169,7 +223,23 @@ def error_message(error: BaseException) -> str:
     return str(error.message if isinstance(error, LiquidError) else error)
 
 
+def _work(name: str, operands: Sequence[object]) -> int:
+    """How large the result of a filter can get, told before it is made."""
+    sizes = [_size(operand) for operand in operands]
+    if name == "replace" and len(operands) == 3 and isinstance(operands[0], str):
+        return sizes[0] + operands[0].count(to_text(operands[1])) * sizes[2]
+    if name == "join" and len(operands) > 1:
+        return sizes[0] + _length(operands[0]) * sizes[1]
+    return max(sizes, default=0)
+
+
+def _length(value: object) -> int:
+    return len(value) if is_sequence(value) or isinstance(value, range) else 1
+
+
 def _size(value: object) -> int:
+    if isinstance(value, range):
+        return len(value)
     if isinstance(value, str):
         return byte_length(value)
     if isinstance(value, int):

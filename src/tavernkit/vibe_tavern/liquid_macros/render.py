@@ -6,13 +6,14 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.stores.variables import GLOBAL, LOCAL, VariablesStore
 from tavernkit.values import EMPTY_OBJECT, LRUCache
 from tavernkit.vibe_tavern.errors import LiquidError
-from tavernkit.vibe_tavern.limits import MAX_LIQUID_BYTES
+from tavernkit.vibe_tavern.limits import MAX_LIQUID_BYTES, MAX_LIQUID_UNCLOSED
 from tavernkit.vibe_tavern.strict_json import byte_length
 
 if TYPE_CHECKING:
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 OnError = Literal["passthrough", "raise"]
 
 _TEMPLATES_KEPT = 128
+_PAIRS = tuple(
+    (re.compile(opening), re.compile(closing))
+    for opening, closing in (
+        (r"\{\{", r"\}\}"),
+        (r"\{%", r"%\}"),
+        *((rf"\{{%-?\s*{name}\b", rf"\{{%-?\s*end{name}\b") for name in ("raw", "comment", "doc")),
+    )
+)
 _ESCAPED_BRACE = re.compile(r"\\([{}])")
 _templates: LRUCache[tuple[bool, str], BoundTemplate] = LRUCache(_TEMPLATES_KEPT)
 
@@ -48,6 +57,8 @@ def render(
     problem: LiquidError
     if byte_length(text) > MAX_LIQUID_BYTES:
         problem = LiquidError(f"the template is larger than {MAX_LIQUID_BYTES} bytes", kind="template_too_large")
+    elif _has_unclosed_tags(text):
+        problem = LiquidError("tags are opened and never closed", kind="syntax_error")
     else:
         try:
             return _tidied(_rendered(text, assigns, variables, context, _clock(context, now_ms), raising=raising))
@@ -70,12 +81,17 @@ def _rendered(
     raising: bool,
 ) -> str:
     from liquid.exceptions import LiquidError as EngineError
-    from liquid.output import LimitedStringIO
 
-    from tavernkit.vibe_tavern.liquid_macros.engine import MacroContext, Run, VariablesDrop, error_message
+    from tavernkit.vibe_tavern.liquid_macros.engine import (
+        MacroContext,
+        Run,
+        VariablesDrop,
+        error_message,
+        output_buffer,
+    )
 
     scope = {"var": VariablesDrop(variables, LOCAL), "global": VariablesDrop(variables, GLOBAL), **assigns}
-    buffer = LimitedStringIO(limit=MAX_LIQUID_BYTES)
+    buffer = output_buffer()
     try:
         template = _templates.get_or_make((raising, text), lambda: _environment(raising=raising).from_string(text))
         run = MacroContext(template, globals=scope)
@@ -111,6 +127,18 @@ def _kind(error: Exception) -> str:
         (exceptions.FilterArgumentError, "argument_error"),
     )
     return next((kind for classes, kind in kinds if isinstance(error, classes)), "render_error")
+
+
+def _has_unclosed_tags(text: str) -> bool:
+    """Tell whether many tags are never closed: the engine would look for the end of each of them, to the end."""
+    for opening, closing in _PAIRS:
+        end = -1
+        for match in closing.finditer(text):
+            end = match.end()
+        opened = islice(opening.finditer(text, max(end, 0)), MAX_LIQUID_UNCLOSED + 1)
+        if sum(1 for _ in opened) > MAX_LIQUID_UNCLOSED:
+            return True
+    return False
 
 
 def _clock(context: Mapping[str, object], now_ms: Callable[[], int] | None) -> Callable[[], int]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from liquid.expression import Expression
 
 _NAME = r"([\w\-.\[\]]+)"
-_ASSIGNMENT = re.compile(rf"\s*{_NAME}\s*=\s*(.*?)\s*", re.DOTALL)
+_ASSIGNMENT = re.compile(rf"\s*{_NAME}\s*=(.*)", re.DOTALL)
 _LONE_NAME = re.compile(rf"\s*{_NAME}\s*")
 
 Write = Callable[[VariablesStore, str, str, Json], None]
@@ -112,7 +112,7 @@ class WriteTag(Tag):
             raise LiquidSyntaxError(
                 f"{self.name} is written {self.name} name{' = value' if self.has_value else ''}", token=token
             )
-        expression = _parsed(self.env, match.group(2), source) if self.has_value else None
+        expression = _parsed(self.env, match.group(2).strip(), source) if self.has_value else None
         return WriteNode(token, self.scope, self.write[0], match.group(1), expression)
 
 

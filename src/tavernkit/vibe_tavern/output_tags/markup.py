@@ -10,7 +10,7 @@ from tavernkit.values import LRUCache
 
 _ATTRIBUTE = re.compile(r"""([^\s"'=<>/]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+))?""", re.ASCII)
 _PATTERNS_KEPT = 256
-_patterns: LRUCache[str, re.Pattern[str]] = LRUCache(_PATTERNS_KEPT)
+_heads: LRUCache[str, re.Pattern[str]] = LRUCache(_PATTERNS_KEPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +27,27 @@ class FoundTag:
 
 def find_tags(text: str, name: str) -> Iterator[FoundTag]:
     """Find opening and closing tags of a name, whatever their case and spacing."""
-    pattern = _patterns.get_or_make(
-        name, lambda: re.compile(rf"<[ \t\r\n\f\v]*(/?)[ \t\r\n\f\v]*{re.escape(name)}\b([^>]*)>", re.IGNORECASE)
+    head = _heads.get_or_make(
+        name, lambda: re.compile(rf"<[ \t\r\n\f\v]*+(/?)[ \t\r\n\f\v]*+{re.escape(name)}\b", re.IGNORECASE)
     )
-    for match in pattern.finditer(text):
+    position = 0
+    while (match := head.search(text, position)) is not None:
+        end = text.find(">", match.end())
+        if end < 0:
+            return
         closing = bool(match.group(1))
-        attributes = match.group(2).strip()
+        attributes = text[match.end() : end].strip()
         self_closing = not closing and attributes.endswith("/")
+        if self_closing:
+            attributes = attributes.removesuffix("/").rstrip()
+        position = end + 1
         yield FoundTag(
-            match.start(),
-            match.end(),
-            match.group(),
-            closing,
-            self_closing,
-            attributes.removesuffix("/").rstrip() if self_closing else attributes,
+            start=match.start(),
+            end=position,
+            raw=text[match.start() : position],
+            closing=closing,
+            self_closing=self_closing,
+            attributes=attributes,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tavernkit.errors import ConfigError
 from tavernkit.text import language_tag
@@ -12,6 +12,9 @@ from tavernkit.text.coerce import boolean
 from tavernkit.values import FrozenObject, JsonObject
 from tavernkit.vibe_tavern.options import option_name
 from tavernkit.vibe_tavern.output_tags.markup import FoundTag, find_tags, read_attributes, write_tag
+
+LANG_SPANS: Final = "lang_spans"
+"""The sanitizer that ships."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class _LangSpans:
         self._auto_close = boolean(options.get("auto_close"), default=True)
         self._warnings: dict[TagWarning, None] = {}
         self._open: list[str] = []
+        self._dropping = 0
         given = options.get("on_invalid_code")
         self._on_invalid = "strip" if given is None else option_name(given)
         if self._on_invalid not in ("strip", "keep", "drop"):
@@ -79,25 +83,26 @@ class _LangSpans:
         kept: list[str] = []
         position = 0
         for tag in find_tags(text, "lang"):
-            if "drop" not in self._open:
+            if not self._dropping:
                 kept.append(text[position : tag.start])
             position = tag.end
             written = self._close() if tag.closing else self._opened(tag)
-            if "drop" not in self._open:
+            if not self._dropping:
                 kept.append(written)
-        if "drop" not in self._open:
+        if not self._dropping:
             kept.append(text[position:])
             kept.append(self._end())
         return "".join(kept), tuple(self._warnings)
 
     def _opened(self, tag: FoundTag) -> str:
-        if "drop" in self._open:
+        if self._dropping:
             if not tag.self_closing:
                 self._open.append("strip")
             return ""
         treatment, written = self._judged(tag)
         if not tag.self_closing:
             self._open.append(treatment)
+            self._dropping += treatment == "drop"
             return written
         return f"{written}</lang>" if treatment == "write" else ""
 
@@ -122,7 +127,9 @@ class _LangSpans:
         if not self._open:
             self._warn("LANG_SPAN_STRAY_CLOSE")
             return ""
-        return "</lang>" if self._open.pop() == "write" else ""
+        treatment = self._open.pop()
+        self._dropping -= treatment == "drop"
+        return "</lang>" if treatment == "write" else ""
 
     def _end(self) -> str:
         unclosed = self._open.count("write")
@@ -135,7 +142,7 @@ class _LangSpans:
         self._warnings[TagWarning(code, value)] = None
 
 
-default_sanitizers = SanitizerRegistry({"lang_spans": lang_spans})
+default_sanitizers = SanitizerRegistry({LANG_SPANS: lang_spans})
 """The registry that is used unless a caller brings one."""
 
 register_sanitizer = default_sanitizers.register

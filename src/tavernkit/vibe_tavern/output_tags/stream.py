@@ -11,8 +11,14 @@ from tavernkit.vibe_tavern.output_tags.sanitizers import SanitizerRegistry, defa
 from tavernkit.vibe_tavern.output_tags.transform import transform
 
 _TRIGGER = re.compile(r"[`{<\\]")
-_UNFINISHED = re.compile(r"`|\{[{%]|<[^>]*\Z|[\\{]\Z")
-"""What is left of a masked text when something in it may still go on: ticks, template syntax, half a tag."""
+_UNFINISHED = re.compile(r"`|\{[{%]|[\\{]\Z")
+"""What is left of a masked text when something in it may still go on: ticks, template syntax, a half escape."""
+_SETTLING = re.compile(r"[`>}%]")
+"""What a piece must hold to complete something, unless what was held ends in a half of something."""
+
+_LOOKED_AT_EVERY_TIME = 1024
+_LOOK_AGAIN_AFTER = 16
+"""A longer text is looked at again when it has grown by a sixteenth."""
 
 
 class OutputTagsStream:
@@ -22,6 +28,7 @@ class OutputTagsStream:
         self._config = config
         self._sanitizers = sanitizers
         self._held = ""
+        self._next_look = 0
         names = [rule.tag for rule in config.rules] + [rule.to for rule in config.rules if rule.to]
         if config.enabled_sanitizers:
             names.append("lang")
@@ -31,20 +38,25 @@ class OutputTagsStream:
         """Take a piece of the answer; return what can be shown now."""
         if not self._config.enabled:
             return delta
-        self._held += delta
+        before, self._held = self._held, self._held + delta
+        may_settle = not before or before.endswith(("`", "\\", "{")) or _SETTLING.search(delta)
+        if not may_settle or len(self._held) < self._next_look:
+            return ""
         first = _TRIGGER.search(self._held)
-        if first is None:
+        if first is None or self._is_settled(self._held):
             return self._release(len(self._held))
-        if self._is_settled(self._held):
-            return self._release(len(self._held))
-        return self._release(first.start())
+        shown = self._release(first.start())
+        # What stays open for long is looked at less and less often, so that a stream costs no more than its length.
+        if len(self._held) > _LOOKED_AT_EVERY_TIME:
+            self._next_look = len(self._held) + len(self._held) // _LOOK_AGAIN_AFTER
+        return shown
 
     def finish(self) -> str:
         """Return what was held back, now that nothing follows."""
         return self._release(len(self._held))
 
     def _release(self, end: int) -> str:
-        text, self._held = self._held[:end], self._held[end:]
+        text, self._held, self._next_look = self._held[:end], self._held[end:], 0
         return transform(text, self._config, sanitizers=self._sanitizers).text if text else ""
 
     def _is_settled(self, text: str) -> bool:
@@ -52,7 +64,7 @@ class OutputTagsStream:
         if text.endswith("`") or text.count("```") % 2:
             return False
         masked, _ = mask(text, self._config.escape_hatch)
-        if _UNFINISHED.search(masked):
+        if _UNFINISHED.search(masked) or masked.rfind("<") > masked.rfind(">"):
             return False
         return all(self._balanced(masked, tag) for tag in self._tags)
 

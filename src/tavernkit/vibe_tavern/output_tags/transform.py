@@ -9,7 +9,7 @@ from tavernkit.errors import log_warning
 from tavernkit.text.verbatim_masker import mask, unmask
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.output_tags.rules import apply_rule
-from tavernkit.vibe_tavern.output_tags.sanitizers import SanitizerRegistry, TagWarning, default_sanitizers
+from tavernkit.vibe_tavern.output_tags.sanitizers import LANG_SPANS, SanitizerRegistry, TagWarning, default_sanitizers
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,13 @@ def transform(text: str, config: OutputTagsConfig, *, sanitizers: SanitizerRegis
 
 
 def has_work(text: str, config: OutputTagsConfig) -> bool:
-    """Tell whether the pass could change a text at all."""
-    return bool(config.rules or config.enabled_sanitizers) or (config.escape_hatch.enabled and "\\<" in text)
+    """Tell whether the pass could change a text at all: rules and our own sanitizer only look at tags."""
+    sanitizers = [name for name, _ in config.enabled_sanitizers]
+    if any(name != LANG_SPANS for name in sanitizers):
+        return True
+    if "<" not in text:
+        return False
+    return bool(config.rules or sanitizers) or (config.escape_hatch.enabled and "\\<" in text)
 
 
 def _emit(warnings: Sequence[TagWarning], config: OutputTagsConfig) -> None:

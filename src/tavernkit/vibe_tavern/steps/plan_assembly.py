@@ -14,8 +14,7 @@ from tavernkit.prompt.plan import Plan
 from tavernkit.prompt.step import Step
 from tavernkit.values import JsonObject
 from tavernkit.vibe_tavern.context import DEFAULT, Template, VibeTavernState
-from tavernkit.vibe_tavern.liquid_macros.assigns import build_assigns
-from tavernkit.vibe_tavern.liquid_macros.render import render
+from tavernkit.vibe_tavern.liquid_macros.build import render_for
 from tavernkit.vibe_tavern.whitespace import is_blank
 
 SystemTextBuilder: TypeAlias = Callable[[VibeTavernState], str]
@@ -115,16 +114,7 @@ def _headed(heading: str, text: str) -> str:
 def _rendered(template: Template, state: VibeTavernState) -> str:
     if not isinstance(template, str) or is_blank(template):
         return ""
-    context = state.context
-    return render(
-        template,
-        assigns=build_assigns(context.character, context.user, context.data),
-        variables=state.variables,
-        context=context.data,
-        strict=context.strict,
-        now_ms=lambda: int(context.clock().timestamp() * 1000),
-        warn=state.warn,
-    )
+    return render_for(state, template)
 
 
 def _system_block(text: str, slot: str, source: str) -> list[Block]:

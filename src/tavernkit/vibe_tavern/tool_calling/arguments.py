@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import re
+import itertools
 from dataclasses import dataclass, field
 from typing import Literal
 
 from tavernkit.text.blank import trim_blanks
 from tavernkit.values import Json, JsonObject, is_mapping, is_object, is_sequence, thaw_object
 from tavernkit.vibe_tavern import strict_json
+from tavernkit.vibe_tavern.code_fence import without_fence
 
 ParseStatus = Literal["ok", "invalid_json", "too_large"]
 
-_FENCE = re.compile(r"```(?:json)?[ \t\r\n\f\v]*(.*?)[ \t\r\n\f\v]*```", re.DOTALL | re.IGNORECASE)
+_LABELS = tuple("".join(letters) for letters in itertools.product("jJ", "sS", "oO", "nN"))
+"""``json`` in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ def parse_arguments(arguments: object, *, max_bytes: int) -> ParsedArguments:
         if is_mapping(arguments):
             return ParsedArguments("ok", size, thaw_object(arguments))
         return ParsedArguments("invalid_json", size)
-    text = _unfenced(trim_blanks(arguments))
+    text = without_fence(trim_blanks(arguments), labels=_LABELS)
     if not text:
         return ParsedArguments("ok", size)
     trimmed_size = strict_json.byte_length(text)
@@ -65,8 +67,3 @@ def arguments_size(arguments: object) -> int:
         except (ValueError, TypeError, RecursionError):
             return len(repr(arguments))
     return strict_json.byte_length(str(arguments))
-
-
-def _unfenced(text: str) -> str:
-    match = _FENCE.fullmatch(text)
-    return trim_blanks(match.group(1)) if match else text

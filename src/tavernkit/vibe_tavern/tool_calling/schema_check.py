@@ -102,7 +102,7 @@ def _parts(value: object, schema: Mapping[str, object], where: str, check: _Chec
 def _object_parts(value: Mapping[str, object], schema: Mapping[str, object], where: str, check: _Check) -> str | None:
     required = schema.get("required")
     if is_sequence(required):
-        missing = [str(name) for name in required if name not in value]
+        missing = [name for name in required if isinstance(name, str) and name not in value]
         if missing:
             return f"{where} must have {', '.join(missing)}"
     given = schema.get("properties")

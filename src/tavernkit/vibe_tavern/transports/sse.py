@@ -27,7 +27,7 @@ class SSEParser:
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._text = ""
+        self._line: list[str] = []
         self._data: list[str] = []
         self._name: str | None = None
         self._size = 0
@@ -41,19 +41,21 @@ class SSEParser:
         return [*self._take(self._decoder.decode(b"", final=True), final=True), *self._end_event()]
 
     def _take(self, text: str, *, final: bool) -> list[ServerEvent]:
-        self._text += text
         self._size += len(text)
         if self._size > MAX_SSE_EVENT_BYTES:
             raise DecodeError(f"a server-sent event is larger than {MAX_SSE_EVENT_BYTES} bytes")
+        self._line.append(text)
+        if not final and "\n" not in text and "\r" not in text and "\r" not in self._line[0][-1:]:
+            return []
+        joined = "".join(self._line)
+        # A carriage return at the end may be half of a line end: the next portion decides.
+        held = "\r" if joined.endswith("\r") and not final else ""
+        *lines, rest = _LINE_END.split(joined.removesuffix(held))
+        if final:
+            lines += [rest] if rest else []
+            rest = ""
+        self._line = [rest + held]
         events: list[ServerEvent] = []
-        lines = _LINE_END.split(self._text)
-        # A carriage return at the end may be half of a line end: its other half decides in the next portion.
-        if self._text.endswith("\r") and not final:
-            lines = [*lines[:-2], f"{lines[-2]}\r"] if len(lines) > 1 else lines
-        self._text = lines.pop()
-        if final and self._text:
-            lines.append(self._text)
-            self._text = ""
         for line in lines:
             if line:
                 self._field(line)
@@ -70,5 +72,5 @@ class SSEParser:
 
     def _end_event(self) -> list[ServerEvent]:
         event = [ServerEvent("\n".join(self._data), self._name)] if self._data else []
-        self._data, self._name, self._size = [], None, len(self._text)
+        self._data, self._name, self._size = [], None, sum(map(len, self._line))
         return event

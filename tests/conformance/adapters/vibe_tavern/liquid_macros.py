@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tavernkit.cards.character import Character, User
+from tavernkit.prompt.context import underscore
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.vibe_tavern.liquid_macros.assigns import build_assigns
 from tavernkit.vibe_tavern.liquid_macros.render import render
@@ -16,10 +17,10 @@ from tests.conformance.runner import Case
 def run(case: Case) -> object:
     given = case.input
     if given["op"] == "assigns":
-        return {"assigns": build_assigns(_character(given), _user(given), given.get("context") or {})}
+        return {"assigns": build_assigns(_character(given), _user(given), _context(given))}
     variables = given.get("variables")
     store = None if variables is None else InMemoryVariablesStore(variables)
-    context = given.get("context") or {}
+    context = _context(given)
     if given["op"] == "preprocess_user_input":
         return {
             "output": preprocess_user_input(
@@ -47,6 +48,10 @@ def run(case: Case) -> object:
     }
 
 
+def _context(given: Any) -> dict[str, Any]:
+    return {underscore(key): value for key, value in (given.get("context") or {}).items()}
+
+
 def _text(form: Any) -> str:
     return form["repeat"] * form["times"] if isinstance(form, dict) else form
 
@@ -57,9 +62,12 @@ def _character(given: Any) -> Character | None:
         return None
     if "mes_examples" in fields:
         fields = {**fields, "mes_example": fields["mes_examples"]}
-    return Character(**{key: value for key, value in fields.items() if key in Character.__slots__})
+    fields = fields.get("data", fields)
+    return Character(
+        **{key: value for key, value in fields.items() if key in Character.__slots__ and value is not None}
+    )
 
 
 def _user(given: Any) -> User | None:
     fields = given.get("user")
-    return None if fields is None else User(fields.get("name", ""), fields.get("persona") or "")
+    return None if fields is None else User(fields.get("name") or "", fields.get("persona") or "")

@@ -16,7 +16,8 @@ from tavernkit.vibe_tavern.tool_calling.transforms.registry import TransformRegi
 ResponseTransform: TypeAlias = Callable[[JsonObject, OutputTagsConfig], object]
 """Gets the assistant message, to be changed in place, and the run's output-tags options."""
 
-_TAG = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+_OPENING = "<tool_call>"
+_CLOSING = "</tool_call>"
 _NAME_AND_JSON = re.compile(r"([\w.\-]+)\s*(\{.*\})", re.DOTALL | re.ASCII)
 _BARE_NAME = re.compile(r"[\w.\-]+", re.ASCII)
 
@@ -55,19 +56,23 @@ def content_tags_to_tool_calls(message: JsonObject, output_tags: OutputTagsConfi
     A tag holds JSON with a name and arguments, or ``name {json}``, or a bare name. One that cannot be read stays.
     """
     content = message.get("content")
-    if message.get("tool_calls") or not isinstance(content, str) or "<tool_call>" not in content:
+    if message.get("tool_calls") or not isinstance(content, str) or _OPENING not in content:
         return
     masked, placeholders = mask(content, output_tags.escape_hatch)
     calls: list[Json] = []
-
-    def take(match: re.Match[str]) -> str:
-        call = _payload(trim_blanks(unmask(match.group(1), placeholders)), len(calls) + 1)
-        if call is None:
-            return match.group()
-        calls.append(call)
-        return ""
-
-    rest = unmask(_TAG.sub(take, masked), placeholders)
+    kept: list[str] = []
+    position = 0
+    while (start := masked.find(_OPENING, position)) >= 0:
+        end = masked.find(_CLOSING, start)
+        if end < 0:
+            break
+        inside = unmask(masked[start + len(_OPENING) : end], placeholders)
+        call = _payload(trim_blanks(inside), len(calls) + 1)
+        end += len(_CLOSING)
+        kept.append(masked[position : start if call else end])
+        calls += [call] if call else []
+        position = end
+    rest = unmask("".join([*kept, masked[position:]]), placeholders)
     message["content"] = trim_blanks(rest) if calls else rest
     if calls:
         message["tool_calls"] = calls

@@ -1,0 +1,128 @@
+"""Fetches and checks the tokenizer files that token estimation uses. Nothing is fetched at run time."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from tavernkit.budget.file_tokenizer import load_file_tokenizer
+from tavernkit.values import JsonObject
+from tavernkit.vibe_tavern.token_estimation import (
+    MODELS,
+    TOKENIZER_FILE,
+    ModelTokenizer,
+    default_tokenizer_root,
+    tokenizer_path,
+)
+
+HUB: Final = "https://huggingface.co"
+TOKEN_VARIABLES: Final = ("HF_TOKEN", "HUGGINGFACE_HUB_TOKEN")
+MAX_FILE_BYTES: Final = 100_000_000
+TIMEOUT_SECONDS: Final = 60.0
+
+Status = Literal["ok", "fetched", "missing", "invalid", "failed", "no_file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A file from the hub."""
+
+    content: bytes
+    etag: str | None = None
+    commit: str | None = None
+
+
+Fetch: TypeAlias = Callable[[str, Mapping[str, str]], Fetched]
+"""Gets a URL and headers; raises :class:`OSError` when there is no such file."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerFile:
+    """What became of one tokenizer; ``no_file`` for one that needs none."""
+
+    hint: str
+    status: Status
+    path: Path | None = None
+    problem: str | None = None
+
+
+def check_tokenizers(*, root: Path | None = None, only: Sequence[str] = ()) -> list[TokenizerFile]:
+    """Say for each model whether its file is there and can be loaded."""
+    root = root or default_tokenizer_root()
+    return [_checked(model, root) for model in _chosen(only)]
+
+
+def fetch_tokenizers(
+    *,
+    root: Path | None = None,
+    only: Sequence[str] = (),
+    force: bool = False,
+    fetch: Fetch | None = None,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> list[TokenizerFile]:
+    """Fetch the files that are missing (or all, by ``force``), check them, and note where they came from."""
+    root = root or default_tokenizer_root()
+    results: list[TokenizerFile] = []
+    for model in _chosen(only):
+        found = _checked(model, root)
+        wanted = model.repo is not None and (force or found.status != "ok")
+        results.append(_fetched(model, root, fetch or fetch_from_hub, now) if wanted else found)
+    return results
+
+
+def fetch_from_hub(url: str, headers: Mapping[str, str]) -> Fetched:
+    """Fetch a file over HTTPS."""
+    request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310  # the hub's own address, always https
+    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310  # as above
+        content = response.read(MAX_FILE_BYTES + 1)
+        if len(content) > MAX_FILE_BYTES:
+            raise OSError(f"the file is larger than {MAX_FILE_BYTES} bytes")
+        return Fetched(content, response.headers.get("etag"), response.headers.get("x-repo-commit"))
+
+
+def _chosen(only: Sequence[str]) -> list[ModelTokenizer]:
+    return [model for model in MODELS if not only or model.hint in only]
+
+
+def _checked(model: ModelTokenizer, root: Path) -> TokenizerFile:
+    if model.repo is None:
+        return TokenizerFile(model.hint, "no_file")
+    path = tokenizer_path(model.hint, root)
+    if not path.is_file():
+        return TokenizerFile(model.hint, "missing", path)
+    try:
+        load_file_tokenizer(str(path))
+    except (OSError, ValueError) as error:
+        return TokenizerFile(model.hint, "invalid", path, str(error))
+    return TokenizerFile(model.hint, "ok", path)
+
+
+def _fetched(model: ModelTokenizer, root: Path, fetch: Fetch, now: Callable[[], datetime]) -> TokenizerFile:
+    path = tokenizer_path(model.hint, root)
+    url = f"{HUB}/{model.repo}/resolve/main/{TOKENIZER_FILE}"
+    token = next((value for name in TOKEN_VARIABLES if (value := os.environ.get(name))), None)
+    try:
+        file = fetch(url, {"Authorization": f"Bearer {token}"} if token else {})
+        json.loads(file.content)
+    except (OSError, urllib.error.URLError, ValueError) as error:
+        return TokenizerFile(model.hint, "failed", path, f"{type(error).__name__}: {error}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(file.content)
+    source: JsonObject = {
+        "hint": model.hint,
+        "hf_repo": model.repo,
+        "url": url,
+        "etag": file.etag,
+        "commit": file.commit,
+        "date": now().isoformat(),
+    }
+    (path.parent / "source.json").write_text(json.dumps(source, indent=2), encoding="utf-8")
+    checked = _checked(model, root)
+    return TokenizerFile(model.hint, "fetched", path) if checked.status == "ok" else checked

@@ -1,0 +1,248 @@
+"""Anthropic's protocol over a real connection."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from typing import Any
+
+import pytest
+
+from tavernkit.testing import LoopbackServer
+from tavernkit.vibe_tavern.errors import (
+    ConnectionFailedError,
+    DecodeError,
+    HTTPError,
+    RequestTimeoutError,
+    StreamError,
+    TransportError,
+)
+from tavernkit.vibe_tavern.transports.anthropic import AnthropicTransport
+from tavernkit.vibe_tavern.transports.base import ChatChunk
+from tavernkit.vibe_tavern.transports.endpoint import Endpoint
+from tests.vibe_tavern.native_server import Wire, sent_json, serve_wire
+from tests.vibe_tavern.support import loose
+
+KEY = "sk-ant-very-secret-key"
+REQUEST: dict[str, Any] = {
+    "model": "claude-test",
+    "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}],
+}
+ANSWER = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-test",
+    "content": [{"type": "text", "text": "Hello."}],
+    "stop_reason": "end_turn",
+    "usage": {"input_tokens": 10, "cache_read_input_tokens": 4, "output_tokens": 3},
+}
+
+
+def transport(server: LoopbackServer, warnings: list[str] | None = None, **fields: Any) -> AnthropicTransport:
+    endpoint = Endpoint(**{"base_url": server.url, "api_key": KEY, "max_retries": 0, **fields})
+    return AnthropicTransport(endpoint, warn=(warnings if warnings is not None else []).append)
+
+
+async def collect(client: AnthropicTransport, received: list[str] | None = None) -> list[ChatChunk]:
+    collected: list[ChatChunk] = []
+    async with client.stream(REQUEST) as chunks:
+        async for chunk in chunks:
+            collected.append(chunk)
+            if received is not None:
+                received.append(chunk.text)
+    return collected
+
+
+def events(*texts: str, stop: bool = True) -> list[dict[str, Any]]:
+    start = {"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}
+    deltas = [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}} for text in texts
+    ]
+    end = [
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}},
+        {"type": "message_stop"},
+    ]
+    opened = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    return [start, {"type": "ping"}, opened, *deltas, *(end if stop else [])]
+
+
+async def test_answer_is_translated_both_ways() -> None:
+    async with serve_wire(Wire(ANSWER)) as server:
+        client = transport(server)
+        request = {**REQUEST, "stop": "END", "max_completion_tokens": 50, "temperature": 0.3, "user": "u1"}
+        body = loose((await client.complete(request)).body)
+        await client.aclose()
+    assert sent_json(server) == {
+        "model": "claude-test",
+        "system": "Be brief.",
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+        "max_tokens": 50,
+        "stop_sequences": ["END"],
+        "temperature": 0.3,
+        "metadata": {"user_id": "u1"},
+    }
+    assert server.requests[0].path == "/v1/messages"
+    headers = server.requests[0].headers
+    assert KEY in (headers.get("x-api-key") or headers["authorization"])
+    assert body["choices"] == [
+        {"index": 0, "message": {"role": "assistant", "content": "Hello."}, "finish_reason": "stop"}
+    ]
+    assert body["usage"] == {
+        "prompt_tokens": 14,
+        "completion_tokens": 3,
+        "total_tokens": 17,
+        "prompt_tokens_details": {"cached_tokens": 4},
+    }
+
+
+async def test_tools_and_their_results_are_translated() -> None:
+    tool = {"type": "function", "function": {"name": "roll", "description": "d", "parameters": {"type": "object"}}}
+    call = {"id": "t1", "type": "function", "function": {"name": "roll", "arguments": '{"sides":6}'}}
+    messages = [
+        {"role": "user", "content": "roll"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": '{"ok":false}', "tool_call_id": "t1"},
+    ]
+    answer = {
+        **ANSWER,
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "sig"},
+            {"type": "tool_use", "id": "t2", "name": "roll", "input": {"sides": 20}},
+        ],
+        "stop_reason": "tool_use",
+    }
+    async with serve_wire(Wire(answer)) as server:
+        client = transport(server)
+        request = {"model": "m", "messages": messages, "tools": [tool], "tool_choice": "required"}
+        body = loose((await client.complete({**request, "parallel_tool_calls": False})).body)
+        await client.aclose()
+    native = sent_json(server)
+    assert native["tools"] == [{"name": "roll", "description": "d", "input_schema": {"type": "object"}}]
+    assert native["tool_choice"] == {"type": "any", "disable_parallel_tool_use": True}
+    assert native["messages"][1]["content"] == [{"type": "tool_use", "id": "t1", "name": "roll", "input": {"sides": 6}}]
+    assert native["messages"][2]["content"][0]["is_error"] is True
+    message = body["choices"][0]["message"]
+    assert body["choices"][0]["finish_reason"] == "tool_calls"
+    assert message["tool_calls"] == [
+        {"id": "t2", "type": "function", "function": {"name": "roll", "arguments": '{"sides":20}'}}
+    ]
+    assert message["reasoning_content"] == "hm"
+    assert message["thinking"] == [{"type": "thinking", "thinking": "hm", "signature": "sig"}]
+
+
+async def test_options_the_api_does_not_know_are_named_and_left_out() -> None:
+    warnings: list[str] = []
+    async with serve_wire(Wire(ANSWER)) as server:
+        client = transport(server, warnings)
+        await client.complete({**REQUEST, "logit_bias": {"1": 2}, "frequency_penalty": 1})
+        await client.aclose()
+    assert "frequency_penalty" not in sent_json(server)
+    assert warnings == ["Anthropic does not take frequency_penalty, logit_bias: left out of the request"]
+
+
+async def test_stream_arrives_in_pieces_with_usage() -> None:
+    thinking = {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}}
+    script = events("Hel", "lo.")
+    async with serve_wire(Wire(events=[script[0], thinking, *script[1:]])) as server:
+        client = transport(server)
+        chunks = await collect(client)
+        await client.aclose()
+    assert [chunk.text for chunk in chunks if chunk.text] == ["Hel", "lo."]
+    assert "".join(chunk.reasoning for chunk in chunks) == "hm"
+    assert chunks[-1].finish_reason == "stop"
+    assert chunks[-1].usage == {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+    assert sent_json(server)["stream"] is True
+
+
+@pytest.mark.parametrize("status", [400, 401, 429, 500, 529])
+async def test_error_status_carries_what_the_provider_says(status: int) -> None:
+    body = {"type": "error", "error": {"type": "some_error", "message": "not today"}}
+    async with serve_wire(Wire(body, status=status), Wire(body, status=status)) as server:
+        client = transport(server)
+        with pytest.raises(HTTPError, match="not today") as caught:
+            await client.complete(REQUEST)
+        with pytest.raises(HTTPError, match="not today"):
+            await collect(client)
+        await client.aclose()
+    assert caught.value.status == status
+
+
+async def test_overload_is_retried_when_retries_are_allowed() -> None:
+    busy = Wire({"error": {"message": "busy"}}, status=529, headers={"retry-after-ms": "1"})
+    async with serve_wire(busy, Wire(ANSWER)) as server:
+        client = transport(server, max_retries=1)
+        assert loose((await client.complete(REQUEST)).body)["choices"][0]["message"]["content"] == "Hello."
+        await client.aclose()
+
+
+async def test_error_event_ends_the_stream() -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    async with serve_wire(Wire(events=[*events("par", stop=False), error])) as server:
+        client = transport(server)
+        with pytest.raises(StreamError, match="Overloaded"):
+            await collect(client)
+        await client.aclose()
+
+
+async def test_silence_is_a_timeout() -> None:
+    async with serve_wire(Wire(hang=True), Wire(events=events("a", stop=False), hang=True)) as server:
+        client = transport(server, read_timeout=0.3)
+        with pytest.raises(RequestTimeoutError):
+            await client.complete(REQUEST)
+        received: list[str] = []
+        with pytest.raises(RequestTimeoutError):
+            await collect(client, received)
+        await client.aclose()
+    assert "".join(received) == "a"
+
+
+async def test_broken_and_cut_streams_are_told() -> None:
+    cut = Wire(events=events("a", stop=False))
+    dropped = Wire(events=events("a", stop=False), drop=True)
+    async with serve_wire(cut, dropped, Wire(raw=b"event: content_block_delta\ndata: {broken\n\n")) as server:
+        client = transport(server)
+        with pytest.raises(ConnectionFailedError, match="before the answer"):
+            await collect(client)
+        with pytest.raises(ConnectionFailedError):
+            await collect(client)
+        with pytest.raises(DecodeError):
+            await collect(client)
+        await client.aclose()
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_cancelling_leaves_nothing_running(streaming: bool) -> None:
+    before = asyncio.all_tasks()
+    wire = Wire(events=events("a", stop=False), hang=True) if streaming else Wire(hang=True)
+    async with serve_wire(wire) as server:
+        client = transport(server)
+        task = asyncio.create_task(collect(client) if streaming else client.complete(REQUEST))
+        async with asyncio.timeout(5):
+            await server.received.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await server.hung_up.wait()
+        await client.aclose()
+    assert asyncio.all_tasks() <= before
+
+
+async def test_secrets_never_leave_the_transport(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    echo = {"error": {"message": f"invalid x-api-key {KEY}"}}
+    errors: list[TransportError] = []
+    async with serve_wire(Wire(echo, status=401), Wire(events=[{"type": "error", **echo}])) as server:
+        client = transport(server)
+        for attempt in (client.complete(REQUEST), collect(client)):
+            with pytest.raises(TransportError) as caught:
+                await attempt
+            errors.append(caught.value)
+        await client.aclose()
+    for error in errors:
+        told = "".join(traceback.format_exception(error)) + repr(vars(error)) + repr(error.__context__)
+        assert KEY not in told
+        assert "[redacted]" in str(error)
+    assert KEY not in caplog.text

@@ -1,0 +1,71 @@
+"""Directives runs: what the vectors do not show."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tavernkit.testing import Answer, ScriptedModel, failure, serve
+from tavernkit.vibe_tavern.directives.runner import DirectivesResult, DirectivesRunner
+from tavernkit.vibe_tavern.errors import ConnectionFailedError
+from tavernkit.vibe_tavern.prompt_runner import PromptRunner
+from tavernkit.vibe_tavern.transports.endpoint import Endpoint
+from tavernkit.vibe_tavern.transports.openai import OpenAITransport
+from tests.vibe_tavern.support import config, loose, scripted, sent
+
+GOOD = json.dumps({"assistant_text": "ok", "directives": [{"type": "ui.toast", "payload": {"message": "m"}}]})
+
+
+async def test_broken_connection_leaves_the_run_with_the_attempts_so_far() -> None:
+    runner, _ = scripted("nope", ConnectionFailedError("gone"))
+    with pytest.raises(ConnectionFailedError) as caught:
+        await DirectivesRunner(runner, config()).run(message="hi")
+    assert [attempt["mode"] for attempt in caught.value.attempts] == ["json_schema"]
+    assert loose(caught.value.attempts[0])["structured_output_error"]["code"] == "INVALID_JSON"
+
+
+async def test_tool_calls_in_the_answer_are_an_error_of_their_own() -> None:
+    call = {"id": "x", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    runner, model = scripted(Answer(tool_calls=[call]), GOOD)
+    result = await DirectivesRunner(runner, config()).run(message="hi")
+    assert result.ok
+    error = loose(result.attempts[0])["structured_output_error"]
+    assert (error["code"], error["tool_calls_count"]) == ("TOOL_CALLS_PRESENT", 1)
+    assert "TOOL_CALLS_PRESENT" in sent(model)["messages"][0]["content"]
+
+
+async def test_failing_result_validator_counts_as_a_reason() -> None:
+    def check(_: DirectivesResult) -> list[str]:
+        raise RuntimeError("kaput")
+
+    runner, model = scripted(*[GOOD] * 6)
+    result = await DirectivesRunner(runner, config()).run(message="hi", result_validator=check)
+    assert not result.ok
+    assert "What was wrong: RuntimeError: kaput" in sent(model)["messages"][0]["content"]
+
+
+async def test_json_repair_is_an_option() -> None:
+    broken = '{"assistant_text": "ok", "directives": [],}'
+    runner, _ = scripted(broken)
+    context = {"directives": {"json_repair": True}}
+    assert (await DirectivesRunner(runner, config(context=context)).run(message="hi")).ok
+
+
+async def test_content_in_parts_is_joined() -> None:
+    runner, _ = scripted(Answer(text=None, extra={"content": [{"type": "text", "text": GOOD}]}))
+    result = await DirectivesRunner(runner, config()).run(message="hi")
+    assert result.ok
+    assert result.assistant_text == "ok"
+
+
+async def test_ladder_over_a_real_connection() -> None:
+    model = ScriptedModel(failure(400, "response_format json_schema is not supported"), "prose", GOOD)
+    async with serve(model) as server:
+        transport = OpenAITransport(Endpoint(base_url=server.url, max_retries=0))
+        result = await DirectivesRunner(PromptRunner(transport), config()).run(message="hi", system="Be kind.")
+        await transport.aclose()
+    assert (result.ok, result.mode) == (True, "json_object")
+    assert loose(result.attempts[0])["structured_output_unsupported"] is True
+    assert sent(model, 0)["response_format"]["json_schema"]["strict"] is False
+    assert "parallel_tool_calls" not in sent(model, 0)

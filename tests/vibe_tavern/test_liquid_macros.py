@@ -1,0 +1,100 @@
+"""Liquid macros: limits, determinism, and what the vectors do not show."""
+
+from __future__ import annotations
+
+import pytest
+
+from tavernkit.cards.character import Character, User
+from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.vibe_tavern.errors import LiquidError
+from tavernkit.vibe_tavern.liquid_macros.assigns import build_assigns
+from tavernkit.vibe_tavern.liquid_macros.render import render
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        pytest.param("{% for i in (1..300000) %}ab{% endfor %}", id="output"),
+        pytest.param("{% for i in (1..1000000000) %}{% endfor %}", id="loop"),
+        pytest.param(
+            "{% assign s = 'aaaaaaaaaa' %}{% for i in (1..40) %}{% assign s = s | append: s %}{% endfor %}",
+            id="doubling",
+        ),
+        pytest.param(
+            "{% assign n = 99 %}{% for i in (1..60) %}{% assign n = n | times: n %}{% endfor %}", id="numbers"
+        ),
+        pytest.param(
+            "{% for i in (1..40) %}{% addvar s = 'aaaaaaaaaa' %}{% addvar s = var.s %}{% endfor %}",
+            id="store",
+        ),
+    ],
+)
+def test_limits_end_a_template_and_leave_its_text(template: str) -> None:
+    warnings: list[str] = []
+    store = InMemoryVariablesStore()
+    assert render(template, variables=store, warn=warnings.append) == template
+    assert len(warnings) == 1
+    with pytest.raises(LiquidError) as caught:
+        render(template, variables=store, strict=True)
+    assert caught.value.kind == "memory_error"
+
+
+def test_output_of_exactly_the_limit_is_allowed() -> None:
+    assert len(render("{% for i in (1..20000) %}abcdefghij{% endfor %}")) == 200_000
+
+
+@pytest.mark.parametrize(
+    ("template", "kind"),
+    [
+        ("{{ 1 | divided_by: 0 }}", "zero_division_error"),
+        ("{% if nothing %}x{% endif %}", "undefined_variable"),
+        ("{% setvar a = nothing %}", "undefined_variable"),
+        ("{{ var.nothing }}", "undefined_variable"),
+        ("{% if x %}", "syntax_error"),
+        ("{% setvar = 1 %}", "syntax_error"),
+        ("{% incvar a b %}", "syntax_error"),
+    ],
+)
+def test_strict_mode_names_the_kind_of_error(template: str, kind: str) -> None:
+    with pytest.raises(LiquidError) as caught:
+        render(template, variables=InMemoryVariablesStore(), strict=True)
+    assert caught.value.kind == kind
+
+
+def test_errors_inside_blocks_are_printed_where_they_happen() -> None:
+    text = "a{% if true %}b{{ 1 | modulo: 0 }}c{% endif %}d"
+    assert render(text) == "abLiquid error: divided by 0cd"
+
+
+def test_now_comes_from_the_caller() -> None:
+    template = '{{ "now" | date: "%Y-%m-%d" }} {{ "" | isodate }} {{ 86400 | date: "%d" }}'
+    assert render(template, now_ms=lambda: 1_700_000_000_000) == "2023-11-14 2023-11-14 02"
+
+
+def test_values_print_the_same_in_every_language() -> None:
+    assigns = {"l": [1, None, [True, "x"]], "h": {"k": ["v", None]}, "r": None}
+    assert render("{{ l }}|{{ h }}|{{ r }}|{{ (1..3) }}", assigns=assigns) == '1truex|{"k"=>["v", nil]}||1..3'
+
+
+def test_templates_do_not_see_each_others_variables() -> None:
+    render("{% assign leak = 'x' %}{{ leak }}")
+    assert render("[{{ leak }}]") == "[]"
+
+
+def test_dice_are_bounded_and_bad_dates_do_not_raise() -> None:
+    assert render("{{ '999999999d1' | rollp }}") == "1000"
+    assert render("{{ 99999999999999999999 | isodate }}") == "9999-12-31"
+
+
+def test_assigns_describe_card_user_and_context() -> None:
+    card = Character(name="Sera", nickname="Sephy", description="d", mes_example="e", scenario=" ")
+    assigns = build_assigns(card, User("Ann", "tall"), {"model": "m", "nested": {"a": [1]}})
+    assert assigns["char"] == "Sephy"
+    assert (assigns["user"], assigns["persona"], assigns["mes_examples"]) == ("Ann", "tall", "e")
+    assert assigns["scenario"] is None
+    assert assigns["model"] == "m"
+    assert assigns["context"] == {"model": "m", "nested": {"a": [1]}}
+
+
+def test_line_ends_stay_as_they_are() -> None:
+    assert render("a\r\nb\rc{% capture x %}\r\n{% endcapture %}[{{ x }}]") == "a\r\nb\rc[\r\n]"

@@ -1,0 +1,104 @@
+"""Which tokenizer counts which model, and where its file comes from."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tavernkit.vibe_tavern import token_estimation
+from tavernkit.vibe_tavern.token_estimation import audit, canonical_model_hint
+from tavernkit.vibe_tavern.tokenizer_files import Fetched, check_tokenizers, fetch_tokenizers
+
+TOKENIZER = {
+    "version": "1.0",
+    "added_tokens": [],
+    "normalizer": None,
+    "pre_tokenizer": {"type": "Whitespace"},
+    "post_processor": None,
+    "decoder": None,
+    "model": {"type": "WordLevel", "vocab": {"[UNK]": 0, "hello": 1, "world": 2}, "unk_token": "[UNK]"},
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "hint"),
+    [
+        (" OpenAI/GPT-5.2:nitro ", "GPT-5.2"),
+        ("deepseek/deepseek-v3.2:nitro", "deepseek-v3.2"),
+        ("deepseek/deepseek-chat-v3-0324", "deepseek-v3"),
+        ("x/DeepSeek-V3-0324", "deepseek-v3"),
+        ("deepseek/deepseek-r1", "deepseek-v3.2"),
+        ("qwen/qwen3-next-80b-a3b-instruct", "qwen3-next-80b-a3b-instruct"),
+        ("qwen/qwen3-235b-a22b-2507", "qwen3-235b-a22b-instruct-2507"),
+        ("qwen/qwen3-30b-a3b-instruct-2507", "qwen3-30b-a3b-instruct"),
+        ("qwen/qwen3-8b", "qwen3"),
+        ("z-ai/glm-4.7-flash", "glm-4.7-flash"),
+        ("z-ai/glm-4.7", "glm-4.7"),
+        ("moonshotai/kimi-k2.5", "kimi-k2.5"),
+        ("minimax/minimax-m2-her", "minimax-m2.1"),
+        ("anthropic/claude-opus-4.6:beta", "anthropic/claude-opus-4.6"),
+    ],
+)
+def test_model_ids_name_their_tokenizer(model: str, hint: str) -> None:
+    assert canonical_model_hint(model) == hint
+
+
+def test_without_files_models_are_counted_by_their_family(tmp_path: Path) -> None:
+    assert set(token_estimation.registry(tmp_path)) == {"kimi-k2.5"}
+    counting = token_estimation.estimator(tmp_path)
+    assert counting.estimate("hello world", "deepseek-v3.2") > 0
+    assert token_estimation.estimator(tmp_path) is counting
+
+
+def test_files_are_fetched_checked_and_used(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def fetch(url: str, headers: object) -> Fetched:
+        asked.append(url)
+        if "GLM" in url:
+            raise OSError("no such file")
+        return Fetched(b"not json" if "MiniMax" in url else json.dumps(TOKENIZER).encode(), "etag", "commit")
+
+    results = fetch_tokenizers(
+        root=tmp_path,
+        only=["deepseek-v3", "glm-4.7", "minimax-m2.1", "kimi-k2.5"],
+        fetch=fetch,
+        now=lambda: datetime(2026, 1, 2, tzinfo=UTC),
+    )
+    assert {result.hint: result.status for result in results} == {
+        "deepseek-v3": "fetched",
+        "glm-4.7": "failed",
+        "minimax-m2.1": "failed",
+        "kimi-k2.5": "no_file",
+    }
+    source = json.loads((tmp_path / "deepseek-v3" / "source.json").read_text())
+    assert source["hf_repo"] == "deepseek-ai/DeepSeek-V3-0324"
+    assert source["date"] == "2026-01-02T00:00:00+00:00"
+    assert [result.status for result in fetch_tokenizers(root=tmp_path, only=["deepseek-v3"], fetch=fetch)] == ["ok"]
+    assert len(asked) == 3
+    token_estimation.configure(tmp_path)
+    try:
+        assert token_estimation.estimator().estimate("hello brave world", "deepseek-v3") == 3
+        found = {each.model: each.status for each in audit(["deepseek/deepseek-chat-v3-0324", "z-ai/glm-4.7", "x/y"])}
+    finally:
+        token_estimation.configure(None)
+    assert found == {"deepseek/deepseek-chat-v3-0324": "hit", "z-ai/glm-4.7": "missing_file", "x/y": "miss"}
+
+
+def test_a_broken_file_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "glm-4.7" / "tokenizer.json"
+    path.parent.mkdir()
+    path.write_text("{}")
+    statuses = {result.hint: result.status for result in check_tokenizers(root=tmp_path, only=["glm-4.7", "qwen3"])}
+    assert statuses == {"glm-4.7": "invalid", "qwen3": "missing"}
+
+
+def test_root_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TAVERNKIT_TOKENIZER_ROOT", str(tmp_path))
+    assert token_estimation.default_tokenizer_root() == tmp_path
+    monkeypatch.delenv("TAVERNKIT_TOKENIZER_ROOT")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert token_estimation.default_tokenizer_root() == tmp_path / "tavernkit" / "tokenizers"
