@@ -1,0 +1,1 @@
+"""The routes: OpenAI's surface, and the REST API."""

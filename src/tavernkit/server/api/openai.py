@@ -1,0 +1,261 @@
+"""OpenAI's surface: characters are models."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator, Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request
+from fastapi.responses import Response
+
+from tavernkit.prompt.plan import Plan
+from tavernkit.server import logs
+from tavernkit.server.api.dependencies import ChatClient, TheService
+from tavernkit.server.api.openai_types import PASSED_ON, ChatCompletionRequest, ChatMessageIn, TavernKitOptions
+from tavernkit.server.api.replies import (
+    DONE,
+    ChunkWriter,
+    EventStream,
+    ReplyListener,
+    completion,
+    piece_delta,
+    tool_deltas,
+    until_done,
+    watch,
+)
+from tavernkit.server.errors import ServiceError, not_found
+from tavernkit.server.json_response import SafeJSONResponse
+from tavernkit.server.limits import MAX_ID_CHARACTERS
+from tavernkit.server.storage.chats import Selection
+from tavernkit.server.storage.columns import storable, storable_json
+from tavernkit.server.storage.items import ItemInfo, list_items
+from tavernkit.server.turn_request import NewMessage, TurnOutcome, TurnRequest
+from tavernkit.values import Json, JsonObject, is_list, is_object
+from tavernkit.vibe_tavern import ChatChunk
+
+router = APIRouter(prefix="/v1", tags=["openai"])
+
+GROUP_PREFIX = "group:"
+_ITEM_ID = re.compile(r"[\w.-]+")
+OWNED_BY = "tavernkit"
+
+IdHeader = Annotated[str | None, Header(max_length=MAX_ID_CHARACTERS)]
+
+
+@router.get("/models")
+async def list_models(service: TheService, client: ChatClient) -> Response:
+    """Every character, alone and with every preset, and every group."""
+    del client
+    async with service.database.read() as connection:
+        characters = await list_items(connection, "character")
+        groups = await list_items(connection, "group")
+        presets = await list_items(connection, "preset")
+    models: list[Json] = []
+    for info in (*characters, *groups):
+        name = f"{GROUP_PREFIX}{info.id}" if info.kind == "group" else info.id
+        models.append(_model(name, info))
+        models += [_model(f"{name}@{preset.id}", info) for preset in presets]
+    return SafeJSONResponse({"object": "list", "data": models})
+
+
+@router.get("/models/{model}")
+async def get_model(model: str, service: TheService, client: ChatClient) -> Response:
+    """One character."""
+    del client
+    selection = parse_model(model, TavernKitOptions())
+    async with service.database.read() as connection:
+        try:
+            await service.library.cast(connection, selection)
+        except ServiceError as error:
+            raise not_found("model", model) from error
+    return SafeJSONResponse({"id": model, "object": "model", "created": 0, "owned_by": OWNED_BY})
+
+
+@router.post("/chat/completions")
+async def chat_completions(
+    request: Request,
+    body: ChatCompletionRequest,
+    service: TheService,
+    client: ChatClient,
+    x_tavern_session: IdHeader = None,
+    idempotency_key: IdHeader = None,
+) -> Response:
+    """Talk to a character. With a session the server keeps the chat; without, the client does."""
+    session = storable(x_tavern_session or body.user or "") or None
+    logs.session_id.set(session)
+    options = body.tavernkit
+    turn_request = TurnRequest(
+        owner=client.owner,
+        selection=parse_model(body.model, options),
+        messages=_session_messages(body.messages) if session else [_new_message(each) for each in body.messages],
+        session=session,
+        idempotency_key=idempotency_key,
+        speaker=options.speaker,
+        options=passed_on(body),
+        upstream=options.upstream,
+        dialect=options.dialect,
+        seed=options.seed,
+    )
+    warnings = _warnings(body, session)
+    listener = ReplyListener(streaming=bool(body.stream))
+    turn = service.turns.start(turn_request, listener)
+    if not body.stream:
+        outcome = await until_done(request, turn, listener)
+        extension = _extension(outcome, options, warnings)
+        return SafeJSONResponse(completion(outcome, body.model, extension))
+    return await _streamed(request, body, turn_request.turn_id, turn, listener, warnings)
+
+
+async def _streamed(
+    request: Request,
+    body: ChatCompletionRequest,
+    turn_id: str,
+    turn: asyncio.Task[TurnOutcome],
+    listener: ReplyListener,
+    warnings: Sequence[str],
+) -> Response:
+    """Begin to answer with the first piece: what fails before it has an HTTP status of its own."""
+    pieces = listener.pieces(turn)
+    watcher = asyncio.create_task(watch(request.receive, listener))
+    try:
+        chunk = await anext(pieces, None)
+        if chunk is None:
+            await asyncio.shield(turn)
+    except asyncio.CancelledError:
+        listener.gone.set()
+        raise
+    finally:
+        watcher.cancel()
+    return EventStream(_events(body, turn_id, turn, chunk, pieces, warnings), listener)
+
+
+async def _events(
+    body: ChatCompletionRequest,
+    turn_id: str,
+    turn: asyncio.Task[TurnOutcome],
+    first: ChatChunk | None,
+    pieces: AsyncGenerator[ChatChunk],
+    warnings: Sequence[str],
+) -> AsyncGenerator[bytes]:
+    writer = ChunkWriter(f"chatcmpl-{turn_id}", body.model, int(time.time()))
+    yield writer.delta({"role": "assistant", "content": ""})
+    if first is not None:
+        if (delta := piece_delta(first)) is not None:
+            yield writer.delta(delta)
+        async for chunk in pieces:
+            if (delta := piece_delta(chunk)) is not None:
+                yield writer.delta(delta)
+    try:
+        outcome = await asyncio.shield(turn)
+    except Exception as error:  # noqa: BLE001  # the answer has begun: errors are part of it
+        yield writer.error(error)
+        return
+    response = outcome.response
+    if first is None and response["text"]:
+        yield writer.delta({"content": response["text"]})
+    for delta in tool_deltas(response):
+        yield writer.delta(delta)
+    if response.get("broken") and not outcome.replayed:
+        yield writer.error(ServiceError(502, f"the reply broke off: {response['broken']}", code="upstream_error"))
+        return
+    reason = response.get("finish_reason")
+    extension = _extension(outcome, body.tavernkit, warnings)
+    yield writer.delta({}, finish_reason=reason if isinstance(reason, str) else "stop", extension=extension)
+    if body.stream_options is not None and body.stream_options.include_usage:
+        yield writer.usage(response.get("usage"))
+    yield DONE
+
+
+def parse_model(model: str, options: TavernKitOptions) -> Selection:
+    """Read ``aria``, ``aria@preset`` or ``group:tavern``, with what the extension object says.
+
+    Without a platform, SillyTavern's way is taken, or that of the session.
+    """
+    name, _, preset = model.partition("@")
+    chosen = options.preset or preset or None
+    if not _ITEM_ID.fullmatch(name.removeprefix(GROUP_PREFIX)) or (preset and not _ITEM_ID.fullmatch(preset)):
+        raise not_found("model", model)
+    common = {"persona": options.persona, "preset": chosen, "books": tuple(options.books)}
+    platform = options.platform or "silly_tavern"
+    if name.startswith(GROUP_PREFIX):
+        return Selection(platform=platform, group=name.removeprefix(GROUP_PREFIX), **common)  # pyright: ignore[reportArgumentType]  # as declared above
+    return Selection(platform=platform, character=name, **common)  # pyright: ignore[reportArgumentType]  # as declared above
+
+
+def passed_on(body: ChatCompletionRequest) -> JsonObject:
+    """The options that go to the model as they are."""
+    given: JsonObject = storable_json({**(body.model_extra or {}), "tools": body.tools or None})
+    return {name: given[name] for name in PASSED_ON if given.get(name) is not None}
+
+
+def message_text(content: str | Sequence[object] | None) -> str:
+    """The text of a message, of all its parts."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = [part for part in content if is_object(part)]
+    return "\n".join(str(part["text"]) for part in parts if isinstance(part.get("text"), str))
+
+
+def _new_message(message: ChatMessageIn) -> NewMessage:
+    role = "system" if message.role == "developer" else message.role
+    metadata: JsonObject = {}
+    if message.tool_calls and role == "assistant":
+        metadata["tool_calls"] = [*message.tool_calls]
+    if message.tool_call_id and role == "tool":
+        metadata["tool_call_id"] = message.tool_call_id
+    media = _media(message.content)
+    if media and role == "user":
+        metadata["extra"] = {"media": media}
+    return NewMessage(role=role, content=storable(message_text(message.content)), metadata=storable_json(metadata))
+
+
+def _media(content: str | list[dict[str, Json]] | None) -> list[Json]:
+    """Pictures of a message, as SillyTavern's chats hold them."""
+    found: list[Json] = []
+    for part in content if is_list(content) else ():
+        image = part.get("image_url") if is_object(part) else None
+        url = image.get("url") if is_object(image) else None
+        if isinstance(url, str):
+            found.append({"type": "image", "url": url})
+    return found
+
+
+def _session_messages(messages: Sequence[ChatMessageIn]) -> list[NewMessage]:
+    """What is new in a session: everything after the last reply. Clients that send their whole history may do so."""
+    last = max((index for index, each in enumerate(messages) if each.role == "assistant"), default=-1)
+    return [_new_message(each) for each in messages[last + 1 :] if each.role in ("user", "tool")]
+
+
+def _warnings(body: ChatCompletionRequest, session: str | None) -> list[str]:
+    unknown = [name for name in body.model_extra or {} if name not in PASSED_ON]
+    found = [f"the option {name!r} is not known and was left out" for name in sorted(unknown)]
+    if session and any(each.role in ("system", "developer") for each in body.messages):
+        found.append("system messages are left out of sessions: the character's own prompt is used")
+    return found
+
+
+def _extension(outcome: TurnOutcome, options: TavernKitOptions, warnings: Sequence[str]) -> JsonObject:
+    response = outcome.response
+    found: JsonObject = {}
+    if response.get("session") is not None:
+        found |= {key: response.get(key) for key in ("session", "session_id", "message_id", "speaker")}
+    if outcome.replayed:
+        found["replayed"] = True
+    if warnings:
+        found["warnings"] = list(warnings)
+    plan = outcome.result.plan if outcome.result is not None else None
+    if options.explain and plan is not None:
+        found["explanation"] = explanation(plan)
+    return found
+
+
+def explanation(plan: Plan) -> JsonObject:
+    """What is in a prompt and why."""
+    return {**plan.explain().to_dict(), "messages": [*plan.to_messages()]}
+
+
+def _model(name: str, info: ItemInfo) -> JsonObject:
+    return {"id": name, "object": "model", "created": int(info.created_at), "owned_by": OWNED_BY, "name": info.name}

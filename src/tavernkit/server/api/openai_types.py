@@ -1,0 +1,87 @@
+"""Requests of OpenAI's surface."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from tavernkit.server.limits import MAX_BOOKS, MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
+
+Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS)]
+ItemId = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")]
+Platform = Literal["silly_tavern", "risu_ai"]
+
+
+class ChatMessageIn(BaseModel):
+    """A message of the client's history."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[dict[str, JsonValue]] | None = None
+    name: str | None = None
+    tool_calls: list[dict[str, JsonValue]] | None = Field(default=None, max_length=MAX_TOOLS)
+    tool_call_id: str | None = None
+
+
+class StreamOptions(BaseModel):
+    """What a stream tells besides the text."""
+
+    include_usage: bool = False
+
+
+class TavernKitOptions(BaseModel):
+    """The extension object ``tavernkit``: what a prompt is built of, and whether to explain it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    platform: Platform | None = None
+    persona: ItemId | None = None
+    preset: ItemId | None = None
+    books: list[ItemId] = Field(default_factory=list, max_length=MAX_BOOKS)
+    dialect: str | None = Field(default=None, max_length=40)
+    upstream: str | None = Field(default=None, max_length=100)
+    speaker: str | None = Field(default=None, max_length=MAX_ID_CHARACTERS)
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
+    explain: bool = False
+
+
+class ChatCompletionRequest(BaseModel):
+    """``POST /v1/chat/completions``. What is not named here goes to the model as it is, if it is an option we know."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS)]
+    messages: list[ChatMessageIn] = Field(min_length=1, max_length=MAX_MESSAGES)
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    user: str | None = Field(default=None, max_length=MAX_ID_CHARACTERS)
+    n: Literal[1] | None = 1
+    tools: list[dict[str, JsonValue]] | None = Field(default=None, max_length=MAX_TOOLS)
+    tavernkit: TavernKitOptions = Field(default_factory=TavernKitOptions)
+
+
+PASSED_ON = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "max_tokens",
+    "max_completion_tokens",
+    "stop",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+    "response_format",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "reasoning_effort",
+    "verbosity",
+)
+"""Options of a request that go to the model as they are."""

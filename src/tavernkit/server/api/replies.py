@@ -1,0 +1,173 @@
+"""Answers in OpenAI's shape, whole and streamed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from tavernkit.server.errors import ServiceError, error_body
+from tavernkit.server.limits import MAX_STREAM_BACKLOG
+from tavernkit.server.turn_request import TurnOutcome
+from tavernkit.values import Json, JsonObject, is_list, is_object
+from tavernkit.vibe_tavern import ChatChunk
+
+
+class ReplyListener:
+    """Waits for a reply on behalf of a client."""
+
+    def __init__(self, *, streaming: bool) -> None:
+        self.streaming = streaming
+        self.gone = asyncio.Event()
+        self._pieces: asyncio.Queue[ChatChunk] = asyncio.Queue(MAX_STREAM_BACKLOG)
+
+    async def piece(self, chunk: ChatChunk) -> None:
+        """Take a piece."""
+        if not self.gone.is_set():
+            await self._pieces.put(chunk)
+
+    async def pieces(self, turn: asyncio.Task[TurnOutcome]) -> AsyncGenerator[ChatChunk]:
+        """All pieces until the turn has ended."""
+        while True:
+            if not self._pieces.empty():
+                yield self._pieces.get_nowait()
+                continue
+            if turn.done():
+                return
+            waiting = asyncio.ensure_future(self._pieces.get())
+            await asyncio.wait((waiting, turn), return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done():
+                yield waiting.result()
+            else:
+                waiting.cancel()
+
+
+async def until_done(request: Request, turn: asyncio.Task[TurnOutcome], listener: ReplyListener) -> TurnOutcome:
+    """Wait for a turn; when the client leaves, the model is no longer asked."""
+    watcher = asyncio.create_task(watch(request.receive, listener))
+    try:
+        return await asyncio.shield(turn)
+    except asyncio.CancelledError:
+        listener.gone.set()
+        raise
+    finally:
+        watcher.cancel()
+
+
+async def watch(receive: Receive, listener: ReplyListener) -> None:
+    """Note when the client leaves."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    listener.gone.set()
+
+
+class EventStream(Response):
+    """Server-sent events; the client's leaving is noticed even while nothing is said."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncIterator[bytes], listener: ReplyListener) -> None:
+        super().__init__()
+        self._events = events
+        self._listener = listener
+        del self.headers["content-length"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send everything."""
+        watcher = asyncio.create_task(watch(receive, self._listener))
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async for event in self._events:
+                await send({"type": "http.response.body", "body": event, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except (OSError, asyncio.CancelledError):
+            self._listener.gone.set()
+            raise
+        finally:
+            watcher.cancel()
+
+
+def completion(outcome: TurnOutcome, model: str, extension: JsonObject) -> JsonObject:
+    """A whole answer."""
+    response = outcome.response
+    message: JsonObject = {"role": "assistant", "content": response["text"], "refusal": response.get("refusal") or None}
+    if response.get("tool_calls"):
+        message["tool_calls"] = response["tool_calls"]
+        message["content"] = response["text"] or None
+    if response.get("reasoning"):
+        message["reasoning_content"] = response["reasoning"]
+    choice: JsonObject = {
+        "index": 0,
+        "message": message,
+        "finish_reason": response.get("finish_reason"),
+        "logprobs": None,
+    }
+    body: JsonObject = {
+        "id": f"chatcmpl-{outcome.turn_id}",
+        "object": "chat.completion",
+        "created": response.get("created"),
+        "model": model,
+        "choices": [choice],
+        "usage": response.get("usage"),
+    }
+    return {**body, "tavernkit": extension} if extension else body
+
+
+class ChunkWriter:
+    """Writes the events of one stream."""
+
+    def __init__(self, completion_id: str, model: str, created: int) -> None:
+        self._head: JsonObject = {
+            "id": completion_id,
+            "object": "chat.completion.chunk",
+            "created": created,
+            "model": model,
+        }
+
+    def delta(
+        self, delta: JsonObject, *, finish_reason: str | None = None, extension: JsonObject | None = None
+    ) -> bytes:
+        """A piece of the message."""
+        choice: JsonObject = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
+        event: JsonObject = {**self._head, "choices": [choice]}
+        return _event({**event, "tavernkit": extension} if extension else event)
+
+    def usage(self, usage: Json) -> bytes:
+        """The token counts, after everything else."""
+        return _event({**self._head, "choices": [], "usage": usage})
+
+    def error(self, error: Exception) -> bytes:
+        """Why the stream ends."""
+        if isinstance(error, ServiceError):
+            return _event(error.body())
+        return _event(error_body(500, "the server failed; the log says why", code="internal_error"))
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+def piece_delta(chunk: ChatChunk) -> JsonObject | None:
+    """A model's piece as a delta; nothing if it holds nothing."""
+    delta: JsonObject = {}
+    if chunk.text:
+        delta["content"] = chunk.text
+    if chunk.reasoning:
+        delta["reasoning_content"] = chunk.reasoning
+    if chunk.refusal:
+        delta["refusal"] = chunk.refusal
+    return delta or None
+
+
+def tool_deltas(response: JsonObject) -> list[JsonObject]:
+    """The tool calls of an answer as deltas."""
+    calls = response.get("tool_calls")
+    listed = [call for call in calls if is_object(call)] if is_list(calls) else []
+    return [{"tool_calls": [{"index": index, **call}]} for index, call in enumerate(listed)]
+
+
+def _event(value: JsonObject) -> bytes:
+    return f"data: {json.dumps(value, ensure_ascii=True, separators=(',', ':'))}\n\n".encode()

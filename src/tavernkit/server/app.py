@@ -1,0 +1,114 @@
+"""The application."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+
+from tavernkit import __version__
+from tavernkit.server.api import openai
+from tavernkit.server.config import ServerConfig, load_config
+from tavernkit.server.errors import ServiceError, error_body
+from tavernkit.server.json_response import SafeJSONResponse
+from tavernkit.server.logs import set_up_logs
+from tavernkit.server.middleware import Surroundings, error_headers
+from tavernkit.server.service import Service
+from tavernkit.vibe_tavern import Transport
+
+CONFIG_VARIABLE = "TAVERNKIT_SERVER_HANDED_OVER"
+"""Where the starting process leaves the settings for its workers."""
+
+DESCRIPTION = "Any OpenAI client talks to your characters; everything else is under /api."
+
+
+def create_app(config: ServerConfig | None = None, *, transports: Mapping[str, Transport] | None = None) -> FastAPI:
+    """Make the application. ``transports`` stand in for upstreams by name, for tests.
+
+    >>> app = create_app(ServerConfig(data=Path("data")))           # doctest: +SKIP
+    """
+    settings = config or load_config()
+    service = Service(settings, transports=transports)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        await service.start()
+        try:
+            yield
+        finally:
+            await service.stop()
+
+    app = FastAPI(title="TavernKit", version=__version__, description=DESCRIPTION, lifespan=lifespan)
+    app.state.service = service
+    app.include_router(openai.router)
+    _add_health(app, service)
+    app.add_exception_handler(ServiceError, _service_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_middleware(Surroundings, config=settings, metrics=service.metrics)
+    return app
+
+
+def worker_app() -> FastAPI:
+    """The application of a worker process."""
+    handed_over = os.environ.get(CONFIG_VARIABLE)
+    config = ServerConfig.model_validate(json.loads(handed_over)) if handed_over else load_config()
+    set_up_logs(config)
+    return create_app(config)
+
+
+def _add_health(app: FastAPI, service: Service) -> None:
+    @app.get("/health", tags=["health"])
+    async def health() -> dict[str, str]:  # pyright: ignore[reportUnusedFunction]  # a route
+        """Whether the process lives."""
+        return {"status": "ok", "version": __version__}
+
+    @app.get("/ready", tags=["health"])
+    async def ready() -> Response:  # pyright: ignore[reportUnusedFunction]  # a route
+        """Whether it can serve: the database answers."""
+        try:
+            await service.database.ping()
+        except Exception as error:  # noqa: BLE001  # whatever it is, the server is not ready
+            return SafeJSONResponse({"status": "unavailable", "reason": type(error).__name__}, status_code=503)
+        return SafeJSONResponse({"status": "ready"})
+
+    if service.config.metrics:
+
+        @app.get("/metrics", tags=["health"], response_class=PlainTextResponse)
+        async def metrics() -> Response:  # pyright: ignore[reportUnusedFunction]  # a route
+            """Metrics of this process in Prometheus's format."""
+            return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+async def _service_error(request: Request, error: Exception) -> Response:
+    del request
+    assert isinstance(error, ServiceError)
+    return SafeJSONResponse(error.body(), status_code=error.status, headers=error_headers(error))
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"] if part != "body")
+    status = 400 if request.url.path.startswith("/v1/") else 422
+    body = error_body(status, f"{where}: {first['msg']}", code="invalid_request", param=where or None)
+    return SafeJSONResponse(body, status_code=status)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    del request
+    assert isinstance(error, HTTPException)
+    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
+    body = error_body(error.status_code, str(error.detail), code=code)
+    return SafeJSONResponse(body, status_code=error.status_code, headers=error.headers)

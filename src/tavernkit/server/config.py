@@ -1,0 +1,195 @@
+"""Settings of the service: defaults, then a TOML file, then the environment, then the command line."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
+from tavernkit.errors import ConfigError
+from tavernkit.server import limits
+from tavernkit.values import deep_merge, is_mapping
+
+ENV_PREFIX = "TAVERNKIT_SERVER_"
+SCRIPTED = "scripted"
+"""The upstream that needs no network: a scripted model."""
+
+
+class UpstreamConfig(BaseModel):
+    """A model server under a name: where it is, how it is spoken to, and how patient to be."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dialect: Literal["openai", "anthropic", "google", "scripted"] = "openai"
+    base_url: str | None = None
+    api_prefix: str | None = "/v1"
+    api_key: SecretStr | None = None
+    model: str | None = None
+    timeout: float = Field(default=120.0, gt=0)
+    max_retries: int = Field(default=limits.MAX_RETRIES, ge=0, le=10)
+    latency: float = Field(default=0.0, ge=0)
+    """Seconds before each answer of a scripted upstream, for load tests."""
+
+
+class ServerConfig(BaseModel):
+    """Everything the service can be told. Printing it shows no secret."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=0, le=65535)
+    data: Path = Path("tavernkit-data")
+    db: SecretStr | None = None
+    """SQLAlchemy's URL of the database; without one, an SQLite file in ``data``."""
+    workers: int = Field(default=1, ge=1, le=64)
+    upstreams: dict[str, UpstreamConfig] = Field(default_factory=lambda: {SCRIPTED: UpstreamConfig(dialect=SCRIPTED)})
+    upstream: str | None = None
+    """The name of the upstream that is used when nothing else says; by default the first one."""
+    example: bool = True
+    """Whether the shipped example character is put into an empty database."""
+    user_name: str = "User"
+
+    require_keys: bool | None = None
+    """Whether clients need an API key; by default only when the address is not loopback."""
+    admin_key: SecretStr | None = None
+    """A key with every scope that is not in the database."""
+    secret_key: SecretStr | None = None
+    """Encrypts the secrets in the database. Without it none are stored there."""
+    rate_limit: int | None = Field(default=None, ge=1)
+    """Requests a minute and key, for keys that have no limit of their own."""
+    cors_origins: tuple[str, ...] = ()
+    metrics: bool = True
+    telemetry: bool = False
+    """Whether upstream calls become OpenTelemetry spans (extra ``otel``)."""
+    log_format: Literal["json", "text"] = "json"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    lease_seconds: float = Field(default=limits.LEASE_SECONDS, gt=0)
+    busy_seconds: float = Field(default=limits.BUSY_SECONDS, ge=0)
+    shutdown_seconds: float = Field(default=limits.SHUTDOWN_SECONDS, ge=0)
+
+    @field_validator("upstreams")
+    @classmethod
+    def _some_upstream(cls, value: dict[str, UpstreamConfig]) -> dict[str, UpstreamConfig]:
+        if not value:
+            raise ValueError("there must be at least one upstream")
+        return value
+
+    @property
+    def database_url(self) -> str:
+        """The URL with an asynchronous driver."""
+        if self.db is None:
+            return f"sqlite+aiosqlite:///{(self.data / 'tavernkit.db').absolute()}"
+        url = self.db.get_secret_value()
+        scheme, separator, rest = url.partition("://")
+        driver = {"postgres": "postgresql+asyncpg", "postgresql": "postgresql+asyncpg", "sqlite": "sqlite+aiosqlite"}
+        return f"{driver.get(scheme, scheme)}{separator}{rest}"
+
+    @property
+    def keys_required(self) -> bool:
+        """Whether clients need an API key."""
+        return not is_loopback(self.host) if self.require_keys is None else self.require_keys
+
+    @property
+    def default_upstream(self) -> str:
+        """The upstream that is used when nothing else says."""
+        return self.upstream or next(iter(self.upstreams))
+
+
+def load_config(
+    path: str | Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    overrides: Mapping[str, object] | None = None,
+) -> ServerConfig:
+    """Read the settings; what is wrong is told with the place it came from."""
+    environment = os.environ if environment is None else environment
+    path = path or environment.get(f"{ENV_PREFIX}CONFIG")
+    values: Mapping[str, object] = _from_file(Path(path)) if path else {}
+    values = deep_merge(values, _from_environment(environment))
+    values = deep_merge(values, overrides or {})
+    try:
+        config = ServerConfig.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"the setting {where!r} of the server: {first['msg']}", code="INVALID_SETTING") from None
+    if config.default_upstream not in config.upstreams:
+        known = ", ".join(config.upstreams)
+        raise ConfigError(f"there is no upstream {config.default_upstream!r}; there are {known}", code="NO_UPSTREAM")
+    return config
+
+
+def parse_upstream(text: str) -> tuple[str, dict[str, object]]:
+    """Read ``--upstream``: ``scripted``, ``https://host/v1`` or ``dialect=https://host/v1``, with ``#model`` at will.
+
+    >>> parse_upstream("anthropic=https://api.anthropic.com#claude-opus")
+    ('anthropic', {'dialect': 'anthropic', 'base_url': 'https://api.anthropic.com', 'model': 'claude-opus'})
+    """
+    if text == SCRIPTED:
+        return SCRIPTED, {"dialect": SCRIPTED}
+    dialect, separator, address = text.partition("=")
+    if not separator or dialect.startswith("http"):
+        dialect, address = "openai", text
+    address, _, model = address.partition("#")
+    found: dict[str, object] = {"dialect": dialect, "base_url": address}
+    if model:
+        found["model"] = model
+    return dialect, found
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address is reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _from_file(path: Path) -> Mapping[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: {error}", code="INVALID_SETTING") from error
+
+
+_PLAIN = tuple(name for name in ServerConfig.model_fields if name not in ("upstreams", "cors_origins"))
+
+
+def _from_environment(environment: Mapping[str, str]) -> Mapping[str, object]:
+    """``TAVERNKIT_SERVER_PORT``, …; ``TAVERNKIT_SERVER_UPSTREAM_<NAME>_API_KEY`` gives an upstream its key."""
+    found: dict[str, object] = {
+        name: environment[key] for name in _PLAIN if (key := f"{ENV_PREFIX}{name.upper()}") in environment
+    }
+    if origins := environment.get(f"{ENV_PREFIX}CORS_ORIGINS"):
+        found["cors_origins"] = tuple(each.strip() for each in origins.split(",") if each.strip())
+    upstreams: dict[str, object] = {}
+    for key, value in environment.items():
+        name = key.removeprefix(f"{ENV_PREFIX}UPSTREAM_").removesuffix("_API_KEY")
+        if key == f"{ENV_PREFIX}UPSTREAM_{name}_API_KEY" and name:
+            upstreams[name.lower()] = {"api_key": value}
+    return {**found, "upstreams": upstreams} if upstreams else found
+
+
+def dump_config(config: ServerConfig) -> dict[str, object]:
+    """The settings as plain values, secrets included: for handing them to worker processes, never for logs."""
+    plain = _plain(config.model_dump())
+    assert is_mapping(plain)
+    return dict(plain)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Path):
+        return str(value)
+    if is_mapping(value):
+        return {key: _plain(item) for key, item in value.items()}
+    return list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # tuples of text only

@@ -1,0 +1,41 @@
+"""Errors of the service, in OpenAI's shape."""
+
+from __future__ import annotations
+
+from tavernkit.errors import TavernKitError
+from tavernkit.values import JsonObject
+
+
+class ServiceError(TavernKitError):
+    """A request that cannot be served; ``status`` is the HTTP status, ``code`` is stable for programs."""
+
+    def __init__(
+        self, status: int, message: str, *, code: str, param: str | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.param = param
+        self.retry_after = retry_after
+
+    def body(self) -> JsonObject:
+        """The body of the answer."""
+        return error_body(self.status, str(self), code=self.code, param=self.param)
+
+
+def error_body(status: int, message: str, *, code: str, param: str | None = None) -> JsonObject:
+    """An error as OpenAI's API writes it."""
+    return {"error": {"message": message, "type": _TYPES.get(status, _kind(status)), "param": param, "code": code}}
+
+
+def not_found(kind: str, name: str) -> ServiceError:
+    """There is no such thing."""
+    code = "model_not_found" if kind == "model" else f"{kind}_not_found"
+    return ServiceError(404, f"there is no {kind} {name!r}", code=code)
+
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+
+
+def _kind(status: int) -> str:
+    return "invalid_request_error" if status < 500 else "api_error"

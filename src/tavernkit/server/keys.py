@@ -1,0 +1,171 @@
+"""API keys: made, checked, revoked; and how often each may ask."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit.server.config import ServerConfig
+from tavernkit.server.errors import ServiceError, not_found
+from tavernkit.server.limits import RATE_WINDOW_SECONDS
+from tavernkit.server.storage.chats import new_id
+from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.tables import ApiKey, RateWindow
+from tavernkit.values import LRUCache
+
+Scope: TypeAlias = Literal["chat", "read", "write", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""``chat`` talks to characters and owns sessions, ``read`` and ``write`` are about the library, ``admin`` is all."""
+
+PREFIX = "tk-"
+CACHE_SECONDS = 5.0
+"""How long a process trusts what it knows of a key: a revoked one works no longer than this."""
+CACHED_KEYS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who asks: ``owner`` is whose sessions they see."""
+
+    owner: str
+    scopes: frozenset[str]
+    rate_limit: int | None = None
+
+    def may(self, scope: Scope) -> bool:
+        """Whether a scope is theirs."""
+        return scope in self.scopes or "admin" in self.scopes
+
+
+@dataclass(frozen=True, slots=True)
+class KeyInfo:
+    """A key without its secret."""
+
+    id: str
+    name: str
+    scopes: tuple[str, ...]
+    rate_limit: int | None
+    created_at: float
+    revoked_at: float | None
+
+
+LOCAL = Client("local", frozenset(SCOPES))
+"""Whoever reaches a server that wants no keys."""
+
+
+class Keys:
+    """The keys of a server."""
+
+    def __init__(self, config: ServerConfig, database: Database) -> None:
+        self._config = config
+        self._database = database
+        self._known: LRUCache[str, tuple[float, Client]] = LRUCache(CACHED_KEYS)
+
+    async def client(self, token: str | None) -> Client:
+        """Who a token belongs to; raises when nobody."""
+        if token is None or not token.startswith(PREFIX):
+            if self._is_admin_key(token):
+                return Client("admin", frozenset(SCOPES))
+            if not self._config.keys_required:
+                # Clients such as the openai SDK must send something: without keys, anything will do.
+                return LOCAL
+            raise ServiceError(401, "an API key is needed: Authorization: Bearer …", code="invalid_api_key")
+        digest = digest_of(token)
+        known = self._known.get(digest)
+        if known is not None and known[0] > time.monotonic():
+            return known[1]
+        client = await self._look_up(digest)
+        self._known.put(digest, (time.monotonic() + CACHE_SECONDS, client))
+        return client
+
+    async def count(self, client: Client) -> None:
+        """Count a request; raises when there were too many. All processes count together."""
+        limit = client.rate_limit or (self._config.rate_limit if client is not LOCAL else None)
+        if limit is None:
+            return
+        now = time.time()
+        window = int(now // RATE_WINDOW_SECONDS)
+        async with self._database.write() as connection:
+            requests = await _count(connection, client.owner, window, sqlite_=self._database.sqlite)
+        if requests > limit:
+            wait = (window + 1) * RATE_WINDOW_SECONDS - now
+            raise ServiceError(
+                429, f"more than {limit} requests a minute", code="rate_limit_exceeded", retry_after=wait
+            )
+
+    async def create(self, name: str, scopes: tuple[Scope, ...], rate_limit: int | None) -> tuple[KeyInfo, str]:
+        """Make a key; its text is shown once and never stored."""
+        token = f"{PREFIX}{secrets.token_urlsafe(32)}"
+        info = KeyInfo(new_id(), name, scopes, rate_limit, time.time(), None)
+        values = {
+            "id": info.id,
+            "name": name,
+            "digest": digest_of(token),
+            "scopes": list(scopes),
+            "rate_limit": rate_limit,
+            "created_at": info.created_at,
+            "revoked_at": None,
+        }
+        async with self._database.write() as connection:
+            await connection.execute(insert(ApiKey).values(values))
+        return info, token
+
+    async def list(self) -> list[KeyInfo]:
+        """All keys, revoked ones too."""
+        query = select(
+            ApiKey.id, ApiKey.name, ApiKey.scopes, ApiKey.rate_limit, ApiKey.created_at, ApiKey.revoked_at
+        ).order_by(ApiKey.created_at)
+        async with self._database.read() as connection:
+            rows = (await connection.execute(query)).all()
+        return [KeyInfo(row[0], row[1], tuple(str(each) for each in row[2]), row[3], row[4], row[5]) for row in rows]
+
+    async def revoke(self, key_id: str) -> None:
+        """Let a key open nothing any more."""
+        async with self._database.write() as connection:
+            statement = update(ApiKey).where(ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
+            found = await connection.execute(statement.values(revoked_at=time.time()))
+            if found.rowcount == 0:
+                raise not_found("key", key_id)
+        self._known.clear()
+
+    async def _look_up(self, digest: str) -> Client:
+        query = select(ApiKey.id, ApiKey.scopes, ApiKey.rate_limit, ApiKey.revoked_at).where(ApiKey.digest == digest)
+        async with self._database.read() as connection:
+            row = (await connection.execute(query)).one_or_none()
+        if row is None or row[3] is not None:
+            raise ServiceError(401, "the API key is unknown or revoked", code="invalid_api_key")
+        return Client(f"key:{row[0]}", frozenset(str(scope) for scope in row[1]), row[2])
+
+    def _is_admin_key(self, token: str | None) -> bool:
+        admin = self._config.admin_key
+        if admin is None or token is None:
+            return False
+        return hmac.compare_digest(token.encode(), admin.get_secret_value().encode())
+
+
+def digest_of(token: str) -> str:
+    """What is stored of a key. Keys are long and random, so a plain hash cannot be guessed back."""
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+
+
+async def _count(connection: AsyncConnection, key_id: str, window: int, *, sqlite_: bool) -> int:
+    make = sqlite.insert if sqlite_ else postgresql.insert
+    statement = (
+        make(RateWindow)
+        .values(key_id=key_id, window=window, requests=1)
+        .on_conflict_do_update(
+            index_elements=[RateWindow.key_id, RateWindow.window], set_={"requests": RateWindow.requests + 1}
+        )
+        .returning(RateWindow.requests)
+    )
+    requests = (await connection.execute(statement)).scalar_one()
+    if requests == 1:
+        await connection.execute(delete(RateWindow).where(RateWindow.key_id == key_id, RateWindow.window < window))
+    return requests

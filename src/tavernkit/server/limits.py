@@ -1,0 +1,55 @@
+"""Limits of the service: named here, documented in docs/server.md."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+MAX_JSON_BODY_BYTES: Final = 8 * MIB
+"""A request that is no upload."""
+MAX_MESSAGES: Final = 10_000
+"""Messages of one request, and messages read of one chat."""
+MAX_ID_CHARACTERS: Final = 200
+"""Ids that clients choose: sessions, idempotency keys."""
+MAX_NAME_CHARACTERS: Final = 200
+MAX_TOOLS: Final = 128
+MAX_BOOKS: Final = 64
+"""Books that one request or session may switch on."""
+MAX_PAGE: Final = 200
+"""Rows of one page of a list."""
+
+MAX_IMPORT_FILES: Final = 20_000
+MAX_IMPORT_BYTES: Final = 1024 * MIB
+"""What an uploaded archive may unpack to."""
+MAX_IMPORT_RATIO: Final = 200
+MAX_JOB_WARNINGS: Final = 200
+
+PARSED_ITEMS: Final = 512
+"""Characters, books and presets that a process keeps parsed."""
+CACHED_BUILDERS: Final = 256
+CACHED_CHATS: Final = 1024
+"""Chats whose lines a process remembers between turns."""
+MAX_CACHED_CHAT_LINES: Final = 2000
+"""Longer chats are read anew each turn."""
+
+BUILD_THREADS: Final = 4
+MAX_STREAM_BACKLOG: Final = 256
+"""Pieces of a reply that wait for a slow client before the model is no longer read."""
+
+LEASE_SECONDS: Final = 20.0
+"""How long a turn owns its chat without renewing; renewed at a third of it."""
+BUSY_SECONDS: Final = 30.0
+"""How long a request waits for another turn of the same chat."""
+SHUTDOWN_SECONDS: Final = 20.0
+"""How long running turns may take when the server stops; what is said by then is kept as a partial reply."""
+
+MAX_RETRIES: Final = 2
+RETRY_BASE_SECONDS: Final = 0.5
+RETRY_CAP_SECONDS: Final = 8.0
+BREAKER_FAILURES: Final = 5
+"""Failures in a row after which an upstream is left alone."""
+BREAKER_SECONDS: Final = 30.0
+
+RATE_WINDOW_SECONDS: Final = 60

@@ -1,0 +1,63 @@
+"""Structured logs: one JSON object a line, with the ids of the request and the session."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from contextvars import ContextVar
+from datetime import UTC, datetime
+
+from tavernkit.server.config import ServerConfig
+
+request_id: ContextVar[str | None] = ContextVar("tavernkit_request_id", default=None)
+session_id: ContextVar[str | None] = ContextVar("tavernkit_session_id", default=None)
+
+FIELDS = "fields"
+"""The attribute of a record that holds what else is to be written."""
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes records as JSON. Prompts, replies and keys are never part of a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one record."""
+        entry: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_ids(),
+            **getattr(record, FIELDS, {}),
+        }
+        if record.exc_info:
+            entry["error"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=True, default=str)
+
+
+class TextFormatter(logging.Formatter):
+    """The same for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one record."""
+        fields: dict[str, object] = {**_ids(), **getattr(record, FIELDS, {})}
+        rest = " ".join(f"{key}={value}" for key, value in fields.items())
+        line = f"{record.levelname.lower():7} {record.getMessage()} {rest}".rstrip()
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def set_up_logs(config: ServerConfig) -> None:
+    """Send the service's logs to stderr, and nobody else's requests or headers."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if config.log_format == "json" else TextFormatter())
+    for name in ("tavernkit", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(config.log_level.upper())
+        logger.propagate = False
+    logging.getLogger("uvicorn.access").disabled = True
+
+
+def _ids() -> dict[str, object]:
+    pairs = (("request_id", request_id.get()), ("session_id", session_id.get()))
+    return {name: value for name, value in pairs if value is not None}

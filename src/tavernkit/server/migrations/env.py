@@ -1,0 +1,10 @@
+"""Runs migrations on the connection that the service hands over."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from tavernkit.server.storage.tables import Base
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=Base.metadata)
+context.run_migrations()

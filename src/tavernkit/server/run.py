@@ -1,0 +1,76 @@
+"""Starting the service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from collections.abc import Callable
+
+import uvicorn
+
+from tavernkit.server.app import CONFIG_VARIABLE, create_app
+from tavernkit.server.config import ServerConfig, dump_config
+from tavernkit.server.keys import SCOPES
+from tavernkit.server.logs import set_up_logs
+from tavernkit.server.service import Service
+
+
+def serve(config: ServerConfig, *, say: Callable[[str], None] = print) -> None:
+    """Run the service until it is told to stop. ``say`` gets the lines for whoever started it."""
+    set_up_logs(config)
+    listening = _bind(config)
+    port = listening.getsockname()[1]
+    key = asyncio.run(_prepare(config))
+    for line in _welcome(config, port, key):
+        say(line)
+    options: dict[str, object] = {
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "timeout_graceful_shutdown": int(config.shutdown_seconds) + 5,
+    }
+    if config.workers == 1:
+        server = uvicorn.Server(uvicorn.Config(create_app(config), **options))  # pyright: ignore[reportArgumentType]  # as uvicorn names them
+        server.run(sockets=[listening])
+        return
+    os.environ[CONFIG_VARIABLE] = json.dumps(dump_config(config))
+    settings = uvicorn.Config("tavernkit.server.app:worker_app", factory=True, workers=config.workers, **options)  # pyright: ignore[reportArgumentType]  # as uvicorn names them
+    from uvicorn.supervisors import Multiprocess
+
+    Multiprocess(settings, sockets=[listening]).run()
+
+
+def _bind(config: ServerConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind((config.host, config.port))
+    listening.set_inheritable(True)
+    return listening
+
+
+async def _prepare(config: ServerConfig) -> str | None:
+    """Migrate before any worker starts; gives the first key if one had to be made."""
+    service = Service(config)
+    try:
+        await service.start()
+        if not await service.needs_first_key():
+            return None
+        return (await service.keys.create("first key", SCOPES, None))[1]
+    finally:
+        await service.stop()
+
+
+def _welcome(config: ServerConfig, port: int, key: str | None) -> list[str]:
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    url = f"http://{host}:{port}"
+    body = json.dumps({"model": "aria", "messages": [{"role": "user", "content": "Hello!"}]})
+    shown = key or "$TAVERNKIT_KEY"
+    authorization = f' -H "Authorization: Bearer {shown}"' if config.keys_required else ""
+    lines = [f"TavernKit serves {url}/v1 (docs: {url}/docs, upstream: {config.default_upstream})"]
+    if key is not None:
+        lines.append(f"API key with every scope, shown this once: {key}")
+    lines.append(f"curl {url}/v1/chat/completions -H 'Content-Type: application/json'{authorization} -d '{body}'")
+    return lines

@@ -1,0 +1,103 @@
+"""Everything a running server is made of."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from sqlalchemy import func, insert, select, update
+
+from tavernkit.cards import load, to_bytes
+from tavernkit.examples import example_path
+from tavernkit.server.config import ServerConfig
+from tavernkit.server.keys import Keys
+from tavernkit.server.library import SILLY_TAVERN, Library
+from tavernkit.server.metrics import Metrics
+from tavernkit.server.secret_box import SecretBox
+from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.items import Kind, save_item
+from tavernkit.server.storage.tables import ApiKey, Item, UpstreamSecret
+from tavernkit.server.turns import Turns
+from tavernkit.server.upstreams import Upstreams
+from tavernkit.vibe_tavern import Transport
+
+
+class Service:
+    """The parts of a server, wired together. ``transports`` stand in for upstreams by name, for tests."""
+
+    def __init__(self, config: ServerConfig, *, transports: Mapping[str, Transport] | None = None) -> None:
+        self.config = config
+        self.database = Database(config.database_url)
+        self.metrics = Metrics()
+        self.library = Library()
+        self.upstreams = Upstreams(config, transports=transports)
+        self.keys = Keys(config, self.database)
+        self.secrets = SecretBox(config.secret_key.get_secret_value() if config.secret_key is not None else None)
+        self.turns = Turns(config, self.database, self.library, self.upstreams, self.metrics)
+        self._seen_secrets = 0.0
+
+    async def start(self) -> None:
+        """Make the database ready."""
+        await self.database.migrate()
+        if self.config.example:
+            await self._add_example()
+        await self.refresh_upstream_keys()
+
+    async def stop(self) -> None:
+        """End turns in an orderly way and close everything."""
+        await self.turns.stop()
+        await self.upstreams.aclose()
+        await self.database.close()
+
+    async def needs_first_key(self) -> bool:
+        """Whether keys are required and there is none yet."""
+        if not self.config.keys_required or self.config.admin_key is not None:
+            return False
+        async with self.database.read() as connection:
+            query = select(func.count()).select_from(ApiKey).where(ApiKey.revoked_at.is_(None))
+            return (await connection.execute(query)).scalar_one() == 0
+
+    async def set_upstream_key(self, name: str, api_key: str) -> None:
+        """Store an upstream's key, encrypted, and use it from now on."""
+        self.upstreams.get(name)
+        sealed, now = self.secrets.seal(api_key), time.time()
+        async with self.database.write() as connection:
+            found = await connection.execute(
+                update(UpstreamSecret).where(UpstreamSecret.name == name).values(sealed=sealed, updated_at=now)
+            )
+            if found.rowcount == 0:
+                await connection.execute(insert(UpstreamSecret).values(name=name, sealed=sealed, updated_at=now))
+        await self.upstreams.replace_key(name, api_key)
+
+    async def refresh_upstream_keys(self) -> None:
+        """Take up keys that were stored, by this process or another, since the last time."""
+        query = select(UpstreamSecret.name, UpstreamSecret.sealed, UpstreamSecret.updated_at)
+        async with self.database.read() as connection:
+            rows = (await connection.execute(query.where(UpstreamSecret.updated_at > self._seen_secrets))).all()
+        for name, sealed, updated_at in rows:
+            self._seen_secrets = max(self._seen_secrets, updated_at)
+            key = self.secrets.open(sealed)
+            if key is not None and name in self.upstreams.names():
+                await self.upstreams.replace_key(name, key)
+
+    async def _add_example(self) -> None:
+        """Put the shipped character, its book and its preset into an empty library."""
+        async with self.database.write() as connection:
+            if (await connection.execute(select(func.count()).select_from(Item))).scalar_one():
+                return
+            for kind, name, file, filename in _example_files():
+                await save_item(connection, kind, name=name, platform=SILLY_TAVERN, file=file, filename=filename)
+
+
+def _example_files() -> list[tuple[Kind, str, bytes, str]]:
+    book = json.loads(example_path("tidewatch.json").read_bytes())
+    card = load(example_path("aria.json")).character
+    # SillyTavern links a character to a world by its name.
+    linked = card.replace(extensions={**card.extensions, "world": book["name"]})
+    return [
+        ("character", card.name, to_bytes(linked, "json"), "aria.json"),
+        ("book", str(book["name"]), example_path("tidewatch.json").read_bytes(), "tidewatch.json"),
+        ("preset", Path("preset.json").stem, example_path("preset.json").read_bytes(), "preset.json"),
+    ]

@@ -1,0 +1,1 @@
+"""What the service keeps: tables, connections, and the operations on them."""

@@ -1,0 +1,329 @@
+"""Chats and their lines: short operations inside somebody's transaction."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit.server.errors import ServiceError, not_found
+from tavernkit.server.limits import MAX_MESSAGES, MAX_PAGE
+from tavernkit.server.storage.tables import Chat, Line
+from tavernkit.values import Json, JsonObject
+
+COMPLETE, PARTIAL = "complete", "partial"
+
+
+def new_id() -> str:
+    """A fresh id."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Who talks with whom, by the ids of the library."""
+
+    platform: str = "silly_tavern"
+    character: str | None = None
+    group: str | None = None
+    persona: str | None = None
+    preset: str | None = None
+    books: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatState:
+    """A chat without its lines."""
+
+    id: str
+    owner: str
+    external_id: str
+    selection: Selection
+    details: JsonObject = field(default_factory=dict[str, Json])
+    variables: JsonObject = field(default_factory=dict[str, Json])
+    version: int = 0
+    next_position: int = 0
+    turn_id: str | None = None
+    lease_until: float = 0.0
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+    def busy(self, now: float) -> bool:
+        """Whether a turn writes to it now."""
+        return self.turn_id is not None and self.lease_until > now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatLine:
+    """A message of a chat."""
+
+    id: str
+    position: int
+    role: str
+    content: str
+    native: JsonObject
+    status: str = COMPLETE
+    turn_id: str | None = None
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+
+def new_line(role: str, content: str, native: JsonObject, *, status: str = COMPLETE) -> ChatLine:
+    """A line that is not stored yet; it gets its place when it is."""
+    return ChatLine(id=new_id(), position=-1, role=role, content=content, native=native, status=status)
+
+
+_CHAT = (
+    Chat.id,
+    Chat.owner,
+    Chat.external_id,
+    Chat.platform,
+    Chat.character,
+    Chat.group,
+    Chat.persona,
+    Chat.preset,
+    Chat.books,
+    Chat.details,
+    Chat.variables,
+    Chat.version,
+    Chat.next_position,
+    Chat.turn_id,
+    Chat.lease_until,
+    Chat.created_at,
+    Chat.updated_at,
+)
+_LINE = (
+    Line.id,
+    Line.position,
+    Line.role,
+    Line.content,
+    Line.native,
+    Line.status,
+    Line.turn_id,
+    Line.created_at,
+    Line.updated_at,
+)
+
+
+async def find_chat(
+    connection: AsyncConnection, owner: str, external_id: str, *, lock: bool = False
+) -> ChatState | None:
+    """The chat a client knows by an id of its own."""
+    query = select(*_CHAT).where(Chat.owner == owner, Chat.external_id == external_id)
+    row = (await connection.execute(query.with_for_update() if lock else query)).one_or_none()
+    return None if row is None else _chat(row)
+
+
+async def get_chat(
+    connection: AsyncConnection, chat_id: str, *, owner: str | None = None, lock: bool = False
+) -> ChatState:
+    """A chat by its id; with an owner, only if it is theirs."""
+    query = select(*_CHAT).where(Chat.id == chat_id)
+    if owner is not None:
+        query = query.where(Chat.owner == owner)
+    row = (await connection.execute(query.with_for_update() if lock else query)).one_or_none()
+    if row is None:
+        raise not_found("session", chat_id)
+    return _chat(row)
+
+
+async def list_chats(
+    connection: AsyncConnection, owner: str | None, *, before: float | None = None, limit: int = MAX_PAGE
+) -> list[ChatState]:
+    """A page of chats, the latest first."""
+    query = select(*_CHAT).order_by(Chat.updated_at.desc(), Chat.id).limit(limit)
+    if owner is not None:
+        query = query.where(Chat.owner == owner)
+    if before is not None:
+        query = query.where(Chat.updated_at < before)
+    return [_chat(row) for row in (await connection.execute(query)).all()]
+
+
+async def create_chat(
+    connection: AsyncConnection, owner: str, external_id: str, selection: Selection, lines: Sequence[ChatLine] = ()
+) -> ChatState:
+    """Store a new chat with its first lines; one that exists already is returned as it is, locked."""
+    existing = await find_chat(connection, owner, external_id, lock=True)
+    if existing is not None:
+        return existing
+    now = time.time()
+    chat = ChatState(
+        id=new_id(),
+        owner=owner,
+        external_id=external_id,
+        selection=selection,
+        next_position=len(lines),
+        created_at=now,
+        updated_at=now,
+    )
+    values: dict[str, object] = {
+        "id": chat.id,
+        "owner": owner,
+        "external_id": external_id,
+        "platform": selection.platform,
+        "character": selection.character,
+        "group": selection.group,
+        "persona": selection.persona,
+        "preset": selection.preset,
+        "books": list(selection.books),
+        "details": {},
+        "variables": {},
+        "version": 0,
+        "next_position": len(lines),
+        "turn_id": None,
+        "lease_until": 0.0,
+        "created_at": now,
+        "updated_at": now,
+    }
+    await connection.execute(insert(Chat).values(values))
+    await insert_lines(connection, chat.id, [replace(line, position=at) for at, line in enumerate(lines)], now=now)
+    return chat
+
+
+async def update_chat(connection: AsyncConnection, chat: ChatState, **changes: object) -> None:
+    """Change columns of a chat; its version grows."""
+    values = {"version": chat.version + 1, "updated_at": time.time(), **changes}
+    await connection.execute(update(Chat).where(Chat.id == chat.id).values(values))
+
+
+async def delete_chat(connection: AsyncConnection, chat: ChatState) -> None:
+    """Remove a chat with everything in it."""
+    await connection.execute(delete(Chat).where(Chat.id == chat.id))
+
+
+async def read_lines(connection: AsyncConnection, chat_id: str) -> list[ChatLine]:
+    """All lines of a chat, oldest first."""
+    query = select(*_LINE).where(Line.session_id == chat_id).order_by(Line.position).limit(MAX_MESSAGES + 1)
+    rows = (await connection.execute(query)).all()
+    if len(rows) > MAX_MESSAGES:
+        raise ServiceError(409, f"the session has more than {MAX_MESSAGES} messages", code="session_too_long")
+    return [_line(row) for row in rows]
+
+
+async def insert_lines(
+    connection: AsyncConnection, chat_id: str, lines: Sequence[ChatLine], *, now: float, turn_id: str | None = None
+) -> None:
+    """Store lines that have their places."""
+    if not lines:
+        return
+    rows = [
+        {
+            "id": line.id,
+            "session_id": chat_id,
+            "position": line.position,
+            "turn_id": turn_id,
+            "role": line.role,
+            "content": line.content,
+            "native": line.native,
+            "status": line.status,
+            "created_at": now,
+            "updated_at": now,
+        }
+        for line in lines
+    ]
+    await connection.execute(insert(Line), rows)
+
+
+async def replace_lines(
+    connection: AsyncConnection, chat: ChatState, old: Sequence[ChatLine], new: Sequence[ChatLine], turn_id: str | None
+) -> tuple[list[ChatLine], int]:
+    """Make the lines of a chat what they shall be; gives them with their places, and the next free place.
+
+    Lines are told apart by id. Places only grow; if the order changed, all lines get new ones.
+    """
+    now = time.time()
+    before = {line.id: line for line in old}
+    kept = {line.id for line in new if line.id in before}
+    gone = [line.id for line in old if line.id not in kept]
+    if gone:
+        await connection.execute(delete(Line).where(Line.session_id == chat.id, Line.id.in_(gone)))
+    position = chat.next_position
+    ordered = _in_order(new, before)
+    placed: list[ChatLine] = []
+    added: list[ChatLine] = []
+    for line in new:
+        stored = before.get(line.id)
+        if stored is not None and ordered:
+            line = replace(line, position=stored.position)
+        else:
+            line, position = replace(line, position=position), position + 1
+        placed.append(line)
+        if stored is None:
+            added.append(line)
+        elif line != stored:
+            values = {"role": line.role, "content": line.content, "native": line.native, "status": line.status}
+            await connection.execute(
+                update(Line).where(Line.id == line.id).values(**values, position=line.position, updated_at=now)
+            )
+    await insert_lines(connection, chat.id, added, now=now, turn_id=turn_id)
+    return placed, position
+
+
+def _in_order(new: Sequence[ChatLine], before: dict[str, ChatLine]) -> bool:
+    """Whether stored lines stand in their old order and before all new ones."""
+    places = [before[line.id].position if line.id in before else None for line in new]
+    known = [place for place in places if place is not None]
+    return known == sorted(known) and None not in places[: len(known)]
+
+
+def _chat(row: Sequence[Any]) -> ChatState:
+    (
+        chat_id,
+        owner,
+        external_id,
+        platform,
+        character,
+        group,
+        persona,
+        preset,
+        books,
+        details,
+        variables,
+        version,
+        next_position,
+        turn_id,
+        lease_until,
+        created_at,
+        updated_at,
+    ) = row
+    return ChatState(
+        id=chat_id,
+        owner=owner,
+        external_id=external_id,
+        selection=Selection(
+            platform=platform,
+            character=character,
+            group=group,
+            persona=persona,
+            preset=preset,
+            books=tuple(str(book) for book in books),
+        ),
+        details=details,
+        variables=variables,
+        version=version,
+        next_position=next_position,
+        turn_id=turn_id,
+        lease_until=lease_until,
+        created_at=created_at,
+        updated_at=updated_at,
+    )
+
+
+def _line(row: Sequence[Any]) -> ChatLine:
+    line_id, position, role, content, native, status, turn_id, created_at, updated_at = row
+    return ChatLine(
+        id=line_id,
+        position=position,
+        role=role,
+        content=content,
+        native=native,
+        status=status,
+        turn_id=turn_id,
+        created_at=created_at,
+        updated_at=updated_at,
+    )

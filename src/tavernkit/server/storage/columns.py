@@ -1,0 +1,52 @@
+"""Column types that take what clients and models send, in every database."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from sqlalchemy import JSON, Dialect, Text
+from sqlalchemy.types import TypeDecorator
+
+from tavernkit.values import is_object, is_sequence
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def storable(text: str) -> str:
+    """Replace what PostgreSQL and UTF-8 cannot hold: NUL and lone surrogates."""
+    return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else text
+
+
+def storable_json(value: object) -> Any:
+    """The same for every text of a JSON value; numbers that JSON does not have become null."""
+    if isinstance(value, str):
+        return storable(value)
+    if is_object(value):
+        return {storable(key): storable_json(item) for key, item in value.items()}
+    if is_sequence(value):
+        return [storable_json(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class CleanText(TypeDecorator[str]):
+    """Text without characters that some database refuses."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Clean a value on its way in."""
+        return None if value is None else storable(value)
+
+
+class CleanJSON(TypeDecorator[Any]):
+    """JSON without such characters."""
+
+    impl = JSON
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        """Clean a value on its way in."""
+        return storable_json(value)

@@ -1,0 +1,114 @@
+"""Connections: SQLite with immediate transactions, or PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import event
+from sqlalchemy.engine import Connection, make_url
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+BUSY_MILLISECONDS = 30_000
+POOL_SIZE = 10
+MAX_OVERFLOW = 20
+MIGRATION_LOCK = 0x7461766B
+"""PostgreSQL's advisory lock that lets one worker migrate while the others wait."""
+
+_WRITES = "tavernkit_writes"
+
+
+class Database:
+    """Short transactions. ``write`` excludes other writers on SQLite; on PostgreSQL rows are locked as they are read.
+
+    >>> async with database.write() as connection:                  # doctest: +SKIP
+    ...     await connection.execute(statement)
+    """
+
+    def __init__(self, url: str) -> None:
+        parsed = make_url(url)
+        self.sqlite = parsed.get_backend_name() == "sqlite"
+        if self.sqlite and parsed.database and parsed.database != ":memory:":
+            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+        options: dict[str, Any] = {} if self.sqlite else {"pool_pre_ping": True}
+        self.engine = create_async_engine(parsed, pool_size=POOL_SIZE, max_overflow=MAX_OVERFLOW, **options)
+        # Writers of this process queue here: SQLite's own waiting sleeps in steps that are long beside a transaction.
+        self._writers = asyncio.Lock() if self.sqlite else None
+        if self.sqlite:
+            event.listen(self.engine.sync_engine, "connect", _prepare_sqlite)
+            event.listen(self.engine.sync_engine, "begin", _begin_sqlite)
+
+    @asynccontextmanager
+    async def read(self) -> AsyncGenerator[AsyncConnection]:
+        """A transaction that only reads."""
+        async with self.engine.connect() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def write(self) -> AsyncGenerator[AsyncConnection]:
+        """A transaction that is committed at the end, or rolled back by an exception."""
+        if self._writers is None:
+            async with self.engine.begin() as connection:
+                yield connection
+            return
+        async with self._writers, self.engine.connect() as connection:
+            await connection.execution_options(**{_WRITES: True})
+            async with connection.begin():
+                yield connection
+
+    async def migrate(self) -> None:
+        """Bring the tables up to date."""
+        async with self.write() as connection:
+            if not self.sqlite:
+                await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
+            await connection.run_sync(_upgrade)
+
+    async def ping(self) -> None:
+        """Raise if the database does not answer."""
+        async with self.read() as connection:
+            await connection.exec_driver_sql("SELECT 1")
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.engine.dispose()
+
+
+def migration_config() -> Config:
+    """Alembic's configuration for the packaged migrations."""
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent.parent / "migrations"))
+    return config
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command
+
+    config = migration_config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _prepare_sqlite(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # transactions are begun below, not by the driver
+    cursor = connection.cursor()
+    for pragma in (
+        f"busy_timeout={BUSY_MILLISECONDS}",
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "foreign_keys=ON",
+    ):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

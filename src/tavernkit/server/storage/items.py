@@ -1,0 +1,144 @@
+"""The library: characters, books, presets, personas, groups and modules, as the files they came in."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from sqlalchemy import delete, insert, select, tuple_, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit.server.errors import not_found
+from tavernkit.server.limits import MAX_PAGE
+from tavernkit.server.storage.tables import Item
+
+Kind: TypeAlias = Literal["character", "book", "preset", "persona", "group", "module"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Ref: TypeAlias = tuple[Kind, str]
+"""What names an item: its kind and id."""
+
+MAX_SLUG = 80
+
+
+@dataclass(frozen=True, slots=True)
+class ItemInfo:
+    """An item without its file."""
+
+    kind: Kind
+    id: str
+    name: str
+    platform: str
+    version: int
+    filename: str
+    created_at: float
+    updated_at: float
+
+
+_INFO = (
+    Item.kind,
+    Item.id,
+    Item.name,
+    Item.platform,
+    Item.version,
+    Item.filename,
+    Item.created_at,
+    Item.updated_at,
+)
+
+
+async def list_items(
+    connection: AsyncConnection, kind: Kind, *, after: str = "", limit: int = MAX_PAGE
+) -> list[ItemInfo]:
+    """A page of the items of a kind, by id."""
+    query = select(*_INFO).where(Item.kind == kind, Item.id > after).order_by(Item.id).limit(limit)
+    return [_info(row) for row in (await connection.execute(query)).all()]
+
+
+async def item_info(connection: AsyncConnection, kind: Kind, item_id: str) -> ItemInfo:
+    """An item by id; raises when there is none."""
+    found = await infos(connection, [(kind, item_id)])
+    if not found:
+        raise not_found(kind, item_id)
+    return found[kind, item_id]
+
+
+async def infos(connection: AsyncConnection, refs: Collection[Ref]) -> dict[Ref, ItemInfo]:
+    """The items of several refs; those that do not exist are missing."""
+    if not refs:
+        return {}
+    rows = (await connection.execute(select(*_INFO).where(tuple_(Item.kind, Item.id).in_(sorted(refs))))).all()
+    found = [_info(row) for row in rows]
+    return {(info.kind, info.id): info for info in found}
+
+
+async def item_file(connection: AsyncConnection, kind: Kind, item_id: str) -> bytes:
+    """The file of an item."""
+    query = select(Item.file).where(Item.kind == kind, Item.id == item_id)
+    row = (await connection.execute(query)).one_or_none()
+    if row is None:
+        raise not_found(kind, item_id)
+    return row[0]
+
+
+async def save_item(
+    connection: AsyncConnection,
+    kind: Kind,
+    *,
+    name: str,
+    platform: str,
+    file: bytes,
+    filename: str,
+    item_id: str | None = None,
+) -> ItemInfo:
+    """Store a new item, or a new version of the one with the given id; a new id is made of the name."""
+    now = time.time()
+    values: dict[str, object] = {"name": name, "platform": platform, "file": file, "filename": filename}
+    chosen = item_id if item_id is not None else await _free_id(connection, kind, name)
+    old = (
+        await connection.execute(
+            select(Item.version, Item.created_at).where(Item.kind == kind, Item.id == chosen).with_for_update()
+        )
+    ).one_or_none()
+    version, created = (old[0] + 1, old[1]) if old is not None else (1, now)
+    if old is None:
+        statement = insert(Item).values(kind=kind, id=chosen, version=version, created_at=now, updated_at=now, **values)
+    else:
+        statement = (
+            update(Item).where(Item.kind == kind, Item.id == chosen).values(version=version, updated_at=now, **values)
+        )
+    await connection.execute(statement)
+    return ItemInfo(kind, chosen, name, platform, version, filename, created, now)
+
+
+async def delete_item(connection: AsyncConnection, kind: Kind, item_id: str) -> None:
+    """Remove an item."""
+    gone = await connection.execute(delete(Item).where(Item.kind == kind, Item.id == item_id))
+    if gone.rowcount == 0:
+        raise not_found(kind, item_id)
+
+
+def slug(name: str) -> str:
+    """An id made of a name: lower case, words joined by dashes."""
+    return re.sub(r"[^\w]+", "-", name.lower(), flags=re.UNICODE).strip("-_")[:MAX_SLUG]
+
+
+async def _free_id(connection: AsyncConnection, kind: Kind, name: str) -> str:
+    base = slug(name) or f"{kind}-{uuid.uuid4().hex[:8]}"
+    query = select(Item.id).where(Item.kind == kind, Item.id.startswith(base, autoescape=True))
+    taken = {row[0] for row in (await connection.execute(query)).all()}
+    return base if base not in taken else _numbered(base, taken)
+
+
+def _numbered(base: str, taken: Collection[str]) -> str:
+    number = 2
+    while f"{base}-{number}" in taken:
+        number += 1
+    return f"{base}-{number}"
+
+
+def _info(row: Sequence[Any]) -> ItemInfo:
+    return ItemInfo(*row)

@@ -1,0 +1,164 @@
+"""The tables. Times are seconds since 1970; what the platforms own (lines, metadata, variables) is JSON of theirs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sqlalchemy import ForeignKey, Index, LargeBinary, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from tavernkit.server.storage.columns import CleanJSON, CleanText
+from tavernkit.values import Json, JsonObject
+
+
+class Base(DeclarativeBase):
+    """All tables."""
+
+    type_annotation_map: ClassVar = {str: CleanText(), JsonObject: CleanJSON(), list[Json]: CleanJSON()}
+
+
+class Item(Base):
+    """A character, book, preset, persona, group or module: its file, and a version that grows with every change."""
+
+    __tablename__ = "items"
+
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    platform: Mapped[str]
+    version: Mapped[int]
+    file: Mapped[bytes] = mapped_column(LargeBinary)
+    filename: Mapped[str]
+    created_at: Mapped[float]
+    updated_at: Mapped[float]
+
+
+class Chat(Base):
+    """A session. ``turn_id`` is the turn that writes to it now, until ``lease_until``; ``version`` grows on change."""
+
+    __tablename__ = "sessions"
+    __table_args__ = (
+        UniqueConstraint("owner", "external_id"),
+        Index("ix_sessions_owner_updated", "owner", "updated_at"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    owner: Mapped[str]
+    external_id: Mapped[str]
+    platform: Mapped[str]
+    character: Mapped[str | None]
+    group: Mapped[str | None] = mapped_column("group_id")
+    persona: Mapped[str | None]
+    preset: Mapped[str | None]
+    books: Mapped[list[Json]]
+    details: Mapped[JsonObject]
+    """What the platform keeps of a chat besides its lines: SillyTavern's ``chat_metadata``, RisuAI's chat object."""
+    variables: Mapped[JsonObject]
+    version: Mapped[int]
+    next_position: Mapped[int]
+    turn_id: Mapped[str | None]
+    lease_until: Mapped[float]
+    created_at: Mapped[float]
+    updated_at: Mapped[float]
+
+
+class Line(Base):
+    """A message. ``native`` is the platform's own object; ``status`` is ``complete`` or ``partial``."""
+
+    __tablename__ = "messages"
+    __table_args__ = (UniqueConstraint("session_id", "position"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    session_id: Mapped[str] = mapped_column(ForeignKey("sessions.id", ondelete="CASCADE"))
+    position: Mapped[int]
+    turn_id: Mapped[str | None]
+    role: Mapped[str]
+    content: Mapped[str]
+    native: Mapped[JsonObject]
+    status: Mapped[str]
+    created_at: Mapped[float]
+    updated_at: Mapped[float]
+
+
+class Turn(Base):
+    """A request that called a model: ``running``, then ``done``, ``partial`` or ``failed``."""
+
+    __tablename__ = "turns"
+    __table_args__ = (UniqueConstraint("owner", "idempotency_key"), Index("ix_turns_session", "session_id"))
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    owner: Mapped[str]
+    session_id: Mapped[str | None] = mapped_column(ForeignKey("sessions.id", ondelete="CASCADE"))
+    idempotency_key: Mapped[str | None]
+    fingerprint: Mapped[str]
+    kind: Mapped[str]
+    status: Mapped[str]
+    lease_until: Mapped[float]
+    message_id: Mapped[str | None]
+    reply_id: Mapped[str | None]
+    response: Mapped[JsonObject]
+    error: Mapped[str | None]
+    created_at: Mapped[float]
+    updated_at: Mapped[float]
+
+
+class GlobalVariables(Base):
+    """Variables that all chats of an owner share, by platform."""
+
+    __tablename__ = "global_variables"
+
+    owner: Mapped[str] = mapped_column(primary_key=True)
+    platform: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    value: Mapped[JsonObject]
+
+
+class ApiKey(Base):
+    """A client's key, as a hash."""
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    digest: Mapped[str] = mapped_column(unique=True)
+    scopes: Mapped[list[Json]]
+    rate_limit: Mapped[int | None]
+    created_at: Mapped[float]
+    revoked_at: Mapped[float | None]
+
+
+class RateWindow(Base):
+    """How many requests a key made in a window of time."""
+
+    __tablename__ = "rate_windows"
+
+    key_id: Mapped[str] = mapped_column(primary_key=True)
+    window: Mapped[int] = mapped_column("window_start", primary_key=True)
+    requests: Mapped[int]
+
+
+class Job(Base):
+    """A long import: ``running``, then ``done``, ``failed`` or ``interrupted``."""
+
+    __tablename__ = "jobs"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    owner: Mapped[str]
+    kind: Mapped[str]
+    status: Mapped[str]
+    total: Mapped[int]
+    done: Mapped[int]
+    result: Mapped[JsonObject]
+    lease_until: Mapped[float]
+    created_at: Mapped[float]
+    updated_at: Mapped[float]
+
+
+class UpstreamSecret(Base):
+    """The key of a named upstream, encrypted."""
+
+    __tablename__ = "upstream_secrets"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    sealed: Mapped[str]
+    updated_at: Mapped[float]

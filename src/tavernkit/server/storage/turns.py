@@ -1,0 +1,140 @@
+"""Turns: who writes to a chat, and what became of a request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit.server.storage.tables import Chat, GlobalVariables, Turn
+from tavernkit.values import Json, JsonObject
+
+RUNNING, DONE, PARTIAL, FAILED = "running", "done", "partial", "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnState:
+    """A stored turn."""
+
+    id: str
+    session_id: str | None
+    fingerprint: str
+    kind: str
+    status: str
+    lease_until: float
+    message_id: str | None
+    response: JsonObject
+
+    def busy(self, now: float) -> bool:
+        """Whether somebody works on it."""
+        return self.status == RUNNING and self.lease_until > now
+
+
+_TURN = (
+    Turn.id,
+    Turn.session_id,
+    Turn.fingerprint,
+    Turn.kind,
+    Turn.status,
+    Turn.lease_until,
+    Turn.message_id,
+    Turn.response,
+)
+
+
+async def turn_by_key(connection: AsyncConnection, owner: str, key: str) -> TurnState | None:
+    """The turn of an idempotency key."""
+    query = select(*_TURN).where(Turn.owner == owner, Turn.idempotency_key == key).with_for_update()
+    return _state((await connection.execute(query)).one_or_none())
+
+
+async def turn_of_message(connection: AsyncConnection, session_id: str, message_id: str) -> TurnState | None:
+    """The last turn that was begun with a message."""
+    query = (
+        select(*_TURN)
+        .where(Turn.session_id == session_id, Turn.message_id == message_id)
+        .order_by(Turn.created_at.desc())
+        .limit(1)
+    )
+    return _state((await connection.execute(query)).one_or_none())
+
+
+async def begin_turn(connection: AsyncConnection, turn_id: str, **values: object) -> None:
+    """Store a turn that begins."""
+    now = time.time()
+    row: dict[str, object] = {
+        "status": RUNNING,
+        "response": {},
+        "error": None,
+        "reply_id": None,
+        "created_at": now,
+        "updated_at": now,
+    }
+    await connection.execute(insert(Turn).values({"id": turn_id, **row, **values}))
+
+
+async def update_turn(connection: AsyncConnection, turn_id: str, **values: object) -> None:
+    """Change a turn."""
+    await connection.execute(update(Turn).where(Turn.id == turn_id).values(updated_at=time.time(), **values))
+
+
+async def fail_turn(connection: AsyncConnection, turn_id: str, error: str) -> None:
+    """Give up a turn that nobody works on any more."""
+    await connection.execute(
+        update(Turn)
+        .where(Turn.id == turn_id, Turn.status == RUNNING)
+        .values(status=FAILED, error=error, updated_at=time.time())
+    )
+
+
+async def renew(connection: AsyncConnection, turn_id: str, session_id: str | None, until: float) -> bool:
+    """Keep a turn; gives no if somebody else has taken over."""
+    found = await connection.execute(
+        update(Turn).where(Turn.id == turn_id, Turn.status == RUNNING).values(lease_until=until)
+    )
+    if session_id is None:
+        return found.rowcount == 1
+    held = await connection.execute(
+        update(Chat).where(Chat.id == session_id, Chat.turn_id == turn_id).values(lease_until=until)
+    )
+    return held.rowcount == 1
+
+
+async def read_globals(connection: AsyncConnection, owner: str, platform: str) -> JsonObject:
+    """The variables that an owner's chats share."""
+    query = select(GlobalVariables.name, GlobalVariables.value).where(
+        GlobalVariables.owner == owner, GlobalVariables.platform == platform
+    )
+    return {name: value["value"] for name, value in (await connection.execute(query)).all()}
+
+
+async def write_globals(
+    connection: AsyncConnection, owner: str, platform: str, before: JsonObject, after: JsonObject
+) -> None:
+    """Store what a turn changed of them; what others changed meanwhile stays."""
+    changed = [name for name in {**before, **after} if before.get(name, _MISSING) != after.get(name, _MISSING)]
+    if not changed:
+        return
+    await connection.execute(
+        delete(GlobalVariables).where(
+            GlobalVariables.owner == owner, GlobalVariables.platform == platform, GlobalVariables.name.in_(changed)
+        )
+    )
+    rows = [
+        {"owner": owner, "platform": platform, "name": name, "value": {"value": after[name]}}
+        for name in changed
+        if name in after
+    ]
+    if rows:
+        await connection.execute(insert(GlobalVariables), rows)
+
+
+_MISSING: Json = {"\0": None}
+
+
+def _state(row: Sequence[Any] | None) -> TurnState | None:
+    return None if row is None else TurnState(*row)

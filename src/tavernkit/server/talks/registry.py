@@ -1,0 +1,48 @@
+"""The platforms' ways of talking, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+
+from tavernkit.server.library import RISU_AI, Cast
+from tavernkit.server.storage.chats import ChatLine
+from tavernkit.server.talks.risu_ai import RisuTalk
+from tavernkit.server.talks.silly_tavern import SillyTavernTalk
+from tavernkit.server.turn_request import NewMessage
+from tavernkit.values import is_object
+
+
+class Talks:
+    """One way of talking a platform."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._silly_tavern = SillyTavernTalk(executor)
+        self._risu_ai = RisuTalk()
+
+    def of(self, platform: str) -> SillyTavernTalk | RisuTalk:
+        """How a platform talks."""
+        return self._risu_ai if platform == RISU_AI else self._silly_tavern
+
+    def new_lines(self, messages: Sequence[NewMessage], cast: Cast, user_name: str) -> list[ChatLine]:
+        """Lines of what a client adds to a chat."""
+        talk = self.of(cast.selection.platform)
+        name = cast.persona.name if cast.persona is not None else user_name
+        return [_line(talk, message, name) for message in messages]
+
+
+def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str) -> ChatLine:
+    if message.role == "user" and not message.metadata:
+        return talk.user_line(message.content, user_name=user_name)
+    metadata = message.metadata
+    extra = metadata.get("extra")
+    if message.role == "user":
+        return talk.user_line(message.content, user_name=user_name, extra=extra if is_object(extra) else None)
+    if isinstance(talk, RisuTalk) and message.role == "assistant":
+        return talk.reply_line(message.content)
+    return talk.neutral_line(message.role, message.content, metadata)
+
+
+def pending_line(lines: Sequence[ChatLine]) -> str | None:
+    """The line that is being sent, if the last one is the user's."""
+    return lines[-1].id if lines and lines[-1].role == "user" else None

@@ -1,0 +1,293 @@
+"""The stored side of turns: who has a chat, and what is written when."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit.server.config import ServerConfig
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.library import Library
+from tavernkit.server.limits import CACHED_CHATS, MAX_CACHED_CHAT_LINES
+from tavernkit.server.storage import chats, turns
+from tavernkit.server.storage.chats import ChatLine, ChatState, Selection
+from tavernkit.server.storage.database import Database
+from tavernkit.server.talks.registry import Talks, pending_line
+from tavernkit.server.talks.talk import TalkInput, TalkResult
+from tavernkit.server.turn_request import TurnOutcome, TurnRequest
+from tavernkit.server.upstreams import Listener
+from tavernkit.values import JsonObject, LRUCache
+
+logger = logging.getLogger("tavernkit.server")
+
+POLL_SECONDS = 0.05
+INTERRUPTED = "interrupted"
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenTurn:
+    """A turn that runs."""
+
+    turn_id: str
+    chat: ChatState | None
+    lines: list[ChatLine]
+    pending: str | None
+    selection: Selection
+    stored: bool = True
+    """Whether there is a row for it."""
+
+
+class _BusyError(Exception):
+    """Another turn has the chat, or the same request is already running."""
+
+
+class TurnLog:
+    """Opens and ends turns in the database: one turn a chat at a time, in all processes together."""
+
+    def __init__(self, config: ServerConfig, database: Database, library: Library, talks: Talks) -> None:
+        self._config = config
+        self._database = database
+        self._library = library
+        self._talks = talks
+        self._lines: LRUCache[str, tuple[int, list[ChatLine]]] = LRUCache(CACHED_CHATS)
+
+    async def open(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
+        """Store what the user says and take the chat, or give the answer of a request that was served before.
+
+        Waits while another turn has the chat.
+        """
+        deadline = time.monotonic() + self._config.busy_seconds
+        while True:
+            try:
+                return await self._open_once(request)
+            except (_BusyError, IntegrityError) as error:
+                # An integrity error: another process made the same chat or turn at the same moment. It is there now.
+                if time.monotonic() >= deadline:
+                    raise ServiceError(
+                        409, "another turn of this session is running", code="session_busy", retry_after=1
+                    ) from error
+            await asyncio.sleep(POLL_SECONDS * (1 + random.random()))
+
+    async def _open_once(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
+        if request.session is None and request.chat_id is None:
+            return await self._open_stateless(request)
+        async with self._database.write() as connection:
+            chat = await self._chat(connection, request)
+            known = await _known_turn(connection, request)
+            if isinstance(known, TurnOutcome):
+                return known
+            now = time.time()
+            if chat.busy(now):
+                raise _BusyError
+            if chat.turn_id is not None:
+                await turns.fail_turn(connection, chat.turn_id, INTERRUPTED)
+            chosen = _merged(chat.selection, request)
+            lines = await self._chat_lines(connection, chat)
+            repeated = known or await _failed_before(connection, request, chat, lines)
+            turn_id = known.id if known is not None else request.turn_id
+            cast_lines: list[ChatLine] = []
+            pending = repeated.message_id if repeated is not None else None
+            if repeated is None:
+                cast = await self._library.cast(connection, chosen)
+                cast_lines = [
+                    replace(line, position=chat.next_position + at, turn_id=turn_id)
+                    for at, line in enumerate(self._talks.new_lines(request.messages, cast, self._config.user_name))
+                ]
+                pending = pending_line(cast_lines)
+                await chats.insert_lines(connection, chat.id, cast_lines, now=now, turn_id=turn_id)
+            lease = now + self._config.lease_seconds
+            chat = replace(chat, turn_id=turn_id, lease_until=lease, next_position=chat.next_position + len(cast_lines))
+            changes: dict[str, object] = {"turn_id": turn_id, "lease_until": lease}
+            if chosen != chat.selection:
+                changes |= {"persona": chosen.persona, "preset": chosen.preset, "books": list(chosen.books)}
+            await chats.update_chat(connection, chat, next_position=chat.next_position, **changes)
+            await self._store_turn(connection, request, turn_id, chat.id, pending, lease, again=known is not None)
+        lines = [*lines, *cast_lines]
+        chat = replace(chat, version=chat.version + 1)
+        self._remember(chat, lines)
+        return OpenTurn(turn_id=turn_id, chat=chat, lines=lines, pending=pending, selection=chosen)
+
+    async def _open_stateless(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
+        turn_id = request.turn_id
+        async with self._database.read() as connection:
+            cast = await self._library.cast(connection, request.selection)
+        lines = self._talks.new_lines(request.messages, cast, self._config.user_name)
+        if request.idempotency_key is not None:
+            async with self._database.write() as connection:
+                known = await _known_turn(connection, request)
+                if isinstance(known, TurnOutcome):
+                    return known
+                turn_id = known.id if known is not None else turn_id
+                lease = time.time() + self._config.lease_seconds
+                await self._store_turn(connection, request, turn_id, None, None, lease, again=known is not None)
+        return OpenTurn(
+            turn_id=turn_id,
+            chat=None,
+            lines=lines,
+            pending=pending_line(lines),
+            selection=request.selection,
+            stored=request.idempotency_key is not None,
+        )
+
+    async def _store_turn(
+        self,
+        connection: AsyncConnection,
+        request: TurnRequest,
+        turn_id: str,
+        chat_id: str | None,
+        message_id: str | None,
+        lease: float,
+        *,
+        again: bool,
+    ) -> None:
+        if again:
+            await turns.update_turn(connection, turn_id, status=turns.RUNNING, lease_until=lease, error=None)
+            return
+        await turns.begin_turn(
+            connection,
+            turn_id,
+            owner=request.owner,
+            session_id=chat_id,
+            idempotency_key=request.idempotency_key,
+            fingerprint=request.fingerprint,
+            kind=request.kind,
+            lease_until=lease,
+            message_id=message_id,
+        )
+
+    async def _chat(self, connection: AsyncConnection, request: TurnRequest) -> ChatState:
+        if request.chat_id is not None:
+            return await chats.get_chat(connection, request.chat_id, owner=request.owner, lock=True)
+        assert request.session is not None
+        found = await chats.find_chat(connection, request.owner, request.session, lock=True)
+        if found is not None:
+            return found
+        greeting = await self.greeting(connection, request.selection)
+        return await chats.create_chat(connection, request.owner, request.session, request.selection, greeting)
+
+    async def finish(self, opened: OpenTurn, given: TalkInput, result: TalkResult, response: JsonObject) -> None:
+        """Store the reply and everything else the turn changed, together, and give the chat back."""
+        status = turns.PARTIAL if result.reply.broken else turns.DONE
+        if opened.chat is None:
+            if opened.stored:
+                async with self._database.write() as connection:
+                    await turns.update_turn(connection, opened.turn_id, status=status, response=response)
+            return
+        async with self._database.write() as connection:
+            chat = await chats.get_chat(connection, opened.chat.id, lock=True)
+            if chat.turn_id != opened.turn_id:
+                raise ServiceError(409, "the turn took too long and another one took over", code="turn_lost")
+            placed, position = await chats.replace_lines(connection, chat, opened.lines, result.lines, opened.turn_id)
+            await turns.write_globals(
+                connection, chat.owner, chat.selection.platform, given.global_variables, result.global_variables
+            )
+            await chats.update_chat(
+                connection,
+                chat,
+                turn_id=None,
+                lease_until=0.0,
+                next_position=position,
+                details=result.details,
+                variables={"local": result.local_variables},
+            )
+            await turns.update_turn(
+                connection, opened.turn_id, status=status, response=response, reply_id=result.reply_id
+            )
+        self._remember(replace(chat, version=chat.version + 1), placed)
+
+    async def give_up(self, opened: OpenTurn, error: BaseException) -> None:
+        """Give the chat back; what the user said stays."""
+        if not opened.stored:
+            return
+        with suppress(Exception):
+            async with self._database.write() as connection:
+                if opened.chat is not None:
+                    chat = await chats.get_chat(connection, opened.chat.id, lock=True)
+                    if chat.turn_id == opened.turn_id:
+                        await chats.update_chat(connection, chat, turn_id=None, lease_until=0.0)
+                await turns.fail_turn(connection, opened.turn_id, f"{type(error).__name__}: {error}"[:500])
+
+    async def keep(self, opened: OpenTurn, listener: Listener) -> None:
+        """Renew the lease; a turn that has lost its chat asks no longer."""
+        while opened.stored:
+            await asyncio.sleep(self._config.lease_seconds / 3)
+            try:
+                async with self._database.write() as connection:
+                    until = time.time() + self._config.lease_seconds
+                    chat_id = opened.chat.id if opened.chat is not None else None
+                    kept = await turns.renew(connection, opened.turn_id, chat_id, until)
+            except Exception:
+                logger.warning("the lease of a turn could not be renewed", exc_info=True)
+                continue
+            if not kept and opened.chat is not None:
+                listener.gone.set()
+                return
+
+    async def greeting(self, connection: AsyncConnection, selection: Selection, index: int = 0) -> list[ChatLine]:
+        """The lines a new chat begins with."""
+        cast = await self._library.cast(connection, selection)
+        return self._talks.of(selection.platform).greeting(cast, user_name=self._config.user_name, index=index)
+
+    async def _chat_lines(self, connection: AsyncConnection, chat: ChatState) -> list[ChatLine]:
+        known = self._lines.get(chat.id)
+        if known is not None and known[0] == chat.version:
+            return known[1]
+        return await chats.read_lines(connection, chat.id)
+
+    def _remember(self, chat: ChatState, lines: list[ChatLine]) -> None:
+        if len(lines) <= MAX_CACHED_CHAT_LINES:
+            self._lines.put(chat.id, (chat.version, lines))
+
+
+async def _known_turn(connection: AsyncConnection, request: TurnRequest) -> turns.TurnState | TurnOutcome | None:
+    """The turn of the same idempotency key: finished (then its answer), to be taken up again, or none."""
+    if request.idempotency_key is None:
+        return None
+    turn = await turns.turn_by_key(connection, request.owner, request.idempotency_key)
+    if turn is None:
+        return None
+    if turn.fingerprint != request.fingerprint:
+        raise ServiceError(422, "the idempotency key was used for another request", code="idempotency_key_reused")
+    if turn.status in (turns.DONE, turns.PARTIAL):
+        return TurnOutcome(turn_id=turn.id, response=turn.response, replayed=True)
+    if turn.busy(time.time()):
+        raise _BusyError
+    return turn
+
+
+async def _failed_before(
+    connection: AsyncConnection, request: TurnRequest, chat: ChatState, lines: Sequence[ChatLine]
+) -> turns.TurnState | None:
+    """The failed turn that this request repeats: the chat ends with the same words, which nobody answered.
+
+    Clients without idempotency keys repeat requests, too.
+    """
+    if request.kind != "normal" or len(request.messages) != 1 or not lines:
+        return None
+    last, message = lines[-1], request.messages[0]
+    if last.role != "user" or message.role != "user" or last.content != message.content:
+        return None
+    turn = await turns.turn_of_message(connection, chat.id, last.id)
+    return turn if turn is not None and turn.status == turns.FAILED else None
+
+
+def _merged(stored: Selection, request: TurnRequest) -> Selection:
+    """The session's own selection, with what a client says anew; the character stays."""
+    asked = request.selection
+    if request.chat_id is None and (asked.character, asked.group) != (stored.character, stored.group):
+        name = stored.character or stored.group
+        raise ServiceError(409, f"the session is one with {name!r}", code="session_mismatch", param="model")
+    return replace(
+        stored,
+        persona=asked.persona or stored.persona,
+        preset=asked.preset or stored.preset,
+        books=asked.books or stored.books,
+    )

@@ -1,0 +1,69 @@
+"""What a client asks of a turn, and what it gets."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tavernkit.server.storage import chats
+from tavernkit.server.storage.chats import Selection
+from tavernkit.server.talks.talk import TalkResult, TurnKind
+from tavernkit.values import Json, JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessage:
+    """What a client adds to a chat: a user's text, or the result of a tool."""
+
+    role: str
+    content: str
+    metadata: JsonObject = field(default_factory=dict[str, Json])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRequest:
+    """Everything a client asks of one turn.
+
+    A turn without ``session`` leaves nothing behind but its answer; ``session`` is the client's id of a chat (which
+    is made if it is new) unless ``chat_id`` says which one.
+    """
+
+    owner: str
+    selection: Selection
+    messages: Sequence[NewMessage] = ()
+    session: str | None = None
+    chat_id: str | None = None
+    kind: TurnKind = "normal"
+    idempotency_key: str | None = None
+    speaker: str | None = None
+    options: JsonObject = field(default_factory=dict[str, Json])
+    upstream: str | None = None
+    dialect: str | None = None
+    seed: int | None = None
+    turn_id: str = field(default_factory=chats.new_id)
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells this request from another with the same key."""
+        shown = [
+            self.session or self.chat_id,
+            self.kind,
+            self.speaker,
+            [(each.role, each.content, each.metadata) for each in self.messages],
+            self.options,
+            repr(self.selection),
+        ]
+        text = json.dumps(shown, sort_keys=True, ensure_ascii=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOutcome:
+    """What a turn came to; ``replayed`` when it had happened before."""
+
+    turn_id: str
+    response: JsonObject
+    result: TalkResult | None = None
+    replayed: bool = False

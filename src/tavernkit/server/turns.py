@@ -1,0 +1,246 @@
+"""A turn: the user's words are stored, a model is asked, everything it leads to is stored together."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit.errors import MaxTokensExceededError, TavernKitError
+from tavernkit.server.config import ServerConfig
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.library import Cast, Library
+from tavernkit.server.limits import BUILD_THREADS
+from tavernkit.server.metrics import Metrics
+from tavernkit.server.storage import chats, turns
+from tavernkit.server.storage.chats import ChatLine, ChatState, Selection
+from tavernkit.server.storage.database import Database
+from tavernkit.server.talks.registry import Talks, pending_line
+from tavernkit.server.talks.talk import BuiltPrompt, TalkInput, TalkResult
+from tavernkit.server.turn_log import INTERRUPTED, OpenTurn, TurnLog
+from tavernkit.server.turn_request import TurnOutcome, TurnRequest
+from tavernkit.server.upstreams import Listener, NobodyListensError, Reply, Upstream, Upstreams, as_service_error
+from tavernkit.values import JsonObject, is_object
+from tavernkit.vibe_tavern import TransportError
+
+
+class Turns:
+    """Runs turns. One turn a chat at a time, in all processes together."""
+
+    def __init__(
+        self, config: ServerConfig, database: Database, library: Library, upstreams: Upstreams, metrics: Metrics
+    ) -> None:
+        self.library = library
+        self._config = config
+        self._database = database
+        self._upstreams = upstreams
+        self._metrics = metrics
+        self._executor = ThreadPoolExecutor(BUILD_THREADS, thread_name_prefix="tavernkit-build")
+        self._talks = Talks(self._executor)
+        self.log = TurnLog(config, database, library, self._talks)
+        self._queues: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._running: dict[asyncio.Task[TurnOutcome], asyncio.Event] = {}
+
+    def start(self, request: TurnRequest, listener: Listener) -> asyncio.Task[TurnOutcome]:
+        """Begin a turn; it ends in an orderly way even when whoever asked for it is gone."""
+        task = asyncio.create_task(self._timed(request, listener))
+        self._running[task] = listener.gone
+        task.add_done_callback(lambda done: self._running.pop(done, None))
+        return task
+
+    async def build(self, request: TurnRequest, lines: Sequence[ChatLine] = ()) -> BuiltPrompt:
+        """Build a prompt and ask nobody; of a stored chat, nothing is changed."""
+        async with self._database.read() as connection:
+            chat = None
+            if request.chat_id is not None:
+                chat = await chats.get_chat(connection, request.chat_id, owner=request.owner)
+                lines = await chats.read_lines(connection, chat.id)
+            selection = chat.selection if chat is not None else request.selection
+            cast = await self.library.cast(connection, selection)
+            shared = await self._globals(connection, request, selection, chat)
+        added = self._talks.new_lines(request.messages, cast, self._config.user_name)
+        opened = OpenTurn(
+            turn_id=request.turn_id,
+            chat=chat,
+            lines=[*lines, *added],
+            pending=pending_line(added),
+            selection=selection,
+        )
+        try:
+            return await self._talks.of(selection.platform).build(self._talk_input(request, opened, cast, shared))
+        except TavernKitError as error:
+            raise build_error(error) from error
+
+    async def stop(self) -> None:
+        """Let running turns end; what they have after the allowed time is kept as it is."""
+        if self._running:
+            await asyncio.wait(list(self._running), timeout=self._config.shutdown_seconds)
+            for gone in list(self._running.values()):
+                gone.set()
+            if self._running:
+                await asyncio.wait(list(self._running), timeout=5)
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    async def _timed(self, request: TurnRequest, listener: Listener) -> TurnOutcome:
+        started = time.perf_counter()
+        status = "error"
+        try:
+            outcome = await self._run(request, listener)
+            status = "replayed" if outcome.replayed else str(outcome.response.get("status"))
+            return outcome
+        finally:
+            self._metrics.turn(request.kind, status, time.perf_counter() - started)
+
+    async def _run(self, request: TurnRequest, listener: Listener) -> TurnOutcome:
+        upstream = self._upstreams.get(request.upstream, request.dialect)
+        queue = request.chat_id or (f"{request.owner}\0{request.session}" if request.session else None)
+        async with self._turn_of(queue):
+            opened = await self.log.open(request)
+            if isinstance(opened, TurnOutcome):
+                return opened
+            heartbeat = asyncio.create_task(self.log.keep(opened, listener))
+            try:
+                return await self._talk(request, opened, upstream, listener)
+            except Exception as error:
+                await self.log.give_up(opened, error)
+                raise _told(error) from error
+            except asyncio.CancelledError:
+                await self.log.give_up(opened, RuntimeError(INTERRUPTED))
+                raise
+            finally:
+                heartbeat.cancel()
+
+    async def _talk(
+        self, request: TurnRequest, opened: OpenTurn, upstream: Upstream, listener: Listener
+    ) -> TurnOutcome:
+        async with self._database.read() as connection:
+            cast = await self.library.cast(connection, opened.selection)
+            shared = await self._globals(connection, request, opened.selection, opened.chat)
+        given = self._talk_input(request, opened, cast, shared)
+        asked = 0.0
+
+        async def ask(body: JsonObject) -> Reply:
+            nonlocal asked
+            if upstream.config.model is not None:
+                body["model"] = upstream.config.model
+            body.setdefault("model", upstream.name)
+            before = time.perf_counter()
+            try:
+                return await upstream.ask(body, listener)
+            finally:
+                asked += time.perf_counter() - before
+
+        started = time.perf_counter()
+        result = await self._talks.of(opened.selection.platform).run(given, ask)
+        self._metrics.built(time.perf_counter() - started - asked)
+        self._metrics.asked(upstream.name, asked)
+        response = _response(request, opened, result)
+        await self.log.finish(opened, given, result, response)
+        return TurnOutcome(turn_id=opened.turn_id, response=response, result=result)
+
+    def _talk_input(self, request: TurnRequest, opened: OpenTurn, cast: Cast, shared: JsonObject) -> TalkInput:
+        chat = opened.chat
+        local = chat.variables.get("local") if chat is not None else None
+        return TalkInput(
+            cast=cast,
+            chat_id=chat.id if chat is not None else opened.turn_id,
+            lines=opened.lines,
+            kind=request.kind,
+            pending=opened.pending,
+            details=chat.details if chat is not None else {},
+            local_variables=local if is_object(local) else {},
+            global_variables=shared,
+            speaker=request.speaker,
+            user_name=self._config.user_name,
+            options=request.options,
+            seed=request.seed,
+        )
+
+    async def _globals(
+        self, connection: AsyncConnection, request: TurnRequest, selection: Selection, chat: ChatState | None
+    ) -> JsonObject:
+        return {} if chat is None else await turns.read_globals(connection, request.owner, selection.platform)
+
+    @asynccontextmanager
+    async def _turn_of(self, key: str | None) -> AsyncGenerator[None]:
+        """Turns of this process queue here in order; the database keeps other processes out."""
+        if key is None:
+            yield
+            return
+        lock, waiting = self._queues.get(key, (asyncio.Lock(), 0))
+        self._queues[key] = (lock, waiting + 1)
+        try:
+            await _within(lock.acquire(), self._config.busy_seconds)
+            try:
+                yield
+            finally:
+                lock.release()
+        finally:
+            lock, waiting = self._queues[key]
+            if waiting == 1:
+                del self._queues[key]
+            else:
+                self._queues[key] = (lock, waiting - 1)
+
+
+def build_error(error: TavernKitError) -> ServiceError:
+    """What a client is told when its prompt cannot be built."""
+    if isinstance(error, ServiceError):
+        return error
+    if isinstance(error, MaxTokensExceededError):
+        return ServiceError(400, str(error), code="context_length_exceeded", param="messages")
+    return ServiceError(400, str(error), code="prompt_not_built")
+
+
+def _response(request: TurnRequest, opened: OpenTurn, result: TalkResult) -> JsonObject:
+    reply = result.reply
+    return {
+        "status": turns.PARTIAL if reply.broken else turns.DONE,
+        "kind": request.kind,
+        "text": result.text,
+        "reasoning": reply.reasoning,
+        "refusal": reply.refusal,
+        "tool_calls": list(reply.tool_calls),
+        "finish_reason": reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop"),
+        "broken": reply.broken,
+        "usage": reply.usage or _estimated_usage(result),
+        "speaker": result.speaker,
+        "session": opened.chat.external_id if opened.chat is not None else None,
+        "session_id": opened.chat.id if opened.chat is not None else None,
+        "message_id": result.reply_id if opened.chat is not None else None,
+        "created": int(time.time()),
+    }
+
+
+def _estimated_usage(result: TalkResult) -> JsonObject:
+    """Counted by us when the model's server does not tell."""
+    from tavernkit import count_tokens
+
+    counts = getattr(result.plan, "token_counts", None)
+    if isinstance(counts, dict):
+        prompt = sum(counts.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # a table of numbers
+    else:
+        prompt = sum(count_tokens(message.content) for message in result.plan.messages) if result.plan else 0
+    completion = count_tokens(result.reply.text) if result.reply.text else 0
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def _told(error: Exception) -> Exception:
+    if isinstance(error, NobodyListensError):
+        return ServiceError(499, "the client left", code="client_disconnected")
+    if isinstance(error, TransportError):
+        return as_service_error(error)
+    return build_error(error) if isinstance(error, TavernKitError) else error
+
+
+async def _within(work: Awaitable[object], seconds: float) -> None:
+    try:
+        await asyncio.wait_for(work, seconds)
+    except TimeoutError as error:
+        raise ServiceError(
+            409, "another turn of this session is running", code="session_busy", retry_after=1
+        ) from error

@@ -1,0 +1,220 @@
+"""Sessions: what is kept, when, and that nothing happens twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tavernkit.server.storage import chats
+from tavernkit.testing import ScriptedModel, answer, failure, streamed
+from tavernkit.testing.replies import Disconnect, Hang
+from tests.server.conftest import Client, StartApp
+
+CHAT = "/v1/chat/completions"
+
+
+def says(text: str, **more: object) -> dict[str, object]:
+    return {"model": "aria", "messages": [{"role": "user", "content": text}], **more}
+
+
+def sent_to(model: ScriptedModel, number: int) -> list[dict[str, Any]]:
+    messages: Any = model.requests[number]["messages"]
+    return messages
+
+
+async def lines_of(client: Client, session: str = "s") -> list[tuple[str, str, str]]:
+    database = client.service.database
+    async with database.read() as connection:
+        chat = await chats.find_chat(connection, "local", session)
+        assert chat is not None
+        return [(line.role, line.content, line.status) for line in await chats.read_lines(connection, chat.id)]
+
+
+async def test_a_stateless_request_leaves_nothing_behind(start: StartApp) -> None:
+    model = ScriptedModel("Hello.")
+    async with start(model) as client:
+        reply = (await client.post(CHAT, json=says("Hi"))).json()
+        async with client.service.database.read() as connection:
+            assert await chats.list_chats(connection, None) == []
+    assert reply["choices"][0]["message"]["content"] == "Hello."
+    sent = sent_to(model, 0)
+    assert sent[-1] == {"role": "user", "content": "Hi"}
+    assert any("lighthouse" in str(message) for message in sent)
+
+
+async def test_a_session_begins_with_the_greeting_and_keeps_the_chat(start: StartApp) -> None:
+    model = ScriptedModel("One.", "Two.")
+    headers = {"X-Tavern-Session": "s"}
+    async with start(model) as client:
+        await client.post(CHAT, json=says("first"), headers=headers)
+        await client.post(CHAT, json=says("second"), headers=headers)
+        lines = await lines_of(client)
+    assert [line[0] for line in lines] == ["assistant", "user", "assistant", "user", "assistant"]
+    assert "User" in lines[0][1]
+    assert "{{user}}" not in lines[0][1]
+    assert [line[1] for line in lines[1:]] == ["first", "One.", "second", "Two."]
+    second = [message["content"] for message in sent_to(model, 1) if message["role"] != "system"]
+    assert second[-3:] == ["first", "One.", "second"]
+
+
+async def test_the_user_field_is_a_session_too(start: StartApp) -> None:
+    async with start(ScriptedModel("One.")) as client:
+        reply = (await client.post(CHAT, json=says("hi", user="discord:7"))).json()
+        assert reply["tavernkit"]["session"] == "discord:7"
+        assert len(await lines_of(client, "discord:7")) == 3
+
+
+async def test_clients_may_send_their_whole_history_into_a_session(start: StartApp) -> None:
+    messages = [
+        {"role": "user", "content": "old"},
+        {"role": "assistant", "content": "older reply"},
+        {"role": "user", "content": "new"},
+    ]
+    async with start(ScriptedModel("One.")) as client:
+        await client.post(CHAT, json={"model": "aria", "messages": messages, "user": "s"})
+        lines = await lines_of(client)
+    assert [line[1] for line in lines[1:]] == ["new", "One."]
+
+
+async def test_the_users_message_is_stored_before_the_model_is_called(start: StartApp) -> None:
+    seen: list[list[tuple[str, str, str]]] = []
+
+    class Model:
+        dialect = "openai"
+
+        async def complete(self, request: object) -> object:
+            seen.append(await lines_of(client))
+            return await ScriptedModel("Hello.").complete({"messages": []})
+
+        async def aclose(self) -> None: ...
+
+    async with start(Model()) as client:
+        await client.post(CHAT, json=says("Hi", user="s"))
+    assert seen[0][-1][:2] == ("user", "Hi")
+
+
+async def test_a_failed_turn_keeps_the_message_and_a_repeat_does_not_double_it(start: StartApp) -> None:
+    model = ScriptedModel(failure(400, "no"), "Now.")
+    async with start(model) as client:
+        failed = await client.post(CHAT, json=says("Hi", user="s"))
+        assert failed.status_code == 400
+        assert failed.json()["error"]["code"] == "upstream_error"
+        assert [line[1] for line in await lines_of(client)][1:] == ["Hi"]
+        await client.post(CHAT, json=says("Hi", user="s"))
+        assert [line[1] for line in await lines_of(client)][1:] == ["Hi", "Now."]
+
+
+async def test_a_repeated_idempotency_key_does_nothing_twice(start: StartApp) -> None:
+    model = ScriptedModel("One.", "Two.")
+    headers = {"Idempotency-Key": "k"}
+    async with start(model) as client:
+        first = (await client.post(CHAT, json=says("Hi", user="s"), headers=headers)).json()
+        again = (await client.post(CHAT, json=says("Hi", user="s"), headers=headers)).json()
+        streamed_again = (await client.post(CHAT, json=says("Hi", user="s", stream=True), headers=headers)).text
+        other = await client.post(CHAT, json=says("Something else", user="s"), headers=headers)
+        lines = await lines_of(client)
+    assert again["choices"] == first["choices"]
+    assert again["tavernkit"]["replayed"] is True
+    assert "One." in streamed_again
+    assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency_key_reused")
+    assert len(model.requests) == 1
+    assert len(lines) == 3
+
+
+async def test_an_idempotency_key_works_without_a_session(start: StartApp) -> None:
+    model = ScriptedModel("One.", "Two.")
+    headers = {"Idempotency-Key": "k"}
+    async with start(model) as client:
+        first = (await client.post(CHAT, json=says("Hi"), headers=headers)).json()
+        again = (await client.post(CHAT, json=says("Hi"), headers=headers)).json()
+    assert first["choices"] == again["choices"]
+    assert len(model.requests) == 1
+
+
+async def test_a_failed_turn_is_taken_up_again_with_its_key(start: StartApp) -> None:
+    model = ScriptedModel(failure(400), "Now.")
+    headers = {"Idempotency-Key": "k"}
+    async with start(model) as client:
+        await client.post(CHAT, json=says("Hi", user="s"), headers=headers)
+        second = await client.post(CHAT, json=says("Hi", user="s"), headers=headers)
+        assert second.status_code == 200
+        assert [line[1] for line in await lines_of(client)][1:] == ["Hi", "Now."]
+
+
+async def test_a_broken_stream_is_kept_as_a_partial_reply(start: StartApp) -> None:
+    async with start(ScriptedModel(Disconnect(after=["Once ", "upon"]))) as client:
+        text = (await client.post(CHAT, json=says("Hi", user="s", stream=True))).text
+        lines = await lines_of(client)
+    assert '"error"' in text
+    assert "[DONE]" not in text
+    assert lines[-1] == ("assistant", "Once upon", "partial")
+
+
+async def test_one_writer_a_chat(start: StartApp) -> None:
+    model = ScriptedModel(*(f"reply {number}" for number in range(8)))
+    async with start(model) as client:
+        await asyncio.gather(*(client.post(CHAT, json=says(f"m{number}", user="s")) for number in range(8)))
+        lines = await lines_of(client)
+    assert [line[0] for line in lines[1:]] == ["user", "assistant"] * 8
+    assert sorted(line[1] for line in lines[1::2]) == [f"m{number}" for number in range(8)]
+
+
+async def test_two_processes_are_one_service(start: StartApp, settings: dict[str, object]) -> None:
+    """Two services against one database take turns with a chat as one would."""
+    models = [ScriptedModel(*(f"{name}{number}" for number in range(6))) for name in "ab"]
+    async with start(models[0]) as one, start(models[1]) as two:
+        posts = [each.post(CHAT, json=says(f"m{number}", user="s")) for number in range(6) for each in (one, two)]
+        replies = await asyncio.gather(*posts)
+        lines = await lines_of(one)
+    assert {reply.status_code for reply in replies} == {200}
+    assert [line[0] for line in lines[1:]] == ["user", "assistant"] * 12
+
+
+async def test_a_turn_waits_for_the_one_before_and_gives_up_in_time(start: StartApp) -> None:
+    async with start(ScriptedModel(Hang(), "Two."), busy_seconds=0.05, shutdown_seconds=0) as client:
+        first = asyncio.create_task(client.post(CHAT, json=says("a", user="s")))
+        while not client.service.turns._running:  # noqa: ASYNC110  # until the first turn runs
+            await asyncio.sleep(0)
+        second = await client.post(CHAT, json=says("b", user="s"))
+        assert (second.status_code, second.json()["error"]["code"]) == (409, "session_busy")
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_variables_and_timed_effects_are_kept(start: StartApp) -> None:
+    async with start(ScriptedModel("ok", "ok", "ok")) as client:
+        await client.post(CHAT, json=says("{{setvar::gold::3}}{{setglobalvar::fame::9}}I find gold.", user="s"))
+        await client.post(CHAT, json=says("I have {{getvar::gold}} coins.", user="s"))
+        await client.post(CHAT, json=says("They know me: {{getglobalvar::fame}}, {{getvar::gold}}.", user="t"))
+        first, second = await lines_of(client, "s"), await lines_of(client, "t")
+    assert first[1][1] == "I find gold."
+    assert first[3][1] == "I have 3 coins."
+    assert second[1][1] == "They know me: 9, ."
+
+
+async def test_a_text_that_looks_like_a_command_is_sent(start: StartApp) -> None:
+    model = ScriptedModel("ok")
+    async with start(model) as client:
+        await client.post(CHAT, json=says("/me waves", user="s"))
+        assert (await lines_of(client))[1][1] == "/me waves"
+    assert sent_to(model, 0)[-1]["content"] == "/me waves"
+
+
+async def test_a_session_stays_with_its_character(client: Client) -> None:
+    await client.post(CHAT, json=says("Hi", user="s"))
+    other = await client.post(CHAT, json={**says("Hi", user="s"), "model": "group:crew"})
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "session_mismatch")
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+async def test_both_platforms_keep_sessions(start: StartApp, platform: str) -> None:
+    model = ScriptedModel("One.", streamed("Tw", "o."), answer("Three."))
+    extension = {"tavernkit": {"platform": platform}}
+    async with start(model) as client:
+        for number, stream in enumerate((False, True, False)):
+            reply = await client.post(CHAT, json=says(f"m{number}", user="s", stream=stream, **extension))
+            assert reply.status_code == 200
+        lines = [line[1] for line in await lines_of(client)]
+    assert lines[-6:] == ["m0", "One.", "m1", "Two.", "m2", "Three."]
