@@ -23,15 +23,27 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai.files.silly_tavern_files import read_st_files as read_st_files
     from tavernkit.risu_ai.files.silly_tavern_preset import to_chat_preset as to_chat_preset
     from tavernkit.risu_ai.inlays import Inlay as Inlay
+    from tavernkit.risu_ai.lorebook import LorebookEngine as LorebookEngine
+    from tavernkit.risu_ai.lorebook import LorebookEntry as LorebookEntry
+    from tavernkit.risu_ai.lorebook import LorebookResult as LorebookResult
+    from tavernkit.risu_ai.lorebook.imports import export_lorebook as export_lorebook
+    from tavernkit.risu_ai.lorebook.imports import import_lorebook as import_lorebook
+    from tavernkit.risu_ai.memory import MemoryModels as MemoryModels
     from tavernkit.risu_ai.pipeline import PIPELINE as PIPELINE
     from tavernkit.risu_ai.plan import RisuPlan as RisuPlan
     from tavernkit.risu_ai.preset import Preset as Preset
     from tavernkit.risu_ai.prompt_template.settings import PromptSettings as PromptSettings
+    from tavernkit.risu_ai.regex_scripts import RegexScript as RegexScript
+    from tavernkit.risu_ai.regex_scripts import RegexScriptRunner as RegexScriptRunner
     from tavernkit.risu_ai.sending import ModelRequest as ModelRequest
     from tavernkit.risu_ai.sending import RequestFailedError as RequestFailedError
     from tavernkit.risu_ai.sending import SendResult as SendResult
     from tavernkit.risu_ai.settings import BuiltInTexts as BuiltInTexts
     from tavernkit.risu_ai.settings import Settings as Settings
+    from tavernkit.risu_ai.state import RisuState as RisuState
+    from tavernkit.risu_ai.triggers import RefusingHost as RefusingHost
+    from tavernkit.risu_ai.triggers import TriggerEngine as TriggerEngine
+    from tavernkit.risu_ai.triggers import TriggerHost as TriggerHost
     from tavernkit.risu_ai.world import RisuCharacter as RisuCharacter
     from tavernkit.risu_ai.world import RisuChat as RisuChat
     from tavernkit.risu_ai.world import RisuMessage as RisuMessage
@@ -52,12 +64,18 @@ __getattr__, __all__ = lazy_exports(
         ".files.silly_tavern_files": ("read_st_files",),
         ".files.silly_tavern_preset": ("to_chat_preset",),
         ".inlays": ("Inlay",),
+        ".lorebook": ("LorebookEngine", "LorebookEntry", "LorebookResult"),
+        ".lorebook.imports": ("export_lorebook", "import_lorebook"),
+        ".memory": ("MemoryModels",),
         ".pipeline": ("PIPELINE",),
         ".plan": ("RisuPlan",),
         ".preset": ("Preset",),
         ".prompt_template.settings": ("PromptSettings",),
+        ".regex_scripts": ("RegexScript", "RegexScriptRunner"),
         ".sending": ("ModelRequest", "RequestFailedError", "SendResult"),
         ".settings": ("BuiltInTexts", "Settings"),
+        ".state": ("RisuState",),
+        ".triggers": ("RefusingHost", "TriggerEngine", "TriggerHost"),
         ".world": ("RisuCharacter", "RisuChat", "RisuMessage", "RisuModule", "RisuPersona"),
     },
 )

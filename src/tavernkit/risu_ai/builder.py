@@ -8,6 +8,7 @@ from tavernkit.prompt.builder import Builder as CoreBuilder
 from tavernkit.prompt.builder import finished_plan
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.risu_ai.build_context import BuildContext
+from tavernkit.risu_ai.chat_log import with_messages
 from tavernkit.risu_ai.groups import speakers
 from tavernkit.risu_ai.pipeline import PIPELINE
 from tavernkit.risu_ai.plan import RisuPlan
@@ -17,6 +18,7 @@ from tavernkit.risu_ai.sending.result import SendResult
 from tavernkit.risu_ai.sending.send import Send
 from tavernkit.risu_ai.services import Services
 from tavernkit.risu_ai.state import RisuState
+from tavernkit.risu_ai.world import RisuMessage
 
 
 class Builder(CoreBuilder[BuildContext, RisuState]):
@@ -80,7 +82,10 @@ class Builder(CoreBuilder[BuildContext, RisuState]):
 def _decide(context: BuildContext) -> list[str]:
     if not context.owner.is_group:
         return [context.owner.id]
-    return speakers(context.owner, context.members, context.chat, context.random_source)
+    chat = context.chat
+    if context.message:
+        chat = with_messages(chat, (*chat.messages, RisuMessage(role="user", data=context.message)))
+    return speakers(context.owner, context.members, chat, context.random_source)
 
 
 def build(**inputs: object) -> RisuPlan:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tavernkit.examples
+from tavernkit import risu_ai
 from tavernkit.cards import Character, User
 from tavernkit.errors import ConfigError, StrictModeError
 from tavernkit.prompt import HookRegistry, InjectionRegistry, Message, TraceCollector
@@ -207,6 +208,10 @@ def test_strict_mode_raises_what_normal_mode_reports():
     assert isinstance(caught.value.__cause__, StrictModeError)
 
 
+def test_an_ordinary_build_has_nothing_to_report():
+    assert build(preset=preset(STANDARD), strict=True, message="Go on, {{char}}.").warnings == ()
+
+
 def test_the_settings_bring_their_own_preset():
     settings = Settings.from_json({"username": "Cleo", "mainPrompt": "Hi {{user}}.", "aiModel": "gpt4o"})
     plan = build(preset=None, settings=settings, user=None)
@@ -241,3 +246,8 @@ def test_fields_of_the_request_are_samplers_and_the_size_of_the_reply():
     assert "top_p" not in plan.llm_options
     assert plan.llm_options["max_tokens"] == 100
     assert build(llm_options={"temperature": 0.1}).llm_options["temperature"] == 0.1
+
+
+def test_every_public_name_can_be_imported():
+    for name in risu_ai.__all__:
+        assert getattr(risu_ai, name) is not None

@@ -77,6 +77,8 @@ def test_lorebook_and_regex_files_become_modules(tmp_path: Path):
     path.write_text(json.dumps({"type": "risu", "ver": 1, "data": [{"key": "sea"}]}), "utf-8")
     assert read_module(path).name == "Ports"
     assert read_module(path).lore == ({"key": "sea"},)
+    foreign = json.dumps({"entries": {"0": {"key": ["sea"], "content": "Salt.", "constant": True}}}).encode()
+    assert read_module(foreign).lore[0]["content"] == "Salt."
     scripts = json.dumps({"type": "regex", "data": [{"in": "a"}]}).encode()
     assert read_module(scripts, name="S").raw["regex"] == ({"in": "a"},)
 

@@ -1,4 +1,4 @@
-"""Module files: ``.risum``, modules as JSON, and lorebook or regex files taken as modules."""
+"""Module files: ``.risum``, modules as JSON, and lorebooks (of other programs too) or regex files as modules."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tavernkit.cards.limits import DEFAULT_LIMITS
 from tavernkit.cards.risum import MAGIC, MODULE_TYPE, Module, read_risum, write_risum
 from tavernkit.cards.source import BytesSource
 from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.risu_ai.lorebook.imports import import_lorebook
 from tavernkit.risu_ai.world import RisuModule
 from tavernkit.text.js_values import json_stringify
 from tavernkit.values import JsonObject, is_mapping, is_sequence, thaw, thaw_object
@@ -54,8 +55,8 @@ def _content(data: bytes, name: str, warn: Warn) -> JsonObject:
     if kind == MODULE_TYPE:
         inner = value.get("module")
         return thaw_object(inner if is_mapping(inner) else {key: item for key, item in value.items() if key != "type"})
-    if kind == "risu" and is_sequence(items):
-        return {"name": name, "description": "", "lorebook": thaw(items)}
+    if (kind == "risu" and is_sequence(items)) or "entries" in value:
+        return {"name": name, "description": "", "lorebook": [*import_lorebook(value, warn=warn)]}
     if kind == "regex" and is_sequence(items):
         return {"name": name, "description": "", "regex": thaw(items)}
     raise RisumError("the file holds neither a RisuAI module nor a lorebook or regex file")

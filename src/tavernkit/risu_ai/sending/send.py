@@ -47,7 +47,7 @@ class Send:
 
     def __init__(self, builder: Builder, context: BuildContext) -> None:
         self._builder = builder
-        self._context = context
+        self._context = context.replace(random=context.random_source, seed=None)  # one sequence for all its prompts
         self.chat = context.chat
         self.plans: list[RisuPlan] = []
         self.warnings: list[str] = []
@@ -74,6 +74,7 @@ class Send:
         state = self._builder.make_state(self._context)
         settle(state)
         take_message(state)
+        self.warnings += state.warnings
         self.chat = state.chat
         self._context = self._context.replace(message="")
 
@@ -85,9 +86,9 @@ class Send:
 
     def _round(self) -> Steps:
         """A group's round: the chosen members one after another; the first that fails ends it."""
-        context = self._context
-        random = context.random_source
-        context = self._context = context.replace(preset=chained_preset(context, random, self._warn))
+        random = self._context.random
+        context = self._context.replace(preset=chained_preset(self._context, random, self._warn))
+        self._context = context
         try:
             chosen = speakers(context.owner, context.members, self.chat, random)
         except PromptTemplateError as error:

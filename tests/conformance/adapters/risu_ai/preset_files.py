@@ -14,7 +14,7 @@ from tests.conformance.runner import Case
 def run(case: Case) -> object:
     name, data = case.input["file_name"], base64.b64decode(case.input["file_base64"])
     if name.endswith(".risum"):
-        return {"module": thaw_object(read_module(data, name=name, new_id=None).raw)}
+        return {"module": thaw_object(read_module(data, name=name, new_id=lambda: "<<uuid>>").raw)}
     preset = Preset.load(data, name=name)
     built_in = {"mainPrompt": "<<RISU_DEFAULT>>", "jailbreak": "<<RISU_DEFAULT>>", "bias": []}
     written = {**built_in, **Preset().to_json(), **preset.to_json()}
