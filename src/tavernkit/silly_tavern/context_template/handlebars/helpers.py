@@ -47,6 +47,7 @@ class HelperCall:
         if program is not None:
             if program.block_params:
                 frame = frame.naming(dict(zip(program.block_params, names, strict=False)))
+            self.rendering.count(self.position)
             self.rendering.run(program, frame)
 
 

@@ -8,8 +8,8 @@ MAX_TEMPLATE_CHARS = 1_000_000
 MAX_NESTING = 64
 """Blocks and subexpressions may be nested this deep."""
 
-MAX_RENDER_STEPS = 200_000
-"""How many tags one rendering may run: loops in loops end here."""
+MAX_RENDER_STEPS = 20_000
+"""How many tags and bodies of blocks one rendering may run: loops in loops end here."""
 
 MAX_OUTPUT_CHARS = 20_000_000
 """How many characters one rendering may give: repeating long values in loops ends here."""

@@ -93,14 +93,15 @@ class Rendering:
         if text:
             self.pieces.append(Piece(str(text), value.parameter if isinstance(value, ParameterText) else None))
 
-    def _count(self, position: int) -> None:
+    def count(self, position: int) -> None:
+        """Count a step; too many end the rendering."""
         self._steps += 1
         if self._steps > MAX_RENDER_STEPS:
             raise self.error(f"the template runs more than {MAX_RENDER_STEPS} tags", position)
 
     def _value_of_call(self, call: Call, frame: Frame) -> object:
         """The value of a tag: of a helper, of a parameter, or of the macro of that name."""
-        self._count(call.position)
+        self.count(call.position)
         path = call.path
         helper = HELPERS.get(path.original) if path.is_name else None
         if helper is not None:
@@ -128,7 +129,7 @@ class Rendering:
 
     def _block(self, block: Block, frame: Frame) -> None:
         call = block.call
-        self._count(call.position)
+        self.count(call.position)
         helper: Helper | None = HELPERS.get(call.path.original) if call.path.is_name else None
         if helper is not None:
             self._write(helper(self._helper_call(call, frame, block)), call.position)
