@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import PipelineError
-from tavernkit.risu_ai import Builder, RisuModule
+from tavernkit.risu_ai import Builder, RisuModule, Settings
 from tavernkit.risu_ai.memory import MemoryModels
 from tavernkit.stores import InMemoryVariablesStore
 from tests.risu_ai.building.scene import STANDARD, build, character, contents, inputs, omitted, preset
@@ -86,3 +86,37 @@ def test_background_is_searched_when_there_is_an_embedder():
     models = MemoryModels(summarize=lambda _: "", embed=embed)
     plan = build(character=owner, memory=models)
     assert "\n\nboats\n\ncats\n\ndogs" in contents(plan)[0]
+
+
+def test_memory_is_found_again_on_the_chat_of_the_plan():
+    settings = Settings.from_json(
+        {"hypaV3": True, "hypaV3Presets": [{"settings": {"memoryTokensRatio": 0.3}}], "hypaV3PresetId": 0}
+    )
+    chat = {"message": [{"role": "user", "data": "word " * 40, "chatId": f"m{n}"} for n in range(12)], "fmIndex": -1}
+    asked: list[Any] = []
+
+    def summarize(messages: Any) -> str:
+        asked.append(messages)
+        return "They talked."
+
+    models = MemoryModels(summarize=summarize, embed=lambda texts: [[1.0] for _ in texts])
+    given = inputs(
+        character=character(supaMemory=True),
+        settings=settings,
+        memory=models,
+        preset=preset(STANDARD, max_context=600, max_response=50),
+        history=chat,
+    )
+    first = Builder().build(**given)
+    assert "They talked." in first.chat.raw["hypaV3Data"]["summaries"][0]["text"]  # type: ignore[index, call-overload]
+    count = len(asked)
+    again = Builder().build(**{**given, "history": first.chat})
+    assert len(asked) == count, "what is summarised is not summarised again"
+    assert any("They talked." in text for text in contents(again))
+
+
+def test_memory_without_models_is_reported():
+    settings = Settings.from_json({"hypaV3": True})
+    plan = build(character=character(supaMemory=True), settings=settings)
+    assert any("MemoryModels" in warning for warning in plan.warnings)
+    assert "What now?" in contents(plan)

@@ -26,7 +26,7 @@ class SendResult:
     """The outcome. ``chat`` and ``character`` are to be stored, whether the send succeeded or not.
 
     A send that a trigger stopped, or whose error was written into the chat, is not ``ok`` and has no ``error``.
-    ``plans`` are the prompts that were built, in order.
+    ``plans`` are the prompts that were built, in order; ``emotions`` the pictures that scripts asked for.
     """
 
     ok: bool
@@ -34,4 +34,5 @@ class SendResult:
     character: RisuCharacter
     error: SendError | None = None
     plans: Sequence[RisuPlan] = ()
+    emotions: Sequence[str] = ()
     warnings: Sequence[str] = field(default_factory=tuple[str, ...])

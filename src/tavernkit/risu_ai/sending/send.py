@@ -51,6 +51,7 @@ class Send:
         self.chat = context.chat
         self.plans: list[RisuPlan] = []
         self.warnings: list[str] = []
+        self.emotions: list[str] = []
         self.error: SendError | None = None
         self._requests = 0
 
@@ -64,6 +65,7 @@ class Send:
             character=self._context.owner,
             error=self.error,
             plans=tuple(self.plans),
+            emotions=tuple(self.emotions),
             warnings=tuple(self.warnings),
         )
 
@@ -117,6 +119,7 @@ class Send:
         self._settle(state)
         resend = self._output_triggers(state)
         self._keep_changes(state)
+        self.emotions += state.emotions
         tokens = state.counter.text(new) + counted
         if self._unfinished(new, tokens):
             return (yield from self._turn(speaker, continued=True, counted=tokens))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from types import MappingProxyType
+
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.build_context import REFERENCE
 from tavernkit.risu_ai.character_fields import character_fields
@@ -9,6 +12,7 @@ from tavernkit.risu_ai.memory import MEMORY_MEMOS, MemoryInput, remember, uses_m
 from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.trimming import drop_oldest
+from tavernkit.values import freeze_object
 
 
 class MemoryStep(Step[RisuState, NoConfig]):
@@ -33,6 +37,15 @@ class MemoryStep(Step[RisuState, NoConfig]):
             slots.last_chat.append(slots.chats.pop())
         for message in slots.chats:
             message.removable = message.memo not in MEMORY_MEMOS
+        _store(state)
+
+
+def _store(state: RisuState) -> None:
+    """Keep on the chat what memory wants to find there next time."""
+    data = {"lastMemory": state.last_memory, **state.memory_data} if state.last_memory else state.memory_data
+    if any(state.chat.raw.get(key) != value for key, value in data.items()):
+        raw = {**state.chat.raw, **freeze_object(data)}  # the rest is frozen already
+        state.see_chat(dataclasses.replace(state.chat, raw=MappingProxyType(raw)))
 
 
 def _remembered(state: RisuState) -> bool:
