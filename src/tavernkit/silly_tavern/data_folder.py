@@ -11,10 +11,12 @@ from tavernkit.cards.character import Character, User
 from tavernkit.errors import FileFormatError, TavernKitError, Warn, log_warning
 from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.chat_file import ChatFile
+from tavernkit.silly_tavern.context import TEXT_DIALECT
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.groups.group import Group
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
+from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API
 from tavernkit.silly_tavern.preset import Preset
 from tavernkit.silly_tavern.regex_scripts import RegexScripts
 from tavernkit.silly_tavern.settings import Settings
@@ -26,7 +28,6 @@ CHARACTERS, CHATS, GROUPS, GROUP_CHATS = "characters", "chats", "groups", "group
 WORLDS, PRESETS = "worlds", "OpenAI Settings"
 INSTRUCT, CONTEXT, SYSTEM_PROMPTS = "instruct", "context", "sysprompt"
 CARD_SUFFIXES = (".png", ".json", ".charx", ".webp", ".jpg", ".jpeg")
-API = "openai"
 
 
 class DataFolder:
@@ -140,6 +141,8 @@ class DataFolder:
     def builder(self, character: str | None = None, chat: str | None = None, *, group: str | None = None) -> Builder:
         """A builder for a character's chat, or a group's, with everything of the folder that belongs to it.
 
+        It builds for the API of the settings: messages for chat completion, one text for any other.
+
         >>> DataFolder("data/default-user").builder("Lyra", "a chat").build(message="Hello")  # doctest: +SKIP
         """
         return Builder().replace(**self._inputs(character, chat, group))
@@ -149,6 +152,7 @@ class DataFolder:
         found: dict[str, object] = {
             "user": User(name=settings.username),
             "settings": settings,
+            "dialect": TEXT_DIALECT if settings.main_api != CHAT_COMPLETION_API else None,
             "books": self._books(settings.world_info.global_select),
             "persona_books": self._books([settings.persona.lorebook] if settings.persona.lorebook else []),
             "use_embedded_book": False,
@@ -195,7 +199,7 @@ class DataFolder:
             avatar=avatar,
             preset={"extensions": preset.extensions},
             preset_name=preset.name,
-            api=API,
+            api=CHAT_COMPLETION_API,
             warn=self._warn,
         )
 

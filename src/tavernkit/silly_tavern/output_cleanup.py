@@ -26,10 +26,6 @@ _MARKED = re.compile(r"([*_]{1,2})([\s\S]*?)\1")
 _BLANKS_AT_MARKS = re.compile(rf"(?<=[*_])[{_SPACES}]++|(?<![{_SPACES}])[{_SPACES}]++(?=[*_])")
 
 
-def _same(text: str) -> str:
-    return text
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanUp:
     """What a clean-up depends on. ``scripts`` are the regex scripts of the reply, ``members`` a group's names."""
@@ -47,8 +43,8 @@ class CleanUp:
     power_user: PowerUser = field(default_factory=PowerUser)
     stop_strings: Sequence[str] = ()
     members: Sequence[str] = ()
-    expand: Callable[[str], str] = _same
-    scripts: Callable[[str], str] = _same
+    expand: Callable[[str], str] = str
+    scripts: Callable[[str], str] = str
 
 
 def clean_up(text: str, options: CleanUp) -> str:

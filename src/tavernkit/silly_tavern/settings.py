@@ -13,14 +13,12 @@ from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.json_reader import JsonReader
+from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API
 from tavernkit.silly_tavern.persona import Persona
 from tavernkit.silly_tavern.preset import Preset
 from tavernkit.silly_tavern.reasoning import ReasoningSettings
 from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_object
-
-CHAT_COMPLETION_API = "openai"
-"""The ``main_api`` of chat completion; every other one is text completion."""
 
 DEFAULT_MAX_CONTEXT, DEFAULT_AMOUNT_GEN = 8192, 350
 """The context and the reply of text completion, in tokens."""

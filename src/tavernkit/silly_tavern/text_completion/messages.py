@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from tavernkit.silly_tavern.chat_completion.history_messages import injected_source
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
+from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.chat_completion.slots import source
 from tavernkit.silly_tavern.core_chat import CoreMessage, role_of
 from tavernkit.silly_tavern.extension_prompts import ROLES, ExtensionPrompt, joined
@@ -16,7 +17,6 @@ from tavernkit.silly_tavern.preset_prompts import DEFAULT_INJECTION_ORDER
 from tavernkit.silly_tavern.text_completion.segments import Origin
 from tavernkit.text.js_values import trim_start
 
-CHAT_HISTORY = "chatHistory"
 USER = 1
 
 

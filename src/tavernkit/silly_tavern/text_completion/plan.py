@@ -14,10 +14,6 @@ from tavernkit.values import JsonObject, thaw_object
 EMPTY_TEXT = RenderedText("")
 
 
-def _same(text: str) -> str:
-    return text
-
-
 @dataclass(frozen=True)
 class TextPlan(ChatPlan):
     """One prompt text, the blocks it is made of, and where the model shall stop.
@@ -28,7 +24,7 @@ class TextPlan(ChatPlan):
 
     negative_prompt: str = ""
     guidance_scale: float = 1
-    clean_up: Callable[[str], str] = field(default=_same, repr=False, compare=False)
+    clean_up: Callable[[str], str] = field(default=str, repr=False, compare=False)
 
     @property
     def prompt(self) -> str:

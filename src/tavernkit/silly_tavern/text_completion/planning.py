@@ -141,10 +141,6 @@ def _cleaner(state: SillyTavernState, stops: list[str]) -> Callable[[str], str]:
         stop_strings=stops,
         members=group_names(state),
         expand=state.macros,
-        scripts=partial(scripts.reply, is_user=impersonate) if scripts is not None else _same,
+        scripts=partial(scripts.reply, is_user=impersonate) if scripts is not None else str,
     )
     return lambda text: clean_up(text, options)
-
-
-def _same(text: str) -> str:
-    return text

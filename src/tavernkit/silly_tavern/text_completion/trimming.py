@@ -8,12 +8,13 @@ from typing import overload
 from tavernkit.budget.report import EvictionRecord, TrimReport
 from tavernkit.budget.trimmer import apply, trim
 from tavernkit.prompt.omission import Omission
+from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.context import REFERENCE
 from tavernkit.silly_tavern.core_chat import CoreMessage
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText
 from tavernkit.silly_tavern.text_completion.history_items import HistoryItem
-from tavernkit.silly_tavern.text_completion.messages import CHAT_HISTORY, TextMessage
+from tavernkit.silly_tavern.text_completion.messages import TextMessage
 from tavernkit.silly_tavern.text_completion.plan import TextPlan
 from tavernkit.silly_tavern.text_completion.segments import Segment
 from tavernkit.silly_tavern.text_completion.token_counting import TextCounter
