@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast, overload
+from typing import cast
 
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
-from tavernkit.prompt.plan import ListDialect, ObjectDialect, Plan
+from tavernkit.prompt.plan import Plan
 from tavernkit.risu_ai.cbs.escapes import unescape
 from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.request import RequestRules, request_messages, unescaped
@@ -35,29 +35,6 @@ class RisuPlan(Plan):
     rules: RequestRules = field(default_factory=RequestRules)
     text_rules: TextRules = field(default_factory=TextRules)
     memory_data: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-
-    @overload
-    def to_messages(
-        self, dialect: ListDialect = "openai", *, squash_system_messages: bool = False, **dialect_options: object
-    ) -> list[JsonObject]: ...
-
-    @overload
-    def to_messages(
-        self, dialect: ObjectDialect, *, squash_system_messages: bool = False, **dialect_options: object
-    ) -> JsonObject: ...
-
-    @overload
-    def to_messages(
-        self, dialect: str, *, squash_system_messages: bool = False, **dialect_options: object
-    ) -> object: ...
-
-    def to_messages(
-        self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object
-    ) -> object:
-        """Return the provider's payload; escaped characters are turned back, media attached."""
-        if dialect == "openai" and any(block.attachments for block in self.enabled_blocks):
-            dialect_options.setdefault("attachments", True)
-        return super().to_messages(dialect, squash_system_messages=squash_system_messages, **dialect_options)
 
     def _prepared(self, *, squash: bool) -> list[Message]:
         messages = super()._prepared(squash=squash)
