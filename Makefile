@@ -11,7 +11,7 @@ AS_ROOT = $(shell test "$$(id -u)" = 0 || echo sudo)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-browser check format conformance bench fuzz docs lock clean
+.PHONY: help demo test test-browser check format conformance bench fuzz docs tables lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ fuzz: $(READY) ## Run the properties for long (ROUNDS=100000 for longer)
 
 docs: $(DOCS_READY) ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict
+
+tables: $(READY) ## Make the compatibility page of the docs anew from the conformance results
+	@$(BIN)/python -m tests.docs.compatibility
 
 lock: $(READY) ## Make the lock files anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv

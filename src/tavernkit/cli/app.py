@@ -27,6 +27,7 @@ COMMANDS = (
     "tokens",
     "chat",
     "eval",
+    "serve",
 )
 """Modules of ``cli.commands`` in the order of the help; each has ``register(app)``."""
 
