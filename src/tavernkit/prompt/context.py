@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from tavernkit.prompt.injections import InjectionRegistry
 from tavernkit.prompt.trace import Instrumenter
 from tavernkit.stores.history import ChatHistory, wrap_history
 from tavernkit.stores.variables import VariablesStore
+from tavernkit.text.keys import underscore
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze, freeze_object, is_mapping
 
 if TYPE_CHECKING:
@@ -141,11 +141,3 @@ def normalize_step_configs(value: object) -> Mapping[str, Mapping[str, object]]:
             raise ConfigError(f"step_configs[{name!r}] must be a mapping of options, not {type(options).__name__}")
         configs[str(name).strip().lower().replace("-", "_")] = dict(options)
     return configs
-
-
-def underscore(name: str) -> str:
-    """Write a key in snake_case: ``HTTPServer`` becomes ``http_server``."""
-    name = name.replace("::", "/")
-    name = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name)
-    name = re.sub(r"([a-z\d])([A-Z])", r"\1_\2", name)
-    return name.replace("-", "_").lower()
