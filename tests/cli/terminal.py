@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pty
 import select
@@ -68,6 +69,7 @@ class Terminal:
         )
         os.close(slave)
         self.seen = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def wait_for(self, *texts: str) -> str:
         """Read until one of the texts was printed after what was read before."""
@@ -99,7 +101,7 @@ class Terminal:
             data = os.read(self._master, 65536)
         except OSError:  # what Linux says when the other side is closed
             return False
-        self.seen += data.decode("utf-8", "replace")
+        self.seen += self._decoder.decode(data)
         return bool(data)
 
 

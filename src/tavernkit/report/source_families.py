@@ -23,7 +23,7 @@ PRESET = SourceFamily("preset", "preset", "#7c6ff0", "medium_purple1")
 CARD = SourceFamily("card", "character card", "#2f9e6e", "spring_green3")
 LORE = SourceFamily("lore", "lore", "#d9822b", "orange3")
 EXAMPLE = SourceFamily("example", "example dialogue", "#8a9a2b", "dark_olive_green2")
-HISTORY = SourceFamily("history", "chat history", "#2f7fd1", "dodger_blue2")
+HISTORY = SourceFamily("history", "chat history", "#2f7fd1", "deep_sky_blue1")
 NOTE = SourceFamily("note", "notes and injections", "#c2477f", "hot_pink3")
 PERSONA = SourceFamily("persona", "persona", "#1f9aa8", "dark_turquoise")
 TOOL = SourceFamily("tool", "tools", "#8d6e4f", "rosy_brown")
@@ -41,8 +41,15 @@ _BY_KIND: Mapping[str, SourceFamily] = {
     "start marker": PRESET,
     "post end inner format": PRESET,
     "system prompt": PRESET,
-    "story string": CARD,
-    "instruct": PRESET,
+    "context template": PRESET,
+    "reply line": PRESET,
+    "bias": PRESET,
+    "chain of thought": PRESET,
+    "group instruction": PRESET,
+    "continue instruction": PRESET,
+    "emotion instructions": CARD,
+    "image instructions": CARD,
+    "chat metadata": NOTE,
     "card field": CARD,
     "description": CARD,
     "greeting": HISTORY,

@@ -38,7 +38,7 @@ def _panel(part: Part, *, everything: bool) -> Panel:
     title = Text.assemble((f"{part.position} ", "dim"), (part.role, "bold"), (f"  {visible(part.source)}", style))
     subtitle = Text.assemble((f"{part.tokens} tokens", "dim"))
     if part.reason and part.reason != part.source:
-        subtitle = Text.assemble((visible(_short(part.reason, 96)), "italic dim"), ("  ·  ", "dim"), subtitle)
+        subtitle.append(f"  ·  {visible(part.reason)}", style="italic dim")
     return Panel(
         body,
         title=title,
