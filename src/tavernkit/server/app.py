@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from tavernkit import __version__
-from tavernkit.server.api import openai
+from tavernkit.server.api import admin, builds, imports, library, openai, sessions
 from tavernkit.server.config import ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.json_response import SafeJSONResponse
@@ -47,7 +47,8 @@ def create_app(config: ServerConfig | None = None, *, transports: Mapping[str, T
 
     app = FastAPI(title="TavernKit", version=__version__, description=DESCRIPTION, lifespan=lifespan)
     app.state.service = service
-    app.include_router(openai.router)
+    for module in (openai, sessions, builds, imports, admin, library):
+        app.include_router(module.router)
     _add_health(app, service)
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -12,6 +12,7 @@ from sqlalchemy import func, insert, select, update
 from tavernkit.cards import load, to_bytes
 from tavernkit.examples import example_path
 from tavernkit.server.config import ServerConfig
+from tavernkit.server.imports import Imports
 from tavernkit.server.keys import Keys
 from tavernkit.server.library import SILLY_TAVERN, Library
 from tavernkit.server.metrics import Metrics
@@ -36,6 +37,7 @@ class Service:
         self.keys = Keys(config, self.database)
         self.secrets = SecretBox(config.secret_key.get_secret_value() if config.secret_key is not None else None)
         self.turns = Turns(config, self.database, self.library, self.upstreams, self.metrics)
+        self.imports = Imports(self.database)
         self._seen_secrets = 0.0
 
     async def start(self) -> None:
@@ -47,6 +49,7 @@ class Service:
 
     async def stop(self) -> None:
         """End turns in an orderly way and close everything."""
+        await self.imports.stop()
         await self.turns.stop()
         await self.upstreams.aclose()
         await self.database.close()

@@ -90,7 +90,7 @@ async def chat_completions(
     turn_request = TurnRequest(
         owner=client.owner,
         selection=parse_model(body.model, options),
-        messages=_session_messages(body.messages) if session else [_new_message(each) for each in body.messages],
+        messages=_session_messages(body.messages) if session else [new_message(each) for each in body.messages],
         session=session,
         idempotency_key=idempotency_key,
         speaker=options.speaker,
@@ -199,7 +199,8 @@ def message_text(content: str | Sequence[object] | None) -> str:
     return "\n".join(str(part["text"]) for part in parts if isinstance(part.get("text"), str))
 
 
-def _new_message(message: ChatMessageIn) -> NewMessage:
+def new_message(message: ChatMessageIn) -> NewMessage:
+    """A message of a client's own history."""
     role = "system" if message.role == "developer" else message.role
     metadata: JsonObject = {}
     if message.tool_calls and role == "assistant":
@@ -226,7 +227,7 @@ def _media(content: str | list[dict[str, Json]] | None) -> list[Json]:
 def _session_messages(messages: Sequence[ChatMessageIn]) -> list[NewMessage]:
     """What is new in a session: everything after the last reply. Clients that send their whole history may do so."""
     last = max((index for index, each in enumerate(messages) if each.role == "assistant"), default=-1)
-    return [_new_message(each) for each in messages[last + 1 :] if each.role in ("user", "tool")]
+    return [new_message(each) for each in messages[last + 1 :] if each.role in ("user", "tool")]
 
 
 def _warnings(body: ChatCompletionRequest, session: str | None) -> list[str]:

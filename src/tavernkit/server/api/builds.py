@@ -1,0 +1,59 @@
+"""Prompts without a model."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from tavernkit.errors import TavernKitError
+from tavernkit.server.api.dependencies import ChatClient, TheService
+from tavernkit.server.api.openai import new_message, parse_model
+from tavernkit.server.api.openai_types import PASSED_ON
+from tavernkit.server.api.rest_types import BuildIn, BuildOut
+from tavernkit.server.chat_edits import owned_by
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.storage import chats
+from tavernkit.server.storage.chats import Selection
+from tavernkit.server.storage.columns import storable_json
+from tavernkit.server.turn_request import TurnRequest
+
+router = APIRouter(prefix="/api", tags=["build"])
+
+
+@router.post("/build")
+async def build(body: BuildIn, service: TheService, client: ChatClient) -> BuildOut:
+    """The prompt of a turn: what would be sent, its pieces, why each is there. No model is called, nothing stored."""
+    owner = client.owner
+    if body.session_id is not None:
+        async with service.database.read() as connection:
+            owner = (await chats.get_chat(connection, body.session_id, owner=owned_by(client))).owner
+        selection = Selection()
+    elif body.model is not None:
+        selection = parse_model(body.model, body.tavernkit)
+    else:
+        raise ServiceError(422, "give a model or a session_id", code="invalid_request", param="model")
+    wanted = TurnRequest(
+        owner=owner,
+        selection=selection,
+        chat_id=body.session_id,
+        messages=[new_message(message) for message in body.messages],
+        kind=body.kind,
+        speaker=body.tavernkit.speaker,
+        options=storable_json({key: body.options[key] for key in PASSED_ON if body.options.get(key) is not None}),
+        dialect=body.tavernkit.dialect,
+        seed=body.tavernkit.seed,
+    )
+    built = await service.turns.build(wanted)
+    dialect = body.tavernkit.dialect or "openai"
+    try:
+        payload = built.plan.to_messages(dialect)
+        fingerprint = built.plan.fingerprint(dialect)
+    except TavernKitError as error:
+        raise ServiceError(422, str(error), code="unknown_dialect", param="tavernkit.dialect") from error
+    return BuildOut(
+        request=storable_json(built.request),
+        payload=storable_json(payload),
+        plan=storable_json(built.plan.to_dict()),
+        explanation=storable_json(built.plan.explain().to_dict()),
+        fingerprint=fingerprint,
+        speaker=built.speaker,
+    )

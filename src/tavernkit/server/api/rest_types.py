@@ -1,0 +1,330 @@
+"""Requests and answers of the REST API."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+
+from tavernkit.server.api.openai_types import ChatMessageIn, Id, ItemId, TavernKitOptions
+from tavernkit.server.limits import MAX_BOOKS, MAX_MESSAGES, MAX_NAME_CHARACTERS
+from tavernkit.server.storage.chats import ChatLine, ChatState
+from tavernkit.server.storage.columns import storable
+from tavernkit.server.storage.items import ItemInfo
+from tavernkit.values import is_sequence
+
+Text = Annotated[str, AfterValidator(storable)]
+"""Text that every database can hold."""
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(storable)]
+
+
+class ItemOut(BaseModel):
+    """An item of the library."""
+
+    kind: str
+    id: str
+    name: str
+    platform: str
+    version: int
+    filename: str
+    created_at: float
+    updated_at: float
+    warnings: list[str] = []
+
+    @classmethod
+    def of(cls, info: ItemInfo, warnings: list[str] | None = None) -> ItemOut:
+        """Show an item."""
+        fields = {name: getattr(info, name) for name in cls.model_fields if name != "warnings"}
+        return cls(**fields, warnings=warnings or [])
+
+
+class ItemPage(BaseModel):
+    """A page of items; ``next`` is the ``after`` of the next one."""
+
+    data: list[ItemOut]
+    next: str | None = None
+
+
+class ItemContent(ItemOut):
+    """An item with what it holds, in the platform's own JSON."""
+
+    content: Any
+
+
+class PersonaIn(BaseModel):
+    """Who the user is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    description: Text = Field(default="", max_length=100_000)
+    position: int | Literal["in_prompt", "top_an", "bottom_an", "at_depth", "none"] = Field(default="in_prompt")
+    depth: int = Field(default=2, ge=0, le=10_000)
+    role: int = Field(default=0, ge=0, le=2)
+    books: list[ItemId] = Field(default_factory=list, max_length=MAX_BOOKS)
+
+
+class GroupIn(BaseModel):
+    """A group: SillyTavern's own keys; members are ids of characters."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: Name
+    members: list[ItemId] = Field(min_length=1, max_length=100)
+    disabled_members: list[ItemId] = Field(default_factory=list, max_length=100)
+    activation_strategy: int = Field(default=0, ge=0, le=3)
+    generation_mode: int = Field(default=0, ge=0, le=2)
+    allow_self_responses: bool = False
+
+
+class SessionIn(BaseModel):
+    """A new session. ``session`` is the id clients send as ``X-Tavern-Session``; one is made if there is none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: Id
+    session: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(storable)] | None = None
+    tavernkit: TavernKitOptions = Field(default_factory=TavernKitOptions)
+    greeting: int | None = Field(default=0, ge=0, le=1000)
+    """Which greeting it begins with; null for none."""
+
+
+class SessionPatch(BaseModel):
+    """Changes of a session; what is not given stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    persona: ItemId | None = None
+    preset: ItemId | None = None
+    books: list[ItemId] | None = Field(default=None, max_length=MAX_BOOKS)
+    variables: dict[Text, JsonValue] | None = None
+    details: dict[Text, JsonValue] | None = None
+    """SillyTavern's chat metadata: author's note, overrides, timed effects."""
+
+
+class SessionOut(BaseModel):
+    """A session."""
+
+    id: str
+    session: str
+    platform: str
+    character: str | None
+    group: str | None
+    persona: str | None
+    preset: str | None
+    books: list[str]
+    details: dict[str, Any]
+    variables: dict[str, Any]
+    busy: bool
+    version: int
+    created_at: float
+    updated_at: float
+
+    @classmethod
+    def of(cls, chat: ChatState, now: float) -> SessionOut:
+        """Show a chat."""
+        chosen = chat.selection
+        local = chat.variables.get("local")
+        return cls(
+            id=chat.id,
+            session=chat.external_id,
+            platform=chosen.platform,
+            character=chosen.character,
+            group=chosen.group,
+            persona=chosen.persona,
+            preset=chosen.preset,
+            books=list(chosen.books),
+            details=chat.details,
+            variables=local if isinstance(local, dict) else {},
+            busy=chat.busy(now),
+            version=chat.version,
+            created_at=chat.created_at,
+            updated_at=chat.updated_at,
+        )
+
+
+class SessionPage(BaseModel):
+    """A page of sessions; ``next`` is the ``before`` of the next one."""
+
+    data: list[SessionOut]
+    next: float | None = None
+
+
+class MessageOut(BaseModel):
+    """A message of a session."""
+
+    id: str
+    role: str
+    content: str
+    status: str
+    swipes: list[str] | None
+    swipe: int | None
+    name: str | None
+    created_at: float
+    updated_at: float
+
+    @classmethod
+    def of(cls, line: ChatLine) -> MessageOut:
+        """Show a line."""
+        swipes, swipe, name = (line.native.get(key) for key in ("swipes", "swipe_id", "name"))
+        return cls(
+            id=line.id,
+            role=line.role,
+            content=line.content,
+            status=line.status,
+            swipes=[str(each) for each in swipes] if is_sequence(swipes) else None,
+            swipe=swipe if isinstance(swipe, int) else None,
+            name=name if isinstance(name, str) else None,
+            created_at=line.created_at,
+            updated_at=line.updated_at,
+        )
+
+
+class MessageList(BaseModel):
+    """The messages of a session, oldest first."""
+
+    data: list[MessageOut]
+
+
+class MessageIn(BaseModel):
+    """What the user says."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    content: Annotated[str, Field(min_length=1), AfterValidator(storable)]
+    speaker: Text | None = Field(default=None, max_length=200)
+    options: dict[Text, JsonValue] = Field(default_factory=dict)
+    """Options for the model, such as ``temperature``."""
+    explain: bool = False
+
+
+class TurnIn(BaseModel):
+    """A turn without a new message."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    speaker: Text | None = Field(default=None, max_length=200)
+    options: dict[Text, JsonValue] = Field(default_factory=dict)
+    explain: bool = False
+
+
+class TurnOut(BaseModel):
+    """What a turn came to."""
+
+    id: str
+    status: str
+    text: str
+    reasoning: str
+    tool_calls: list[Any]
+    finish_reason: str | None
+    usage: dict[str, Any] | None
+    speaker: str
+    message_id: str | None
+    replayed: bool
+    explanation: dict[str, Any] | None = None
+
+
+class MessagePatch(BaseModel):
+    """An edited message."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    content: Text
+
+
+class SwipeIn(BaseModel):
+    """The reply to show."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    swipe: int = Field(ge=0, le=100_000)
+
+
+class BranchIn(BaseModel):
+    """A branch: the new session has everything up to a message."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message_id: Id
+    session: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(storable)] | None = None
+
+
+class BuildIn(BaseModel):
+    """A prompt to build: for a session, or for messages of one's own."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: Id | None = None
+    session_id: Id | None = None
+    messages: list[ChatMessageIn] = Field(default_factory=list, max_length=MAX_MESSAGES)
+    kind: Literal["normal", "regenerate", "swipe", "continue", "impersonate"] = "normal"
+    options: dict[Text, JsonValue] = Field(default_factory=dict)
+    tavernkit: TavernKitOptions = Field(default_factory=TavernKitOptions)
+
+
+class BuildOut(BaseModel):
+    """A prompt: what would be sent, its pieces, and why each is there."""
+
+    request: dict[str, Any]
+    payload: Any
+    plan: dict[str, Any]
+    explanation: dict[str, Any]
+    fingerprint: str
+    speaker: str
+
+
+class KeyIn(BaseModel):
+    """A new API key."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name
+    scopes: list[Literal["chat", "read", "write", "admin"]] = Field(min_length=1, max_length=4)
+    rate_limit: int | None = Field(default=None, ge=1, le=1_000_000)
+
+
+class KeyOut(BaseModel):
+    """An API key without its secret."""
+
+    id: str
+    name: str
+    scopes: list[str]
+    rate_limit: int | None
+    created_at: float
+    revoked_at: float | None
+
+
+class NewKeyOut(KeyOut):
+    """A new API key; ``key`` is shown this once."""
+
+    key: str
+
+
+class UpstreamKeyIn(BaseModel):
+    """The key of an upstream."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    api_key: str = Field(min_length=1, max_length=4096, pattern=r"^[\x21-\x7e]+$")
+
+
+class UpstreamOut(BaseModel):
+    """A model server."""
+
+    name: str
+    dialect: str
+    model: str | None
+    available: bool
+
+
+class JobOut(BaseModel):
+    """An import."""
+
+    id: str
+    kind: str
+    status: str
+    total: int
+    done: int
+    result: dict[str, Any]
+    created_at: float
+    updated_at: float

@@ -1,0 +1,220 @@
+"""Sessions and their messages."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from tavernkit.server import logs
+from tavernkit.server.api.dependencies import ChatClient, TheService
+from tavernkit.server.api.library import PathId
+from tavernkit.server.api.openai import explanation, parse_model
+from tavernkit.server.api.openai_types import PASSED_ON
+from tavernkit.server.api.replies import ReplyListener, until_done
+from tavernkit.server.api.rest_types import (
+    BranchIn,
+    MessageIn,
+    MessageList,
+    MessageOut,
+    MessagePatch,
+    SessionIn,
+    SessionOut,
+    SessionPage,
+    SessionPatch,
+    SwipeIn,
+    TurnIn,
+    TurnOut,
+)
+from tavernkit.server.chat_edits import branch_chat, edit_message, owned_by, pick_swipe, remove_messages
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.keys import Client
+from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_PAGE
+from tavernkit.server.service import Service
+from tavernkit.server.storage import chats
+from tavernkit.server.storage.chats import Selection
+from tavernkit.server.storage.columns import storable_json
+from tavernkit.server.talks.talk import TurnKind
+from tavernkit.server.turn_request import NewMessage, TurnRequest
+
+router = APIRouter(prefix="/api/sessions", tags=["sessions"])
+
+IdHeader = Annotated[str | None, Header(max_length=MAX_ID_CHARACTERS)]
+
+
+@router.get("")
+async def list_sessions(
+    service: TheService,
+    client: ChatClient,
+    before: Annotated[float | None, Query(allow_inf_nan=False)] = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+) -> SessionPage:
+    """A page of the client's sessions, the latest first."""
+    async with service.database.read() as connection:
+        found = await chats.list_chats(connection, owned_by(client), before=before, limit=limit)
+    now = time.time()
+    following = found[-1].updated_at if len(found) == limit else None
+    return SessionPage(data=[SessionOut.of(chat, now) for chat in found], next=following)
+
+
+@router.post("", status_code=201)
+async def create_session(body: SessionIn, service: TheService, client: ChatClient) -> SessionOut:
+    """Begin a session."""
+    selection = parse_model(body.model, body.tavernkit)
+    async with service.database.write() as connection:
+        external_id = body.session or chats.new_id()
+        if await chats.find_chat(connection, client.owner, external_id) is not None:
+            raise ServiceError(409, f"there is a session {external_id!r} already", code="session_exists")
+        lines = await service.turns.log.greeting(connection, selection, body.greeting or 0)
+        chat = await chats.create_chat(
+            connection, client.owner, external_id, selection, lines if body.greeting is not None else ()
+        )
+    return SessionOut.of(chat, time.time())
+
+
+@router.get("/{session_id}")
+async def get_session(session_id: PathId, service: TheService, client: ChatClient) -> SessionOut:
+    """One session, with its variables and what the platform keeps of it."""
+    async with service.database.read() as connection:
+        chat = await chats.get_chat(connection, session_id, owner=owned_by(client))
+    return SessionOut.of(chat, time.time())
+
+
+@router.patch("/{session_id}")
+async def change_session(session_id: PathId, body: SessionPatch, service: TheService, client: ChatClient) -> SessionOut:
+    """Choose another persona, preset or books, or set variables and the author's note."""
+    changes: dict[str, object] = body.model_dump(exclude_none=True)
+    if "variables" in changes:
+        changes["variables"] = {"local": changes["variables"]}
+    async with service.database.write() as connection:
+        chat = await chats.get_chat(connection, session_id, owner=owned_by(client), lock=True)
+        _refuse_busy(chat.busy(time.time()))
+        chosen = Selection(
+            persona=body.persona, preset=body.preset, books=tuple(body.books or ()), platform=chat.selection.platform
+        )
+        await service.library.cast(connection, chosen)
+        await chats.update_chat(connection, chat, **storable_json(changes))
+        chat = await chats.get_chat(connection, session_id)
+    return SessionOut.of(chat, time.time())
+
+
+@router.delete("/{session_id}", status_code=204)
+async def delete_session(session_id: PathId, service: TheService, client: ChatClient) -> Response:
+    """Remove a session with all its messages."""
+    async with service.database.write() as connection:
+        chat = await chats.get_chat(connection, session_id, owner=owned_by(client), lock=True)
+        await chats.delete_chat(connection, chat)
+    return Response(status_code=204)
+
+
+@router.get("/{session_id}/messages")
+async def list_messages(session_id: PathId, service: TheService, client: ChatClient) -> MessageList:
+    """All messages, oldest first."""
+    async with service.database.read() as connection:
+        chat = await chats.get_chat(connection, session_id, owner=owned_by(client))
+        lines = await chats.read_lines(connection, chat.id)
+    return MessageList(data=[MessageOut.of(line) for line in lines])
+
+
+@router.post("/{session_id}/messages")
+async def say(
+    request: Request,
+    session_id: PathId,
+    body: MessageIn,
+    service: TheService,
+    client: ChatClient,
+    idempotency_key: IdHeader = None,
+) -> TurnOut:
+    """Say something and get the reply."""
+    message = NewMessage(role="user", content=body.content)
+    return await _turn(request, service, client, session_id, body, "normal", idempotency_key, message)
+
+
+@router.post("/{session_id}/{kind}")
+async def turn(
+    request: Request,
+    session_id: PathId,
+    kind: Literal["regenerate", "swipe", "continue", "impersonate"],
+    body: TurnIn,
+    service: TheService,
+    client: ChatClient,
+    idempotency_key: IdHeader = None,
+) -> TurnOut:
+    """Replace the last reply, add another beside it, go on with it, or let the model write for the user."""
+    return await _turn(request, service, client, session_id, body, kind, idempotency_key)
+
+
+@router.post("/{session_id}/actions/branch", status_code=201)
+async def branch(session_id: PathId, body: BranchIn, service: TheService, client: ChatClient) -> SessionOut:
+    """Begin another session with everything up to a message."""
+    chat = await branch_chat(service.database, client, session_id, body.message_id, body.session or chats.new_id())
+    return SessionOut.of(chat, time.time())
+
+
+@router.patch("/{session_id}/messages/{message_id}")
+async def edit(
+    session_id: PathId, message_id: PathId, body: MessagePatch, service: TheService, client: ChatClient
+) -> MessageOut:
+    """Change the text of a message."""
+    return MessageOut.of(await edit_message(service.database, client, session_id, message_id, body.content))
+
+
+@router.delete("/{session_id}/messages/{message_id}", status_code=204)
+async def delete_message(
+    session_id: PathId, message_id: PathId, service: TheService, client: ChatClient, following: bool = False
+) -> Response:
+    """Remove a message, with ``following`` everything after it, too."""
+    await remove_messages(service.database, client, session_id, message_id, following=following)
+    return Response(status_code=204)
+
+
+@router.put("/{session_id}/messages/{message_id}/swipe")
+async def choose_swipe(
+    session_id: PathId, message_id: PathId, body: SwipeIn, service: TheService, client: ChatClient
+) -> MessageOut:
+    """Show another of the replies to a message."""
+    return MessageOut.of(await pick_swipe(service.database, client, session_id, message_id, body.swipe))
+
+
+async def _turn(
+    request: Request,
+    service: Service,
+    client: Client,
+    session_id: str,
+    body: MessageIn | TurnIn,
+    kind: TurnKind,
+    idempotency_key: str | None,
+    *messages: NewMessage,
+) -> TurnOut:
+    logs.session_id.set(session_id)
+    async with service.database.read() as connection:
+        chat = await chats.get_chat(connection, session_id, owner=owned_by(client))
+    listener = ReplyListener(streaming=False)
+    wanted = TurnRequest(
+        owner=chat.owner,
+        selection=Selection(platform=chat.selection.platform),
+        messages=messages,
+        chat_id=chat.id,
+        kind=kind,
+        idempotency_key=idempotency_key,
+        speaker=body.speaker,
+        options=storable_json({key: body.options[key] for key in PASSED_ON if body.options.get(key) is not None}),
+    )
+    outcome = await until_done(request, service.turns.start(wanted, listener), listener)
+    response = outcome.response
+    plan = outcome.result.plan if outcome.result is not None else None
+    shown = ("status", "text", "reasoning", "tool_calls", "finish_reason", "usage", "speaker", "message_id")
+    return TurnOut.model_validate(
+        {
+            "id": outcome.turn_id,
+            "replayed": outcome.replayed,
+            "explanation": explanation(plan) if body.explain and plan is not None else None,
+            **{key: response.get(key) for key in shown},
+        }
+    )
+
+
+def _refuse_busy(busy: bool) -> None:
+    if busy:
+        raise ServiceError(409, "a turn of this session is running", code="session_busy", retry_after=1)

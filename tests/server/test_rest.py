@@ -1,0 +1,227 @@
+"""The REST API."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tavernkit.cards import load
+from tavernkit.examples import example_path
+from tavernkit.testing import ScriptedModel
+from tests.server.conftest import Client, StartApp
+
+CARD = example_path("aria.json")
+
+
+async def session(client: Client, **more: object) -> dict[str, Any]:
+    made = await client.post("/api/sessions", json={"model": "aria@preset", **more})
+    assert made.status_code == 201, made.text
+    return made.json()
+
+
+async def contents(client: Client, session_id: str) -> list[str]:
+    found = (await client.get(f"/api/sessions/{session_id}/messages")).json()["data"]
+    return [message["content"] for message in found]
+
+
+async def test_a_card_is_imported_shown_exported_and_removed(client: Client) -> None:
+    made = (await client.post("/api/characters", files={"file": ("x.json", CARD.read_bytes())})).json()
+    assert (made["id"], made["name"], made["version"]) == ("aria-2", "Aria", 1)
+    shown = (await client.get("/api/characters/aria-2")).json()
+    assert shown["content"]["data"]["name"] == "Aria"
+    for kind in ("png", "json", "charx"):
+        exported = await client.get(f"/api/characters/aria-2/export?format={kind}")
+        assert load(exported.content).character.name == "Aria"
+    assert (await client.delete("/api/characters/aria-2")).status_code == 204
+    assert (await client.get("/api/characters/aria-2")).status_code == 404
+
+
+async def test_a_new_version_of_a_card_is_used_at_once(start: StartApp) -> None:
+    model = ScriptedModel("one", "two")
+    body = {"model": "aria", "messages": [{"role": "user", "content": "hi"}]}
+    changed = CARD.read_text().replace("lighthouse", "windmill")
+    async with start(model) as client:
+        await client.post("/v1/chat/completions", json=body)
+        replaced = await client.put("/api/characters/aria", files={"file": ("aria.json", changed)})
+        assert replaced.json()["version"] == 2
+        await client.post("/v1/chat/completions", json=body)
+    prompts = [json.dumps(request) for request in model.requests]
+    assert "windmill" not in prompts[0]
+    assert "windmill" in prompts[1]
+
+
+async def test_what_is_no_card_is_refused(client: Client) -> None:
+    for data in (b"", b"nonsense", b"\x89PNG\r\n\x1a\n", b"[1]"):
+        refused = await client.post("/api/characters", files={"file": ("x", data)})
+        assert refused.status_code == 422, refused.text
+        assert refused.json()["error"]["code"] == "invalid_character"
+
+
+async def test_books_presets_and_personas_are_used_by_their_ids(start: StartApp) -> None:
+    entry = {"uid": 0, "key": ["zebra"], "content": "Zebras rule the coast.", "order": 1, "position": 0}
+    book = {"entries": {"0": entry}}
+    model = ScriptedModel("one")
+    async with start(model) as client:
+        await client.post("/api/books", files={"file": ("Zoo.json", json.dumps(book))})
+        await client.post("/api/personas", json={"name": "Ann", "description": "Ann is a diver."})
+        listed = (await client.get("/api/books")).json()["data"]
+        assert [item["id"] for item in listed] == ["tidewatch", "zoo"]
+        extension = {"books": ["zoo"], "persona": "ann", "preset": "preset", "explain": True}
+        messages = [{"role": "user", "content": "A zebra, {{user}}!"}]
+        body = {"model": "aria", "messages": messages, "tavernkit": extension}
+        reply = (await client.post("/v1/chat/completions", json=body)).json()
+    prompt = json.dumps(model.requests[0])
+    assert "Zebras rule the coast." in prompt
+    assert "Ann is a diver." in prompt
+    assert "A zebra, Ann!" in prompt
+    assert any("zoo" in row["source"].lower() for row in reply["tavernkit"]["explanation"]["blocks"])
+
+
+async def test_every_way_to_go_on_with_a_session(start: StartApp) -> None:
+    model = ScriptedModel("first", "better", "other", " and on", "I would say this")
+    async with start(model) as client:
+        made = await session(client)
+        base = f"/api/sessions/{made['id']}"
+        said = (await client.post(f"{base}/messages", json={"content": "hello"})).json()
+        assert said["text"] == "first"
+        await client.post(f"{base}/regenerate", json={})
+        assert (await contents(client, made["id"]))[1:] == ["hello", "better"]
+        await client.post(f"{base}/swipe", json={})
+        await client.post(f"{base}/continue", json={})
+        impersonated = (await client.post(f"{base}/impersonate", json={})).json()
+        assert impersonated["text"] == "I would say this"
+        assert (await contents(client, made["id"]))[1:] == ["hello", "other and on"]
+        last = (await client.get(f"{base}/messages")).json()["data"][-1]
+        assert last["swipes"] == ["better", "other and on"]
+        picked = await client.put(f"{base}/messages/{last['id']}/swipe", json={"swipe": 0})
+        assert picked.json()["content"] == "better"
+        assert (await client.put(f"{base}/messages/{last['id']}/swipe", json={"swipe": 9})).status_code == 422
+
+
+async def test_messages_are_edited_deleted_and_branched(start: StartApp) -> None:
+    async with start(ScriptedModel("one", "two", "three")) as client:
+        made = await session(client)
+        base = f"/api/sessions/{made['id']}"
+        for text in ("a", "b"):
+            await client.post(f"{base}/messages", json={"content": text})
+        messages = (await client.get(f"{base}/messages")).json()["data"]
+        await client.patch(f"{base}/messages/{messages[1]['id']}", json={"content": "A"})
+        branched = await client.post(f"{base}/actions/branch", json={"message_id": messages[2]["id"], "session": "b"})
+        await client.delete(f"{base}/messages/{messages[3]['id']}?following=true")
+        assert (await contents(client, made["id"]))[1:] == ["A", "one"]
+        assert (await contents(client, branched.json()["id"]))[1:] == ["A", "one"]
+        await client.post(f"/api/sessions/{branched.json()['id']}/messages", json={"content": "c"})
+        assert (await contents(client, branched.json()["id"]))[1:] == ["A", "one", "c", "three"]
+        assert (await contents(client, made["id"]))[1:] == ["A", "one"]
+
+
+async def test_a_session_has_settings_of_its_own(start: StartApp) -> None:
+    model = ScriptedModel("one")
+    async with start(model) as client:
+        made = await session(client, greeting=None)
+        patch = {"variables": {"gold": 5}, "details": {"note_prompt": "Mind the fog.", "note_interval": 1}}
+        changed = (await client.patch(f"/api/sessions/{made['id']}", json=patch)).json()
+        assert changed["variables"] == {"gold": 5}
+        await client.post(f"/api/sessions/{made['id']}/messages", json={"content": "{{getvar::gold}} coins"})
+        assert await contents(client, made["id"]) == ["5 coins", "one"]
+        unknown = await client.patch(f"/api/sessions/{made['id']}", json={"preset": "nope"})
+        assert unknown.status_code == 404
+    assert "Mind the fog." in json.dumps(model.requests[0])
+
+
+async def test_a_group_talks(start: StartApp) -> None:
+    model = ScriptedModel("I am Bel.")
+    bel = CARD.read_text().replace('"Aria"', '"Bel"')
+    async with start(model) as client:
+        await client.post("/api/characters", files={"file": ("bel.json", bel)})
+        made = await client.post("/api/groups", json={"name": "Crew", "members": ["aria", "bel"]})
+        assert made.status_code == 201, made.text
+        body = {
+            "model": "group:crew",
+            "messages": [{"role": "user", "content": "Who are you?"}],
+            "user": "g",
+            "tavernkit": {"speaker": "bel"},
+        }
+        reply = (await client.post("/v1/chat/completions", json=body)).json()
+        assert reply["tavernkit"]["speaker"] == "Bel"
+        missing = await client.post("/api/groups", json={"name": "X", "members": ["nobody"]})
+        assert missing.status_code == 422
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+async def test_a_build_calls_no_model_and_changes_nothing(start: StartApp, platform: str, dialect: str) -> None:
+    async with start(ScriptedModel()) as client:
+        extension = {"platform": platform, "dialect": dialect}
+        body = {"model": "aria", "messages": [{"role": "user", "content": "Hi"}], "tavernkit": extension}
+        built = await client.post("/api/build", json=body)
+        assert built.status_code == 200, built.text
+        assert "lighthouse" in json.dumps(built.json()["payload"])
+        assert built.json()["explanation"]["blocks"]
+        made = await session(client, session="s")
+        body = {"session_id": made["id"], "messages": [{"role": "user", "content": "{{setvar::a::1}}Hi"}]}
+        assert (await client.post("/api/build", json=body)).status_code == 200
+        after = (await client.get(f"/api/sessions/{made['id']}")).json()
+        assert (after["version"], after["variables"]) == (made["version"], {})
+
+
+async def finished(client: Client, files: dict[str, Any]) -> dict[str, Any]:
+    job = (await client.post("/api/imports", files=files)).json()
+    for task in list(client.service.imports._tasks):
+        await task
+    return (await client.get(f"/api/imports/{job['id']}")).json()
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+async def test_a_sillytavern_folder_is_imported_as_one_job(client: Client) -> None:
+    chat = example_path("chat.jsonl").read_bytes()
+    group = {"id": "1", "name": "Crew", "members": ["Keeper.json", "gone.png"]}
+    settings = {"power_user": {"personas": {"a.png": "Ann"}, "persona_descriptions": {"a.png": {"description": "D"}}}}
+    archive = zipped(
+        {
+            "data/default-user/settings.json": json.dumps(settings).encode(),
+            "data/default-user/characters/Keeper.json": CARD.read_bytes(),
+            "data/default-user/characters/broken.png": b"broken",
+            "data/default-user/worlds/Tide.json": example_path("tidewatch.json").read_bytes(),
+            "data/default-user/OpenAI Settings/Mine.json": example_path("preset.json").read_bytes(),
+            "data/default-user/groups/1.json": json.dumps(group).encode(),
+            "data/default-user/chats/Keeper/one.jsonl": chat,
+        }
+    )
+    job = await finished(client, {"file": ("st.zip", archive)})
+    assert job["status"] == "done", job
+    assert job["done"] == job["total"]
+    counts = {"character": 1, "book": 1, "preset": 1, "persona": 1, "group": 1, "session": 1}
+    assert job["result"]["imported"] == counts
+    assert any("broken.png" in warning for warning in job["result"]["warnings"])
+    sessions = (await client.get("/api/sessions")).json()["data"]
+    assert len(await contents(client, sessions[0]["id"])) == 4 + len(chat.splitlines()) - 5
+
+
+async def test_an_archive_cannot_reach_out_or_explode(client: Client, tmp_path: Path) -> None:
+    out = await finished(client, {"file": ("a.zip", zipped({"../../evil.json": b"{}"}))})
+    bomb = await finished(client, {"file": ("b.zip", zipped({"a.json": b"0" * 50_000_000}))})
+    junk = await finished(client, {"file": ("c.zip", b"PK junk")})
+    assert [job["status"] for job in (out, bomb, junk)] == ["failed"] * 3
+    assert "leads out" in out["result"]["warnings"][0]
+    assert "suspiciously" in bomb["result"]["warnings"][0]
+
+
+async def test_files_of_risuai_are_imported(client: Client) -> None:
+    preset = {"name": "Risu", "promptTemplate": [], "formatingOrder": ["main"], "mainPrompt": "Be."}
+    archive = zipped({"cards/aria.json": CARD.read_bytes(), "risu.json": json.dumps(preset).encode(), "x.txt": b"?"})
+    job = await finished(client, {"file": ("risu.zip", archive)})
+    assert job["result"]["imported"] == {"character": 1, "preset": 1}
+    assert any("x.txt" in warning for warning in job["result"]["warnings"])
