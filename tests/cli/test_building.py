@@ -125,6 +125,42 @@ def test_a_sillytavern_folder_is_read_as_it_is(tavernkit: Tavernkit, tmp_path: P
     assert "aria.json" in missing.err
 
 
+def test_a_group_of_a_sillytavern_folder(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    for folder in ("characters", "groups", "group chats"):
+        (tmp_path / folder).mkdir()
+    for name in ("Aria", "Bo"):
+        card = json.loads(Path(CARD).read_text(encoding="utf-8"))
+        card["data"]["name"] = name
+        (tmp_path / "characters" / f"{name}.json").write_text(json.dumps(card), encoding="utf-8")
+    group = {"id": "1", "name": "Two", "members": ["Aria.json", "Bo.json"], "chat_id": "c"}
+    (tmp_path / "groups/1.json").write_text(json.dumps(group), encoding="utf-8")
+    (tmp_path / "group chats/c.jsonl").write_text('{"chat_metadata": {}}', encoding="utf-8")
+    outcome = tavernkit(
+        "build", "--from-sillytavern", str(tmp_path), "--group", "1", "--speaker", "Bo.json", "-m", "Hello", "--json"
+    )
+    assert outcome.code == 0, outcome.err
+    assert "Bo keeps the lighthouse" in outcome.out
+
+
+def test_scripts_of_a_card_run_only_when_they_are_allowed(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    script = {
+        "scriptName": "s",
+        "findRegex": "/lamp/g",
+        "replaceString": "LANTERN",
+        "placement": [1],
+        "promptOnly": True,
+    }
+    card = json.loads(Path(CARD).read_text(encoding="utf-8"))
+    card["data"]["extensions"]["regex_scripts"] = [script]
+    path, own = tmp_path / "scripted.json", tmp_path / "script.json"
+    path.write_text(json.dumps(card), encoding="utf-8")
+    own.write_text(json.dumps(script), encoding="utf-8")
+    arguments = ["-m", "The lamp?", "--json"]
+    assert "LANTERN" not in tavernkit("build", str(path), *arguments).out
+    assert "LANTERN" in tavernkit("build", str(path), *arguments, "--allow-scripts").out
+    assert "LANTERN" in tavernkit("build", CARD, *arguments, "--regex", str(own)).out
+
+
 def test_a_risuai_database_is_read_as_it_is(tavernkit: Tavernkit, tmp_path: Path) -> None:
     database = {
         "username": "Ann",

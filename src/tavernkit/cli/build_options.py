@@ -62,6 +62,18 @@ class BuildOptions:
         Path | None,
         typer.Option("--system-prompt", help="For --dialect text: system prompt.", rich_help_panel=FILES),
     ] = None
+    regex: Annotated[
+        list[Path] | None,
+        typer.Option("--regex", help="SillyTavern regex scripts to run; may be repeated.", rich_help_panel=FILES),
+    ] = None
+    allow_scripts: Annotated[
+        bool,
+        typer.Option(
+            "--allow-scripts",
+            help="Run the regex scripts inside the card and preset, which SillyTavern asks about first.",
+            rich_help_panel=FILES,
+        ),
+    ] = False
     module: Annotated[
         list[Path] | None,
         typer.Option("--module", help="RisuAI module to switch on; may be repeated.", rich_help_panel=FILES),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +13,12 @@ import typer
 from tavernkit.cli.build_options import BuildOptions, Platform
 from tavernkit.errors import Warn
 from tavernkit.prompt.plan import Plan
-from tavernkit.values import JsonObject
+from tavernkit.values import JsonObject, is_sequence
 
 if TYPE_CHECKING:
     from tavernkit.cards import Bundle
     from tavernkit.risu_ai.preset import Preset as RisuPreset
-    from tavernkit.silly_tavern import ChatFile, DataFolder, Preset, WorldBook
+    from tavernkit.silly_tavern import ChatFile, DataFolder, Preset, RegexScripts, WorldBook
 
 
 TEXT = "text"
@@ -108,6 +108,7 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
         history = _silly_tavern_chat(options, bundle)
         builder = st.Builder(character=bundle.character, avatar=_card_path(options).name, history=history)
         preset = st.Preset.load(options.preset, strict=options.strict) if options.preset else st.Preset.default()
+        inputs["regex_scripts"] = _scripts(options, bundle, preset)
         default_user = _user_of(history) or "User"
     if options.book:
         extra = [load_world(path) for path in options.book]
@@ -148,6 +149,24 @@ def new_chat(bundle: Bundle, user: str, greeting: int) -> ChatFile:
 def _user_of(history: ChatFile) -> str | None:
     spoken = (message.name for message in reversed(history.messages) if message.is_user)
     return next(spoken, None)
+
+
+def _scripts(options: BuildOptions, bundle: Bundle, preset: Preset) -> RegexScripts:
+    """The scripts given, and those that come with the files if they may run."""
+    from tavernkit.cards.json_text import parse_json
+    from tavernkit.errors import log_warning
+    from tavernkit.silly_tavern import RegexScripts
+
+    given: list[object] = []
+    for path in options.regex or ():
+        value = parse_json(path.read_bytes(), what=path.name, warn=log_warning)
+        given += value if is_sequence(value) else [value]
+    read = RegexScripts.from_settings(
+        {"regex": given},
+        card_data={"extensions": bundle.character.extensions},
+        preset={"extensions": preset.extensions},
+    )
+    return replace(read, preset_allowed=options.allow_scripts, scoped_allowed=options.allow_scripts)
 
 
 def _text_inputs(options: BuildOptions) -> dict[str, object]:
