@@ -93,8 +93,12 @@ def card_texts(
 
 
 def depth_prompt_of(character: Character) -> DepthPrompt:
-    """A card's depth prompt as it is written; its role may be a name or a number, anything else counts as system."""
-    found = character.extensions.get("depth_prompt")
+    """A card's depth prompt as it is written."""
+    return read_depth_prompt(character.extensions.get("depth_prompt"))
+
+
+def read_depth_prompt(found: object) -> DepthPrompt:
+    """Read the object a card has; its role may be a name or a number, anything else counts as system."""
     if not is_mapping(found):
         return DepthPrompt("")
     text, depth, role = found.get("prompt"), as_number(found.get("depth")), found.get("role")

@@ -119,3 +119,29 @@ def test_a_group_file_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_what_is_no_group_is_refused() -> None:
     with pytest.raises(ConfigError, match="group"):
         Group.from_json([])  # type: ignore[arg-type]
+
+
+def test_a_persona_named_like_the_last_speaker_lets_that_one_generate_twice() -> None:
+    chat = [
+        ChatMessage(name="Bob Stone", mes="b", original_avatar="bob.png"),
+        ChatMessage(name="Bob Stone", mes="c", is_user=True),
+    ]
+    given = ActivationInput(group=GROUP, characters=[ALICE, BOB], chat=chat, generation_type="continue", seed=1)
+    assert activate(given).activated == ("bob.png", "bob.png")
+
+
+def test_depth_prompts_take_depth_and_role_as_cards_write_them() -> None:
+    note = GroupMember("a.png", "A", depth_prompt={"prompt": "n", "depth": "2", "role": 2})
+    (prompt,) = group_depth_prompts(
+        Group(members=("a.png",), generation_mode="append"), [note], "a.png", substitute=substitute
+    )
+    assert (prompt.depth, prompt.role) == (2, 2)
+
+
+def test_an_override_that_expands_to_blanks_replaces_what_would_be_collected() -> None:
+    group = GROUP.replace(generation_mode="append")
+    joined = merge_cards(
+        group, [ALICE, BOB], "alice.png", substitute=lambda text, _: " ", scenario_override="{{space}}"
+    )
+    assert joined is not None
+    assert joined.scenario == " "

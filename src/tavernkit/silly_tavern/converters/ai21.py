@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.converters.messages import Messages, copied, text_of
+from tavernkit.silly_tavern.converters.messages import Messages, copied, printed_content, string_content
 from tavernkit.silly_tavern.converters.names import PromptNames, with_prefix
 from tavernkit.text.js_values import to_string, trim
 
@@ -18,7 +18,8 @@ def convert_ai21(messages: object, *, names: PromptNames, config: ConverterConfi
     system = ""
     while turns and turns[0].get("role") == "system":
         first = turns.pop(0)
-        system += names.named_example(first, text_of(first)) + SEPARATOR
+        names.name_example(first)
+        system += printed_content(first) + SEPARATOR
     if not turns:
         turns.append({"role": "user", "content": config.prompt_placeholder})
     if system:
@@ -27,11 +28,11 @@ def convert_ai21(messages: object, *, names: PromptNames, config: ConverterConfi
         if "name" in turn:
             name = turn.pop("name")
             if turn.get("role") != "system":
-                turn["content"] = with_prefix(text_of(turn), to_string(name))
+                turn["content"] = with_prefix(string_content(turn), to_string(name))
     merged: Messages = []
     for turn in turns:
         if merged and merged[-1].get("role") == turn.get("role"):
-            merged[-1]["content"] = f"{text_of(merged[-1])}{SEPARATOR}{text_of(turn)}"
+            merged[-1]["content"] = f"{printed_content(merged[-1])}{SEPARATOR}{printed_content(turn)}"
         else:
             merged.append(turn)
     return merged

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
 from tavernkit.silly_tavern.converters.messages import (
+    MessageConversionError,
     Messages,
+    ToolArgumentsError,
     copied,
     function_of,
     part_url,
-    string_content,
+    present,
     tool_calls,
 )
-from tavernkit.silly_tavern.converters.names import EXAMPLE_ASSISTANT, EXAMPLE_USER, PromptNames
-from tavernkit.text.js_values import json_stringify, to_string, trim_end
+from tavernkit.silly_tavern.converters.names import PromptNames
+from tavernkit.text.js_values import JSSyntaxError, json_parse, json_stringify, to_string, trim_end
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 ZERO_WIDTH_SPACE = "\u200b"
@@ -45,7 +46,8 @@ def convert_claude(
     if use_system_prompt:
         while turns and turns[0].get("role") == "system":
             first = turns.pop(0)
-            system_prompt.append({"type": "text", "text": _example(first, names)})
+            names.name_example(first)
+            system_prompt.append({"type": "text", **present(first, text="content")})
         if not turns:
             turns.append({"role": "user", "content": config.prompt_placeholder})
     for turn in turns:
@@ -65,12 +67,10 @@ def _to_parts(turn: JsonObject, names: PromptNames) -> None:
     if turn.get("role") == "assistant" and is_list(calls):
         turn["content"] = [_tool_use(call) for call in tool_calls(turn)]
     if turn.get("role") == "tool":
-        turn["content"] = [
-            {"type": "tool_result", "tool_use_id": turn.get("tool_call_id"), "content": turn.get("content")}
-        ]
+        turn["content"] = [{"type": "tool_result", **present(turn, tool_use_id="tool_call_id", content="content")}]
         turn["role"] = "user"
     if turn.get("role") == "system":
-        turn["content"] = _example(turn, names)
+        names.name_example(turn)
         turn["role"] = "user"
         turn.pop("name", None)
     name = turn.get("name")
@@ -78,27 +78,25 @@ def _to_parts(turn: JsonObject, names: PromptNames) -> None:
     content = turn.get("content")
     if is_list(content):
         turn["content"] = [_part(part, prefix) for part in content]
-    else:
-        turn["content"] = [{"type": "text", "text": prefix + string_content(turn)}]
+    elif isinstance(content, str):
+        turn["content"] = [{"type": "text", "text": prefix + content}]
     for key in ("name", "tool_calls", "tool_call_id"):
         turn.pop(key, None)
 
 
-def _example(message: JsonObject, names: PromptNames) -> Json:
-    if message.get("name") in (EXAMPLE_USER, EXAMPLE_ASSISTANT):
-        return names.named_example(message, string_content(message))
-    return message.get("content")
-
-
 def _tool_use(call: JsonObject) -> JsonObject:
     function = function_of(call)
+    used: JsonObject = {"type": "tool_use", **present(call, id="id")}
+    used.update(present(function, name="name", input="arguments"))
     arguments = function.get("arguments")
-    return {
-        "type": "tool_use",
-        "id": call.get("id"),
-        "name": function.get("name"),
-        "input": json.loads(arguments) if isinstance(arguments, str) else arguments,
-    }
+    if isinstance(arguments, str):
+        try:
+            used["input"] = json_parse(arguments)
+        except JSSyntaxError as error:
+            raise ToolArgumentsError(
+                f"the arguments of a call of {function.get('name')!r} are no JSON: {error}"
+            ) from error
+    return used
 
 
 def _part(part: Json, prefix: str) -> Json:
@@ -148,9 +146,9 @@ def _merge(turns: Messages) -> Messages:
 
 def _tool_part_as_text(part: Json) -> Json:
     if is_object(part) and part.get("type") == "tool_use":
-        return {"type": "text", "text": json_stringify(part.get("input"))}
+        return {"type": "text", "text": json_stringify(part["input"])} if "input" in part else {"type": "text"}
     if is_object(part) and part.get("type") == "tool_result":
-        return {"type": "text", "text": part.get("content")}
+        return {"type": "text", **present(part, text="content")}
     return part
 
 
@@ -160,4 +158,8 @@ def _is_image(part: Json) -> bool:
 
 def _parts(turn: JsonObject) -> list[Json]:
     content = turn.get("content")
-    return content if is_list(content) else []
+    if not is_list(content):
+        raise MessageConversionError(
+            f"the content of a {turn.get('role')} message must be text or a list of parts, not {type(content).__name__}"
+        )
+    return content

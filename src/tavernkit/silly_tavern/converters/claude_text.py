@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tavernkit.silly_tavern.converters.messages import Messages, copied, text_of
 from tavernkit.silly_tavern.converters.names import EXAMPLE_ASSISTANT, EXAMPLE_USER
-from tavernkit.text.js_values import json_stringify, to_string
+from tavernkit.text.js_values import json_stringify, to_string, truthy
 from tavernkit.values import JsonObject
 
 HUMAN = "\n\nHuman: "
@@ -28,7 +28,7 @@ def convert_claude_text(
     turns = copied(messages)
     for turn in turns:
         turn["content"] = text_of(turn)
-        if "tool_calls" in turn:
+        if truthy(turn.get("tool_calls")):
             turn["content"] = f"{turn['content']}{json_stringify(turn['tool_calls'])}"
     first_message: int | None = None
     if turns:
@@ -81,4 +81,4 @@ def _mark(role: object, name: object, index: int, *, exclude_prefixes: bool) -> 
         return "\n\nA: "
     if name == EXAMPLE_USER:
         return "\n\nH: "
-    return f"\n\n{name}: " if exclude_prefixes and name else "\n\n"
+    return f"\n\n{to_string(name)}: " if exclude_prefixes and name else "\n\n"

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.converters.messages import Messages, copied, function_of, string_content, tool_calls
+from tavernkit.silly_tavern.converters.messages import (
+    Messages,
+    copied,
+    function_of,
+    present,
+    string_content,
+    tool_calls,
+)
 from tavernkit.silly_tavern.converters.names import PromptNames, with_prefix
-from tavernkit.text.js_values import to_string
+from tavernkit.text.js_values import join, to_string
 from tavernkit.values import JsonObject, is_list
 
 CALLING_TOOLS = "I'm going to call a tool for that: "
@@ -25,11 +32,12 @@ def convert_cohere(
         turn = turns[index]
         if is_list(turn.get("tool_calls")):
             if index > 0 and turns[index - 1].get("role") == "assistant":
-                turn["content"] = turns[index - 1].get("content")
+                turn.pop("content", None)
+                turn.update(present(turns[index - 1], content="content"))
                 # The message after the removed one moves into its place and is not looked at again.
                 del turns[index - 1]
             else:
-                called = ", ".join(to_string(function_of(call).get("name")) for call in tool_calls(turn))
+                called = join([function_of(call).get("name") for call in tool_calls(turn)], ", ")
                 turn["content"] = CALLING_TOOLS + called
         _write_name(turn, names)
         index += 1
@@ -40,6 +48,8 @@ def _write_name(turn: JsonObject, names: PromptNames) -> None:
     name = turn.get("name")
     if not name:
         return
-    text = names.named_example(turn, string_content(turn))
-    turn["content"] = text if turn.get("role") == "system" else with_prefix(text, to_string(name))
+    if turn.get("role") == "system":
+        names.name_example(turn)
+    else:
+        turn["content"] = with_prefix(string_content(turn), to_string(name))
     del turn["name"]

@@ -12,6 +12,7 @@ class ConverterConfig:
     """Settings of SillyTavern's ``config.yaml``; the defaults are those of the shipped file."""
 
     prompt_placeholder: str = PROMPT_PLACEHOLDER
+    gemini_api_version: str = "v1beta"
     gemini_thought_signatures: bool = True
     mistral_enable_prefix: bool = False
     claude_enable_system_prompt_cache: bool = False

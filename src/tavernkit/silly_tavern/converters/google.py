@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.converters.messages import Messages, copied, function_of, part_url, string_content
+from tavernkit.silly_tavern.converters.messages import Messages, copied, function_of, part_url, present
 from tavernkit.silly_tavern.converters.names import EXAMPLE_ASSISTANT, EXAMPLE_USER, PromptNames, with_prefix
-from tavernkit.text.js_values import to_string
+from tavernkit.text.js_values import JSSyntaxError, json_parse, to_string
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 NO_PREFILL_MODELS = ("gemini-3.6-flash", "gemini-3.7-flash", "gemini-3.5-flash-lite")
+"""Models that refuse to go on with an answer, and sampling values too."""
 SKIP_SIGNATURE = "skip_thought_signature_validator"
 _MEDIA = (("image_url", "image/png"), ("video_url", "video/mp4"), ("audio_url", "audio/mpeg"))
 _DATA_URL = re.compile(r"^data:([^;,]*)[^,]*,(.*)$", re.DOTALL)
@@ -42,7 +42,8 @@ def convert_google(
     if use_system_prompt:
         while len(turns) > 1 and turns[0].get("role") == "system":
             first = turns.pop(0)
-            system_parts.append({"text": _system_text(first, names)})
+            names.name_example(first)
+            system_parts.append(present(first, text="content"))
     signer = _Signer(model, config)
     functions: dict[str, Json] = {}
     contents: Messages = []
@@ -54,12 +55,6 @@ def convert_google(
         signer.sign(parts, turn, role)
         _append(contents, role, parts)
     return GooglePrompt(contents, system_parts)
-
-
-def _system_text(message: JsonObject, names: PromptNames) -> Json:
-    if message.get("name") in (EXAMPLE_USER, EXAMPLE_ASSISTANT):
-        return names.named_example(message, string_content(message))
-    return message.get("content")
 
 
 def _role(turn: JsonObject, model: str, *, last: bool) -> str:
@@ -118,18 +113,19 @@ def _function_call(call: JsonObject, functions: dict[str, Json]) -> JsonObject:
     function = function_of(call)
     functions[to_string(call.get("id"))] = function.get("name")
     arguments = function.get("arguments")
-    part: JsonObject = {"functionCall": {"name": function.get("name"), "args": _parsed(arguments)}}
+    called = present(function, name="name", args="arguments")
+    if isinstance(arguments, str):
+        called["args"] = _parsed(arguments)
+    part: JsonObject = {"functionCall": called}
     if call.get("signature"):
         part["thoughtSignature"] = call["signature"]
     return part
 
 
-def _parsed(arguments: Json) -> Json:
-    if not isinstance(arguments, str):
-        return arguments
+def _parsed(arguments: str) -> Json:
     try:
-        return json.loads(arguments)
-    except ValueError:
+        return json_parse(arguments)
+    except JSSyntaxError:
         return arguments
 
 
@@ -191,7 +187,7 @@ def _append(contents: Messages, role: str, parts: list[Json]) -> None:
                 first["text"] = f"{first['text']}\n\n{text}"
             else:
                 kept.append(part)
-                continue
+        # A signed text is both merged and kept as a part of its own: SillyTavern's own habit.
         if any(key in part for key in _RICH_KEYS):
             kept.append(part)
     before["parts"] = kept

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from tavernkit.errors import TavernKitError
-from tavernkit.text.js_values import to_string, truthy
+from tavernkit.text.js_values import UNDEFINED, to_string, truthy
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 
 class MessageConversionError(TavernKitError):
     """A message has content that a provider's form has no place for."""
+
+
+class ToolArgumentsError(MessageConversionError):
+    """The arguments of a tool call are a text that is not JSON."""
 
 
 Messages: TypeAlias = list[JsonObject]
@@ -41,6 +45,16 @@ def string_content(message: JsonObject) -> str:
     return content
 
 
+def printed_content(message: JsonObject) -> str:
+    """The content as JavaScript glues it to a text: ``null`` and ``undefined`` are written out."""
+    return to_string(message.get("content", UNDEFINED))
+
+
+def present(owner: JsonObject, **sources: str) -> JsonObject:
+    """Values of an object under new keys; what the object does not have stays away (``null`` is a value)."""
+    return {key: owner[source] for key, source in sources.items() if source in owner}
+
+
 def part_text(part: Json) -> str:
     """The text of a text part; other parts have none."""
     if is_object(part) and part.get("type") == "text":
@@ -62,7 +76,7 @@ def tool_calls(message: JsonObject) -> Sequence[JsonObject]:
     return [call for call in calls if is_object(call)] if is_list(calls) else []
 
 
-def function_of(call: JsonObject) -> JsonObject:
-    """The function part of a tool call."""
-    function = call.get("function")
+def function_of(tool: JsonObject) -> JsonObject:
+    """The function of a tool, of a tool call or of a tool choice."""
+    function = tool.get("function")
     return function if is_object(function) else {}

@@ -6,9 +6,15 @@ import hashlib
 from itertools import pairwise
 
 from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.converters.messages import Messages, copied, text_of, tool_calls
+from tavernkit.silly_tavern.converters.messages import (
+    Messages,
+    copied,
+    printed_content,
+    string_content,
+    tool_calls,
+)
 from tavernkit.silly_tavern.converters.names import EXAMPLE_ASSISTANT, EXAMPLE_USER, PromptNames
-from tavernkit.text.js_values import to_string
+from tavernkit.text.js_values import to_string, truthy
 from tavernkit.values import Json, JsonObject, is_list
 
 TOOL_ID_LENGTH = 9
@@ -47,12 +53,12 @@ def _write_name(turn: JsonObject, names: PromptNames) -> None:
     name = turn.get("name")
     if turn.get("role") == "system":
         if name in (EXAMPLE_USER, EXAMPLE_ASSISTANT):
-            turn["content"] = names.named_example(turn, text_of(turn))
+            names.name_example(turn)
             del turn["name"]
         return
     prefix = f"{to_string(name)}: "
-    if name and not text_of(turn).startswith(prefix):
-        turn["content"] = prefix + text_of(turn)
+    if name and not string_content(turn).startswith(prefix):
+        turn["content"] = prefix + string_content(turn)
         del turn["name"]
 
 
@@ -61,10 +67,15 @@ def _fold_users_after_tools(turns: Messages) -> None:
     while index < len(turns):
         if turns[index].get("role") == "user" and turns[index - 1].get("role") == "tool":
             earlier = next(
-                (turn for turn in reversed(turns[:index]) if turn.get("role") == "user" and text_of(turn)), None
+                (
+                    turn
+                    for turn in reversed(turns[:index])
+                    if turn.get("role") == "user" and truthy(turn.get("content"))
+                ),
+                None,
             )
             if earlier is not None:
-                earlier["content"] = f"{text_of(earlier)}\n\n{text_of(turns[index])}"
+                earlier["content"] = f"{printed_content(earlier)}\n\n{printed_content(turns[index])}"
                 del turns[index]
                 continue
         index += 1

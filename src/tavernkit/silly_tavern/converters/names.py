@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tavernkit.silly_tavern.converters.messages import string_content
 from tavernkit.text.js_values import to_string
 from tavernkit.values import Json, JsonObject, is_list
 
@@ -45,15 +46,17 @@ class PromptNames:
         known = text.startswith(prefix) or self.starts_with_group_name(text)
         return text if not self.char_name or known else prefix + text
 
-    def named_example(self, message: JsonObject, text: str) -> str:
-        """Put the speaker in front of a system message that is part of an example dialogue."""
+    def name_example(self, message: JsonObject) -> None:
+        """Put the speaker in front of a system message that is part of an example dialogue.
+
+        Content that is not text is left alone unless a known name would have to be written into it.
+        """
         if message.get("role") != "system":
-            return text
-        if message.get("name") == EXAMPLE_USER:
-            return self.as_user(text)
-        if message.get("name") == EXAMPLE_ASSISTANT:
-            return self.as_character(text)
-        return text
+            return
+        if message.get("name") == EXAMPLE_USER and self.user_name:
+            message["content"] = self.as_user(string_content(message))
+        elif message.get("name") == EXAMPLE_ASSISTANT and self.char_name:
+            message["content"] = self.as_character(string_content(message))
 
 
 def with_prefix(text: str, name: str) -> str:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
 from tavernkit.silly_tavern.converters.messages import Messages, copied, part_text, text_of
 from tavernkit.silly_tavern.converters.names import PromptNames, with_prefix
+from tavernkit.text.js_values import to_string
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 MEDIA_PARTS = ("image_url", "video_url", "audio_url")
 SEPARATOR = "\n\n"
+TOKEN_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,15 +74,16 @@ def merge_messages(
 
 def _flatten(message: JsonObject, names: PromptNames, options: MergeOptions, media: _MediaTokens) -> JsonObject:
     content = message.get("content")
-    text = media.flatten(content) if is_list(content) else text_of(message)
-    text = names.named_example(message, text)
+    message["content"] = media.flatten(content) if is_list(content) else text_of(message)
+    names.name_example(message)
+    text = text_of(message)
     name, role = message.get("name"), message.get("role")
     if name and role != "system":
-        text = media.prefixed(text, str(name))
+        text = with_prefix(text, to_string(name))
     if role == "tool" and not options.tools:
         role = "user"
     if options.single:
-        text = _single(text, role, names, media)
+        text = _single(text, role, names)
         role = "user"
     message["role"] = role
     message["content"] = text
@@ -91,11 +94,11 @@ def _flatten(message: JsonObject, names: PromptNames, options: MergeOptions, med
     return message
 
 
-def _single(text: str, role: Json, names: PromptNames, media: _MediaTokens) -> str:
+def _single(text: str, role: Json, names: PromptNames) -> str:
     if role == "assistant" and names.char_name and not names.starts_with_group_name(text):
-        return media.prefixed(text, names.char_name)
+        return with_prefix(text, names.char_name)
     if role == "user" and names.user_name:
-        return media.prefixed(text, names.user_name)
+        return with_prefix(text, names.user_name)
     return text
 
 
@@ -132,28 +135,29 @@ class _MediaTokens:
 
     def _as_text(self, part: Json) -> str:
         if is_object(part) and part.get("type") in MEDIA_PARTS:
-            token = secrets.token_hex(32)
+            token = secrets.token_hex(TOKEN_LENGTH // 2)
             self._parts[token] = part
             return token
         return part_text(part)
-
-    def prefixed(self, text: str, name: str) -> str:
-        # A name glued to a leading token would hide the token, so the name becomes a paragraph of its own.
-        if self._parts and text.split(SEPARATOR, 1)[0] in self._parts:
-            return f"{name}: {SEPARATOR}{text}"
-        return with_prefix(text, name)
 
     def restore(self, text: str) -> Json:
         if not any(token in text for token in self._parts):
             return text
         content: list[Json] = []
         for piece in text.split(SEPARATOR):
-            if piece in self._parts:
-                content.append(self._parts[piece])
-                continue
-            last = content[-1] if content else None
-            if is_object(last) and last.get("type") == "text":
-                last["text"] = f"{last['text']}{SEPARATOR}{piece}"
-            else:
-                content.append({"type": "text", "text": piece})
+            # A name may be glued to a token: SillyTavern loses the picture then, we keep both.
+            media = self._parts.get(piece[-TOKEN_LENGTH:])
+            words = piece if media is None else piece[:-TOKEN_LENGTH]
+            if words or media is None:
+                _add_text(content, words)
+            if media is not None:
+                content.append(media)
         return content
+
+
+def _add_text(content: list[Json], text: str) -> None:
+    last = content[-1] if content else None
+    if is_object(last) and last.get("type") == "text":
+        last["text"] = f"{last['text']}{SEPARATOR}{text}"
+    else:
+        content.append({"type": "text", "text": text})

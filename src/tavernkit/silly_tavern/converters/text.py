@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.converters.messages import Messages, copied
+from tavernkit.silly_tavern.converters.messages import Messages, copied, printed_content
 from tavernkit.silly_tavern.converters.names import PromptNames
 from tavernkit.silly_tavern.converters.post_process import post_process
-from tavernkit.text.js_values import to_string
+from tavernkit.text.js_values import UNDEFINED, to_string
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 
@@ -21,12 +21,11 @@ def to_text_prompt(messages: Json) -> Json:
 
 
 def _line(message: JsonObject) -> str:
-    content = to_string(message.get("content"))
     if message.get("role") == "system":
         speaker = "System" if "name" not in message else to_string(message["name"])
     else:
-        speaker = to_string(message.get("role"))
-    return f"{speaker}: {content}"
+        speaker = to_string(message.get("role", UNDEFINED))
+    return f"{speaker}: {printed_content(message)}"
 
 
 def add_assistant_prefix(messages: Sequence[JsonObject], tools: Json, key: str) -> Messages:

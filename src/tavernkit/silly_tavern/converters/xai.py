@@ -14,9 +14,8 @@ def convert_xai(messages: object, *, names: PromptNames) -> Messages:
     for turn in turns:
         if not turn.get("name") or turn.get("role") == "user":
             continue
-        if turn.get("role") == "assistant":
+        if turn.get("role") == "assistant" and names.char_name:
             turn["content"] = names.as_character(string_content(turn))
-        elif turn.get("role") == "system":
-            turn["content"] = names.named_example(turn, string_content(turn))
+        names.name_example(turn)
         del turn["name"]
     return turns

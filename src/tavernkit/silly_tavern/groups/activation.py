@@ -168,7 +168,8 @@ class _Turn:
             members = set(self.given.group.members)
             namesakes = (c.avatar for c in self.given.characters if c.name == last.name and c.avatar in members)
             found += [avatar for avatar in (next(namesakes, None),) if avatar is not None]
-        return self.because("last speaker", self.known(found))
+        # Not de-duplicated: a persona with the name of the last speaker lets that one generate twice.
+        return self.because("last speaker", [avatar for avatar in found if avatar in self.by_avatar])
 
     def banned_name(self) -> str | None:
         last = self.given.chat[-1] if self.given.chat else None

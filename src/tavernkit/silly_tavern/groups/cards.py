@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from tavernkit.silly_tavern.card_fields import DEFAULT_DEPTH, ROLE_NUMBERS, DepthPrompt, JoinedFields
+from tavernkit.silly_tavern.card_fields import DepthPrompt, JoinedFields, read_depth_prompt
 from tavernkit.silly_tavern.groups.group import Group, GroupMember
 from tavernkit.text.js_values import trim
 
@@ -38,7 +38,7 @@ def merge_cards(
         return "\n".join(chunk for chunk in chunks if chunk)
 
     def override(text: str) -> str:
-        return trim(substitute(trim(text), None)) if trim(text) else ""
+        return substitute(trim(text), None) if trim(text) else ""
 
     return JoinedFields(
         description=joined("Description", lambda member: member.description),
@@ -56,16 +56,10 @@ def group_depth_prompts(
         return []
     prompts: list[DepthPrompt] = []
     for member in _members(group, characters, speaker, with_muted=False):
-        prompt, depth, role = (member.depth_prompt.get(key) for key in ("prompt", "depth", "role"))
-        text = substitute(trim(prompt), member.name) if isinstance(prompt, str) and trim(prompt) else ""
+        written = read_depth_prompt(member.depth_prompt)
+        text = substitute(trim(written.text), member.name) if trim(written.text) else ""
         if text:
-            prompts.append(
-                DepthPrompt(
-                    text=text,
-                    depth=depth if isinstance(depth, (int, float)) else DEFAULT_DEPTH,
-                    role=ROLE_NUMBERS.get(role, 0) if isinstance(role, str) else 0,
-                )
-            )
+            prompts.append(DepthPrompt(text, written.depth, written.role))
     return prompts
 
 

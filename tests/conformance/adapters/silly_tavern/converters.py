@@ -10,7 +10,7 @@ from tavernkit.silly_tavern.converters.claude_text import convert_claude_text
 from tavernkit.silly_tavern.converters.cohere import convert_cohere
 from tavernkit.silly_tavern.converters.config import ConverterConfig
 from tavernkit.silly_tavern.converters.google import convert_google
-from tavernkit.silly_tavern.converters.messages import MessageConversionError
+from tavernkit.silly_tavern.converters.messages import MessageConversionError, ToolArgumentsError
 from tavernkit.silly_tavern.converters.mistral import convert_mistral
 from tavernkit.silly_tavern.converters.names import PromptNames
 from tavernkit.silly_tavern.converters.post_process import MergeOptions, merge_messages, post_process
@@ -46,6 +46,8 @@ def run(case: Case) -> object:
     names = PromptNames.from_request(given.get("names", {}))
     try:
         return {"result": FUNCTIONS[given["function"]](given, names, config)}
+    except ToolArgumentsError:
+        return {"throws": "SyntaxError"}
     except MessageConversionError:
         return {"throws": "TypeError"}
 

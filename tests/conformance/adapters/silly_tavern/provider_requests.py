@@ -11,6 +11,9 @@ def run(case: Case) -> object:
     body, raw = case.input["body"], case.input["config"]
     config = ConverterConfig(
         prompt_placeholder=raw["promptPlaceholder"],
+        gemini_api_version=raw["gemini.apiVersion"],
+        gemini_thought_signatures=raw.get("gemini.thoughtSignatures", True),
+        mistral_enable_prefix=raw.get("mistral.enablePrefix", False),
         claude_enable_system_prompt_cache=raw["claude.enableSystemPromptCache"],
         claude_caching_at_depth=raw["claude.cachingAtDepth"],
         claude_extended_ttl=raw.get("claude.extendedTTL", False),
@@ -23,8 +26,8 @@ def run(case: Case) -> object:
 def recorded_path(body: dict[str, str], path: str) -> str:
     """The recorder saw the path behind the proxy's root, and Google's key (masked) in the query."""
     if body["chat_completion_source"] in ("makersuite", "vertexai"):
-        joint = "&" if "?" in path else "?"
-        return f"{path}{joint}key=<key>"
+        method, _, query = path.partition("?")
+        return f"{method}?key=<key>" + (f"&{query}" if query else "")
     if "custom_url" in body:
         return urlsplit(body["custom_url"]).path + path
     return "/" + path

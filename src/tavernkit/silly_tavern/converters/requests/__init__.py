@@ -24,10 +24,10 @@ from tavernkit.silly_tavern.converters.requests.openai_like import (
     openai_request,
     xai_request,
 )
-from tavernkit.silly_tavern.converters.requests.request import ProviderRequest, RequestInput
+from tavernkit.silly_tavern.converters.requests.request import PageRequest, ProviderRequest
 from tavernkit.values import Json, JsonObject
 
-SOURCES: Mapping[str, Callable[[RequestInput], ProviderRequest]] = {
+SOURCES: Mapping[str, Callable[[PageRequest], ProviderRequest]] = {
     "claude": claude_request,
     "makersuite": google_request,
     "vertexai": google_request,
@@ -53,7 +53,7 @@ def build_request(body: Mapping[str, Json], config: ConverterConfig = DEFAULT_CO
     if isinstance(kind, str) and kind:
         messages = post_process(messages, kind, names, config)
     plain: JsonObject = dict(body)
-    return make(RequestInput(body=plain, messages=messages, names=names, config=config))
+    return make(PageRequest(body=plain, messages=messages, names=names, config=config))
 
 
 __all__ = ["SOURCES", "ProviderRequest", "build_request"]

@@ -6,9 +6,9 @@ import re
 
 from tavernkit.silly_tavern.converters.caching import cache_at_depth, cache_mark
 from tavernkit.silly_tavern.converters.claude import convert_claude
-from tavernkit.silly_tavern.converters.messages import Messages
+from tavernkit.silly_tavern.converters.messages import Messages, function_of, present
 from tavernkit.silly_tavern.converters.reasoning import claude_budget
-from tavernkit.silly_tavern.converters.requests.request import ProviderRequest, RequestInput, function_of, without
+from tavernkit.silly_tavern.converters.requests.request import PageRequest, ProviderRequest, without_schema_mark
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 VERSION = "2023-06-01"
@@ -18,14 +18,13 @@ CACHING_BETAS = ("prompt-caching-2024-07-31", "extended-cache-ttl-2025-04-11")
 MOST_TOKENS_RAISED = 1024
 
 _THINKING = re.compile(r"^claude-(3-7|opus-4|sonnet-4|haiku-4-5)")
-_ONE_SAMPLER = re.compile(r"^claude-(opus-4-[156]|sonnet-4-[56]|haiku-4-5)")
-_NO_SAMPLING = re.compile(r"^claude-(opus-4-[78]|.*-5$|.*-5-\d|fable)")
+_ONE_SAMPLER = re.compile(r"^claude-(opus|sonnet|haiku)-4-[156]")
+_NO_SAMPLING = re.compile(r"^claude-((opus|sonnet|haiku)-4-[78]|((opus|sonnet|haiku)-)?5(?!\d)|fable)")
 _SOMETIMES_ADAPTIVE = re.compile(r"^claude-(opus|sonnet)-4-6")
-_NO_PREFILL = re.compile(r"^claude-((opus|sonnet)-4-6|opus-4-[78]|.*-5$|.*-5-\d|fable)")
-_FOUR_FIVE = re.compile(r"^claude-(opus|sonnet|haiku)-4-5")
+"""Models that think adaptively if the server's settings allow it; those without sampling always do."""
 
 
-def claude_request(given: RequestInput) -> ProviderRequest:
+def claude_request(given: PageRequest) -> ProviderRequest:
     """Make a request of the messages endpoint."""
     use_system_prompt = given.flag("use_sysprompt")
     tools = _tools(given)
@@ -45,34 +44,34 @@ def claude_request(given: RequestInput) -> ProviderRequest:
     body["stream"] = given.flag("stream")
     if tools:
         body["tools"] = [*tools]
-        body["tool_choice"] = _tool_choice(given.body.get("tool_choice"))
+        choice = given.body.get("tool_choice")
+        if choice is not None:
+            body["tool_choice"] = _tool_choice(choice)
     if schema is not None:
         body["tools"] = [*tools, _schema_tool(schema)]
         body["tool_choice"] = {"type": "tool", "name": schema.get("name")}
-    messages = prompt.messages
-    if _set_sampling_and_thinking(body, given) or _matches(_NO_PREFILL, given.model):
+    messages = _cache(body, prompt.messages, given)
+    no_prefill = _matches(_NO_SAMPLING, given.model) or _matches(_SOMETIMES_ADAPTIVE, given.model)
+    if _set_sampling_and_thinking(body, given) or no_prefill:
         _trailing_assistant_as_user(messages)
-    messages = _cache(body, messages, given)
     body["messages"] = [*messages]
     return ProviderRequest("/messages", body, _headers(given, tools=bool(tools)))
 
 
-def _tools(given: RequestInput) -> list[JsonObject]:
+def _tools(given: PageRequest) -> list[JsonObject]:
     return [
-        {
-            "name": function_of(tool).get("name"),
-            "description": function_of(tool).get("description"),
-            "input_schema": without(function_of(tool).get("parameters"), "$schema"),
-        }
+        without_schema_mark(
+            present(function_of(tool), name="name", description="description", input_schema="parameters"),
+            "input_schema",
+        )
         for tool in given.tools
         if tool.get("type") == "function"
     ]
 
 
 def _tool_choice(choice: Json) -> JsonObject:
-    if is_object(choice):
-        return {"type": "tool", "name": function_of(choice).get("name")}
-    return {"type": "any" if choice == "required" else choice}
+    # A named function is written as Anthropic wants it; other choices go out under the word they came with.
+    return {"type": "tool", "name": function_of(choice).get("name")} if is_object(choice) else {"type": choice}
 
 
 def _schema_tool(schema: JsonObject) -> JsonObject:
@@ -83,10 +82,10 @@ def _schema_tool(schema: JsonObject) -> JsonObject:
     }
 
 
-def _set_sampling_and_thinking(body: JsonObject, given: RequestInput) -> bool:
+def _set_sampling_and_thinking(body: JsonObject, given: PageRequest) -> bool:
     """Bring sampling and thinking into what the model allows; tell whether it thinks."""
     model = given.model
-    no_sampling = _matches(_NO_SAMPLING, model) and not _matches(_FOUR_FIVE, model)
+    no_sampling = _matches(_NO_SAMPLING, model)
     sometimes = given.config.claude_enable_adaptive_thinking and _matches(_SOMETIMES_ADAPTIVE, model)
     adaptive = no_sampling or sometimes
     if no_sampling:
@@ -107,7 +106,7 @@ def _set_sampling_and_thinking(body: JsonObject, given: RequestInput) -> bool:
     return True
 
 
-def _think_adaptively(body: JsonObject, given: RequestInput, effort: Json, *, no_sampling: bool) -> bool:
+def _think_adaptively(body: JsonObject, given: PageRequest, effort: Json, *, no_sampling: bool) -> bool:
     if effort is None:
         return False
     thinking: JsonObject = {"type": "adaptive"}
@@ -124,7 +123,7 @@ def _trailing_assistant_as_user(messages: Messages) -> None:
         messages[-1]["role"] = "user"
 
 
-def _cache(body: JsonObject, messages: Messages, given: RequestInput) -> Messages:
+def _cache(body: JsonObject, messages: Messages, given: PageRequest) -> Messages:
     config = given.config
     if config.claude_enable_system_prompt_cache:
         for key in ("system", "tools"):
@@ -136,7 +135,7 @@ def _cache(body: JsonObject, messages: Messages, given: RequestInput) -> Message
     return messages
 
 
-def _headers(given: RequestInput, *, tools: bool) -> dict[str, str]:
+def _headers(given: PageRequest, *, tools: bool) -> dict[str, str]:
     betas = [*BETAS]
     if tools:
         betas.append(TOOLS_BETA)

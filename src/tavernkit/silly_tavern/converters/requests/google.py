@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tavernkit.silly_tavern.converters.google import convert_google
+from tavernkit.silly_tavern.converters.google import NO_PREFILL_MODELS, convert_google
+from tavernkit.silly_tavern.converters.messages import function_of
 from tavernkit.silly_tavern.converters.reasoning import google_budget
-from tavernkit.silly_tavern.converters.requests.request import ProviderRequest, RequestInput, function_of, without
+from tavernkit.silly_tavern.converters.requests.request import PageRequest, ProviderRequest, without_schema_mark
 from tavernkit.values import Json, JsonObject, is_object
 
-API_VERSION = "v1beta"
 HARM_CATEGORIES = ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT", "CIVIC_INTEGRITY")
-NO_SAMPLING_MODELS = ("gemini-3.6-flash", "gemini-3.7-flash", "gemini-3.5-flash-lite")
 _TOOL_MODES: Mapping[str, str] = {"none": "NONE", "required": "ANY", "auto": "AUTO"}
 _THINKS = re.compile(r"gemini-(2\.5|3(\.\d+)?)-(flash|pro)")
 
 
-def google_request(given: RequestInput) -> ProviderRequest:
+def google_request(given: PageRequest) -> ProviderRequest:
     """Make a request of the content generation endpoint."""
     model = given.model
-    use_system_prompt = given.flag("use_sysprompt") and "gemma-3" not in model
+    limited = "gemma-3" in model or _draws(given)
+    use_system_prompt = given.flag("use_sysprompt") and not limited
     prompt = convert_google(
         given.messages, model=model, use_system_prompt=use_system_prompt, names=given.names, config=given.config
     )
@@ -33,14 +33,18 @@ def google_request(given: RequestInput) -> ProviderRequest:
     }
     if use_system_prompt and prompt.system_parts:
         body["systemInstruction"] = {"parts": prompt.system_parts}
-    if given.tools and "gemma-3" not in model:
+    if given.tools and not limited:
         body["tools"] = [{"function_declarations": [_declaration(function_of(tool)) for tool in given.tools]}]
         body["toolConfig"] = {"functionCallingConfig": _calling_config(given.body.get("tool_choice"))}
-    method = "streamGenerateContent" if given.flag("stream") else "generateContent"
-    return ProviderRequest(f"/{API_VERSION}/models/{model}:{method}", body)
+    method = "streamGenerateContent?alt=sse" if given.flag("stream") else "generateContent"
+    return ProviderRequest(f"/{given.config.gemini_api_version}/models/{model}:{method}", body)
 
 
-def _generation_config(given: RequestInput) -> JsonObject:
+def _draws(given: PageRequest) -> bool:
+    return given.flag("request_images") and "-image" in given.model
+
+
+def _generation_config(given: PageRequest) -> JsonObject:
     config: JsonObject = {}
     if given.body.get("stop"):
         config["stopSequences"] = given.body["stop"]
@@ -50,12 +54,15 @@ def _generation_config(given: RequestInput) -> JsonObject:
         ("temperature", "temperature"),
         ("top_p", "topP"),
         ("top_k", "topK"),
+        ("seed", "seed"),
     ):
         if given.body.get(ours) is not None:
             config[theirs] = given.body[ours]
-    if any(name in given.model for name in NO_SAMPLING_MODELS):
+    if any(name in given.model for name in NO_PREFILL_MODELS):
         for key in ("candidateCount", "temperature", "topP", "topK"):
             config.pop(key, None)
+    if _draws(given):
+        config["responseModalities"] = ["TEXT", "IMAGE"]
     schema = given.json_schema
     if schema is not None:
         config["responseMimeType"] = "application/json"
@@ -65,7 +72,7 @@ def _generation_config(given: RequestInput) -> JsonObject:
     return config
 
 
-def _thinking_config(given: RequestInput) -> JsonObject:
+def _thinking_config(given: PageRequest) -> JsonObject:
     thinking: JsonObject = {"includeThoughts": given.flag("include_reasoning")}
     effort = given.text("reasoning_effort") or "auto"
     budget = google_budget(given.number("max_tokens"), effort, given.model)
@@ -77,8 +84,8 @@ def _thinking_config(given: RequestInput) -> JsonObject:
 
 
 def _declaration(function: JsonObject) -> Json:
-    parameters = without(function.get("parameters"), "$schema")
-    declaration: JsonObject = {**function, "parameters": parameters}
+    declaration = without_schema_mark(function, "parameters")
+    parameters = declaration.get("parameters")
     if is_object(parameters) and not parameters.get("properties"):
         del declaration["parameters"]
     return declaration

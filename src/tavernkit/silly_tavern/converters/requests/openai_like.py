@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from tavernkit.cards.limits import Limits
 from tavernkit.cards.yaml_card import parse_yaml
 from tavernkit.errors import FileFormatError, log_warning
+from tavernkit.silly_tavern.converters.messages import function_of
 from tavernkit.silly_tavern.converters.mistral import convert_mistral
 from tavernkit.silly_tavern.converters.openrouter import embed_media
-from tavernkit.silly_tavern.converters.requests.request import ProviderRequest, RequestInput, function_of
+from tavernkit.silly_tavern.converters.requests.request import PageRequest, ProviderRequest
 from tavernkit.silly_tavern.converters.text import convert_deepseek
 from tavernkit.silly_tavern.converters.xai import convert_xai
 from tavernkit.text.js_values import json_stringify, to_string
@@ -29,18 +30,20 @@ _COMMON = (
     "logit_bias",
     "seed",
     "n",
+    "reasoning_effort",
+    "verbosity",
 )
 
 
-def openai_request(given: RequestInput) -> ProviderRequest:
+def openai_request(given: PageRequest) -> ProviderRequest:
     """Make a request of OpenAI's chat completions."""
     messages = embed_media(given.messages)
-    return ProviderRequest(PATH, _body(given, messages, _COMMON))
+    return ProviderRequest(PATH, _body(given, messages, _COMMON) | _response_format(given))
 
 
-def custom_request(given: RequestInput) -> ProviderRequest:
+def custom_request(given: PageRequest) -> ProviderRequest:
     """Make a request of a custom endpoint: its YAML additions and exclusions come last."""
-    body = _body(given, given.messages, _COMMON)
+    body = _body(given, given.messages, _COMMON) | _response_format(given)
     body.update(_yaml_object(given.text("custom_include_body")))
     for key in _yaml_keys(given.text("custom_exclude_body")):
         body.pop(key, None)
@@ -49,20 +52,18 @@ def custom_request(given: RequestInput) -> ProviderRequest:
     return ProviderRequest(PATH, body, headers)
 
 
-def mistral_request(given: RequestInput) -> ProviderRequest:
+def mistral_request(given: PageRequest) -> ProviderRequest:
     """Make a request of Mistral's chat completions."""
     messages = convert_mistral(given.messages, names=given.names, config=given.config)
-    keys = ("model", "temperature", "top_p", "frequency_penalty", "presence_penalty", "max_tokens")
-    body = _body(given, messages, keys)
-    if given.body.get("stop"):
-        body["stop"] = given.body["stop"]
+    keys = ("model", "temperature", "top_p", "frequency_penalty", "presence_penalty", "max_tokens", "safe_prompt")
+    body = _body(given, messages, keys) | _stop(given) | _response_format(given)
     seed = given.body.get("seed")
     if seed is not None and seed != -1:
         body["random_seed"] = seed
     return ProviderRequest(PATH, body)
 
 
-def deepseek_request(given: RequestInput) -> ProviderRequest:
+def deepseek_request(given: PageRequest) -> ProviderRequest:
     """Make a request of DeepSeek's chat completions."""
     messages = [*given.messages]
     schema = given.json_schema
@@ -71,7 +72,7 @@ def deepseek_request(given: RequestInput) -> ProviderRequest:
         messages.append({"role": "user", "content": f"JSON schema for the response:\n{text}"})
     converted = convert_deepseek(messages, tools=given.body.get("tools"), names=given.names, config=given.config)
     keys = ("model", "temperature", "max_tokens", "presence_penalty", "frequency_penalty", "top_p", "stop")
-    body = _body(given, converted, keys)
+    body = _body(given, converted, (*keys, "reasoning_effort"))
     body["thinking"] = {"type": "enabled" if given.flag("include_reasoning") else "disabled"}
     if schema is not None:
         body["response_format"] = {"type": "json_object"}
@@ -80,25 +81,41 @@ def deepseek_request(given: RequestInput) -> ProviderRequest:
     return ProviderRequest(PATH, body)
 
 
-def xai_request(given: RequestInput) -> ProviderRequest:
+def xai_request(given: PageRequest) -> ProviderRequest:
     """Make a request of xAI's chat completions."""
     messages = convert_xai(given.messages, names=given.names)
-    keys = ("model", "temperature", "max_tokens", "presence_penalty", "frequency_penalty", "top_p")
-    body = _body(given, messages, keys)
+    keys = ("model", "temperature", "max_tokens", "presence_penalty", "frequency_penalty", "top_p", "seed", "n")
+    body = _body(given, messages, keys) | _stop(given) | _response_format(given)
     effort = given.text("reasoning_effort")
     if effort:
         body["reasoning_effort"] = "high" if effort == "high" else "low"
     return ProviderRequest(PATH, body)
 
 
-def _body(given: RequestInput, messages: Iterable[JsonObject], keys: Iterable[str]) -> JsonObject:
+def _body(given: PageRequest, messages: Iterable[JsonObject], keys: Iterable[str]) -> JsonObject:
     body = given.pick(keys)
     body["messages"] = [*messages]
     body["stream"] = given.flag("stream")
     if given.tools:
         body["tools"] = [*given.tools]
-        body["tool_choice"] = given.body.get("tool_choice")
+        body.update(given.pick(("tool_choice",)))
     return body
+
+
+def _stop(given: PageRequest) -> JsonObject:
+    return {"stop": given.body["stop"]} if given.body.get("stop") else {}
+
+
+def _response_format(given: PageRequest) -> JsonObject:
+    schema = given.json_schema
+    if schema is None:
+        return {}
+    described: JsonObject = {
+        "name": schema.get("name"),
+        "strict": schema.get("strict", True),
+        "schema": schema.get("value"),
+    }
+    return {"response_format": {"type": "json_schema", "json_schema": described}}
 
 
 def _without_empty_required(tool: JsonObject) -> JsonObject:

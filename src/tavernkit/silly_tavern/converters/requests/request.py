@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tavernkit.silly_tavern.converters.config import ConverterConfig
 from tavernkit.silly_tavern.converters.messages import Messages
 from tavernkit.silly_tavern.converters.names import PromptNames
-from tavernkit.values import Json, JsonObject, is_list, is_object
+from tavernkit.values import JsonObject, is_list, is_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class ProviderRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestInput:
+class PageRequest:
     """The body SillyTavern's page sends to its server, with the messages already post-processed."""
 
     body: JsonObject
@@ -65,12 +65,9 @@ class RequestInput:
         return {key: self.body[key] for key in keys if self.body.get(key) is not None}
 
 
-def function_of(tool: JsonObject) -> JsonObject:
-    """The function that a tool offers."""
-    function = tool.get("function")
-    return function if is_object(function) else {}
-
-
-def without(value: Json, key: str) -> Json:
-    """A copy of an object without one key; anything else as it is."""
-    return {name: item for name, item in value.items() if name != key} if is_object(value) else value
+def without_schema_mark(owner: JsonObject, key: str) -> JsonObject:
+    """A copy of an object whose JSON schema under ``key`` does not name its own ``$schema``."""
+    schema = owner.get(key)
+    if not is_object(schema):
+        return owner
+    return {**owner, key: {name: item for name, item in schema.items() if name != "$schema"}}
