@@ -125,3 +125,19 @@ def test_stream_passes_deltas_when_there_is_nothing_to_do() -> None:
     stream = OutputTagsStream(OutputTagsConfig())
     assert stream.feed("<think>") == "<think>"
     assert stream.finish() == ""
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["{{", "<think>", "`", "}}", "`"],
+        ["{%", "{{", "%}", "<b>", "}}"],
+        ["``", "`", "<b>", "```"],
+        ["{", "%}", "<think>", "%}"],
+        ["`", "{{", "`", "<b>", "x", "</b>"],
+    ],
+)
+def test_zones_inside_zones_are_held_until_they_are_sure(pieces: list[str]) -> None:
+    stream = OutputTagsStream(STREAMED)
+    streamed = "".join(stream.feed(piece) for piece in pieces) + stream.finish()
+    assert streamed == transform("".join(pieces), STREAMED).text

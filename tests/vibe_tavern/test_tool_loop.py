@@ -249,3 +249,27 @@ async def test_cancelling_a_run_leaves_nothing_running(where: str) -> None:
         await runner.aclose()
     assert tool_ended.is_set() == (where == "tool")
     assert asyncio.all_tasks() <= before
+
+
+async def test_result_that_json_cannot_hold_is_an_error_for_the_model() -> None:
+    def odd(name: str, args: dict[str, Any]) -> object:
+        return {"value": float("nan")}
+
+    tools = [{"name": "odd", "description": "", "parameters": {}}]
+    runner, _ = scripted(calls(tool_call("odd")), "done")
+    result = await ToolLoopRunner(runner, config(), tools=tools, executor=odd).run("go")
+    outcome = json.loads(result.history[2].content)
+    assert outcome["errors"][0]["code"] == "TOOL_OUTPUT_SERIALIZATION_ERROR"
+    assert outcome["data"]["error_class"] == "ValueError"
+
+
+async def test_keys_never_reach_events_or_errors() -> None:
+    key = "sk-very-secret-key-123"
+    events: list[dict[str, Any]] = []
+    async with serve(ScriptedModel(failure(401, f"Incorrect API key provided: {key}"))) as server:
+        runner = PromptRunner(OpenAITransport(Endpoint(base_url=server.url, api_key=key, max_retries=0)))
+        with pytest.raises(HTTPError) as caught:
+            await ToolLoopRunner(runner, config(), tools=toolset()).run("go", on_event=events.append)
+        await runner.aclose()
+    assert events[-1]["message"] == str(caught.value) == "Incorrect API key provided: [redacted]"
+    assert key not in json.dumps(events) + repr(caught.value)

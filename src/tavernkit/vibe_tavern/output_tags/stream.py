@@ -11,8 +11,7 @@ from tavernkit.vibe_tavern.output_tags.sanitizers import SanitizerRegistry, defa
 from tavernkit.vibe_tavern.output_tags.transform import transform
 
 _TRIGGER = re.compile(r"[`{<\\]")
-_UNFINISHED = re.compile(r"`|\{[{%]|[\\{]\Z")
-"""What is left of a masked text when something in it may still go on: ticks, template syntax, a half escape."""
+_INLINE_CODE = re.compile(r"`[^`]*`")
 _SETTLING = re.compile(r"[`>}%]")
 """What a piece must hold to complete something, unless what was held ends in a half of something."""
 
@@ -60,11 +59,11 @@ class OutputTagsStream:
         return transform(text, self._config, sanitizers=self._sanitizers).text if text else ""
 
     def _is_settled(self, text: str) -> bool:
-        """Tell whether every piece of code, template and tag in the text is complete."""
-        if text.endswith("`") or text.count("```") % 2:
+        """Tell whether every piece of code, template and tag in the text is complete, whatever may follow."""
+        if text.endswith(("`", "\\", "{")) or not _code_and_templates_are_complete(text):
             return False
         masked, _ = mask(text, self._config.escape_hatch)
-        if _UNFINISHED.search(masked) or masked.rfind("<") > masked.rfind(">"):
+        if masked.rfind("<") > masked.rfind(">"):
             return False
         return all(self._balanced(masked, tag) for tag in self._tags)
 
@@ -75,3 +74,20 @@ class OutputTagsStream:
                 continue
             depth = max(depth - 1, 0) if tag.closing else depth + 1
         return depth == 0
+
+
+def _code_and_templates_are_complete(text: str) -> bool:
+    """Tell whether nothing that follows could make code or a template of what is there, in the order of masking."""
+    outside_fences = text.split("```")
+    if len(outside_fences) % 2 == 0:
+        return False
+    rest = "\0".join(outside_fences[::2])
+    if rest.count("`") % 2:
+        return False
+    rest = _INLINE_CODE.sub("\0", rest)
+    return all(_is_closed(rest, opening, closing) for opening, closing in (("{{", "}}"), ("{%", "%}")))
+
+
+def _is_closed(text: str, opening: str, closing: str) -> bool:
+    start = text.rfind(opening)
+    return start < 0 or text.find(closing, start + len(opening)) >= 0
