@@ -96,14 +96,16 @@ def chat_id(message: RisuMessage) -> str | None:
 
 def with_ids(chat: RisuChat) -> RisuChat:
     """Give every message an id. An id we make depends on place and text only, so the next turn makes the same."""
-    if all(chat_id(message) is not None for message in chat.messages):
+    without = [index for index, message in enumerate(chat.messages) if chat_id(message) is None]
+    if not without:
         return chat
-    return with_messages(chat, (_with_id(message, index) for index, message in enumerate(chat.messages)))
+    messages = list(chat.messages)
+    for index in without:
+        messages[index] = _with_id(messages[index], index)
+    return with_messages(chat, messages)
 
 
 def _with_id(message: RisuMessage, index: int) -> RisuMessage:
-    if chat_id(message) is not None:
-        return message
     made = uuid.uuid5(_IDS, f"{index}\n{message.role}\n{message.data}".encode("utf-8", "replace").decode())
     return dataclasses.replace(message, raw={**message.raw, "chatId": str(made)})
 

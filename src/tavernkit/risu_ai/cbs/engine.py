@@ -42,6 +42,8 @@ class CBSEngine:
         text that makes RisuAI's parser throw, or that exceeds a limit, comes back as it was. In strict mode all of
         that raises a :class:`CBSError`. ``calls`` is where RisuAI's call counter starts.
         """
+        if not calls and "{" not in text and "<" not in text:
+            return join_surrogates(text)
         if self._version != self.registry.version:
             self._forget()
         report = log_warning if warn is None else warn
