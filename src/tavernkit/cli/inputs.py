@@ -255,19 +255,9 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
 def _risu_history(path: str | None) -> object:
     if path is None:
         return ()
-    if Path(path).suffix.lower() == ".jsonl":
-        return risu_chat(path)
     from tavernkit.risu_ai.files.chat_file import ChatFile
 
     return ChatFile.load(path)
-
-
-def risu_chat(path: str) -> list[JsonObject]:
-    """Read SillyTavern's chat for RisuAI."""
-    from tavernkit.silly_tavern import ChatFile
-
-    lines = (line for line in ChatFile.load(path).messages if not line.is_system)
-    return [{"role": "user" if line.is_user else "char", "data": line.mes} for line in lines]
 
 
 def _risu_user(path: str | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -72,9 +73,11 @@ def risu_ai_plan() -> Plan:
     from pathlib import Path
 
     from tavernkit.cli.build_options import BuildOptions, Platform
-    from tavernkit.cli.inputs import build_plan, risu_chat
+    from tavernkit.cli.inputs import build_plan
     from tavernkit.examples import example_path
+    from tavernkit.risu_ai.files.chat_file import ChatFile
 
+    (chat,) = ChatFile.load(example_path("chat.jsonl")).chats
     return build_plan(
         BuildOptions(
             platform=Platform.RISU_AI,
@@ -85,7 +88,7 @@ def risu_ai_plan() -> Plan:
             message=MESSAGE,
             seed=1,
         ),
-        history=risu_chat(str(example_path("chat.jsonl")))[1:],  # RisuAI adds the greeting itself
+        history=dataclasses.replace(chat, messages=chat.messages[1:]),  # RisuAI adds the greeting itself
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import Limits
 from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning
+from tavernkit.risu_ai.files.silly_tavern_chat import read_silly_tavern_chat
 from tavernkit.risu_ai.limits import MAX_CHAT_BYTES
 from tavernkit.risu_ai.world import RisuChat
 from tavernkit.text.js_values import json_stringify
@@ -35,8 +36,11 @@ class ChatFile:
 
     @classmethod
     def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning) -> ChatFile:
-        """Read a ``.json`` chat file, with one chat or all of them."""
-        return read_chats(source if isinstance(source, bytes) else Path(source).read_bytes(), warn=warn)
+        """Read a ``.json`` chat file, with one chat or all of them, or a ``.jsonl`` chat of SillyTavern's."""
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        if not isinstance(source, bytes) and Path(source).suffix.lower() == ".jsonl":
+            return cls((read_silly_tavern_chat(data, warn=warn),))
+        return read_chats(data, warn=warn)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the chats: one as a chat, several as all chats."""
