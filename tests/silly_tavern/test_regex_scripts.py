@@ -77,6 +77,7 @@ def test_trim_strings_see_the_overridden_character() -> None:
 
 def test_numbers_beyond_the_groups_are_offset_and_input() -> None:
     assert run("🐉xcat", findRegex="/(c)at/", replaceString="[$1,$2,$3,$4,$99999999]") == "🐉x[c,3,🐉xcat,,]"
+    assert run("xcat", findRegex="/(c)at/", replaceString="[$000001,$00000]") == "x[c,cat]"
 
 
 def test_named_groups_object_is_no_text() -> None:

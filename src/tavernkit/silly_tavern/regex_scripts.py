@@ -187,7 +187,8 @@ class _Replacement:
     def _argument(self, digits: str, match: JSMatch) -> str | None:
         """What the number stands for: the match, its groups, then the offset and the whole text, as in the program."""
         groups = (match.text, *match.groups)
-        number = int(digits) if len(digits) <= 4 else len(groups) + 3
+        significant = digits.lstrip("0") or "0"
+        number = int(significant) if len(significant) <= 4 else len(groups) + 3
         if number < len(groups):
             return groups[number]
         if number == len(groups):

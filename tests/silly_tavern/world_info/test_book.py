@@ -7,7 +7,8 @@ import pytest
 from tavernkit.cards.png import placeholder_png, text_chunk
 from tavernkit.errors import LoreParseError as CoreLoreParseError
 from tavernkit.silly_tavern.errors import LoreParseError
-from tavernkit.silly_tavern.world_info import WorldBook, import_world
+from tavernkit.silly_tavern.world_info import WorldBook, duplicate_entry, import_world
+from tavernkit.values import JsonObject
 from tests.silly_tavern.world_info.scanning import make_book, scan
 
 FILE = {
@@ -135,3 +136,12 @@ def test_odd_character_books_become_empty_worlds(value: object) -> None:
 @pytest.mark.parametrize("value", [None, 5, "x", [], {"entries": 5}, {"entries": {"0": None}}])
 def test_odd_worlds_become_empty_character_books(value: object) -> None:
     assert WorldBook.from_json(value, name="B").to_character_book() == {"entries": [], "name": "B"}
+
+
+def test_entries_in_a_list_are_duplicated_by_their_index() -> None:
+    world: JsonObject = {"entries": [{"uid": 9, "comment": "first"}]}
+    copy = duplicate_entry(world, "0")
+    assert copy is not None
+    assert (copy["uid"], copy["comment"]) == (1, "first")
+    assert duplicate_entry(world, "7") is None
+    assert duplicate_entry(world, "x") is None

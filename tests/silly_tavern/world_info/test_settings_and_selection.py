@@ -67,6 +67,8 @@ def test_books_of_a_character() -> None:
     assert character_book_names(None, "Ann", lore) == ()
     assert character_book_names("", None, lore) == ()
     assert Speaker("Ann.v2.png").name == "Ann.v2"
+    assert Speaker("Ann.").name == "Ann."
+    assert character_book_names(None, "Bo.png", [*lore, CharacterLore("Bo", ("D",))]) == ("C",)
 
 
 def test_scan_list_is_newest_first_without_hidden_messages() -> None:

@@ -1,30 +1,25 @@
-"""Hashes and the seeded generator behind ``{{pick}}``, bit for bit."""
+"""Remembered hashes and the seeded generator behind ``{{pick}}``, bit for bit."""
 
 from __future__ import annotations
 
-import sys
-from array import array
-
 from tavernkit.silly_tavern.macros.limits import MAX_CACHED_DRAWS, MAX_CACHED_HASHES, MAX_HASHED_CHARS
+from tavernkit.silly_tavern.string_hash import code_units, string_hash
 from tavernkit.values import LRUCache
 
-_MASK = 0xFFFFFFFF
 _WIDTH = 256
 _CHUNKS = 6
 _SIGNIFICANCE = 2**52
 _OVERFLOW = 2**53
-
-_UTF16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
 
 _hashes: LRUCache[str, int] = LRUCache(MAX_CACHED_HASHES)
 _draws: LRUCache[str, float] = LRUCache(MAX_CACHED_DRAWS)
 
 
 def text_hash(text: str) -> int:
-    """The 53-bit hash of a text, over its UTF-16 code units."""
+    """The hash of a text, remembered: the same texts are expanded turn by turn."""
     if len(text) > MAX_HASHED_CHARS:
-        return _hash(text)
-    return _hashes.get_or_make(text, lambda: _hash(text))
+        return string_hash(text)
+    return _hashes.get_or_make(text, lambda: string_hash(text))
 
 
 def seeded_draw(seed: str) -> float:
@@ -32,24 +27,10 @@ def seeded_draw(seed: str) -> float:
     return _draws.get_or_make(seed, lambda: _draw(seed))
 
 
-def _code_units(text: str) -> array[int]:
-    return array("H", text.encode(_UTF16, "surrogatepass"))
-
-
-def _hash(text: str) -> int:
-    a, b = 0xDEADBEEF, 0x41C6CE57
-    for unit in _code_units(text):
-        a = ((a ^ unit) * 2654435761) & _MASK
-        b = ((b ^ unit) * 1597334677) & _MASK
-    a = (((a ^ (a >> 16)) * 2246822507) ^ ((b ^ (b >> 13)) * 3266489909)) & _MASK
-    b = (((b ^ (b >> 16)) * 2246822507) ^ ((a ^ (a >> 13)) * 3266489909)) & _MASK
-    return 2**32 * (b & 0x1FFFFF) + a
-
-
 def _key(seed: str) -> list[int]:
     key: list[int] = []
     smear = 0
-    for index, unit in enumerate(_code_units(seed)):
+    for index, unit in enumerate(code_units(seed)):
         slot = index % _WIDTH
         if slot < len(key):
             smear ^= 19 * key[slot]

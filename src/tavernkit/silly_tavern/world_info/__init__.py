@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tavernkit._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from tavernkit.silly_tavern.string_hash import string_hash as string_hash
     from tavernkit.silly_tavern.world_info.book import WorldBook as WorldBook
     from tavernkit.silly_tavern.world_info.candidates import PassType as PassType
     from tavernkit.silly_tavern.world_info.compiled import CompiledBooks as CompiledBooks
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.world_info.fields import CharacterFilter as CharacterFilter
     from tavernkit.silly_tavern.world_info.hashing import entry_hash as entry_hash
     from tavernkit.silly_tavern.world_info.hashing import hashed_json as hashed_json
-    from tavernkit.silly_tavern.world_info.hashing import string_hash as string_hash
     from tavernkit.silly_tavern.world_info.haystack import Origin as Origin
     from tavernkit.silly_tavern.world_info.haystack import Piece as Piece
     from tavernkit.silly_tavern.world_info.importers import embedded_book_name as embedded_book_name
@@ -57,6 +57,7 @@ __getattr__, __all__ = lazy_exports(
     __name__,
     {
         ".book": ("WorldBook",),
+        "..string_hash": ("string_hash",),
         ".candidates": ("PassType",),
         ".compiled": ("CompiledBooks",),
         ".editing": (
@@ -72,7 +73,6 @@ __getattr__, __all__ = lazy_exports(
         ".hashing": (
             "entry_hash",
             "hashed_json",
-            "string_hash",
         ),
         ".haystack": (
             "Origin",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tavernkit.silly_tavern.world_info.entry import TEMPLATE, template_entry
 from tavernkit.silly_tavern.world_info.keys import parse_regex_key
-from tavernkit.text.js_values import own_keys, trim
+from tavernkit.text.js_values import is_index_key, own_keys, trim
 from tavernkit.values import JsonObject, is_list, is_object, thaw
 
 
@@ -31,6 +31,8 @@ def duplicate_entry(world: JsonObject, key: str) -> JsonObject | None:
     """Copy the entry under a map key to a new one with a free uid; an unknown key gives nothing."""
     entries = world.get("entries")
     source = entries.get(key) if is_object(entries) else None
+    if is_list(entries) and is_index_key(key) and int(key) < len(entries):
+        source = entries[int(key)]
     if not is_object(source):
         return None
     entry = new_entry(world)

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 from tavernkit.errors import ConfigError
+from tavernkit.silly_tavern.string_hash import string_hash
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.text.js_values import json_stringify, own_keys
 from tavernkit.values import Json
-
-_MASK = 0xFFFFFFFF
-_UTF16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
-
-
-def string_hash(text: str) -> int:
-    """Hash a text to 53 bits (cyrb53 with seed 0, over UTF-16 code units)."""
-    first, second = 0xDEADBEEF, 0x41C6CE57
-    for unit in memoryview(text.encode(_UTF16, "surrogatepass")).cast("H"):
-        first = (first ^ unit) * 2654435761 & _MASK
-        second = (second ^ unit) * 1597334677 & _MASK
-    first = ((first ^ first >> 16) * 2246822507 & _MASK) ^ ((second ^ second >> 13) * 3266489909 & _MASK)
-    second = ((second ^ second >> 16) * 2246822507 & _MASK) ^ ((first ^ first >> 13) * 3266489909 & _MASK)
-    return 4294967296 * (second & 2097151) + first
 
 
 def hashed_json(entry: Entry) -> str:

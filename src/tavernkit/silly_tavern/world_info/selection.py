@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
@@ -15,6 +16,8 @@ from tavernkit.silly_tavern.world_info.fields import number
 from tavernkit.silly_tavern.world_info.settings import CHARACTER_FIRST, GLOBAL_FIRST, CharacterLore
 from tavernkit.text.js_values import UNDEFINED
 from tavernkit.values import JsonObject
+
+_LAST_EXTENSION = re.compile(r"\.[^/.]+\Z")
 
 T = TypeVar("T")
 Listed = tuple[JsonObject, str]
@@ -71,14 +74,13 @@ def character_book_names(
 ) -> tuple[str, ...]:
     """Name the books of a character: the one its card links to, then the further ones that the settings give it."""
     stem = file_stem(avatar) if avatar else None
-    extra = [name for record in character_lore if record.name == stem for name in record.extra_books]
+    extra = next((record.extra_books for record in character_lore if record.name == stem), ())
     return tuple(dict.fromkeys(name for name in [world, *extra] if name))
 
 
 def file_stem(avatar: str) -> str:
     """Take the last extension off a file name."""
-    stem, dot, _ = avatar.rpartition(".")
-    return stem if dot else avatar
+    return _LAST_EXTENSION.sub("", avatar)
 
 
 def sort_by_order(items: Sequence[T], orders: Sequence[float]) -> list[T]:
