@@ -145,3 +145,10 @@ def test_cohere_takes_over_the_absence_of_content_too() -> None:
     ]
     (alone,) = convert_cohere([call], names=NAMES)
     assert alone["content"] == "I'm going to call a tool for that: "
+
+
+def test_a_tool_result_without_content_is_empty_for_google() -> None:
+    result: JsonObject = {"role": "tool", "tool_call_id": "c", "content": None}
+    prompt = convert_google([result], model="gemini-2.5-pro", use_system_prompt=False, names=NAMES)
+    response = {"name": "unknown", "response": {"name": "unknown", "content": ""}}
+    assert prompt.contents == [{"role": "user", "parts": [{"functionResponse": response}]}]

@@ -74,9 +74,10 @@ def _pieces(turn: JsonObject) -> list[JsonObject]:
     if is_list(calls) and calls:
         return [{"type": "tool_calls", "tool_calls": calls}]
     call_id = turn.get("tool_call_id")
+    text = "" if content is None else to_string(content)
     if isinstance(call_id, str) and call_id:
-        return [{"type": "tool_call_id", "tool_call_id": call_id, "content": to_string(content)}]
-    return [{"type": "text", "text": "" if content is None else to_string(content)}]
+        return [{"type": "tool_call_id", "tool_call_id": call_id, "content": text}]
+    return [{"type": "text", "text": text}]
 
 
 def _named(piece: JsonObject, turn: JsonObject, names: PromptNames) -> JsonObject:
