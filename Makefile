@@ -29,12 +29,23 @@ $(DOCS_READY): $(READY) requirements/docs.txt
 demo: $(READY) ## Build a prompt from the shipped example and show it (no key, no network)
 	@$(BIN)/python -m tavernkit demo
 
+serve: $(READY) ## Serve the shipped example to OpenAI clients (ARGS="--port 9000")
+	@$(BIN)/python -m tavernkit serve $(ARGS)
+
 test: $(READY) ## Run all tests, the conformance vectors included
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 test-browser: $(READY) ## Click through the HTML report in headless Chromium (Debian's package, installed if need be)
 	@command -v chromedriver >/dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -qq -y --no-install-recommends chromium chromium-driver >/dev/null; }
 	$(BIN)/python -m pytest -q tests/browser -o python_files='browser_*.py'
+
+test-postgres: $(READY) ## Run the service's tests on PostgreSQL, and kill it 200 times on both databases
+	$(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q tests/server --deselect tests/server/test_crash.py
+	TAVERNKIT_CRASHES=200 $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q tests/server/test_crash.py
+	TAVERNKIT_CRASHES=200 $(BIN)/python -m pytest -q tests/server/test_crash.py
+
+load: $(READY) ## Measure what the service adds to a turn at 1, 50 and 500 sessions
+	$(BIN)/python -m benchmarks.load_server
 
 check: $(READY) ## Check format, lint, types and layers
 	$(BIN)/ruff format --check .

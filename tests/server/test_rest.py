@@ -79,7 +79,7 @@ async def test_books_presets_and_personas_are_used_by_their_ids(start: StartApp)
     assert "Zebras rule the coast." in prompt
     assert "Ann is a diver." in prompt
     assert "A zebra, Ann!" in prompt
-    assert any("zoo" in row["source"].lower() for row in reply["tavernkit"]["explanation"]["blocks"])
+    assert any("Zebras" in row["preview"] for row in reply["tavernkit"]["explanation"]["blocks"])
 
 
 async def test_every_way_to_go_on_with_a_session(start: StartApp) -> None:

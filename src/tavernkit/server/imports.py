@@ -163,8 +163,10 @@ def _reading(path: Path) -> Callable[[], NewItem]:
 def _any_item(filename: str, data: bytes) -> NewItem:
     """Read a file whose kind only its name and content tell."""
     lower = filename.lower()
-    kind = next((kind for suffixes, kind in _BY_SUFFIX if lower.endswith(suffixes)), None)
-    return read_item(kind or _json_kind(filename, data), filename, data)
+    for suffixes, kind in _BY_SUFFIX:
+        if lower.endswith(suffixes):
+            return read_item(kind, filename, data)
+    return read_item(_json_kind(filename, data), filename, data)
 
 
 def _json_kind(filename: str, data: bytes) -> Kind:

@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import event
+from sqlalchemy import event, inspect
 from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+from tavernkit.server.migrations import HEAD
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -64,6 +66,9 @@ class Database:
 
     async def migrate(self) -> None:
         """Bring the tables up to date."""
+        async with self.read() as connection:
+            if await connection.run_sync(_is_current):
+                return
         async with self.write() as connection:
             if not self.sqlite:
                 await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
@@ -86,6 +91,12 @@ def migration_config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent.parent / "migrations"))
     return config
+
+
+def _is_current(connection: Connection) -> bool:
+    if not inspect(connection).has_table("alembic_version"):
+        return False
+    return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == HEAD
 
 
 def _upgrade(connection: Connection) -> None:

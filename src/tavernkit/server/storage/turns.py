@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.storage.tables import Chat, GlobalVariables, Turn
@@ -92,16 +92,17 @@ async def fail_turn(connection: AsyncConnection, turn_id: str, error: str) -> No
 
 
 async def renew(connection: AsyncConnection, turn_id: str, session_id: str | None, until: float) -> bool:
-    """Keep a turn; gives no if somebody else has taken over."""
+    """Keep a turn; gives no if somebody else has taken over. The chat is locked before the turn, as everywhere."""
+    if session_id is not None:
+        held = await connection.execute(
+            update(Chat).where(Chat.id == session_id, Chat.turn_id == turn_id).values(lease_until=until)
+        )
+        if held.rowcount != 1:
+            return False
     found = await connection.execute(
         update(Turn).where(Turn.id == turn_id, Turn.status == RUNNING).values(lease_until=until)
     )
-    if session_id is None:
-        return found.rowcount == 1
-    held = await connection.execute(
-        update(Chat).where(Chat.id == session_id, Chat.turn_id == turn_id).values(lease_until=until)
-    )
-    return held.rowcount == 1
+    return found.rowcount == 1
 
 
 async def read_globals(connection: AsyncConnection, owner: str, platform: str) -> JsonObject:
@@ -119,6 +120,9 @@ async def write_globals(
     changed = [name for name in {**before, **after} if before.get(name, _MISSING) != after.get(name, _MISSING)]
     if not changed:
         return
+    if connection.dialect.name == "postgresql":
+        # Two chats of an owner may end turns at once: they take turns here, or they would wait for each other.
+        await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(f"{owner}/{platform}"))))
     await connection.execute(
         delete(GlobalVariables).where(
             GlobalVariables.owner == owner, GlobalVariables.platform == platform, GlobalVariables.name.in_(changed)

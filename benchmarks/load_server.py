@@ -1,0 +1,141 @@
+"""``make load``: how much the service adds to a model's own time, at 1, 50 and 500 sessions.
+
+A model stub answers after a fixed time; what a turn takes longer than that is the service's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+LATENCY = 1.0
+SESSIONS = (1, 50, 500)
+SECONDS = {1: 8.0, 50: 12.0, 500: 20.0}
+WARM_UP_TURNS = 1
+WORKERS = int(os.environ.get("TAVERNKIT_LOAD_WORKERS", "2"))
+TARGET_MS = 15.0
+MESSAGE = "Seven grey sails again, Aria. What does the storm glass say about Hern?"
+
+
+def main() -> int:
+    """Run the load and print a table."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        config = f"""
+port = {port}
+data = "{folder}"
+workers = {WORKERS}
+log_level = "warning"
+[upstreams.scripted]
+dialect = "scripted"
+latency = {LATENCY}
+"""
+        path = Path(folder) / "load.toml"
+        path.write_text(config, encoding="utf-8")
+        arguments = [sys.executable, "-m", "tavernkit", "serve", "--config", str(path)]
+        database = os.environ.get("TAVERNKIT_TEST_POSTGRES")
+        if database:
+            arguments += ["--db", f"{database}/postgres"]
+        server = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
+        try:
+            _wait(port, server)
+            return asyncio.run(_report(port, "PostgreSQL" if database else "SQLite"))
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(60)
+
+
+async def _report(port: int, database: str) -> int:
+    print(f"{database}, {WORKERS} workers, a model that answers after {LATENCY:.1f} s; times of the service in ms")
+    print(f"{'sessions':>9} {'turns/s':>9} {'p50':>8} {'p99':>8} {'failed':>7}")
+    median = 0.0
+    for sessions in SESSIONS:
+        added, failed, elapsed = await _load(port, sessions)
+        rate = len(added) / elapsed
+        print(f"{sessions:>9} {rate:>9.1f} {_percentile(added, 50):>8.1f} {_percentile(added, 99):>8.1f} {failed:>7}")
+        if sessions == 50:
+            median = _percentile(added, 50)
+    builds = _builds(port)
+    print(f"one prompt's build: {builds:.1f} ms on average, {1000 / builds if builds else 0:.0f} builds/s a core")
+    verdict = "within" if median < TARGET_MS else "over"
+    print(f"at 50 sessions a turn costs {median:.1f} ms (p50), {verdict} the {TARGET_MS:.0f} ms allowed")
+    return 0 if median < TARGET_MS else 1
+
+
+async def _load(port: int, sessions: int) -> tuple[list[float], int, float]:
+    added: list[float] = []
+    failed = 0
+    started = time.perf_counter()
+    measured_from = started + LATENCY * (WARM_UP_TURNS + 1)
+    until = measured_from + SECONDS[sessions]
+
+    async def talk(number: int) -> None:
+        nonlocal failed
+        await asyncio.sleep(number / sessions * LATENCY)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        body = {"model": "aria@preset", "messages": [{"role": "user", "content": MESSAGE}]}
+        request = _request(json.dumps({**body, "user": f"load-{sessions}-{number}"}))
+        while (began := time.perf_counter()) < until:
+            writer.write(request)
+            status = await _answer(reader)
+            ended = time.perf_counter()
+            if status != 200:
+                failed += 1
+            elif began > measured_from:
+                added.append((ended - began - LATENCY) * 1000)
+        writer.close()
+
+    await asyncio.gather(*(talk(number) for number in range(sessions)))
+    return added, failed, time.perf_counter() - measured_from
+
+
+def _request(body: str) -> bytes:
+    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body.encode())}\r\n\r\n{body}".encode()
+
+
+async def _answer(reader: asyncio.StreamReader) -> int:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    length = next(line for line in head.lower().split("\r\n") if line.startswith("content-length:"))
+    await reader.readexactly(int(length.split(":")[1]))
+    return int(head.split(" ")[1])
+
+
+def _builds(port: int) -> float:
+    """The average time of a build, as the workers that answer measured it."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    values = {line.split(" ")[0]: float(line.split(" ")[1]) for line in lines if line.startswith("tavernkit_build")}
+    count = values.get("tavernkit_build_seconds_count", 0)
+    return values.get("tavernkit_build_seconds_sum", 0) / count * 1000 if count else 0.0
+
+
+def _percentile(values: Sequence[float], percent: int) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] if ordered else float("nan")
+
+
+def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5):
+                return
+        except OSError:
+            time.sleep(0.1)
+    sys.exit("the server did not start")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

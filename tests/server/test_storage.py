@@ -1,0 +1,131 @@
+"""The tables, the connections and the operations on them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+from tavernkit.server import ServerConfig
+from tavernkit.server.migrations import HEAD
+from tavernkit.server.storage import chats
+from tavernkit.server.storage.chats import ChatLine, Selection, new_line
+from tavernkit.server.storage.columns import storable, storable_json
+from tavernkit.server.storage.database import Database, migration_config
+from tavernkit.server.storage.items import item_file, save_item, slug
+from tavernkit.server.storage.tables import Base
+from tavernkit.server.storage.turns import read_globals, write_globals
+
+
+@pytest.fixture
+async def database(settings: dict[str, object]) -> AsyncIterator[Database]:
+    made = Database(ServerConfig.model_validate(settings).database_url)
+    await made.migrate()
+    yield made
+    await made.close()
+
+
+def differences(connection: Connection) -> list[object]:
+    return compare_metadata(MigrationContext.configure(connection), Base.metadata)
+
+
+async def test_migrations_make_the_tables_of_the_code(database: Database) -> None:
+    await database.migrate()
+    async with database.read() as connection:
+        assert await connection.run_sync(differences) == []
+    assert ScriptDirectory.from_config(migration_config()).get_current_head() == HEAD
+
+
+async def test_several_processes_may_migrate_at_once(settings: dict[str, object]) -> None:
+    url = ServerConfig.model_validate(settings).database_url
+    databases = [Database(url) for _ in range(3)]
+    await asyncio.gather(*(each.migrate() for each in databases))
+    for each in databases:
+        await each.ping()
+        await each.close()
+
+
+async def test_what_no_database_holds_is_replaced(database: Database) -> None:
+    native: dict[str, Any] = {"a\x00": ["\ud800", float("nan"), {"b": "ok"}]}
+    async with database.write() as connection:
+        line = new_line("user", "nul \x00, half \udfff", native)
+        chat = await chats.create_chat(connection, "o", "s", Selection(character="c"), [line])
+    async with database.read() as connection:
+        stored = (await chats.read_lines(connection, chat.id))[0]
+    assert stored.content == "nul \ufffd, half \ufffd"
+    assert stored.native == {"a\ufffd": ["\ufffd", None, {"b": "ok"}]}
+    assert storable("plain") == "plain"
+    assert storable_json(("x", 1)) == ["x", 1]
+
+
+async def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
+    async def broken() -> None:
+        async with database.write() as connection:
+            await chats.create_chat(connection, "o", "s", Selection(character="c"))
+            raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError):
+        await broken()
+    async with database.read() as connection:
+        assert await chats.find_chat(connection, "o", "s") is None
+
+
+async def test_lines_are_replaced_by_their_ids(database: Database) -> None:
+    a, b, c, d = (new_line("user", text, {}) for text in "abcd")
+    async with database.write() as connection:
+        chat = await chats.create_chat(connection, "o", "s", Selection(character="c"), [a, b, c])
+        old = await chats.read_lines(connection, chat.id)
+        changed = [old[0], ChatLine(id=b.id, position=0, role="user", content="B", native={}), d]
+        await chats.replace_lines(connection, chat, old, changed, None)
+    async with database.write() as connection:
+        now = await chats.read_lines(connection, chat.id)
+        assert [line.content for line in now] == ["a", "B", "d"]
+        chat = await chats.get_chat(connection, chat.id)
+        await chats.update_chat(connection, chat, next_position=10)
+        chat = await chats.get_chat(connection, chat.id)
+        await chats.replace_lines(connection, chat, now, [now[2], now[0]], None)
+    async with database.read() as connection:
+        assert [line.content for line in await chats.read_lines(connection, chat.id)] == ["d", "a"]
+
+
+async def test_shared_variables_keep_what_others_changed(database: Database) -> None:
+    async with database.write() as connection:
+        await write_globals(connection, "o", "p", {}, {"a": 1, "b": [2]})
+    async with database.write() as connection:
+        await write_globals(connection, "o", "p", {"a": 1}, {"a": 5})
+        await write_globals(connection, "o", "p", {"b": [2]}, {})
+    async with database.read() as connection:
+        assert await read_globals(connection, "o", "p") == {"a": 5}
+        assert await read_globals(connection, "other", "p") == {}
+
+
+async def test_many_writers_at_once(database: Database) -> None:
+    async def count(number: int) -> None:
+        async with database.write() as connection:
+            chat = await chats.create_chat(connection, "o", f"s{number % 4}", Selection(character="c"))
+            chat = await chats.get_chat(connection, chat.id, lock=True)
+            await chats.update_chat(connection, chat)
+
+    async with database.write() as connection:
+        for number in range(4):
+            await chats.create_chat(connection, "o", f"s{number}", Selection(character="c"))
+    await asyncio.gather(*(count(number) for number in range(40)))
+    async with database.read() as connection:
+        assert [chat.version for chat in await chats.list_chats(connection, "o")] == [10] * 4
+
+
+async def test_items_have_versions_and_readable_ids(database: Database) -> None:
+    common = {"platform": "silly_tavern", "filename": "x"}
+    async with database.write() as connection:
+        first = await save_item(connection, "book", name="Ää & Öö!", file=b"1", **common)
+        second = await save_item(connection, "book", name="Ää & Öö!", file=b"2", **common)
+        again = await save_item(connection, "book", name="New", file=b"3", item_id=first.id, **common)
+        assert (first.id, second.id, again.version) == ("ää-öö", "ää-öö-2", 2)
+        assert await item_file(connection, "book", first.id) == b"3"
+    assert slug("!!!") == ""
