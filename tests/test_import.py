@@ -11,6 +11,7 @@ OPTIONAL = (
     "sqlalchemy", "alembic", "uvicorn", "prometheus_client", "cryptography",
 )  # fmt: skip
 HEAVY = ("pydantic", "jinja2", "typer", "rich", "splintr", "yaml")
+NOT_FOR_EVERY_BUILD = ("splintr", "tavernkit.silly_tavern.context_template.handlebars", "tavernkit.text.js_regex.guard")
 
 PROBE = """
 import json, sys, time
@@ -34,6 +35,12 @@ def test_import_pulls_in_nothing_optional_or_heavy() -> None:
 def test_import_takes_under_150_ms() -> None:
     best = min(float(probe()["elapsed"]) for _ in range(5))  # type: ignore[arg-type]
     assert best < 0.150
+
+
+def test_a_builder_waits_with_what_not_every_build_needs() -> None:
+    probe = "import json, sys; from tavernkit.silly_tavern import Builder; print(json.dumps(list(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert not set(json.loads(result.stdout)) & {*NOT_FOR_EVERY_BUILD}
 
 
 def test_every_public_name_can_be_imported() -> None:

@@ -7,7 +7,6 @@ from tavernkit.silly_tavern.chat_completion.built_in_prompts import BuildTexts, 
 from tavernkit.silly_tavern.lore_sources import lore_sources
 from tavernkit.silly_tavern.persona import IN_PROMPT
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.text_completion.story import tell_story
 
 
 class PinnedGroupsStep(Step[SillyTavernState, NoConfig]):
@@ -22,6 +21,9 @@ class PinnedGroupsStep(Step[SillyTavernState, NoConfig]):
     def before(self, state: SillyTavernState) -> None:
         """Merge the built-in prompts, then let the card override; in text completion, render the story string."""
         if state.context.text_completion:
+            # Handlebars, which no chat build needs, is slow to import.
+            from tavernkit.silly_tavern.text_completion.story import tell_story
+
             tell_story(state)
             return
         context, result = state.context, state.lore_result

@@ -11,7 +11,6 @@ from tavernkit.text.js_regex.emit import emit, emit_from, engine_flags
 from tavernkit.text.js_regex.engine import Engine
 from tavernkit.text.js_regex.errors import JSRegexSyntaxError
 from tavernkit.text.js_regex.flags import check_flags
-from tavernkit.text.js_regex.guard import GaveUpError, Guard, run_guarded
 from tavernkit.text.js_regex.limits import COMPILE_CACHE_SIZE, DEFAULT_TIMEOUT
 from tavernkit.text.js_regex.lookback import lookback
 from tavernkit.text.js_regex.match import Found, JSMatch, found_at
@@ -34,6 +33,9 @@ class JSRegex:
     __slots__ = ("_engine", "_guard", "_lookback", "_pattern", "flags", "global_", "source", "sticky")
 
     def __init__(self, source: str, flags: str = "") -> None:
+        # Its model of costs is slow to import, and most builds make no expression at all.
+        from tavernkit.text.js_regex.guard import Guard
+
         self.source = source
         self.flags = check_flags(flags)
         self.global_ = "g" in flags
@@ -147,6 +149,8 @@ class JSRegex:
     def _find_guarded(
         self, engine: Engine, text: str, timeout: float, warn: Warn | None, *, everything: bool
     ) -> Sequence[Found]:
+        from tavernkit.text.js_regex.guard import GaveUpError, run_guarded
+
         try:
             return run_guarded(engine, text, timeout, everything=everything)
         except GaveUpError as reason:
