@@ -26,3 +26,9 @@ def test_an_entry_that_is_no_object_is_reported_and_left_out() -> None:
 def test_migrating_twice_changes_nothing_more() -> None:
     once = migrate_entries([{"content": "@@end\n<user>", "activationPercent": 5}])
     assert migrate_entries(once) == once
+
+
+def test_keys_are_joined_as_javascript_joins_arrays() -> None:
+    (entry,) = import_lorebook({"entries": [{"key": None, "keys": ["a", None, 5, ["b", "c"]], "secondary_keys": []}]})
+    assert entry["key"] == "a, , 5, b,c"
+    assert entry["secondkey"] == ""

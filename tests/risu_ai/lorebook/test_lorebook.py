@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 
 import pytest
@@ -83,6 +84,69 @@ def test_what_is_no_entry_is_reported_and_left_out() -> None:
     assert [entry.key for entry in sources.entries] == ["a", "c"]
     assert sources.settings.scan_depth == 2
     assert "entry 0 of the character" in log.messages[0]
+
+
+SPOKEN = [f"word{number}" for number in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("depth", "seen"),
+    [
+        (2, [2, 3]),
+        (2.5, [1, 2, 3]),  # slice(1.5, 4)
+        (4.5, [0, 1, 2, 3]),  # slice(-0.5, 4): the sign is lost with the fraction
+        (5.5, [3]),
+        (0.5, [3]),
+        (math.inf, [0, 1, 2, 3]),
+        (-math.inf, []),
+        (math.nan, [0, 1, 2, 3]),
+    ],
+)
+def test_odd_scan_depths_look_where_javascripts_slice_does(depth: float, seen: list[int]) -> None:
+    entries = [LorebookEntry(key=word, comment=str(number), order=number) for number, word in enumerate(SPOKEN)]
+    result = scan(entries, *SPOKEN, scan_depth=depth)
+    assert [lore.source for lore in result.actives] == [str(number) for number in seen]
+
+
+def test_a_priority_that_is_no_number_is_as_good_as_its_neighbours() -> None:
+    entries = [
+        LorebookEntry(always_active=True, comment="one", order=1, content="a"),
+        LorebookEntry(always_active=True, comment="odd", order=2, content="@@priority high\nb"),
+        LorebookEntry(always_active=True, comment="three", order=3, content="c"),
+    ]
+    assert [lore.source for lore in scan(entries, token_budget=2).actives] == ["one", "odd"]
+
+
+def test_an_entry_without_an_order_stays_among_its_neighbours() -> None:
+    raw = [{"alwaysActive": True, "comment": str(n), **({} if n == 1 else {"insertorder": n})} for n in range(3)]
+    entries = [LorebookEntry.from_json(each) for each in raw]
+    result = scan([entry for entry in entries if entry is not None])
+    assert [lore.source for lore in result.actives] == ["2", "1", "0"]
+
+
+def test_a_budget_that_is_no_number_leaves_no_lore() -> None:
+    result = scan([LorebookEntry(always_active=True, content="")], token_budget=math.nan)
+    assert not result.actives
+    assert "over the lore budget" in result.explain(0).reason
+
+
+def test_an_empty_text_to_replace_puts_the_lore_first() -> None:
+    entries = [
+        LorebookEntry(always_active=True, comment="target", content="text"),
+        LorebookEntry(always_active=True, content="@@inject_lore target\n@@inject_replace\nlore "),
+    ]
+    assert [lore.text for lore in scan(entries).actives] == ["loretext"]
+
+
+def test_a_child_is_rolled_for_again_with_its_parents_text() -> None:
+    entries = [
+        LorebookEntry(key="nowhere", id="p", comment="parent", content="@@probability 60\nparent text"),
+        LorebookEntry(key="x", id="p", mode="child", content="own", order=2),
+        LorebookEntry(always_active=True, content="again", order=1),
+    ]
+    dice = iter([0.9, 0.9, 0.9, 0.1, 0.9])  # parent and child in two passes, the parent in a third
+    result = ENGINE.scan(ENGINE.compile(entries), ScanInput(random=lambda: next(dice)))
+    assert [(lore.source, lore.text) for lore in result.actives] == [("lorebook 2", "again"), ("parent", "parent text")]
 
 
 WORDS = ["ash", "bel", "cor dun", "El", "fen", "a"]

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from tavernkit.errors import WarningLog
 from tavernkit.risu_ai.context import RisuContext
-from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner, read_scripts, write_scripts
+from tavernkit.risu_ai.regex_scripts import (
+    RegexScript,
+    RegexScriptRunner,
+    read_scripts,
+    restore_styles,
+    write_scripts,
+)
 from tavernkit.risu_ai.regex_scripts.runner import _moved
 from tavernkit.risu_ai.world import RisuChat, RisuMessage
 from tavernkit.text.js_regex import JSRegex
@@ -76,6 +82,83 @@ def test_moved_text_fills_groups_in_its_own_way(template: str, piece: str) -> No
     found = JSRegex.compile("(a)(b)?").search("a")
     assert found is not None
     assert _moved(template, found) == piece
+
+
+@pytest.mark.parametrize(
+    ("orders", "result"),
+    [(["1", "x", "5"], "abc"), (["1", "5", "x"], "bac"), (["x", "1", "5"], "acb"), (["", "-1", "3"], "cab")],
+)
+def test_an_order_that_is_no_number_stays_where_javascript_leaves_it(orders: list[str], result: str) -> None:
+    scripts = [
+        RegexScript("$", name, flag=f"<order {order}>" if order else "", able_flag=True)
+        for name, order in zip("abc", orders, strict=True)
+    ]
+    assert RegexScriptRunner().run("", "editoutput", scripts, CONTEXT).text == result
+
+
+def test_the_order_of_a_script_of_another_kind_counts_too() -> None:
+    scripts = [
+        RegexScript("$", "a"),
+        RegexScript("$", "b", flag="<order x>", able_flag=True, type="editinput"),
+        RegexScript("$", "c", flag="<order 5>", able_flag=True),
+    ]
+    assert RegexScriptRunner().run("", "editoutput", scripts, CONTEXT).text == "ac"
+    del scripts[1]
+    assert RegexScriptRunner().run("", "editoutput", scripts, CONTEXT).text == "ca"
+
+
+def test_a_full_memory_of_results_forgets_the_oldest_even_if_it_was_just_used() -> None:
+    dice = random.Random(4)
+    context = CONTEXT.replace(random=dice.random)
+    script = RegexScript("x", "{{roll::1000000}}")
+    runner = RegexScriptRunner(remember=2)
+
+    def result(text: str) -> str:
+        return runner.run(text, "editoutput", [script], context).text
+
+    first, second = result("x1"), result("x2")
+    assert (result("x1"), result("x2"), result("x1")) == (first, second, first)
+    result("x3")
+    assert result("x2") == second
+    assert result("x1") != first
+
+
+def test_an_empty_result_is_made_again() -> None:
+    context = CONTEXT.replace(chat=RisuChat(messages=(RisuMessage(role="char", data="cur"),)))
+    runner, script = RegexScriptRunner(), RegexScript("x", "@@inject")
+    for _ in range(2):
+        assert runner.run("x", "editoutput", [script], context, index=0).stored == {0: "x"}
+
+
+def test_a_message_that_is_not_stored_yet_cannot_be_injected_into() -> None:
+    log = WarningLog()
+    context = CONTEXT.replace(chat=RisuChat(messages=(RisuMessage(role="char", data="cur"),)))
+    result = RegexScriptRunner().run("a b", "editoutput", [RegexScript("a ", "@@inject")], context, index=1, warn=log)
+    assert (result.text, dict(result.stored)) == ("a b", {})
+    assert "no message 1" in log.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "flag", "result"),
+    [("abab", "gg", "bb\n(a)"), ("\U0001f600", "gg", "\n(\ude00)"), ("ab", "", "b\n(a)")],
+)
+def test_the_test_before_a_move_uses_up_the_first_match_of_all(text: str, flag: str, result: str) -> None:
+    pattern = "." if text.startswith("\U0001f600") else "a"
+    assert run(RegexScript(pattern, "@@move_bottom ($&)", flag=flag, able_flag=True), text) == result
+
+
+def test_an_empty_match_is_found_again_after_the_test_before_a_move() -> None:
+    assert run(RegexScript("(?=b)", "@@move_top -", flag="gg", able_flag=True), "abab") == "-\n-\nabab"
+
+
+def test_a_group_number_of_any_length_is_only_text_when_there_is_no_such_group() -> None:
+    number = "9" * 5000
+    assert run(RegexScript("(a)", f"@@move_top ${number}$00001"), "a") == f"${number}a\n"
+
+
+def test_a_style_number_of_any_length_gives_nothing() -> None:
+    assert restore_styles(f'<style-data style-index="{"9" * 5000}">x', ["s"]) == "x"
+    assert restore_styles('<style-data style-index="00" />', ["s"]) == "s"
 
 
 @given(st.text(), st.text(max_size=8), st.text(max_size=20), st.text(max_size=12))

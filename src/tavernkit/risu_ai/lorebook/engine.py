@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.js_replace import replace_first
+from tavernkit.risu_ai.js_sort import sort_descending
 from tavernkit.risu_ai.lorebook.activation import EntryState, RunState, apply_decorators
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
 from tavernkit.risu_ai.lorebook.decorators import parse_content
@@ -178,12 +179,13 @@ class _Scan:
         """The newest messages; a depth beyond the chat counts from its end, as JavaScript's ``slice`` does."""
         messages = self.given.messages
         count = len(messages)
-        if math.isnan(depth):
-            chosen = messages
-        else:
-            start = count - int(depth)
-            chosen = messages[start:count] if start >= 0 else messages[max(count + start, 0) : count]
-        return [ScannedText(f"message {i} by {message.role}", message.text) for i, message in enumerate(chosen)]
+        start = 0 if math.isnan(depth) else count - depth
+        start = math.trunc(start) if math.isfinite(start) else start
+        first = min(max(start + count if start < 0 else start, 0), count)
+        return [
+            ScannedText(f"message {i} by {message.role}", message.text)
+            for i, message in enumerate(messages[int(first) :])
+        ]
 
     def activate(self, index: int, entry: LorebookEntry, state: EntryState, text: str, why: str) -> None:
         marker = content_id(entry.content) if entry.id is None and self.run_state.marks else entry.id or ""
@@ -223,14 +225,14 @@ class _Scan:
         budget = self.given.settings.token_budget
         used = 0
         kept: list[ActiveLore] = []
-        for lore in sorted(self.active.values(), key=lambda each: _descending(each.priority)):
+        for lore in sort_descending(list(self.active.values()), lambda each: number_of(each.priority)):
             if used + lore.tokens <= budget:
                 used += lore.tokens
                 kept.append(lore)
             else:
                 left = budget - used
                 self.reasons[lore.index] = f"over the lore budget: needs {lore.tokens} tokens, {left:g} are left"
-        kept.sort(key=lambda each: _descending(each.order))
+        kept = sort_descending(kept, lambda each: number_of(each.order))
         return LorebookResult(
             actives=tuple(reversed(self.inject(kept))),
             hits=tuple(self.hits),
@@ -263,11 +265,6 @@ class _Scan:
                     text = replace_first(target.text, inject.param, lore.text)
             staying[position] = replace(target, text=text)
         return staying
-
-
-def _descending(value: object) -> float:
-    number = number_of(value)  # pyright: ignore[reportArgumentType]  # stored JSON
-    return math.inf if math.isnan(number) else -number
 
 
 def _failed(query: Query) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ FOLDER_MARK = "\uf000folder:"
 
 @dataclass(frozen=True, slots=True)
 class LorebookEntry:
-    """What the engine reads of an entry. ``order`` is kept as it is stored, which may be a text."""
+    """What the engine reads of an entry. ``order`` is kept as it is stored, which may be a text; NaN if it is not."""
 
     key: str = ""
     secondary_key: str = ""
@@ -39,7 +40,7 @@ class LorebookEntry:
         return cls(
             key=_text(value, "key"),
             secondary_key=_text(value, "secondkey"),
-            order=value.get("insertorder"),  # pyright: ignore[reportArgumentType]  # JSON by contract
+            order=value.get("insertorder", math.nan),  # pyright: ignore[reportArgumentType]  # JSON by contract
             comment=_text(value, "comment"),
             content=_text(value, "content"),
             mode=_text(value, "mode"),

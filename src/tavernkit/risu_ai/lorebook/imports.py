@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from tavernkit.errors import LoreParseError, Warn
-from tavernkit.text.js_values import to_string, truthy
+from tavernkit.text.js_values import join, to_string, truthy
 from tavernkit.text.js_values.json import own_keys
 from tavernkit.values import Json, JsonObject, is_mapping, is_sequence, thaw, thaw_object
 
@@ -54,13 +54,13 @@ def _convert(entry: Mapping[str, object]) -> JsonObject:
     config = entry.get("contextConfig")
     priority = config.get("budgetPriority") if is_mapping(config) else None
     return {
-        "key": _joined(_first_list(entry, "key", "keys", "keywords")),
+        "key": join(_first_list(entry, "key", "keys", "keywords"), ", "),
         "insertorder": _first(entry.get("order"), entry.get("priority"), priority, 0),
         "comment": _first_text(entry, "comment", "name", "displayName"),
         "content": _first_text(entry, "content", "entry", "text"),
         "mode": "normal",
         "alwaysActive": _first(entry.get("constant"), entry.get("forceActivation"), False),
-        "secondkey": _joined(_first_list(entry, "secondary_keys")),
+        "secondkey": join(_first_list(entry, "secondary_keys"), ", "),
         "selective": _first(entry.get("selective"), False),
     }
 
@@ -98,7 +98,3 @@ def _first_list(entry: Mapping[str, object], *names: str) -> Sequence[object]:
         if is_sequence(found):
             return found
     return ()
-
-
-def _joined(values: Sequence[object]) -> str:
-    return ", ".join(to_string(value) for value in values)

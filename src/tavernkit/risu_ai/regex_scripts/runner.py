@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.regex_scripts.results import ScriptResults
 from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, ScriptMode, in_order
 from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
-from tavernkit.text.js_values import trim
-from tavernkit.values import LRUCache
+from tavernkit.text.js_values import parse_int, trim
 
 MAX_EMOTIONS = 5
 CACHED_RESULTS = 1000
@@ -41,7 +41,7 @@ class RegexScriptRunner:
 
     def __init__(self, engine: CBSEngine | None = None, *, remember: int = CACHED_RESULTS) -> None:
         self._engine = engine if engine is not None else CBSEngine()
-        self._results: LRUCache[object, str] = LRUCache(remember)
+        self._results = ScriptResults(remember)
 
     def run(
         self,
@@ -60,23 +60,23 @@ class RegexScriptRunner:
             text = before(text, mode, index)
         call = _Call(self._engine, context.replace(chat_index=index, chat_role=chat_role), index, warn)
         text = call.expand(text)
-        compiled = in_order([script.compile() for script in scripts])
-        chosen = [each for each in compiled if each.script.type == mode]
+        chosen = [script for script in scripts if script.type == mode]
         if not chosen:
             return ScriptResult(text)
-        key = (text, mode, tuple(self._key(each, call) for each in chosen), index)
+        key = (text, mode, tuple(_key(script, call) for script in chosen), index)
         known = self._results.get(key)
         if known:
             return ScriptResult(known)
-        for each in chosen:
-            text = call.run(each, text)
+        for each in in_order([script.compile() for script in scripts]):
+            if each.script.type == mode:
+                text = call.run(each, text)
         self._results.put(key, text)
         return ScriptResult(text, call.emotion_changed, tuple(call.emotions), call.stored)
 
-    def _key(self, each: CompiledScript, call: _Call) -> object:
-        script = each.script
-        pattern = call.expand(script.pattern) if "<cbs>" in script.flag else script.pattern
-        return pattern, script.out, script.flag, script.able_flag
+
+def _key(script: RegexScript, call: _Call) -> Hashable:
+    pattern = call.expand(script.pattern) if "<cbs>" in script.flag else script.pattern
+    return pattern, script.out, script.flag, script.able_flag
 
 
 @dataclass(slots=True)
@@ -125,6 +125,7 @@ class _Call:
             self._feel(trim(compiled.script.out.removeprefix("@@emo ")))
             return text
         if compiled.has("inject") and self.index != -1:
+            self._need_message()
             self.stored[self.index] = text
             return self._replaced(regex, text, "", start)
         if compiled.moves:
@@ -146,10 +147,10 @@ class _Call:
         self.emotion_changed = True
 
     def _move(self, compiled: CompiledScript, regex: JSRegex, text: str, out: str, first: JSMatch) -> str:
+        matches = [first]
         if regex.global_:
-            matches = [found for found in regex.find_all(text, warn=self.warn) if found.start >= first.end]
-        else:
-            matches = [first]
+            # The test before has used up the first match, unless it was an empty one, which is found again.
+            matches = regex.find_all(text, warn=self.warn)[1 if first.text else 0 :]
         top = compiled.has("move_top")
         template = out.replace("@@move_top ", "", 1).replace("@@move_bottom ", "", 1)
         text = regex.replace(text, "", warn=self.warn)
@@ -177,12 +178,15 @@ class _Call:
                 return text
 
     def _earlier_text(self) -> str | None:
+        self._need_message()
         messages = self.context.chat.messages
-        if not 0 <= self.index < len(messages):
-            raise _NoEffectError(f"the chat has no message {self.index}")
         role = messages[self.index].role
         earlier = (message.data for message in reversed(messages[: self.index]) if message.role == role)
         return next(earlier, self.context.greeting)
+
+    def _need_message(self) -> None:
+        if not 0 <= self.index < len(self.context.chat.messages):
+            raise _NoEffectError(f"the chat has no message {self.index}")
 
     def _report(self, script: RegexScript, why: str) -> None:
         if self.warn is not None:
@@ -191,12 +195,12 @@ class _Call:
 
 def _moved(template: str, found: JSMatch) -> str:
     def group(number: re.Match[str]) -> str:
-        index = int(number[1])
+        index = parse_int(number[1])
         if index == 0:
             return found.text
         if index > len(found.groups):
             return number[0]
-        value = found.groups[index - 1]
+        value = found.groups[int(index) - 1]
         return "undefined" if value is None else value
 
     return _GROUP.sub(group, template).replace("$&", found.text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Literal
 
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.js_sort import sort_descending
 from tavernkit.text.js_values import parse_int, trim, truthy
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, thaw_object
 
@@ -119,9 +119,7 @@ def in_order(scripts: Sequence[CompiledScript]) -> Sequence[CompiledScript]:
     """Scripts by their order, highest first, if any has one; else as they stand."""
     if all(script.order is None for script in scripts):
         return scripts
-    if any(script.order is not None and math.isnan(script.order) for script in scripts):
-        return scripts
-    return sorted(scripts, key=lambda script: -(script.order or 0))
+    return sort_descending(scripts, lambda script: script.order or 0)
 
 
 def read_scripts(value: object, where: str, warn: Warn | None = None) -> list[RegexScript]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.regex_scripts.script import RegexScript
 from tavernkit.text.js_regex import JSRegex
+from tavernkit.text.js_values import parse_int
 
 _STYLE = re.compile(r"<risu-style>(.*?)</risu-style>", re.DOTALL)
 _PLACE = re.compile(r'<style-data style-index="([0-9]+)" ?/?>')
@@ -29,8 +30,8 @@ def restore_styles(text: str, styles: Sequence[str]) -> str:
     """Put the contents of style blocks back into a translation; unknown places become empty."""
 
     def restore(found: re.Match[str]) -> str:
-        number = int(found[1])
-        return styles[number] if number < len(styles) else ""
+        number = parse_int(found[1])
+        return styles[int(number)] if number < len(styles) else ""
 
     return _PLACE.sub(restore, text).replace(_PLACE_END, "")
 
