@@ -1,33 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
 from tavernkit.risu_ai.errors import MemoryFailedError
-from tavernkit.risu_ai.memory import MemoryInput, MemoryModels, MemoryOutcome, remember, uses_memory
+from tavernkit.risu_ai.memory import MemoryOutcome, uses_memory
 from tavernkit.risu_ai.memory.similarity import Similarity, paragraphs
-from tavernkit.risu_ai.prompt_message import NEW_CHAT_MEMO, PromptMessage
-from tavernkit.risu_ai.token_counting import MessageCounter
-from tavernkit.testing.memory_models import letter_counts, memory_models
+from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.testing.memory_models import first_words, letter_counts
 from tavernkit.values import FrozenJson, JsonObject
+from tests.risu_ai.memory.chats import COUNTER, Summariser, run_memory, spoken, start
 
 
-class Characters:
-    def estimate(self, text: str, model_hint: str | None = None) -> int:
-        return len(text)
-
-
-COUNTER = MessageCounter("test", Characters())
-
-
-def items(count: int) -> list[PromptMessage]:
-    marker = PromptMessage(role="system", content="[Start a new chat]", memo=NEW_CHAT_MEMO)
-    spoken = [
-        PromptMessage(role="assistant" if n % 2 else "user", content=f"message number {n}", memo=f"m{n}")
-        for n in range(count)
-    ]
-    return [marker, *spoken]
+def items() -> list[PromptMessage]:
+    return [start(), *spoken(*(f"message number {n}" for n in range(12)))]
 
 
 def run(
@@ -35,23 +22,9 @@ def run(
     chat: Mapping[str, FrozenJson] | None = None,
     *,
     max_context: int = 200,
-    models: MemoryModels | None = None,
-    count: int = 12,
+    summarise: Callable[[Sequence[JsonObject]], str] = first_words,
 ) -> MemoryOutcome:
-    messages = items(count)
-    return remember(
-        MemoryInput(
-            items=messages,
-            total=COUNTER.messages(messages),
-            max_context=max_context,
-            max_response=0,
-            counter=COUNTER,
-            settings=settings,
-            chat=chat or {},
-            models=models or memory_models(),
-            character_name="Bel",
-        )
-    )
+    return run_memory(items(), settings, chat, max_context=max_context, summarise=summarise)
 
 
 HYPA_V3: Mapping[str, FrozenJson] = {
@@ -71,21 +44,16 @@ def test_every_kind_shortens_a_long_chat_and_puts_memory_first(settings: Mapping
     outcome = run(settings)
     assert outcome.items[0].memo == "supaMemory"
     assert outcome.items[-1].memo == "m11"
-    assert COUNTER.messages(outcome.items) < COUNTER.messages(items(12))
+    assert COUNTER.messages(outcome.items) < COUNTER.messages(items())
 
 
 @pytest.mark.parametrize("settings", KINDS[:3], ids=["supa", "hypaV2", "hypaV3"])
 def test_what_was_stored_is_used_in_the_next_turn(settings: Mapping[str, FrozenJson]) -> None:
     first = run(settings)
-    asked: list[object] = []
-
-    def summarize(messages: Sequence[JsonObject]) -> str:
-        asked.append(messages)
-        return "later"
-
+    asked = Summariser("later")
     chat: dict[str, FrozenJson] = dict(first.stored)
-    second = run(settings, chat, models=MemoryModels(summarize=summarize, embed=letter_counts))
-    assert not asked
+    second = run(settings, chat, summarise=asked)
+    assert not asked.requests
     assert [item.memo for item in second.items[1:]] == [item.memo for item in first.items[1:]]
 
 
@@ -109,9 +77,8 @@ def test_a_lost_message_of_a_running_summary_is_an_error() -> None:
 
 
 def test_an_empty_summary_is_an_error() -> None:
-    silent = MemoryModels(summarize=lambda messages: "<Thoughts>hm</Thoughts> ", embed=letter_counts)
     with pytest.raises(MemoryFailedError) as caught:
-        run(HYPA_V3, models=silent)
+        run(HYPA_V3, summarise=lambda messages: "<Thoughts>hm</Thoughts> ")
     assert caught.value.code == "empty_summary"
 
 
@@ -120,14 +87,6 @@ def test_nothing_left_to_summarise_says_how_much_is_too_much() -> None:
         run(HYPA_V3, max_context=40)
     assert caught.value.code == "memory_cannot_summarize"
     assert caught.value.details["max_context"] == 40
-
-
-def test_hypa_memory_stores_records_and_recalls_past_events() -> None:
-    settings: Mapping[str, FrozenJson] = {"supaModelType": "subModel", "hypaMemory": True}
-    data = 'hypa:\n[{"id": "m6", "supa": "so far", "hypa": ["a dragon", "number number"]}]'
-    outcome = run(settings, {"supaMemoryData": data}, max_context=240)
-    assert "past events: number number,a dragon" in outcome.items[0].content
-    assert outcome.items[0].memo == "hypaMemory"
 
 
 def test_memory_is_off_unless_a_kind_is_chosen() -> None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.token_counting import MessageCounter
+from tavernkit.text.js_values import trim
 from tavernkit.values import FrozenObject, Json, JsonObject
 
 MEMORY_MEMO = "supaMemory"
-HYPA_MEMO = "hypaMemory"
-MEMORY_MEMOS = (MEMORY_MEMO, HYPA_MEMO)
-"""Memos of the messages that hold memory."""
+MEMORY_MEMOS = (MEMORY_MEMO, "hypaMemory")
+"""Memos of messages that hold memory: the one that every kind writes, and one of older chats."""
 
 Summarize = Callable[[Sequence[JsonObject]], str]
 """Asks a model to summarise: gets messages with role and content, gives its answer."""
@@ -52,6 +52,8 @@ class MemoryInput:
     user_name: str = "User"
     character_name: str = ""
     random: Callable[[], float] = lambda: 0.5
+    expand: Callable[[str], str] = str
+    """Expands macros in prompts for the summariser that are written in ChatML."""
 
     def cost(self, items: Sequence[PromptMessage]) -> int:
         """Tokens of chat items."""
@@ -60,7 +62,7 @@ class MemoryInput:
     def summary(self, request: Sequence[JsonObject]) -> str:
         """Ask for a summary; an empty answer is a failure."""
         answer = self.models.summarize(request)
-        if not answer.strip():
+        if not trim(answer):
             raise MemoryFailedError("empty_summary", "the summariser gave no text")
         return answer
 
@@ -75,6 +77,6 @@ class MemoryOutcome:
     last_memory: str | None = None
 
 
-def memory_message(text: str, memo: str = MEMORY_MEMO) -> PromptMessage:
+def memory_message(text: str) -> PromptMessage:
     """A message that holds memory."""
-    return PromptMessage(role="system", content=text, memo=memo)
+    return PromptMessage(role="system", content=text, memo=MEMORY_MEMO)

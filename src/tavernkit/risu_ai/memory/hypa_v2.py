@@ -64,9 +64,9 @@ class _HypaV2:
         self.last_id = int(last) if isinstance(last, (int, float)) else 0
 
     def first_unsummarised(self) -> int:
-        if not self.main:
+        if not self.main or "lastChatMemo" not in self.main[-1]:
             return 0
-        last = self.main[-1].get("lastChatMemo")
+        last = self.main[-1]["lastChatMemo"]
         found = next((i for i, item in enumerate(self.items) if item.memo == last), None)
         return 0 if found is None else found + 1
 
@@ -99,7 +99,7 @@ class _HypaV2:
                 max_context=self.given.max_context,
             )
         summary = self.ask(as_lines(taken))
-        self.total -= self.given.cost(self.items[self.start : position]) if self.start else used
+        self.total -= used
         self.start = position
         self.last_id += 1
         self.main.append(

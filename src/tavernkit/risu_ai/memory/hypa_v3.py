@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tavernkit.risu_ai.errors import MemoryFailedError
+from tavernkit.risu_ai.js_sort import sort_by
 from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message
 from tavernkit.risu_ai.memory.requests import as_lines, ask_for_summary, without_thoughts
 from tavernkit.risu_ai.memory.similarity import Similarity, paragraphs
@@ -32,13 +32,9 @@ class Summary:
 
     def to_json(self) -> JsonObject:
         """The summary as RisuAI stores it."""
-        written: JsonObject = {
-            "text": self.text,
-            "chatMemos": [*self.memos],
-            "isImportant": self.important,
-            "tags": [],
-        }
-        return {**written, **self.source}
+        if self.source:
+            return self.source
+        return {"text": self.text, "chatMemos": [*self.memos], "isImportant": self.important, "tags": []}
 
 
 def hypa_v3(given: MemoryInput) -> MemoryOutcome:
@@ -64,12 +60,10 @@ class _HypaV3:
         self.start = self.first_unsummarised()
         self.total -= self.given.cost(self.items[: self.start])
         available = self.reserve()
-        if available is None:
-            return self.outcome(None)
         if self.total > self.given.max_context:
             self.summarise()
         if not self.summaries:
-            return self.outcome(_block(()))
+            return self.outcome(None if self.settings.experimental else _block(()))
         chosen = self.select(available)
         return self.outcome(_block(self.summaries[index].text for index in chosen))
 
@@ -86,20 +80,15 @@ class _HypaV3:
         found = next((i for i, item in enumerate(self.items) if item.memo == last), None)
         return 0 if found is None else found + 1
 
-    def reserve(self) -> float | None:
-        """Keep room for memory; nothing when none is needed at all."""
+    def reserve(self) -> float:
+        """Keep room for memory, as little as possible while there is none; tells how much summaries may take."""
         empty = self.given.counter.message(memory_message(_block(())))
         share = math.floor(self.given.max_context * self.settings.memory_ratio)
-        self.reserved = share
-        if self.settings.experimental:
-            if not self.summaries and self.total <= self.given.max_context:
-                return None
-        elif not self.summaries and self.total + empty <= self.given.max_context:
-            self.reserved = empty
-            self.total += empty
-            return 0
-        self.total += share
-        return share - empty
+        least = 0 if self.settings.experimental else empty
+        spare = not self.summaries and self.total + least <= self.given.max_context
+        self.reserved = least if spare else share
+        self.total += self.reserved
+        return 0 if spare else share - empty
 
     def summarise(self) -> None:
         target = self.given.max_context * (1 - self.settings.extra_ratio)
@@ -204,6 +193,8 @@ class _HypaV3:
             if index not in used:
                 for part in paragraphs(summary.text):
                     owners.setdefault(part, []).append(index)
+        if not owners:
+            return []
         ranked = Similarity(self.given.models.embed, list(owners)).ranked(self.queries())
         scores: dict[int, float] = {}
         for rank, part in enumerate(ranked, start=1):
@@ -223,18 +214,17 @@ class _HypaV3:
 
     def shuffled(self, used: set[int]) -> list[int]:
         rest = [index for index in range(len(self.summaries)) if index not in used]
-        return sorted(rest, key=functools.cmp_to_key(lambda _a, _b: -1 if self.given.random() < 0.5 else 1))
+        return sort_by(rest, lambda _a, _b: self.given.random() - 0.5)
 
     def outcome(self, text: str | None) -> MemoryOutcome:
-        stored: JsonObject = {"summaries": [each.to_json() for each in self.summaries]}
+        data = self.given.chat.get("hypaV3Data")
+        stored = thaw_object(data) if is_mapping(data) else {}
+        stored["summaries"] = [each.to_json() for each in self.summaries]
         if self.metrics:
             stored["metrics"] = {name: [*indexes] for name, indexes in self.metrics.items()}
-        items = self.items[self.start :]
-        total = self.total
-        if text is not None:
-            message = memory_message(text)
-            total += self.given.counter.message(message) - self.reserved
-            items = [message, *items]
+        messages = [] if text is None else [memory_message(text)]
+        items = [*messages, *self.items[self.start :]]
+        total = self.total + self.given.cost(messages) - self.reserved
         if total > self.given.max_context:
             raise MemoryFailedError("memory_too_large", "the prompt does not fit the context even with memory")
         return MemoryOutcome(items=items, total=int(total + self.given.max_response), stored={"hypaV3Data": stored})

@@ -17,16 +17,12 @@ _THOUGHTS = re.compile(r"<Thoughts>.*?</Thoughts>", re.DOTALL)
 def ask_for_summary(given: MemoryInput, text: str, prompt: str) -> str:
     """Summarise a text with the settings' prompt: ChatML with a slot, or an instruction behind the text."""
     prompt = prompt or given.models.default_prompt
-    parsed = parse_chat_ml(prompt.replace("{{slot}}", text), _unchanged)
+    parsed = parse_chat_ml(prompt.replace("{{slot}}", text), given.expand)
     if parsed is not None:
         request: list[JsonObject] = [{"role": each.role, "content": each.content} for each in parsed]
     else:
         request = [{"role": "user", "content": text}, {"role": "system", "content": prompt}]
     return given.summary(request)
-
-
-def _unchanged(text: str) -> str:
-    return text
 
 
 def without_thoughts(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tavernkit.risu_ai.memory.contract import Embed
+from tavernkit.text.js_values import trim
 
 
 class Similarity:
@@ -36,4 +37,4 @@ class Similarity:
 
 def paragraphs(text: str) -> list[str]:
     """The paragraphs of a text that are not blank."""
-    return [part.strip() for part in text.split("\n\n") if part.strip()]
+    return [part for part in map(trim, text.split("\n\n")) if part]

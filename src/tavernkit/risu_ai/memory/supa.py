@@ -1,24 +1,29 @@
-"""SupaMemory: one running summary, and HypaMemory, its variant with remembered paragraphs."""
+"""SupaMemory: one running summary, and HypaMemory, its variant that also remembers what was condensed away."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 
 from tavernkit.risu_ai.errors import MemoryFailedError
-from tavernkit.risu_ai.memory.contract import HYPA_MEMO, MEMORY_MEMO, MemoryInput, MemoryOutcome, memory_message
+from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message
 from tavernkit.risu_ai.memory.requests import ask_for_summary
 from tavernkit.risu_ai.memory.similarity import Similarity
 from tavernkit.risu_ai.prompt_message import NEW_CHAT_MEMO, PromptMessage
-from tavernkit.values import Json, JsonObject, is_object
+from tavernkit.risu_ai.text_completion import chat_text
+from tavernkit.text.js_values import json_stringify, truthy
+from tavernkit.values import Json, is_list, is_object
 
 HEADROOM = 10
 DEFAULT_CHUNK = 1200
 LEAST_CHUNK = 500
 SHRINK = 0.7
+SHORTEST_DATA = 5
 MOST_PARAGRAPHS, MOST_PARAGRAPHS_HYPA = 4, 3
 PAST_EVENTS = 3
 QUERY_ITEMS = 4
+HYPA_LINE = "hypa:"
 _PUNCTUATION = re.compile(r"[.,/#!$%^&*;:{}=\-_`~()]")
 _BLANK_LINES = re.compile(r"\n{2,}")
 
@@ -36,57 +41,59 @@ class _Supa:
         self.total = given.total + HEADROOM
         self.summary = ""
         self.past: list[str] = []
+        self.past_events = ""
         self.records: list[Json] = []
         size = given.settings.get("maxSupaChunkSize")
         most = size if isinstance(size, (int, float)) and not isinstance(size, bool) else DEFAULT_CHUNK
         self.chunk_limit: float = min(given.max_context // 3, most)
-        self.last_id: str | None = None
-        self.hypa_text = ""
+        self.condensed = False
+        self.last_id: str | None = ""
 
     def run(self) -> MemoryOutcome:
         if self.total <= self.given.max_context:
             return MemoryOutcome(items=list(self.given.items), total=self.given.total)
-        self.drop_before(next((i for i, item in enumerate(self.items) if item.memo == NEW_CHAT_MEMO), 0))
+        self.drop(next((i for i, item in enumerate(self.items) if item.memo == NEW_CHAT_MEMO), 0))
         self.load()
-        if self.total < self.given.max_context and self.summary:
-            return MemoryOutcome(items=[self.message(), *self.items], total=self.total)
+        if self.total < self.given.max_context:
+            message = memory_message(f"{self.summary}\n\n{self.past_events}")
+            return MemoryOutcome(items=[message, *self.items], total=self.total)
         while self.total > self.given.max_context:
-            self.summarise_chunk()
+            self.summarise_next()
         return MemoryOutcome(
-            items=[self.message(), *self.items],
+            items=[memory_message(self.summary), *self.items],
             total=self.total,
             stored={"supaMemoryData": self.stored(), "lastMemory": self.last_id},
             last_memory=self.last_id,
         )
 
-    def drop_before(self, position: int) -> None:
-        self.total -= self.given.cost(self.items[:position])
-        del self.items[:position]
+    def drop(self, count: int) -> None:
+        self.total -= self.given.cost(self.items[:count])
+        del self.items[:count]
 
     def load(self) -> None:
         data = self.given.chat.get("supaMemoryData")
-        if not isinstance(data, str) or len(data) <= 4:
+        if not isinstance(data, str) or len(data) < SHORTEST_DATA:
             return
-        identifier, _, rest = data.partition("\n")
-        if identifier == "hypa:":
-            rest = self.load_hypa(rest)
+        identifier, _, text = data.partition("\n")
+        if identifier == HYPA_LINE:
+            text = self.load_hypa(text)
         else:
             self.drop_to(identifier)
-        if self.given.settings.get("removePunctuationHypa", True) is not False:
-            rest = _PUNCTUATION.sub("", rest)
-        self.summary = rest
-        self.total += self.given.counter.text(rest)
+        removes = self.given.settings.get("removePunctuationHypa")
+        if removes is None or truthy(removes):
+            text = _PUNCTUATION.sub("", text)
+        self.replace(text)
 
     def load_hypa(self, text: str) -> str:
         if not self.hypa:
             raise MemoryFailedError("memory_kind_mismatch", "the chat's memory was made by HypaMemory")
         memos = {item.memo for item in self.items}
-        self.records = json.loads(text)
+        self.records = _read_records(text)
         for record in self.records:
             if is_object(record) and record.get("id") in memos:
                 self.drop_to(str(record["id"]))
-                hypa = record.get("hypa")
-                self.recall([str(each) for each in hypa] if isinstance(hypa, list) else [])
+                paragraphs = record.get("hypa")
+                self.recall([str(each) for each in paragraphs] if is_list(paragraphs) else [])
                 return str(record.get("supa") or "")
         raise MemoryFailedError("memory_message_not_found", "no message of the stored memory is in the chat")
 
@@ -94,54 +101,72 @@ class _Supa:
         position = next((i for i, item in enumerate(self.items) if item.memo == identifier), None)
         if position is None:
             raise MemoryFailedError("memory_message_not_found", "the message of the stored memory is not in the chat")
-        self.drop_before(position)
+        self.drop(position)
+        self.last_id = identifier
 
-    def recall(self, known: list[str]) -> None:
-        spoken = [item for item in self.items if item.role != "system"][:QUERY_ITEMS]
-        query = "\n\n".join(f"{item.role}: {item.content}" for item in spoken)
-        self.past = known
-        found = Similarity(self.given.models.embed, known).ranked([(query, 1.0)])[:PAST_EVENTS]
-        self.hypa_text = "past events: " + ",".join(found) if found else ""
+    def recall(self, past: list[str]) -> None:
+        """Find the remembered paragraphs that resemble what comes first in the chat now."""
+        self.past = past
+        spoken = [item for item in self.items if item.role != "system"]
+        query = chat_text(spoken[:QUERY_ITEMS], self.given.character_name)
+        found = Similarity(self.given.models.embed, past).ranked([(query, 1.0)])
+        if found:
+            self.past_events = "past events: " + ",".join(found[:PAST_EVENTS])
 
-    def message(self) -> PromptMessage:
-        text = f"{self.summary}\n\n{self.hypa_text}"
-        return memory_message(text, HYPA_MEMO if self.hypa else MEMORY_MEMO)
-
-    def summarise_chunk(self) -> None:
-        taken, text = self.take()
-        if not taken:
-            self.shrink()
+    def summarise_next(self) -> None:
+        taken = self.take()
+        if taken is None:
+            self.make_room()
             return
-        self.total -= self.given.cost(taken)
-        summary = self.ask(text)
-        most = MOST_PARAGRAPHS_HYPA if self.hypa else MOST_PARAGRAPHS
-        if len(self.summary.split("\n\n")) >= most:
+        new = _BLANK_LINES.sub("\n", self.ask(self.script(taken)))
+        self.drop(len(taken))
+        paragraphs = self.summary.split("\n\n")
+        if len(paragraphs) >= (MOST_PARAGRAPHS_HYPA if self.hypa else MOST_PARAGRAPHS):
+            self.past += paragraphs
             self.replace(self.ask(self.summary))
-        new = _BLANK_LINES.sub("\n", summary)
         self.replace(f"{self.summary}\n\n{new}" if self.summary else new)
 
-    def take(self) -> tuple[list[PromptMessage], str]:
-        """Items from the front that make one chunk."""
-        text, taken, used = "", list[PromptMessage](), 0
-        while self.items:
-            item = self.items[0]
-            cost = self.given.counter.message(item)
-            if used + cost > self.chunk_limit and taken:
-                self.last_id = item.memo
-                break
-            used += cost
-            text += f"{self.name_of(item)}: {item.content}\n\n"
-            taken.append(self.items.pop(0))
-        return taken, text
+    def take(self) -> Sequence[PromptMessage] | None:
+        """Items from the front that make one chunk; nothing if all that is left would go into it.
 
-    def name_of(self, item: PromptMessage) -> str:
-        return self.given.character_name if item.role == "assistant" else self.given.user_name
+        The memory ends before the item that did not fit. That is so even for an item that is too large for any chunk
+        and makes one alone.
+        """
+        used = 0
+        for count, item in enumerate(self.items):
+            used += self.given.counter.message(item)
+            if used <= self.chunk_limit:
+                continue
+            self.last_id = item.memo
+            if count:
+                return self.items[:count]
+            if item.role not in ("user", "assistant"):
+                raise self.stuck()
+            return [item]
+        return None
 
-    def shrink(self) -> None:
-        if self.chunk_limit < LEAST_CHUNK:
-            raise MemoryFailedError("memory_cannot_summarize", "the summary alone does not fit the context")
-        self.replace(self.ask(self.summary))
+    def script(self, items: Sequence[PromptMessage]) -> str:
+        """Items as lines of a script, with names."""
+        names = {"assistant": self.given.character_name}
+        return "".join(f"{names.get(item.role or '', self.given.user_name)}: {item.content}\n\n" for item in items)
+
+    def make_room(self) -> None:
+        """Condense the summary once; after that only a smaller chunk leaves something of the chat to keep."""
+        if not self.condensed:
+            self.condensed = True
+            self.replace(self.ask(self.summary))
+            return
         self.chunk_limit *= SHRINK
+        if self.chunk_limit < LEAST_CHUNK:
+            raise self.stuck()
+
+    def stuck(self) -> MemoryFailedError:
+        return MemoryFailedError(
+            "memory_cannot_summarize",
+            "the prompt is too long and no more of the chat can be summarised",
+            input_tokens=self.total,
+            max_context=self.given.max_context,
+        )
 
     def ask(self, text: str) -> str:
         prompt = self.given.settings.get("supaMemoryPrompt")
@@ -153,7 +178,17 @@ class _Supa:
         self.summary = summary
 
     def stored(self) -> str:
+        # A message without an id, such as the greeting, is written as JavaScript writes its missing id.
+        last_id = "undefined" if self.last_id is None else self.last_id
         if not self.hypa:
-            return f"{self.last_id}\n{self.summary}"
-        record: JsonObject = {"id": self.last_id, "supa": self.summary, "hypa": [*self.past]}
-        return "hypa:\n" + json.dumps([record, *self.records], ensure_ascii=False)
+            return f"{last_id}\n{self.summary}"
+        record: Json = {"id": last_id, "supa": self.summary, "hypa": [*self.past]}
+        return f"{HYPA_LINE}\n{json_stringify([record, *self.records])}"
+
+
+def _read_records(text: str) -> list[Json]:
+    try:
+        records: object = json.loads(text)
+    except ValueError as error:
+        raise MemoryFailedError("memory_unreadable", f"the stored HypaMemory is no JSON ({error})") from error
+    return records if is_list(records) else []

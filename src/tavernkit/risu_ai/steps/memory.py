@@ -69,7 +69,8 @@ def _remembered(state: RisuState) -> bool:
             models=models,
             user_name=state.context.user_name,
             character_name="" if state.in_group else state.character.name,
-            random=state.context.random_source,
+            random=state.texts.context.random,
+            expand=lambda text: state.texts.as_speaker(text, None),
         )
     )
     state.total = outcome.total

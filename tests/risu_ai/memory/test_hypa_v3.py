@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tavernkit.risu_ai.errors import MemoryFailedError
+from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.values import FrozenJson, FrozenObject
+from tests.risu_ai.memory.chats import Summariser, greeting, run_memory, spoken, start
+
+RECENT: Mapping[str, FrozenJson] = {
+    "memoryTokensRatio": 0.4,
+    "maxChatsPerSummary": 2,
+    "recentMemoryRatio": 1,
+    "similarMemoryRatio": 0,
+}
+
+
+def settings(**changes: FrozenJson) -> FrozenObject:
+    return {"hypaV3": True, "hypaV3Presets": [{"settings": {**RECENT, **changes}}], "hypaV3PresetId": 0}
+
+
+def summary(text: str, *memos: str | None, **more: FrozenJson) -> FrozenObject:
+    return {"text": text, "chatMemos": list(memos), "isImportant": False, **more}
+
+
+def metrics(stored: object) -> dict[str, list[int]]:
+    assert isinstance(stored, dict)
+    return {name.removeprefix("last").removesuffix("Summaries").lower(): ids for name, ids in stored["metrics"].items()}
+
+
+def test_the_preset_is_chosen_by_its_number() -> None:
+    presets = [{"settings": RECENT}, {"settings": {**RECENT, "recentMemoryRatio": 0.8, "similarMemoryRatio": 0.3}}]
+    chosen: FrozenObject = {"hypaV3": True, "hypaV3Presets": presets, "hypaV3PresetId": 1}
+    with pytest.raises(MemoryFailedError) as caught:
+        run_memory(spoken("a"), chosen, max_context=100)
+    assert caught.value.code == "memory_ratios_over_one"
+
+
+def test_user_messages_can_be_left_out_of_summaries_but_still_go() -> None:
+    asked = Summariser("S")
+    items = [start(), *spoken(*["x" * 17] * 7)]
+    outcome = run_memory(items, settings(doNotSummarizeUserMessage=True), max_context=180, summarise=asked)
+    assert asked.texts == [f"assistant: {'x' * 17}"]
+    assert [item.memo for item in outcome.items] == ["supaMemory", "m3", "m4", "m5", "m6"]
+
+
+def test_stored_summaries_keep_what_the_chat_says_about_them_and_new_ones_have_no_tags() -> None:
+    old = summary("old", "m0", categoryId="c", tags=["t"])
+    data: dict[str, FrozenJson] = {"hypaV3Data": {"summaries": [old], "categories": [{"id": "c"}]}}
+    stored = run_memory(spoken(*["x" * 17] * 8), settings(), data, max_context=180).stored["hypaV3Data"]
+    assert isinstance(stored, dict)
+    assert stored["categories"] == [{"id": "c"}]
+    first, second, *_ = stored["summaries"]  # type: ignore[misc]
+    assert first == old
+    assert second == {"text": "S", "chatMemos": ["m1", "m2"], "isImportant": False, "tags": []}
+
+
+def test_a_summary_of_the_greeting_counts_as_present() -> None:
+    data: dict[str, FrozenJson] = {"hypaV3Data": {"summaries": [summary("old", None, "m0")]}}
+    outcome = run_memory([start(), greeting(), *spoken("a", "b")], settings(), data, max_context=400)
+    assert [item.memo for item in outcome.items] == ["supaMemory", "m1"]
+
+
+def test_orphaned_summaries_stay_when_they_are_to_be_preserved_and_the_chat_starts_over() -> None:
+    data: dict[str, FrozenJson] = {"hypaV3Data": {"summaries": [summary("old", "gone")]}}
+    outcome = run_memory(spoken("a", "b"), settings(preserveOrphanedMemory=True), data, max_context=400)
+    assert "old" in outcome.items[0].content
+    assert [item.memo for item in outcome.items[1:]] == ["m0", "m1"]
+
+
+def test_the_experimental_kind_inserts_nothing_while_there_are_no_summaries() -> None:
+    examples = [PromptMessage(role="user", content="x" * 60, name="example_user") for _ in range(2)]
+    items = [*examples, *spoken("a", "b", "c")]
+    outcome = run_memory(items, settings(useExperimentalImpl=True), max_context=110)
+    assert [item.memo for item in outcome.items] == ["m0", "m1", "m2"]
+    assert outcome.total == 12
+    standard = run_memory(items, settings(), max_context=110)
+    assert standard.items[0].content == "<Past Events Summary>\n\n</Past Events Summary>"
+
+
+def test_what_is_left_is_shuffled_as_javascript_sorts_with_a_random_comparer() -> None:
+    summaries = [summary(letter, f"m{n}") for n, letter in enumerate("abc")]
+    data: dict[str, FrozenJson] = {"hypaV3Data": {"summaries": summaries}}
+    dice = iter([0.4, 0.7, 0.1, 0.9])  # second before first; third not before; third before the middle, not the first
+    outcome = run_memory(
+        spoken(*"abcdefg"),
+        settings(recentMemoryRatio=0, similarMemoryRatio=0),
+        data,
+        max_context=600,
+        random=lambda: next(dice),
+    )
+    assert metrics(outcome.stored["hypaV3Data"])["random"] == [1, 2, 0]
+    assert outcome.items[0].content == "<Past Events Summary>\na\n\nb\n\nc\n</Past Events Summary>"
+
+
+def test_summaries_too_large_for_the_random_share_are_skipped_not_the_end_of_it() -> None:
+    summaries = [summary("x" * 200, "m0"), summary("small", "m1")]
+    data: dict[str, FrozenJson] = {"hypaV3Data": {"summaries": summaries}}
+    outcome = run_memory(spoken(*"abcdefg"), settings(recentMemoryRatio=0, similarMemoryRatio=0), data, max_context=400)
+    assert metrics(outcome.stored["hypaV3Data"])["random"] == [1]
+
+
+def test_important_summaries_end_at_the_first_that_does_not_fit() -> None:
+    summaries = [
+        summary("first", "m0", isImportant=True),
+        summary("x" * 200, "m1", isImportant=True),
+        summary("third", "m2", isImportant=True),
+    ]
+    data: dict[str, FrozenJson] = {"hypaV3Data": {"summaries": summaries}}
+    chosen = metrics(run_memory(spoken(*"abcdefg"), settings(), data, max_context=400).stored["hypaV3Data"])
+    assert chosen["important"] == [0]
+    assert chosen["recent"] == [2]
+
+
+def test_nothing_is_asked_for_similar_memory_when_every_summary_is_used() -> None:
+    asked = Summariser("S")
+    data: dict[str, FrozenJson] = {"hypaV3Data": {"summaries": [summary("one", "m0")]}}
+    both = settings(recentMemoryRatio=0.5, similarMemoryRatio=0.5, enableSimilarityCorrection=True)
+    outcome = run_memory(spoken(*"abcdefg"), both, data, max_context=400, summarise=asked)
+    assert not asked.requests
+    assert metrics(outcome.stored["hypaV3Data"])["recent"] == [0]
