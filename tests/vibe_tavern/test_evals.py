@@ -94,7 +94,7 @@ async def test_a_model_that_does_everything_right_passes_every_scenario() -> Non
     everything = {"suites": ("tools", "directives", "language"), "scenarios": "all", "strategies": "all"}
     report = await evaluate(ScriptedModel(good_model, repeat_last=True), **everything)
     assert [(record.name, record.error) for record in report.records if not record.ok] == []
-    assert len(report.records) == 15 * 3
+    assert len(report.records) == (8 + 4 + 3 * 2) * 3
     overall = loose(report.summary())["overall"]
     assert (overall["ok_rate"], overall["errors"]) == (1.0, {})
     assert overall["modes"]["json_schema"] == 12

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tavernkit.vibe_tavern.errors import ToolUseError as ToolUseError
     from tavernkit.vibe_tavern.errors import TransportError as TransportError
     from tavernkit.vibe_tavern.infrastructure import Infrastructure as Infrastructure
+    from tavernkit.vibe_tavern.output_tags.sanitizers import register_sanitizer as register_sanitizer
     from tavernkit.vibe_tavern.pipeline import PIPELINE as PIPELINE
     from tavernkit.vibe_tavern.pipeline import VibeTavernBuilder as VibeTavernBuilder
     from tavernkit.vibe_tavern.pipeline import build as build
@@ -83,6 +84,7 @@ __getattr__, __all__ = lazy_exports(
             "TransportError",
         ),
         ".infrastructure": ("Infrastructure",),
+        ".output_tags.sanitizers": ("register_sanitizer",),
         ".pipeline": ("PIPELINE", "VibeTavernBuilder", "build", "to_messages"),
         ".prompt_runner": ("PromptRequest", "PromptResult", "PromptRunner"),
         ".runner_config": ("RunnerConfig",),

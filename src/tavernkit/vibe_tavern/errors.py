@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tavernkit.errors import ConfigError, TavernKitError
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object
+from tavernkit.values import JsonObject
 
 
 class PreflightError(ConfigError):
@@ -91,11 +91,10 @@ class ToolLoopLimitError(TavernKitError):
 class LiquidError(TavernKitError):
     """A Liquid template failed (strict mode).
 
-    ``kind`` is ``syntax_error``, ``undefined_variable``, ``undefined_filter``, ``template_too_large``,
-    ``memory_error`` or ``render_error``.
+    ``kind`` is ``syntax_error``, ``undefined_variable``, ``undefined_filter``, ``zero_division_error``,
+    ``argument_error``, ``template_too_large``, ``memory_error`` or ``render_error``.
     """
 
-    def __init__(self, message: str, *, kind: str, details: FrozenObject = EMPTY_OBJECT) -> None:
+    def __init__(self, message: str, *, kind: str) -> None:
         super().__init__(message)
         self.kind = kind
-        self.details = freeze_object(details)

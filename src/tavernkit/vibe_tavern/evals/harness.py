@@ -29,7 +29,7 @@ from tavernkit.vibe_tavern.evals.categories import (
 )
 from tavernkit.vibe_tavern.evals.directive_scenarios import DIRECTIVE_SCENARIOS
 from tavernkit.vibe_tavern.evals.lab import STRATEGIES, Lab, Scenario, ScenarioOutcome, Strategy
-from tavernkit.vibe_tavern.evals.language_scenarios import DEFAULT_LANGUAGE, LANGUAGE_SCENARIOS, drifted
+from tavernkit.vibe_tavern.evals.language_scenarios import LANGUAGE_SCENARIOS, drifted
 from tavernkit.vibe_tavern.evals.language_shape import language_shape
 from tavernkit.vibe_tavern.evals.report import EvalReport, RunRecord
 from tavernkit.vibe_tavern.evals.tool_scenarios import TOOL_SCENARIOS
@@ -41,14 +41,14 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (*TOOL_SCENARIOS, *DIRECTIVE_SCENARIOS,
 """The shipped scenarios of all suites."""
 
 LANGUAGES: Final = ("zh-CN", "ja-JP")
-"""The languages of the matrix, where one is asked for."""
+"""The languages of the language suite, unless options name others."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvalOptions:
     """What to evaluate. Filters are lists of names with commas, ``*`` and ``!``; see ``catalogue.matches``.
 
-    ``languages`` adds the language policy to every run, once for each language; the language suite always has one.
+    ``languages`` adds the language policy to every run, once for each language; the language suite always has some.
     """
 
     suites: Sequence[str] = ("tools", "directives")
@@ -279,4 +279,4 @@ def _profiles(model: EvalModel, strategy: Strategy, options: EvalOptions) -> lis
 def _languages(scenario: Scenario, options: EvalOptions) -> Sequence[str | None]:
     if options.languages:
         return options.languages
-    return (DEFAULT_LANGUAGE,) if scenario.suite == "language" else (None,)
+    return LANGUAGES if scenario.suite == "language" else (None,)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from tavernkit.errors import ConfigError
 from tavernkit.values import JsonObject
 from tavernkit.vibe_tavern.evals.lab import Lab, ScenarioOutcome
 from tavernkit.vibe_tavern.evals.language_shape import language_shape
 from tavernkit.vibe_tavern.prompt_runner import PromptRequest
 
 MAX_TOKENS: Final = 350
-DEFAULT_LANGUAGE: Final = "zh-CN"
 
 VERBATIM_PARTS: Final = ("`npm run build`", "{{char}}", "https://example.com/docs")
 
@@ -34,14 +34,13 @@ class LanguageScenario:
 
     async def run(self, lab: Lab) -> ScenarioOutcome:
         """Ask with the language policy on."""
-        language = lab.language or DEFAULT_LANGUAGE
-        policy = {"enabled": True, "target_lang": language, "special_tags": ["lang"]}
-        config = lab.config() if lab.language else lab.config(language_policy=policy)
+        if lab.language is None:
+            raise ConfigError("a language scenario needs a language", code="LANGUAGE_REQUIRED")
         request = lab.runner.build_request(
-            config, message=self.prompt, llm_options={"max_tokens": MAX_TOKENS}, dialect=lab.dialect
+            lab.config(), message=self.prompt, llm_options={"max_tokens": MAX_TOKENS}, dialect=lab.dialect
         )
         result = await lab.runner.perform(request)
-        reasons = self.check(result.text, language) if result.text else []
+        reasons = self.check(result.text, lab.language) if result.text else []
         details: JsonObject = {
             "injected_target_lang": injected_language(request),
             "finish_reason": result.finish_reason,
