@@ -11,6 +11,7 @@ import pytest
 from tavernkit.lint import (
     FileKind,
     Finding,
+    files,
     fix_file,
     lint_file,
     lint_regex_script,
@@ -18,6 +19,8 @@ from tavernkit.lint import (
     lint_world_book,
     measure_worst_case,
 )
+from tavernkit.lint.books import repaired_entry
+from tavernkit.lint.texts import MAX_TEXT
 from tavernkit.silly_tavern import WorldBook
 from tavernkit.text.js_regex import JSRegex
 
@@ -51,6 +54,7 @@ def test_a_plain_entry_is_fine() -> None:
         ({"selective": False, "keysecondary": ["oil"]}, "IGNORED_KEYS"),
         ({"key": ["lamp", " lamp"]}, "DUPLICATE_KEY"),
         ({"key": ["lamp", ""]}, "EMPTY_KEY"),
+        ({"key": ["lamp", " "]}, "BLANK_KEY"),
         ({"key": [" lamp"]}, "BLANKS_AROUND_KEY"),
         ({"key": ["lamp, oil"]}, "COMMA_IN_KEY"),
         ({"key": ["/la(mp/i"]}, "BAD_REGEX_KEY"),
@@ -173,11 +177,31 @@ CARD = {
         ("card.json", CARD, FileKind.CARD, {"MISSING_FIELD", "UNKNOWN_MACRO"}),
         ("broken.json", "{", FileKind.CARD, {"NOT_JSON"}),
         ("world.json", {"entries": {"0": entry(key=[])}}, FileKind.WORLD_BOOK, {"NEVER_FIRES"}),
-        ("lore.json", {"type": "risu", "ver": 1, "data": [{"key": "", "content": "x"}]}, FileKind.LOREBOOK, {"NEVER"}),
+        ("lore.json", {"type": "risu", "data": [{"key": "", "content": "x"}]}, FileKind.LOREBOOK, {"NEVER_FIRES"}),
+        ("lore.json", {"type": "risu", "data": [3]}, FileKind.LOREBOOK, {"UNUSABLE_ENTRY"}),
+        (
+            "slow.lorebook",
+            {"type": "risu", "data": [{"key": "/(a+)+$/i", "useRegex": True, "content": "x"}]},
+            FileKind.LOREBOOK,
+            {"SLOW_REGEX"},
+        ),
+        (
+            "risu_preset.json",
+            {
+                "mainPrompt": "{{#if 1}}",
+                "promptTemplate": [{"type": "plain", "type2": "normal", "text": "{{nosuch}}", "role": "system"}],
+                "regex": [{"in": "(", "out": "", "type": "editinput"}],
+            },
+            FileKind.RISU_PRESET,
+            {"UNCLOSED_BLOCK", "BAD_REGEX"},
+        ),
+        ("garbage.risup", "no preset", FileKind.RISU_PRESET, {"UNREADABLE_FILE"}),
         ("scripts.json", [{"findRegex": "/(/", "placement": [1]}], FileKind.REGEX, {"BAD_REGEX"}),
         ("risu.json", {"type": "regex", "data": [{"in": "(", "type": "editoutput"}]}, FileKind.REGEX, {"BAD_REGEX"}),
         ("context.json", {"story_string": "{{#if system}}"}, FileKind.CONTEXT_TEMPLATE, {"BAD_TEMPLATE"}),
+        ("context.json", {"story_string": None}, FileKind.CONTEXT_TEMPLATE, {"WRONG_TYPE"}),
         ("instruct.json", {"input_sequence": "<|user|>"}, FileKind.INSTRUCT_TEMPLATE, {"NO_OUTPUT_SEQUENCE"}),
+        ("instruct.json", {"input_sequence": 1, "output_sequence": "x"}, FileKind.INSTRUCT_TEMPLATE, {"WRONG_TYPE"}),
         ("chat.jinja", "{% if x %}", FileKind.CHAT_TEMPLATE, {"BAD_TEMPLATE"}),
         ("note.cbs", "{{#if 1}}", FileKind.TEXT, {"UNCLOSED_BLOCK"}),
         (
@@ -185,6 +209,16 @@ CARD = {
             {"prompts": [], "openai_max_context": 100, "openai_max_tokens": 200},
             FileKind.PRESET,
             {"PRESET"},
+        ),
+        (
+            "preset.json",
+            {
+                "prompts": [{"identifier": "main", "content": "{{usr}}"}],
+                "openai_max_context": "much",
+                "extensions": {"regex_scripts": [{"findRegex": "/(/", "placement": [1]}]},
+            },
+            FileKind.PRESET,
+            {"READ_WITH_WARNING", "UNKNOWN_MACRO", "BAD_REGEX"},
         ),
     ],
 )
@@ -221,3 +255,80 @@ def test_fixing_leaves_other_files_alone(tmp_path: Path) -> None:
     path.write_bytes(b"\x89PNG")
     assert not fix_file(path)
     assert path.read_bytes() == b"\x89PNG"
+
+
+def test_a_file_that_is_too_large_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_BYTES", 3)
+    path = tmp_path / "world.json"
+    path.write_text('{"entries": {}}', encoding="utf-8")
+    assert codes(lint_file(path)[1]) == {"UNREADABLE_FILE"}
+
+
+def test_the_book_greetings_and_prompts_of_a_card_are_checked(tmp_path: Path) -> None:
+    data = CARD["data"] | {  # pyright: ignore[reportOperatorIssue]
+        "alternate_greetings": ["{{if x}}"],
+        "system_prompt": "Mine.",
+        "character_book": {"entries": [{"keys": [], "content": "x", "enabled": True, "insertion_order": 1}]},
+    }
+    path = tmp_path / "card.json"
+    path.write_text(json.dumps(CARD | {"data": data}), encoding="utf-8")
+    found = {(finding.where.split(" ")[0], finding.code) for finding in lint_file(path)[1]}
+    assert {
+        ("/data/alternate_greetings/0", "UNCLOSED_BLOCK"),
+        ("/data/system_prompt", "REPLACES_PROMPT"),
+        ("/data/character_book/0", "NEVER_FIRES"),
+    } <= found
+
+
+def test_a_very_long_text_is_checked_up_to_the_limit() -> None:
+    assert codes(lint_text("{{user}}" + "x" * MAX_TEXT + "{{usr}}", "/x")) == {"LONG_TEXT"}
+
+
+def fixed_keys(**fields: object) -> object:
+    return repaired_entry(fields).get("key")
+
+
+def test_fixing_a_book_takes_blanks_and_repeated_keys_away(tmp_path: Path) -> None:
+    path = tmp_path / "world.json"
+    broken = entry(key=[" lamp", "lamp ", "oil"], keysecondary=["wick", "wick"], selective=True)
+    path.write_text(json.dumps({"entries": {"0": broken, "1": 5}}, indent=4), encoding="utf-8")
+    assert fix_file(path)
+    text = path.read_text(encoding="utf-8")
+    fixed = json.loads(text)["entries"]
+    assert (fixed["0"]["key"], fixed["0"]["keysecondary"], fixed["1"]) == (["lamp", "oil"], ["wick"], 5)
+    assert text.startswith('{\n    "entries"')
+    assert not [finding for finding in lint_file(path)[1] if finding.fixable]
+
+
+def test_keys_of_nothing_but_blanks_say_something_and_stay() -> None:
+    assert fixed_keys(key=["", " ", "lamp"]) == ["", " ", "lamp"]
+
+
+def test_a_key_of_blanks_fires_always_and_is_not_reported_as_never_firing() -> None:
+    assert in_book(entry(key=[" "])) == {"BLANK_KEY"}
+
+
+@pytest.mark.parametrize("group", [{"group": "g"}, {"extensions": {"group": "g"}}])
+def test_keys_of_a_group_are_scored_as_written_and_stay(group: dict[str, object]) -> None:
+    assert fixed_keys(key=[" lamp", "lamp"], **group) == [" lamp", "lamp"]
+
+
+def test_what_fixing_leaves_as_it_is_is_not_called_fixable() -> None:
+    book = WorldBook.from_json({"entries": {"0": entry(key=[" lamp", "lamp"], group="g")}}, name="book")
+    assert not any(finding.fixable for finding in lint_world_book(book))
+
+
+def test_fixing_the_book_of_a_v3_card_fills_in_what_its_entries_need(tmp_path: Path) -> None:
+    book = {"entries": [{"keys": ["lamp "], "content": "x"}, 7], "extensions": {}}
+    card = {"spec": "chara_card_v3", "spec_version": "3.0", "data": {"name": "Bel", "character_book": book}}
+    path = tmp_path / "card.json"
+    path.write_text(json.dumps(card), encoding="utf-8")
+    assert fix_file(path)
+    fixed = json.loads(path.read_text(encoding="utf-8"))["data"]["character_book"]["entries"]
+    assert fixed == [{"extensions": {}, "use_regex": False, "keys": ["lamp"], "content": "x"}, 7]
+
+
+def test_a_card_of_an_unknown_specification_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "card.json"
+    path.write_text('{"spec": "chara_card_v9", "data": {}}', encoding="utf-8")
+    assert not fix_file(path)

@@ -63,7 +63,9 @@ def lint_lorebook(entries: object, where: str = "") -> Iterator[Finding]:
         if entry.mode == "folder":
             continue
         if not entry.reachable and "@@" not in entry.content:
-            yield _finding(place, "has no key and is not always active: it can never fire", Severity.WARNING, "NEVER")
+            yield _finding(
+                place, "has no key and is not always active: it can never fire", Severity.WARNING, "NEVER_FIRES"
+            )
         if entry.use_regex:
             yield from _risu_regex_keys(entry.key, place)
         yield from lint_text(entry.content, f"{place} content", "risuai")
@@ -86,7 +88,7 @@ def _finding(where: str, message: str, severity: Severity, code: str, *, hint: s
 
 
 def _keys(entry: Entry, place: str) -> Iterator[Finding]:
-    keys = [key for key in entry.keys if trim(key)]
+    keys = [key for key in entry.keys if key]
     always = entry.constant or bool(entry.decorators) or entry.vectorized
     if not keys and not always and not entry.disabled:
         yield _finding(
@@ -97,13 +99,18 @@ def _keys(entry: Entry, place: str) -> Iterator[Finding]:
             hint="give it a key, make it constant, or switch it off",
         )
     for name, listed in (("key", entry.keys), ("keysecondary", entry.secondary_keys)):
-        if any(not trim(key) for key in listed):
-            yield _finding(place, f"has an empty {name}", Severity.INFO, "EMPTY_KEY", fix=True)
+        if "" in listed:
+            yield _finding(place, f"has an empty {name}, which is never found", Severity.INFO, "EMPTY_KEY")
+        if any(key and not trim(key) for key in listed):
+            yield _finding(place, f"has a {name} of blanks, which is always found", Severity.WARNING, "BLANK_KEY")
         if any(trim(key) != key and trim(key) for key in listed):
-            yield _finding(place, f"has blanks around a {name}", Severity.INFO, "BLANKS_AROUND_KEY", fix=True)
+            yield _finding(
+                place, f"has blanks around a {name}", Severity.INFO, "BLANKS_AROUND_KEY", fix=not entry.group
+            )
         for key, count in Counter(map(trim, listed)).items():
             if key and count > 1:
-                yield _finding(place, f"has the {name} {key!r} {count} times", Severity.INFO, "DUPLICATE_KEY", fix=True)
+                message = f"has the {name} {key!r} {count} times"
+                yield _finding(place, message, Severity.INFO, "DUPLICATE_KEY", fix=not entry.group)
     for key in keys:
         yield from _one_key(trim(key), place)
 
@@ -205,11 +212,16 @@ _RULES: tuple[Callable[[Entry, str], Iterator[Finding]], ...] = (
 
 
 def repaired_entry(entry: Mapping[str, object]) -> dict[str, object]:
-    """An entry with blanks, empty keys and repeated keys removed: none of them changes what it matches."""
-    fixed = dict(entry)
+    """An entry without repeated keys and blanks around keys, where that changes nothing.
+
+    A key of blanks is always found and an empty one never: both say something and stay. Group scoring looks for keys
+    as they are written and counts each: entries of a group stay as they are.
+    """
+    fixed, extensions = dict(entry), entry.get("extensions")
+    if entry.get("group") or (is_mapping(extensions) and extensions.get("group")):
+        return fixed
     for name in ("key", "keysecondary", "keys", "secondary_keys"):
         listed = fixed.get(name)
         if is_sequence(listed) and all(isinstance(key, str) for key in listed):
-            trimmed = (trim(str(key)) for key in listed)
-            fixed[name] = list(dict.fromkeys(key for key in trimmed if key))
+            fixed[name] = list(dict.fromkeys(trim(key) or key for key in map(str, listed)))
     return fixed

@@ -40,9 +40,9 @@ def lint_file(
     path: str | Path, *, budget: int = DEFAULT_BUDGET, language: Language = "any"
 ) -> tuple[FileKind, list[Finding]]:
     """Tell what a file is and check it, worst findings first."""
-    path = Path(path)
-    kind, value = recognise(path)
+    path, kind = Path(path), FileKind.CARD
     try:
+        kind, value = recognise(path)
         findings = worst_first(_lint(path, kind, value, budget, language))
     except TavernKitError as error:
         findings = [Finding(where="/", message=str(error), severity=Severity.ERROR, code="UNREADABLE_FILE")]
