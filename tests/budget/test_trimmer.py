@@ -111,6 +111,19 @@ def test_apply_leaves_disabled_blocks_alone_and_keeps_the_order() -> None:
     assert applied[2] is blocks[2]
 
 
+def test_apply_tells_blocks_of_one_id_apart_by_whether_they_are_switched_on() -> None:
+    blocks = [block("a", enabled=False, content="other"), block("a"), block("b", role="user")]
+    result = trim(blocks, budget_tokens=10, token_estimator=CHARACTERS)
+    assert apply(blocks, result)[0] is blocks[0]
+
+
+def test_apply_keeps_what_became_of_a_block_since() -> None:
+    blocks = [block("a"), block("b", role="user")]
+    result = trim(blocks, budget_tokens=10, token_estimator=CHARACTERS)
+    changed = [blocks[0], blocks[1].replace(content="new")]
+    assert apply(changed, result)[1].content == "new"
+
+
 def test_the_default_estimator_counts_for_the_models_tokenizer() -> None:
     blocks = [block("a", content="hello world"), block("b", content="hello world", role="user")]
     result = trim(blocks, budget_tokens=2, model_hint="gpt-4")
@@ -150,6 +163,17 @@ class TestShorten:
         )
         assert ids(result.evicted) == ["a"]
         assert result.report.shortened == ()
+
+    @pytest.mark.parametrize(("budget", "asked"), [(10, []), (11, [1])])
+    def test_a_shortener_is_asked_only_where_something_can_stay(self, budget: int, asked: list[int]) -> None:
+        rooms: list[int] = []
+
+        def cut(each: Block, tokens: int) -> None:
+            rooms.append(tokens)
+
+        blocks = [block("a"), block("b", role="user")]
+        trim(blocks, budget_tokens=budget, token_estimator=CHARACTERS, shorten=cut)
+        assert rooms == asked
 
     def test_overhead_and_bundles_are_respected(self) -> None:
         def cut(each: Block, tokens: int) -> Block:

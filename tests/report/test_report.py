@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from tavernkit.prompt import Block, Plan
 from tavernkit.report import family_of, lore_rows, overview, render_html
 from tavernkit.report.treemap import Rectangle, squarify
+from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, LoreMessage
+from tavernkit.risu_ai.lorebook import ScanInput as LorebookInput
+from tests.silly_tavern.world_info.scanning import make_book, scan
 
 HOSTILE = "</pre></script><script>alert(1)</script><img src=x onerror=alert(1)>\"'`&{{ 7*7 }}"
 
@@ -94,6 +97,44 @@ def test_the_overview_counts_by_source() -> None:
 def test_families(source: object, family: str) -> None:
     block = Block(role="system", content="x", metadata={"source": source})  # pyright: ignore[reportArgumentType]
     assert family_of(block).name == family
+
+
+def test_the_lore_of_a_world_book_is_listed_with_what_is_in_first() -> None:
+    book = make_book(
+        {"key": ["oil"], "comment": "Oil", "content": "Slippery."},
+        {"key": ["lamp"], "content": "Bright, {{user}}."},
+        {"key": ["ghost"], "content": "Boo."},
+    )
+    result = scan(book, "the lamp", substitute=lambda text: text.replace("{{user}}", "Ann"))
+    rows = lore_rows(result)
+    assert [(row.title, row.active, row.content) for row in rows] == [
+        ("lamp", True, "Bright, Ann."),
+        ("Oil", False, "Slippery."),
+        ("ghost", False, "Boo."),
+    ]
+    assert "'lamp'" in rows[0].reason
+    assert json.loads(json.dumps(rows[0].to_dict()))["keys"] == ["lamp"]
+    assert [row.title for row in lore_rows(result, limit=1)] == ["lamp", "Oil"]
+
+
+def test_the_lore_of_a_risu_lorebook_is_listed_with_what_is_in_first() -> None:
+    engine = LorebookEngine()
+    lore = engine.compile(
+        [
+            LorebookEntry(key="oil", comment="Oil", content="Slippery."),
+            LorebookEntry(key="lamp", comment="Lamp", content="@@depth 2\nBright."),
+            LorebookEntry(key="ghost", comment="Ghost", content="Boo."),
+        ]
+    )
+    result = engine.scan(lore, LorebookInput(messages=[LoreMessage("user", "the lamp")]))
+    rows = lore_rows(result)
+    assert [(row.id, row.title, row.active, row.content) for row in rows] == [
+        ("1", "Lamp", True, "Bright."),
+        ("0", "Oil", False, ""),
+        ("2", "Ghost", False, ""),
+    ]
+    assert rows[0].reason == "key 'lamp' in message 0 by user"
+    assert [row.title for row in lore_rows(result, limit=1)] == ["Lamp", "Oil"]
 
 
 def test_an_unknown_lore_result_has_no_rows() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -83,8 +83,7 @@ def apply(blocks: Iterable[Block], result: TrimResult) -> list[Block]:
     """Return all blocks in their order with the evicted ones disabled and the shortened ones in their short form."""
     changed = {block.id: block for block in result.evicted}
     shortened = {record.block_id for record in result.report.shortened}
-    if shortened:
-        changed.update((block.id, block) for block in result.kept if block.id in shortened)
+    changed.update((block.id, block) for block in result.kept if block.id in shortened)
     return [changed.get(block.id, block) if block.enabled else block for block in blocks]
 
 
@@ -133,12 +132,12 @@ class _Run:
     def units(self, protected_position: int | None) -> list[_Unit]:
         """Collect units in list order, each at the place of its first member."""
         units: list[_Unit] = []
-        bundles: dict[Hashable, _Unit] = {}
+        bundles: dict[str | None, _Unit] = {}
         for position, block in enumerate(self.blocks):
             group = _group(block)
             bundle = _bundle(block)
             protected = group == "system" or not block.removable or position == protected_position
-            unit = bundles.get(bundle) if bundle is not None else None
+            unit = bundles.get(bundle)
             if unit is not None:
                 unit.join(position, group, block.priority, protected)
                 continue
@@ -236,11 +235,9 @@ _STRATEGIES: Mapping[str, Callable[[_Run], Sequence[_Unit]]] = {
 }
 
 
-def _bundle(block: Block) -> Hashable | None:
-    bundle = block.metadata.get("eviction_bundle") if block.metadata else None
-    if bundle is None or isinstance(bundle, str):
-        return bundle
-    return (compact_json(bundle),)
+def _bundle(block: Block) -> str | None:
+    bundle = block.metadata.get("eviction_bundle")
+    return None if bundle is None else compact_json(bundle)
 
 
 def _group(block: Block) -> str:
