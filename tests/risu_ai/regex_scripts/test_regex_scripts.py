@@ -13,11 +13,12 @@ from tavernkit.risu_ai.regex_scripts import (
     RegexScriptRunner,
     read_scripts,
     restore_styles,
+    run_translation_scripts,
     write_scripts,
 )
 from tavernkit.risu_ai.regex_scripts.runner import _moved
 from tavernkit.risu_ai.world import RisuChat, RisuMessage
-from tavernkit.text.js_regex import JSRegex
+from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 
 CONTEXT = RisuContext(char="Bel", user="Ann")
 
@@ -159,6 +160,21 @@ def test_a_group_number_of_any_length_is_only_text_when_there_is_no_such_group()
 def test_a_style_number_of_any_length_gives_nothing() -> None:
     assert restore_styles(f'<style-data style-index="{"9" * 5000}">x', ["s"]) == "x"
     assert restore_styles('<style-data style-index="00" />', ["s"]) == "s"
+
+
+@pytest.mark.parametrize("flag", ["gg", "uv", "x", "g<order 1>", " g"])
+def test_a_flag_for_translations_is_taken_as_it_is_written(flag: str) -> None:
+    with pytest.raises(JSRegexSyntaxError):
+        run_translation_scripts("a", [RegexScript("a", "b", "edittrans", flag, able_flag=True)])
+
+
+def test_translations_take_templates_and_line_ends_but_no_directives() -> None:
+    scripts = [
+        RegexScript("", "-", "edittrans", "", able_flag=True),
+        RegexScript("(b)", "<$1>$n@@move_top $$", "edittrans"),
+        RegexScript("b", "never", "editdisplay"),
+    ]
+    assert run_translation_scripts("ab", scripts) == "-a<b>\n@@move_top $"
 
 
 @given(st.text(), st.text(max_size=8), st.text(max_size=20), st.text(max_size=12))

@@ -6,6 +6,7 @@ from tavernkit.risu_ai.regex_scripts.script import (
     ScriptMode,
     read_scripts,
     scripts_of,
+    translation_scripts_of,
     write_scripts,
 )
 from tavernkit.risu_ai.regex_scripts.translation import hide_styles, restore_styles, run_translation_scripts
@@ -20,5 +21,6 @@ __all__ = [
     "restore_styles",
     "run_translation_scripts",
     "scripts_of",
+    "translation_scripts_of",
     "write_scripts",
 ]

@@ -142,9 +142,24 @@ def write_scripts(scripts: Iterable[RegexScript]) -> JsonObject:
 
 def scripts_of(context: RisuContext, preset: object = (), *, warn: Warn | None = None) -> list[RegexScript]:
     """The scripts in force: the preset's, the character's, those of enabled modules."""
-    scripts = read_scripts(preset, "the preset", warn)
-    if context.character is not None:
-        scripts += read_scripts(context.character.raw.get("customscript"), "the character", warn)
-    for module in context.enabled_modules:
-        scripts += read_scripts(module.raw.get("regex"), f"module {module.name or module.id}", warn)
-    return scripts
+    return [*read_scripts(preset, "the preset", warn), *_of_character(context, warn), *_of_modules(context, warn)]
+
+
+def translation_scripts_of(context: RisuContext, *, warn: Warn | None = None) -> list[RegexScript]:
+    """The scripts for translated texts: those of enabled modules, then the character's; none without a character."""
+    if context.character is None:
+        return []
+    return [*_of_modules(context, warn), *_of_character(context, warn)]
+
+
+def _of_character(context: RisuContext, warn: Warn | None) -> list[RegexScript]:
+    character = context.character
+    return [] if character is None else read_scripts(character.raw.get("customscript"), "the character", warn)
+
+
+def _of_modules(context: RisuContext, warn: Warn | None) -> list[RegexScript]:
+    return [
+        script
+        for module in context.enabled_modules
+        for script in read_scripts(module.raw.get("regex"), f"module {module.name or module.id}", warn)
+    ]

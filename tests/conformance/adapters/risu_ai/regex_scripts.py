@@ -5,10 +5,10 @@ from typing import Any
 from tavernkit.risu_ai.regex_scripts import (
     RegexScriptRunner,
     hide_styles,
-    read_scripts,
     restore_styles,
     run_translation_scripts,
     scripts_of,
+    translation_scripts_of,
 )
 from tavernkit.text.js_regex import JSRegexSyntaxError
 from tests.conformance.adapters.risu_ai.risu_inputs import context_of, database
@@ -43,11 +43,8 @@ def translation(given: Any, call: Any) -> object:
     _, styles = hide_styles(call["data"])
     text = restore_styles(call["translation"], styles)
     if call.get("no_character"):
-        return {"data": text}
-    scripts = [script for module in context.enabled_modules for script in read_scripts(module.raw.get("regex"), "")]
-    assert context.character is not None
-    scripts += read_scripts(context.character.raw.get("customscript"), "")
+        context = context.replace(char=None)
     try:
-        return {"data": run_translation_scripts(text, scripts)}
+        return {"data": run_translation_scripts(text, translation_scripts_of(context))}
     except JSRegexSyntaxError:
         return {"error": "SyntaxError"}
