@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message
@@ -114,14 +115,12 @@ class _HypaV2:
             self.chunks.append({"mainChunkID": self.last_id, "text": part})
 
     def ask(self, text: str) -> str:
-        prompt = self.given.settings.get("supaMemoryPrompt")
-        for attempt in range(MAX_FAILURES):
-            try:
-                return ask_for_summary(self.given, text, prompt if isinstance(prompt, str) else "")
-            except MemoryFailedError:
-                if attempt == MAX_FAILURES - 1:
-                    raise
-        raise AssertionError("unreachable")
+        stated = self.given.settings.get("supaMemoryPrompt")
+        prompt = stated if isinstance(stated, str) else ""
+        for _ in range(MAX_FAILURES - 1):
+            with suppress(MemoryFailedError):
+                return ask_for_summary(self.given, text, prompt)
+        return ask_for_summary(self.given, text, prompt)
 
     def text(self) -> str:
         main, used = "", 0
