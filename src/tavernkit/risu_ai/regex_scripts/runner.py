@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.regex_scripts.mode_scripts import ModeScripts, ReadyScript
 from tavernkit.risu_ai.regex_scripts.results import ScriptResults
-from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, ScriptMode, in_order
+from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, ScriptMode
 from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
-from tavernkit.text.js_values import parse_int, trim
+from tavernkit.text.js_values import join_surrogates, parse_int, trim
 
 MAX_EMOTIONS = 5
 CACHED_RESULTS = 1000
@@ -42,6 +43,7 @@ class RegexScriptRunner:
     def __init__(self, engine: CBSEngine | None = None, *, remember: int = CACHED_RESULTS) -> None:
         self._engine = engine if engine is not None else CBSEngine()
         self._results = ScriptResults(remember)
+        self._mode_scripts: dict[ScriptMode, ModeScripts] = {}
 
     def run(
         self,
@@ -58,25 +60,27 @@ class RegexScriptRunner:
         """Run the scripts of a mode over a text; ``index`` is the message's place in the chat, -1 for none."""
         if before is not None and mode != "editprocess":
             text = before(text, mode, index)
-        call = _Call(self._engine, context.replace(chat_index=index, chat_role=chat_role), index, warn)
+        call = _Call(self._engine, context, index, chat_role, warn)
         text = call.expand(text)
-        chosen = [script for script in scripts if script.type == mode]
-        if not chosen:
+        chosen = self._scripts_of(mode, scripts)
+        if not chosen.ready:
             return ScriptResult(text)
-        key = (text, mode, tuple(_key(script, call) for script in chosen), index)
+        key = (text, mode, chosen.key(call.expand), index)
         known = self._results.get(key)
         if known:
             return ScriptResult(known)
-        for each in in_order([script.compile() for script in scripts]):
-            if each.script.type == mode:
-                text = call.run(each, text)
+        for each in chosen.ready:
+            text = call.run(each, text)
         self._results.put(key, text)
         return ScriptResult(text, call.emotion_changed, tuple(call.emotions), call.stored)
 
-
-def _key(script: RegexScript, call: _Call) -> Hashable:
-    pattern = call.expand(script.pattern) if "<cbs>" in script.flag else script.pattern
-    return pattern, script.out, script.flag, script.able_flag
+    def _scripts_of(self, mode: ScriptMode, scripts: Sequence[RegexScript]) -> ModeScripts:
+        """The scripts of a mode, made ready again only if the list is another one than the last time."""
+        given = tuple(scripts)
+        last = self._mode_scripts.get(mode)
+        if last is None or last.given != given:
+            last = self._mode_scripts[mode] = ModeScripts.of(given, mode)
+        return last
 
 
 @dataclass(slots=True)
@@ -84,24 +88,29 @@ class _Call:
     engine: CBSEngine
     context: RisuContext
     index: int
+    chat_role: str
     warn: Warn | None
+    expanding: RisuContext | None = None
     emotions: list[str] = field(default_factory=list[str])
     emotion_changed: bool = False
     stored: dict[int, str] = field(default_factory=dict[int, str])
 
     def expand(self, text: str) -> str:
-        return self.engine.expand(text, self.context, warn=self.warn)
+        # A history has thousands of texts, most without CBS: a context is made for those that have some.
+        if "{" not in text and "<" not in text:
+            return join_surrogates(text)
+        if self.expanding is None:
+            self.expanding = self.context.replace(chat_index=self.index, chat_role=self.chat_role)
+        return self.engine.expand(text, self.expanding, warn=self.warn)
 
-    def run(self, compiled: CompiledScript, text: str) -> str:
+    def run(self, ready: ReadyScript, text: str) -> str:
+        compiled, out = ready.compiled, ready.out
         script = compiled.script
         if not script.pattern:
             return text
-        out = script.out.replace("$n", "\n")
-        if out.endswith(">") and "no_end_nl" not in compiled.actions:
-            out += "\n"
         pattern = self.expand(script.pattern) if "cbs" in compiled.actions else script.pattern
         try:
-            regex = JSRegex.compile(pattern, compiled.regex_flags())
+            regex = JSRegex.compile(pattern, ready.flags)
         except JSRegexSyntaxError as error:
             self._report(script, f"its pattern is no regular expression ({error})")
             return text
