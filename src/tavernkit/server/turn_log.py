@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.library import Library
+from tavernkit.server.library import Cast, Library
 from tavernkit.server.limits import CACHED_CHATS, MAX_CACHED_CHAT_LINES
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine, ChatState, Selection
@@ -41,6 +41,8 @@ class OpenTurn:
     lines: list[ChatLine]
     pending: str | None
     selection: Selection
+    cast: Cast
+    global_variables: JsonObject
     stored: bool = True
     """Whether there is a row for it."""
 
@@ -93,10 +95,11 @@ class TurnLog:
             lines = await self._chat_lines(connection, chat)
             repeated = known or await _failed_before(connection, request, chat, lines)
             turn_id = known.id if known is not None else request.turn_id
+            cast = await self._library.cast(connection, chosen)
+            shared = await turns.read_globals(connection, request.owner, chosen.platform)
             cast_lines: list[ChatLine] = []
             pending = repeated.message_id if repeated is not None else None
             if repeated is None:
-                cast = await self._library.cast(connection, chosen)
                 cast_lines = [
                     replace(line, position=chat.next_position + at, turn_id=turn_id)
                     for at, line in enumerate(self._talks.new_lines(request.messages, cast, self._config.user_name))
@@ -113,7 +116,15 @@ class TurnLog:
         lines = [*lines, *cast_lines]
         chat = replace(chat, version=chat.version + 1)
         self._remember(chat, lines)
-        return OpenTurn(turn_id=turn_id, chat=chat, lines=lines, pending=pending, selection=chosen)
+        return OpenTurn(
+            turn_id=turn_id,
+            chat=chat,
+            lines=lines,
+            pending=pending,
+            selection=chosen,
+            cast=cast,
+            global_variables=shared,
+        )
 
     async def _open_stateless(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
         turn_id = request.turn_id
@@ -134,6 +145,8 @@ class TurnLog:
             lines=lines,
             pending=pending_line(lines),
             selection=request.selection,
+            cast=cast,
+            global_variables={},
             stored=request.idempotency_key is not None,
         )
 

@@ -8,16 +8,14 @@ from collections.abc import AsyncGenerator, Awaitable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.library import Cast, Library
+from tavernkit.server.library import Library
 from tavernkit.server.limits import BUILD_THREADS
 from tavernkit.server.metrics import Metrics
 from tavernkit.server.storage import chats, turns
-from tavernkit.server.storage.chats import ChatLine, ChatState, Selection
+from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.storage.database import Database
 from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.talk import BuiltPrompt, TalkInput, TalkResult
@@ -61,7 +59,8 @@ class Turns:
                 lines = await chats.read_lines(connection, chat.id)
             selection = chat.selection if chat is not None else request.selection
             cast = await self.library.cast(connection, selection)
-            shared = await self._globals(connection, request, selection, chat)
+            stored = chat is not None
+            shared = await turns.read_globals(connection, request.owner, selection.platform) if stored else {}
         added = self._talks.new_lines(request.messages, cast, self._config.user_name)
         opened = OpenTurn(
             turn_id=request.turn_id,
@@ -69,9 +68,11 @@ class Turns:
             lines=[*lines, *added],
             pending=pending_line(added),
             selection=selection,
+            cast=cast,
+            global_variables=shared,
         )
         try:
-            return await self._talks.of(selection.platform).build(self._talk_input(request, opened, cast, shared))
+            return await self._talks.of(selection.platform).build(self._talk_input(request, opened))
         except TavernKitError as error:
             raise build_error(error) from error
 
@@ -117,10 +118,7 @@ class Turns:
     async def _talk(
         self, request: TurnRequest, opened: OpenTurn, upstream: Upstream, listener: Listener
     ) -> TurnOutcome:
-        async with self._database.read() as connection:
-            cast = await self.library.cast(connection, opened.selection)
-            shared = await self._globals(connection, request, opened.selection, opened.chat)
-        given = self._talk_input(request, opened, cast, shared)
+        given = self._talk_input(request, opened)
         asked = 0.0
 
         async def ask(body: JsonObject) -> Reply:
@@ -142,28 +140,23 @@ class Turns:
         await self.log.finish(opened, given, result, response)
         return TurnOutcome(turn_id=opened.turn_id, response=response, result=result)
 
-    def _talk_input(self, request: TurnRequest, opened: OpenTurn, cast: Cast, shared: JsonObject) -> TalkInput:
+    def _talk_input(self, request: TurnRequest, opened: OpenTurn) -> TalkInput:
         chat = opened.chat
         local = chat.variables.get("local") if chat is not None else None
         return TalkInput(
-            cast=cast,
+            cast=opened.cast,
             chat_id=chat.id if chat is not None else opened.turn_id,
             lines=opened.lines,
             kind=request.kind,
             pending=opened.pending,
             details=chat.details if chat is not None else {},
             local_variables=local if is_object(local) else {},
-            global_variables=shared,
+            global_variables=opened.global_variables,
             speaker=request.speaker,
             user_name=self._config.user_name,
             options=request.options,
             seed=request.seed,
         )
-
-    async def _globals(
-        self, connection: AsyncConnection, request: TurnRequest, selection: Selection, chat: ChatState | None
-    ) -> JsonObject:
-        return {} if chat is None else await turns.read_globals(connection, request.owner, selection.platform)
 
     @asynccontextmanager
     async def _turn_of(self, key: str | None) -> AsyncGenerator[None]:

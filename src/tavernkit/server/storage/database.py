@@ -38,7 +38,11 @@ class Database:
         self.sqlite = parsed.get_backend_name() == "sqlite"
         if self.sqlite and parsed.database and parsed.database != ":memory:":
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-        options: dict[str, Any] = {} if self.sqlite else {"pool_pre_ping": True}
+        options: dict[str, Any] = {"pool_pre_ping": True}
+        if self.sqlite and parsed.database:
+            from tavernkit.server.storage.sqlite_driver import connector
+
+            options = {"async_creator": connector(parsed.database)}
         self.engine = create_async_engine(parsed, pool_size=POOL_SIZE, max_overflow=MAX_OVERFLOW, **options)
         # Writers of this process queue here: SQLite's own waiting sleeps in steps that are long beside a transaction.
         self._writers = asyncio.Lock() if self.sqlite else None

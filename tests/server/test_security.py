@@ -1,0 +1,157 @@
+"""Keys, limits, secrets, and what is said about them."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from tavernkit.server import ServerConfig, load_config
+from tavernkit.server.config import parse_upstream
+from tavernkit.server.keys import digest_of
+from tavernkit.server.storage.tables import ApiKey, UpstreamSecret
+from tavernkit.testing import ScriptedModel
+from tests.server.conftest import Client, StartApp
+
+CHAT = "/v1/chat/completions"
+HELLO = {"model": "aria", "messages": [{"role": "user", "content": "Hello"}]}
+ADMIN = {"Authorization": "Bearer the-admin-key"}
+KEYED: dict[str, object] = {"require_keys": True, "admin_key": "the-admin-key"}
+
+
+async def new_key(client: Client, **fields: object) -> dict[str, str]:
+    body = {"name": "bot", "scopes": ["chat"], **fields}
+    made = (await client.post("/api/keys", json=body, headers=ADMIN)).json()
+    return {"Authorization": f"Bearer {made['key']}", "id": made["id"]}
+
+
+async def test_keys_are_needed_off_loopback_only() -> None:
+    assert not ServerConfig().keys_required
+    assert not ServerConfig(host="::1").keys_required
+    assert ServerConfig(host="0.0.0.0").keys_required
+
+
+async def test_a_key_opens_what_its_scopes_say_until_it_is_revoked(start: StartApp) -> None:
+    async with start(ScriptedModel("one", "two"), **KEYED) as client:
+        assert (await client.post(CHAT, json=HELLO)).status_code == 401
+        wrong = await client.post(CHAT, json=HELLO, headers={"Authorization": "Bearer tk-wrong"})
+        assert (wrong.status_code, wrong.json()["error"]["code"]) == (401, "invalid_api_key")
+        key = await new_key(client)
+        assert (await client.post(CHAT, json=HELLO, headers=key)).status_code == 200
+        refused = await client.get("/api/characters", headers=key)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "missing_scope")
+        assert (await client.get("/api/keys", headers=key)).status_code == 403
+        assert (await client.delete(f"/api/keys/{key['id']}", headers=ADMIN)).status_code == 204
+        assert (await client.post(CHAT, json=HELLO, headers=key)).status_code == 401
+        assert (await client.get("/health")).status_code == 200
+
+
+async def test_only_a_hash_of_a_key_is_stored(start: StartApp) -> None:
+    async with start(**KEYED) as client:
+        key = (await new_key(client))["Authorization"].removeprefix("Bearer ")
+        async with client.service.database.read() as connection:
+            rows = (await connection.execute(ApiKey.__table__.select())).all()
+    assert key not in repr(rows)
+    assert digest_of(key) in repr(rows)
+
+
+async def test_sessions_belong_to_the_key_that_made_them(start: StartApp) -> None:
+    async with start(ScriptedModel("one", "two"), **KEYED) as client:
+        first, second = await new_key(client), await new_key(client)
+        made = (await client.post(CHAT, json={**HELLO, "user": "s"}, headers=first)).json()
+        path = f"/api/sessions/{made['tavernkit']['session_id']}"
+        assert (await client.get(path, headers=first)).status_code == 200
+        assert (await client.get(path, headers=second)).status_code == 404
+        assert (await client.get("/api/sessions", headers=second)).json()["data"] == []
+        other = (await client.post(CHAT, json={**HELLO, "user": "s"}, headers=second)).json()
+        assert other["tavernkit"]["session_id"] != made["tavernkit"]["session_id"]
+
+
+async def test_a_key_may_ask_so_often_a_minute(start: StartApp) -> None:
+    async with start(**KEYED) as client:
+        key = await new_key(client, rate_limit=3)
+        statuses = [(await client.get("/v1/models", headers=key)).status_code for _ in range(6)]
+        limited = await client.get("/v1/models", headers=key)
+    assert statuses[0] == 200
+    assert 429 in statuses
+    assert limited.json()["error"]["type"] == "rate_limit_error"
+    assert int(limited.headers["retry-after"]) >= 1
+
+
+async def test_an_upstreams_key_is_stored_encrypted_or_not_at_all(start: StartApp) -> None:
+    secret = "sk-very-secret"
+    path, body = "/api/upstreams/scripted/key", {"api_key": secret}
+    async with start() as client:
+        refused = await client.put(path, json=body)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "secret_key_missing")
+    async with start(secret_key="pass phrase") as client:
+        assert (await client.put(path, json=body)).status_code == 204
+        async with client.service.database.read() as connection:
+            rows = (await connection.execute(UpstreamSecret.__table__.select())).all()
+        assert client.service.secrets.open(rows[0].sealed) == secret
+    assert secret not in repr(rows)
+
+
+async def test_secrets_and_words_are_not_logged(start: StartApp, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, logger="tavernkit"):
+        async with start(ScriptedModel("a reply of note"), **KEYED, secret_key="pass phrase") as client:
+            key = await new_key(client)
+            await client.post(CHAT, json={**HELLO, "user": "s"}, headers={**key, "X-Request-ID": "r-1"})
+            config = repr(client.service.config)
+    said = "\n".join(record.getMessage() + repr(vars(record)) for record in caplog.records)
+    for secret in (key["Authorization"].split()[1], "the-admin-key", "pass phrase", "a reply of note", "Hello"):
+        assert secret not in said
+        assert secret not in config
+    assert "/v1/chat/completions" in said
+
+
+async def test_pages_of_a_browser_cannot_use_a_server_without_keys(client: Client) -> None:
+    foreign = await client.post(CHAT, json=HELLO, headers={"Origin": "https://evil.example"})
+    rebound = await client.post(CHAT, json=HELLO, headers={"Host": "evil.example"})
+    local = await client.get("/v1/models", headers={"Origin": "http://localhost:3000"})
+    assert [foreign.status_code, rebound.status_code, local.status_code] == [403, 403, 200]
+    assert "access-control-allow-origin" not in local.headers
+
+
+async def test_every_answer_has_security_headers_and_a_request_id(client: Client) -> None:
+    for path in ("/v1/models", "/nowhere", "/health"):
+        headers = (await client.get(path, headers={"X-Request-ID": "abc"})).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["x-request-id"] == "abc"
+        assert "default-src 'none'" in headers["content-security-policy"]
+
+
+async def test_cors_is_for_the_origins_that_are_configured(start: StartApp) -> None:
+    async with start(cors_origins=("https://mine.example",)) as client:
+        mine = await client.get("/v1/models", headers={"Origin": "https://mine.example"})
+    assert mine.headers["access-control-allow-origin"] == "https://mine.example"
+
+
+async def test_large_requests_are_refused(client: Client) -> None:
+    body = json.dumps({**HELLO, "padding": "x" * 9_000_000})
+    refused = await client.post(CHAT, content=body, headers={"content-type": "application/json"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (413, "request_too_large")
+
+
+async def test_health_readiness_and_metrics(client: Client) -> None:
+    await client.post(CHAT, json=HELLO)
+    metrics = (await client.get("/metrics")).text
+    assert (await client.get("/ready")).json() == {"status": "ready"}
+    assert 'tavernkit_turns_total{kind="normal",status="done"} 1.0' in metrics
+    assert 'route="/v1/chat/completions",status="200"' in metrics
+
+
+def test_settings_come_from_file_environment_and_options(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "server.toml"  # type: ignore[operator]
+    file.write_text('port = 1\nhost = "127.0.0.2"\n[upstreams.main]\nbase_url = "http://localhost:1"\n')
+    environment = {"TAVERNKIT_SERVER_PORT": "2", "TAVERNKIT_SERVER_UPSTREAM_MAIN_API_KEY": "sk"}
+    config = load_config(file, environment=environment, overrides={"workers": 3})
+    assert (config.port, config.host, config.workers) == (2, "127.0.0.2", 3)
+    key = config.upstreams["main"].api_key
+    assert key is not None
+    assert key.get_secret_value() == "sk"
+    assert parse_upstream("https://x.example/v1#m") == (
+        "openai",
+        {"dialect": "openai", "base_url": "https://x.example/v1", "model": "m"},
+    )
