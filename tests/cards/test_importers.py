@@ -95,6 +95,45 @@ def test_backgrounds_sprites_and_other_pictures_get_their_places() -> None:
     }
 
 
+def test_the_messages_of_a_backyard_scenario_become_its_chat() -> None:
+    messages = [
+        {"type": "human", "text": "Hello", "createdAt": "2025-05-01T10:00:00.000Z"},
+        {"type": "ai", "outputs": [{"text": "Hi", "createdAt": "2025-05-01T10:01:00.000Z"}, 3, {"text": "Hey"}]},
+        {"type": "ai", "outputs": []},
+        "no message",
+        {"type": "human", "text": "Bye"},
+    ]
+    data = zip_of(
+        {
+            "manifest.json": json.dumps({"characters": ["c.json"], "scenarios": ["s.json"]}),
+            "c.json": json.dumps({"name": "Vesna"}),
+            "s.json": json.dumps({"title": "S", "messages": messages}),
+        }
+    )
+    [(_, lines)] = st.import_file(data, "byaf", now=NOW).chats
+    assert [(line["name"], line["is_user"], line["mes"], line["send_date"]) for line in lines[1:]] == [
+        ("User", True, "Hello", "2025-05-01T10:00:00.000Z"),
+        ("Vesna", False, "Hi", "2025-05-01T10:01:00.000Z"),
+        ("User", True, "Bye", "2026-01-02T03:04:05.678Z"),
+    ]
+    assert (lines[2]["swipes"], lines[2]["swipe_id"]) == (["Hi", "Hey"], 0)
+
+
+def test_a_pygmalion_card_is_converted() -> None:
+    source = {
+        "char_name": "Vesna",
+        "char_persona": "A baker.",
+        "char_greeting": "Rye?",
+        "example_dialogue": "<START>",
+        "world_scenario": "A storm.",
+    }
+    stored: Any = st.import_file(json.dumps(source).encode(), "json", now=NOW).card
+    assert stored["data"]["name"] == "Vesna"
+    names = ("description", "personality", "scenario", "first_mes", "mes_example")
+    assert [stored["data"][name] for name in names] == ["A baker.", "", "A storm.", "Rye?", "<START>"]
+    assert stored["chat"].startswith("undefined - ")
+
+
 def test_a_world_that_the_form_names_goes_into_the_card() -> None:
     book: Any = {"entries": [], "extensions": {}}
     stored: Any = st.create({"ch_name": "Ida", "world": "W"}, NOW, {"W": book})

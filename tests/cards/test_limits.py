@@ -157,6 +157,19 @@ def test_zip64_archives_are_read() -> None:
     assert load(buffer.getvalue()).character.name == "Vesna"
 
 
+@pytest.mark.parametrize("front", [b"", b"a picture in front of it"])
+def test_sizes_and_places_are_read_from_zip64_records(front: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 10)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("readme.txt", "made by hand, with nothing in it")
+        archive.writestr("card.json", CARD)
+    data = buffer.getvalue()
+    assert b"PK\x06\x06" in data
+    archive = open_archive(BytesSource(front + data), DEFAULT_LIMITS, print)
+    assert archive.read(archive.members[1]).decode() == CARD
+
+
 def test_a_comment_behind_the_archive_does_not_hide_it() -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:

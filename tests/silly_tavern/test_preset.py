@@ -148,3 +148,12 @@ def test_without_a_global_order_the_default_one_counts(lists: list[object]):
 def test_the_global_order_may_name_its_id_as_text():
     lists = [{"character_id": "100001", "order": [{"identifier": "main", "enabled": True}]}]
     assert [entry.identifier for entry in Preset.from_json({"prompt_order": lists}).effective_order] == ["main"]
+
+
+@pytest.mark.parametrize("value", [10**400, float("inf"), "Infinity", "1e999", True, [4], "much"])
+def test_what_is_no_number_is_named_and_the_default_is_used(value: object):
+    log = WarningLog()
+    preset = Preset.from_json({"openai_max_context": value, "temperature": value}, warn=log)
+    default = Preset.from_json({}, warn=log)
+    assert (preset.openai_max_context, preset.temperature) == (default.openai_max_context, default.temperature)
+    assert sum("openai_max_context should be" in message for message in log.messages) == 1

@@ -14,18 +14,17 @@ T = TypeVar("T")
 
 def as_number(value: object) -> int | float | None:
     """Take a number, or text that is one; nothing for anything else. 4.0 is given as 4, as JSON in a browser has it."""
-    if isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return int(value) if value.is_integer() else value
-    return value if isinstance(value, int) else None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(number):
+        return None
+    if isinstance(value, int):
+        return value
+    return int(number) if number.is_integer() else number
 
 
 class JsonReader:
@@ -70,18 +69,7 @@ class JsonReader:
         """Read a whole number (also written as text)."""
         value = self._data.get(key, default)
         number = as_number(value)
-        if number is not None and float(number).is_integer():
-            return int(number)
-        return self._wrong(key, value, "a whole number", default)
-
-    def optional_integer(self, key: str) -> int | None:
-        """Read a whole number (also written as text), or nothing if there is none."""
-        if self._data.get(key) is None:
-            return None
-        number = as_number(self._data[key])
-        if number is not None and float(number).is_integer():
-            return int(number)
-        return self._wrong(key, self._data[key], "a whole number", None)
+        return number if isinstance(number, int) else self._wrong(key, value, "a whole number", default)
 
     def number(self, key: str, default: float) -> float:
         """Read a number (also written as text)."""
