@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.silly_tavern.macros import LegacyMacroEngine, MacroEngine, MacroEnvironment, default_registry, run
+from tavernkit.silly_tavern.errors import MacroRecursionError
+from tavernkit.silly_tavern.macros import (
+    CardFields,
+    LegacyMacroEngine,
+    MacroEngine,
+    MacroEnvironment,
+    Overrides,
+    default_registry,
+    run,
+)
 from tavernkit.silly_tavern.macros.limits import MAX_DEPTH, MAX_DICE, MAX_OUTPUT_CHARS
 from tavernkit.stores import InMemoryVariablesStore
 
@@ -47,6 +56,23 @@ def test_handlers_that_expand_each_other_come_to_an_end() -> None:
     assert len(warnings) == 1
 
 
+def test_nesting_too_deep_is_a_recursion_error_in_strict_mode() -> None:
+    depth = MAX_DEPTH + 2
+    with pytest.raises(MacroRecursionError) as raised:
+        ENGINE.expand("{{if 1}}" * depth + "x" + "{{/if}}" * depth, MacroEnvironment(), strict=True)
+    assert raised.value.max_depth == MAX_DEPTH
+    assert raised.value.macro_name == "if"
+
+
+def test_handlers_may_expand_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "MAX_RESOLVE_DEPTH", 2)
+    registry = default_registry()
+    registry.register("again", lambda call: call.resolve("<{{again}}>"))
+    warnings: list[str] = []
+    assert MacroEngine(registry).expand("{{again}}", MacroEnvironment(), warn=warnings.append) == "<<<{{again}}>>>"
+    assert len(warnings) == 1
+
+
 def test_macros_beyond_the_limit_of_steps_stay_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "MAX_STEPS", 3)
     text, warnings = expand("{{user}}{{.x}}{{user}}{{user}}{{.x}}{{user}}")
@@ -54,10 +80,41 @@ def test_macros_beyond_the_limit_of_steps_stay_as_text(monkeypatch: pytest.Monke
     assert len(warnings) == 1
 
 
+def test_the_texts_of_a_card_count_with_the_text_that_asks_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "MAX_STEPS", 3)
+    card = CardFields(description="{{user}}{{user}}{{user}}")
+    environment = MacroEnvironment(user_name="Ann", character=card)
+    warnings: list[str] = []
+    assert ENGINE.expand("{{description}}", environment, warn=warnings.append) == "AnnAnn{{user}}"
+    assert len(warnings) == 1
+
+
 def test_output_beyond_the_limit_stays_as_text() -> None:
     text, warnings = expand(f"{{{{space::{MAX_OUTPUT_CHARS - 1}}}}}{{{{user}}}}")
     assert text.strip() == "{{user}}"
     assert len(warnings) == 1
+
+
+def test_output_may_fill_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "MAX_OUTPUT_CHARS", 6)
+    assert expand("{{user}}{{user}}{{user}}")[0] == "AnnAnn{{user}}"
+    assert expand("{{user}}{{.x}}{{.x}}{{user}}", {"x": "abc"})[0] == "Annabc{{.x}}{{user}}"
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "text", "about"),
+    [
+        ("MAX_OUTPUT_CHARS", 4, "{{user}}{{user}}", "output"),
+        ("MAX_STEPS", 1, "{{user}}{{user}}", "steps"),
+        ("MAX_STEPS", 1, "{{user}}{{.x}}", "steps"),
+    ],
+)
+def test_a_limit_says_which_it_is_and_where_it_was_hit(
+    monkeypatch: pytest.MonkeyPatch, limit: str, value: int, text: str, about: str
+) -> None:
+    monkeypatch.setattr(run, limit, value)
+    (diagnostic,) = ENGINE.evaluate(text, MacroEnvironment(user_name="Ann"), Overrides()).diagnostics
+    assert (diagnostic.kind, diagnostic.about, diagnostic.position) == ("limit", about, 8)
 
 
 def test_a_variable_cannot_be_doubled_without_end() -> None:

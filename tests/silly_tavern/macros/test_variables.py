@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.silly_tavern.macros import ChatVariables, MacroEngine, MacroEnvironment, variables
+from tavernkit.silly_tavern.macros import ChatVariables, MacroEngine, MacroEnvironment, Overrides, variables
 from tavernkit.stores import InMemoryVariablesStore, VariablesStore
 from tavernkit.values import Json
 
@@ -106,3 +106,47 @@ def test_chat_variables_live_in_the_metadata_of_the_chat() -> None:
     assert chat.add("name", "Ann", "global") == "Ann"
     assert chat.add("name", 1, "global") == "Ann1"
     assert chat.cache_version
+
+
+class BrokenStore(InMemoryVariablesStore):
+    def get(self, name: str, scope: str = "local") -> Json:
+        raise OSError("the disk is gone")
+
+
+def test_a_store_that_fails_leaves_the_shorthand_and_is_reported() -> None:
+    environment = MacroEnvironment(variables=BrokenStore())
+    result = ENGINE.evaluate("a {{.x}} b", environment, Overrides())
+    assert result.text == "a {{.x}} b"
+    (diagnostic,) = result.diagnostics
+    assert (diagnostic.kind, diagnostic.position) == ("internal_error", 2)
+    assert "{{.x}} failed and stays as text: the disk is gone" in diagnostic.message
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("{{.x =}}[{{.x}}]", "[]"),
+        ("{{.x ||=}}[{{.x}}]", "[]"),
+        ("{{.x ==}}", "true"),
+        ("{{.x !=}}", "false"),
+        ("{{.y = 3}}{{.y -=}}[{{.y}}]", "[3]"),
+        ("{{.y = 3}}{{.y >}}", "true"),
+    ],
+)
+def test_a_missing_operand_is_empty_text(text: str, written: str) -> None:
+    environment = MacroEnvironment(variables=InMemoryVariablesStore())
+    assert ENGINE.expand(text, environment) == written
+
+
+def test_a_comparison_of_what_is_no_number_says_so() -> None:
+    environment = MacroEnvironment(variables=InMemoryVariablesStore({"local": {"x": "many"}}))
+    result = ENGINE.evaluate("{{.x > 3}} {{.x -= few}}", environment, Overrides())
+    assert result.text == "false "
+    assert [(each.kind, each.about, each.position) for each in result.diagnostics] == [
+        ("runtime_warning", "shorthand", 0),
+        ("runtime_warning", "shorthand", 11),
+    ]
+    assert [each.message for each in result.diagnostics] == [
+        "{{.x > 3}}: > needs numbers, not 'many'",
+        "{{.x -= few}}: -= needs numbers, not 'few'",
+    ]

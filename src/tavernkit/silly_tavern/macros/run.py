@@ -68,8 +68,8 @@ class Expansion(ABC):
         send: Report,
         text: str,
         *,
-        budget: Budget | None = None,
-        where: str = "",
+        budget: Budget | None,
+        where: str,
     ) -> None:
         self.environment = environment
         self.overrides = overrides

@@ -53,10 +53,9 @@ class ShorthandNode:
         current = self._without_operand(run)
         if current is not None:
             return current
-        text = ""
-        if self.operand is not None and self.operand.document is not None:
-            text = trim((yield self.operand.document, None))
-        return self._with_operand(run, text)
+        assert self.operand is not None  # else it is simple
+        assert self.operand.document is not None
+        return self._with_operand(run, trim((yield self.operand.document, None)))
 
     def _without_operand(self, run: Run) -> str | None:
         """What ``||`` and ``??`` give when the variable says enough."""
@@ -109,10 +108,10 @@ class ShorthandNode:
         return operand if operator in ("||", "??", "||=", "??=") else ""
 
     def _compare(self, run: Run, operand: str) -> bool:
-        left = to_number(variables.read(run.environment.variables, self.name, self.scope))
-        right = to_number(operand)
+        current = variables.read(run.environment.variables, self.name, self.scope)
+        left, right = to_number(current), to_number(operand)
         if math.isnan(left) or math.isnan(right):
-            self._warn_of_text(run, operand)
+            self._warn_of_text(run, operand if math.isnan(right) else to_text(current))
             return False
         return _COMPARISONS[self.operator](left, right)
 
@@ -123,11 +122,11 @@ class ShorthandNode:
         else:
             variables.add(run.environment.variables, self.name, -number, self.scope)
 
-    def _warn_of_text(self, run: Run, operand: str) -> None:
+    def _warn_of_text(self, run: Run, text: str) -> None:
         run.report(
             Diagnostic(
                 kind="runtime_warning",
-                message=f"{self.source:.80}: {self.operator} needs numbers, not {operand!r:.80}",
+                message=f"{self.source:.80}: {self.operator} needs numbers, not {text!r:.80}",
                 about="shorthand",
                 macro="unknown",
                 position=self.position,
