@@ -13,4 +13,4 @@ def example_path(name: str) -> Path:
     """Return the path of one of :data:`NAMES`."""
     if name not in NAMES:
         raise ValueError(f"no example {name!r}; there are {', '.join(NAMES)}")
-    return Path(str(files(__package__).joinpath(name)))
+    return Path(str(files("tavernkit.examples").joinpath(name)))
