@@ -40,7 +40,7 @@ test-browser: $(READY) ## Click through the HTML report in headless Chromium (De
 	$(BIN)/python -m pytest -q tests/browser -o python_files='browser_*.py'
 
 test-postgres: $(READY) ## Run the service's tests on PostgreSQL, and kill it 200 times on both databases
-	$(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q tests/server --deselect tests/server/test_crash.py
+	TAVERNKIT_SCHEMA_EXAMPLES=20 $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q -n $(WORKERS) tests/server --deselect tests/server/test_crash.py
 	TAVERNKIT_CRASHES=200 $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q tests/server/test_crash.py
 	TAVERNKIT_CRASHES=200 $(BIN)/python -m pytest -q tests/server/test_crash.py
 

@@ -17,7 +17,7 @@ import httpx
 
 from tests.server.databases import database_url
 
-CRASHES = int(os.environ.get("TAVERNKIT_CRASHES", "8"))
+CRASHES = int(os.environ.get("TAVERNKIT_CRASHES", "5"))
 """How often the server is killed: few in every run of the tests, 200 in ``make test-postgres``."""
 
 CHECKED_EVERY = 4

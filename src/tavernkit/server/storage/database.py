@@ -12,6 +12,7 @@ from sqlalchemy import event, inspect
 from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
+from tavernkit.errors import ConfigError
 from tavernkit.server.migrations import HEAD
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ class Database:
     def __init__(self, url: str) -> None:
         parsed = make_url(url)
         self.sqlite = parsed.get_backend_name() == "sqlite"
-        if self.sqlite and parsed.database and parsed.database != ":memory:":
+        if self.sqlite and parsed.database in (None, "", ":memory:"):
+            raise ConfigError("an SQLite database must be a file: sqlite:///path", code="INVALID_DATABASE")
+        if self.sqlite and parsed.database:
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
         options: dict[str, Any] = {"pool_pre_ping": True}
         if self.sqlite and parsed.database:

@@ -1,0 +1,129 @@
+"""Model servers that fail, hang and come back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tavernkit.server.api.replies import ReplyListener
+from tavernkit.server.circuit_breaker import CircuitBreaker
+from tavernkit.server.config import UpstreamConfig
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.upstreams import NobodyListensError, Upstream, as_service_error
+from tavernkit.testing import ScriptedModel, failure, streamed
+from tavernkit.testing.replies import Disconnect, Hang
+from tavernkit.vibe_tavern import HTTPError, RequestTimeoutError, TransportError
+from tests.server.conftest import StartApp
+
+REQUEST: Any = {"model": "m", "messages": []}
+
+
+def upstream(*script: Any, jitter: float = -1.0, **config: Any) -> tuple[Upstream, ScriptedModel]:
+    """An upstream whose waits have no length (a jitter of -1 makes them nought)."""
+    model = ScriptedModel(*script)
+    return Upstream("u", UpstreamConfig(dialect="scripted", **config), model, jitter=lambda: jitter), model
+
+
+async def ask(each: Upstream, *, streaming: bool = False) -> Any:
+    return await each.ask(REQUEST, ReplyListener(streaming=streaming))
+
+
+async def test_failures_that_pass_are_retried() -> None:
+    each, model = upstream(failure(503), Disconnect(), "Here.", max_retries=2)
+    assert (await ask(each)).text == "Here."
+    assert len(model.requests) == 3
+
+
+async def test_retries_have_an_end_and_mistakes_have_none() -> None:
+    each, model = upstream(*[failure(503)] * 5, max_retries=2)
+    with pytest.raises(HTTPError):
+        await ask(each)
+    assert len(model.requests) == 3
+    each, model = upstream(failure(400), "never asked")
+    with pytest.raises(HTTPError):
+        await ask(each)
+    assert len(model.requests) == 1
+
+
+async def test_waits_grow_with_jitter_and_follow_the_servers_wish() -> None:
+    each, _ = upstream(jitter=1.0)
+    waits = [each._delay(HTTPError("x", status=503), attempt) for attempt in range(3)]
+    assert waits == [0.5, 1.0, None]
+    each, _ = upstream(jitter=0.0)
+    assert each._delay(HTTPError("x", status=503), 0) == 0.25
+    assert each._delay(HTTPError("x", status=429, headers={"Retry-After": "3"}), 0) == 3.0
+
+
+async def test_a_stream_that_began_is_not_asked_for_again() -> None:
+    each, model = upstream(Disconnect(after=["Once "]), "never asked")
+    reply = await ask(each, streaming=True)
+    assert (reply.text, bool(reply.broken)) == ("Once ", True)
+    assert len(model.requests) == 1
+
+
+async def test_a_stream_gives_its_pieces() -> None:
+    each, _ = upstream(streamed("a", "b"))
+    reply = await ask(each, streaming=True)
+    assert (reply.text, reply.broken, reply.finish_reason) == ("ab", None, "stop")
+
+
+async def test_an_upstream_that_says_nothing_times_out() -> None:
+    each, _ = upstream(Hang(), timeout=0.01, max_retries=0)
+    with pytest.raises(RequestTimeoutError):
+        await ask(each)
+
+
+async def test_a_listener_that_leaves_ends_the_request() -> None:
+    each, _ = upstream(Hang())
+    listener = ReplyListener(streaming=False)
+    asking = asyncio.create_task(each.ask(REQUEST, listener))
+    await asyncio.sleep(0)
+    listener.gone.set()
+    with pytest.raises(NobodyListensError):
+        await asking
+
+
+async def test_an_upstream_that_keeps_failing_is_left_alone_and_tried_again() -> None:
+    now = [0.0]
+    breaker = CircuitBreaker(failures=2, seconds=30, clock=lambda: now[0])
+    model = ScriptedModel(failure(500), failure(500), failure(500), "Back.")
+    each = Upstream("u", UpstreamConfig(dialect="scripted", max_retries=0), model, breaker=breaker)
+    for _ in range(2):
+        with pytest.raises(TransportError):
+            await ask(each)
+    with pytest.raises(ServiceError) as refused:
+        await ask(each)
+    assert (refused.value.status, refused.value.retry_after, len(model.requests)) == (503, 30, 2)
+    now[0] = 31
+    with pytest.raises(TransportError):
+        await ask(each)
+    assert breaker.is_open
+    now[0] = 62
+    assert (await ask(each)).text == "Back."
+    assert not breaker.is_open
+
+
+def test_what_clients_are_told() -> None:
+    told = [
+        (HTTPError("slow down", status=429, headers={"retry-after": "7"}), 429),
+        (HTTPError("bad", status=400), 400),
+        (HTTPError("who?", status=401), 502),
+        (RequestTimeoutError("late"), 504),
+    ]
+    assert [as_service_error(error).status for error, _ in told] == [status for _, status in told]
+
+
+async def test_named_upstreams_are_chosen_by_the_request(start: StartApp) -> None:
+    upstreams = {"scripted": {"dialect": "scripted"}, "other": {"dialect": "scripted", "model": "big"}}
+    body: dict[str, Any] = {"model": "aria", "messages": [{"role": "user", "content": "Hi"}]}
+    async with start(ScriptedModel("default"), upstreams=upstreams) as client:
+        path = "/v1/chat/completions"
+        first = (await client.post(path, json=body)).json()
+        other = (await client.post(path, json={**body, "tavernkit": {"upstream": "other"}})).json()
+        unknown = await client.post(path, json={**body, "tavernkit": {"upstream": "nowhere"}})
+        dialect = await client.post(path, json={**body, "tavernkit": {"dialect": "anthropic"}})
+    assert first["choices"][0]["message"]["content"] == "default"
+    assert "scripted model" in other["choices"][0]["message"]["content"]
+    assert (unknown.status_code, dialect.status_code) == (400, 400)
