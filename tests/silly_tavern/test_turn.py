@@ -122,4 +122,26 @@ def test_some_types_have_no_bias(kind: str):
 
 
 def test_quotes_inside_a_bias_may_be_escaped():
-    assert inline_bias(r'{{bias "say \"hi\""}}') == ' say "hi"'
+    assert inline_bias(r'{{bias "say \"hi\""}}', WarningLog()) == ' say "hi"'
+
+
+@pytest.mark.parametrize(
+    ("message", "bias"),
+    [
+        ("{{{bias 'a'}}}{{~bias \"b\" 'c'~}}", " a b"),
+        ("{{#if 1}}{{bias 2}}{{/if}}{{#if 0}}{{bias 3}}{{/if}}", " 2"),
+        ("{{user}} {{roll:1d6}} {{bias 'a'}}", " a"),
+        ("{{bias nobody}}{{bias 'a'}}", "  a"),
+        ("{{bias}}", " [object Object]"),
+        (r"\{{bias 'a'}} the bias", ""),
+    ],
+)
+def test_bias_is_read_as_handlebars_reads_it(message: str, bias: str):
+    assert inline_bias(message, WarningLog()) == bias
+
+
+@pytest.mark.parametrize("message", ["{{bias 'a'}} {{// b}}", "{{bias 'a'}} {{random::a,b}}", "{{roll 6}}{{bias 'a'}}"])
+def test_bias_beside_a_malformed_tag_does_not_count_and_that_is_told(message: str):
+    warnings = WarningLog()
+    assert inline_bias(message, warnings) == ""
+    assert "malformed" in warnings.messages[0]

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tavernkit.errors import Warn
 from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.text.js_values import trim
 
-_BIAS = re.compile(r"\{\{~?\s*bias\s+(?:\"((?:\\\"|[^\"])*)\"|'((?:\\'|[^'])*)')\s*~?\}\}")
 _MACRO = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 SENDING_TYPES = ("normal", "continue")
@@ -46,7 +46,7 @@ def begin_turn(
     *,
     expand: Callable[[str], str],
     user_input_scripts: Callable[[str], str],
-    warn: Callable[[str], None],
+    warn: Warn,
 ) -> Turn:
     """Remove, send and bias as the type of generation asks; ``untouched`` leaves the chat and the input alone."""
     messages = list(chat)
@@ -56,7 +56,7 @@ def begin_turn(
     if trim(text).startswith("/"):
         warn(f"the message {text!r:.40} is a slash command: commands are not run, and it is not sent")
         text = ""
-    inline = inline_bias(text)
+    inline = inline_bias(text, warn)
     bias = _bias(turn, messages, text, inline, expand)
     if not text and turn.generation_type == "normal" and not turn.untouched:
         text = trim(turn.send_if_empty)
@@ -66,10 +66,14 @@ def begin_turn(
     return Turn((*messages, sent), bias, sent)
 
 
-def inline_bias(text: str) -> str:
+def inline_bias(text: str, warn: Warn) -> str:
     """The texts of every ``{{bias "…"}}``, joined by a blank and with one in front."""
-    found = [(double or single).replace('\\"', '"').replace("\\'", "'") for double, single in _BIAS.findall(text)]
-    return f" {' '.join(found)}" if found else ""
+    if "{{" not in text or "bias" not in text:
+        return ""
+    # Handlebars, which hardly any message needs, is slow to import.
+    from tavernkit.silly_tavern.message_bias import read_bias
+
+    return read_bias(text, warn)
 
 
 def without_macros(text: str) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
+
+_SCOPED = re.compile(r"^\.|this\b", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +50,13 @@ class Path:
 
     @property
     def is_name(self) -> bool:
-        """Whether it is one plain name, which may be a helper's."""
-        return len(self.parts) == 1 and not self.up and not self.data and not self.scoped
+        """Whether it is one plain name, which may be a helper's; an ``@`` before it does not matter."""
+        return len(self.parts) == 1 and not self.up and not self.scoped
 
     @property
     def scoped(self) -> bool:
-        """Whether it says itself where to look."""
-        return self.original.startswith(".") or self.original == "this" or self.original.startswith(("this.", "this/"))
+        """Whether it says itself where to look; Handlebars takes every name that ends in ``this`` for one that does."""
+        return _SCOPED.search(self.original) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,12 +51,24 @@ class Frame:
         return replace(self, names={**self.names, **names})
 
 
-class Rendering:
-    """One run of a template. ``missing`` gives the text of a name that is neither parameter nor helper."""
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the names in a template mean that are no parameters.
 
-    def __init__(self, template: str, missing: Callable[[str], str]) -> None:
+    ``missing`` gives the text of one that is no helper either. With ``strict`` such a name may not have arguments.
+    """
+
+    missing: Callable[[str], str | None]
+    helpers: Mapping[str, Helper] = field(default_factory=lambda: HELPERS)
+    strict: bool = False
+
+
+class Rendering:
+    """One run of a template."""
+
+    def __init__(self, template: str, names: Names) -> None:
         self._template = template
-        self._missing = missing
+        self._names = names
         self._steps = 0
         self._length = 0
         self.pieces: list[Piece] = []
@@ -102,19 +114,29 @@ class Rendering:
     def _value_of_call(self, call: Call, frame: Frame) -> object:
         """The value of a tag: of a helper, of a parameter, or of the macro of that name."""
         self.count(call.position)
-        path = call.path
-        helper = HELPERS.get(path.original) if path.is_name else None
+        helper = self._helper(call.path)
         if helper is not None:
             return helper(self._helper_call(call, frame, None))
-        value = self._lookup(path, frame)
-        if call.has_arguments:
-            return self._not_callable(call, value)
-        return self._missing(path.original) if value is None and path.is_name else value
+        value = self._lookup(call.path, frame)
+        return self._not_callable(call, value) if call.has_arguments else self._or_missing(value, call.path)
 
-    def _not_callable(self, call: Call, value: object) -> str:
-        if value:
+    def _value_of_subexpression(self, call: Call, frame: Frame) -> object:
+        """The value of parentheses, which can only hold a helper."""
+        if call.has_arguments or self._helper(call.path) is not None:
+            return self._value_of_call(call, frame)
+        self.count(call.position)
+        return self._not_callable(call, self._lookup(call.path, frame))
+
+    def _helper(self, path: Path) -> Helper | None:
+        return self._names.helpers.get(path.parts[0]) if path.is_name else None
+
+    def _or_missing(self, value: object, path: Path) -> object:
+        return self._names.missing(path.parts[0]) if value is None and path.is_name else value
+
+    def _not_callable(self, call: Call, value: object) -> str | None:
+        if value or self._names.strict:
             raise self.error(f"{call.path.original!r} is no helper and takes no arguments", call.position)
-        return self._missing(call.path.original)
+        return self._names.missing(call.path.original)
 
     def _helper_call(self, call: Call, frame: Frame, block: Block | None) -> HelperCall:
         return HelperCall(
@@ -130,7 +152,7 @@ class Rendering:
     def _block(self, block: Block, frame: Frame) -> None:
         call = block.call
         self.count(call.position)
-        helper: Helper | None = HELPERS.get(call.path.original) if call.path.is_name else None
+        helper = self._helper(call.path)
         if helper is not None:
             self._write(helper(self._helper_call(call, frame, block)), call.position)
             return
@@ -138,9 +160,7 @@ class Rendering:
         if call.has_arguments:
             self._write(self._not_callable(call, value), call.position)
             return
-        if value is None and call.path.is_name:
-            value = self._missing(call.path.original)
-        self._section(block, value, frame)
+        self._section(block, self._or_missing(value, call.path), frame)
 
     def _section(self, block: Block, value: object, frame: Frame) -> None:
         """A block under a value's name: its body, with the value as context, unless there is no value."""
@@ -160,7 +180,7 @@ class Rendering:
             case Path():
                 return self._lookup(expression, frame)
             case Call():
-                return self._value_of_call(expression, frame)
+                return self._value_of_subexpression(expression, frame)
 
     def _lookup(self, path: Path, frame: Frame) -> object:
         if path.data:

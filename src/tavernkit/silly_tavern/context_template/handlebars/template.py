@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tavernkit.silly_tavern.context_template.handlebars.limits import MAX_CACHED_CHARS, MAX_CACHED_TEMPLATES
 from tavernkit.silly_tavern.context_template.handlebars.nodes import Program
 from tavernkit.silly_tavern.context_template.handlebars.parser import parse
-from tavernkit.silly_tavern.context_template.handlebars.rendering import Piece, Rendering
+from tavernkit.silly_tavern.context_template.handlebars.rendering import Names, Piece, Rendering
 from tavernkit.silly_tavern.context_template.handlebars.values import parameters
 from tavernkit.values import LRUCache
 
@@ -29,7 +29,7 @@ class Template:
 
     def render(self, texts: Mapping[str, str], missing: Callable[[str], str]) -> list[Piece]:
         """Fill in the parameters. ``missing`` is asked for every other name."""
-        return Rendering(self.text, missing).start(self.program, parameters(texts))
+        return Rendering(self.text, Names(missing)).start(self.program, parameters(texts))
 
 
 _CACHE: LRUCache[str, Template] = LRUCache(MAX_CACHED_TEMPLATES)
