@@ -141,6 +141,10 @@ def test_a_persona_has_five_positions(position: str, expected: str | None):
     assert found == ([expected] if expected else [])
 
 
+def test_a_persona_that_is_given_the_deprecated_position_shows_nowhere():
+    assert "P" not in contents(build(persona=Persona("P", position=1)))
+
+
 def test_a_persona_beside_the_note_is_gone_when_the_note_is_not_due():
     plan = build(persona=Persona("P", position="top_an"), chat_metadata={"note_prompt": "NOTE", "note_interval": 3})
     assert not any("P" in text.split("\n") for text in contents(plan))

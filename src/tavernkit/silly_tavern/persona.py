@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-IN_PROMPT, TOP_OF_NOTE, BOTTOM_OF_NOTE, AT_DEPTH, NOWHERE = 0, 2, 3, 4, 9
-"""Positions of a persona description."""
+IN_PROMPT, AFTER_CHARACTER, TOP_OF_NOTE, BOTTOM_OF_NOTE, AT_DEPTH, NOWHERE = 0, 1, 2, 3, 4, 9
+"""Positions of a persona description. ``AFTER_CHARACTER`` is deprecated: files that have it are read as
+``IN_PROMPT``, and a persona that is given it shows nowhere."""
 
 _POSITIONS = {
     "in_prompt": IN_PROMPT,
@@ -32,10 +33,8 @@ class Persona:
 
     @property
     def place(self) -> int:
-        """The position as a number; the deprecated 1 counts as 0, as on loading."""
-        if isinstance(self.position, str):
-            return _POSITIONS.get(self.position, NOWHERE)
-        return IN_PROMPT if self.position == 1 else self.position
+        """The position as a number."""
+        return _POSITIONS.get(self.position, NOWHERE) if isinstance(self.position, str) else self.position
 
     def around_note(self, note: str) -> str:
         """The text of an author's note that is due, with the persona above or below where that is its place."""

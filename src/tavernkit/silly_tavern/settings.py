@@ -14,7 +14,7 @@ from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.json_reader import JsonReader
 from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API
-from tavernkit.silly_tavern.persona import Persona
+from tavernkit.silly_tavern.persona import AFTER_CHARACTER, IN_PROMPT, Persona
 from tavernkit.silly_tavern.preset import Preset
 from tavernkit.silly_tavern.reasoning import ReasoningSettings
 from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings
@@ -163,9 +163,10 @@ def _persona(power_user: Mapping[str, object], avatar: str, warn: Warn) -> Perso
     reader = JsonReader(power_user, "settings.power_user", warn)
     stored = reader.object("persona_descriptions").get(avatar)
     lorebook = stored.get("lorebook") if is_mapping(stored) else None
+    position = reader.integer("persona_description_position", IN_PROMPT)
     return Persona(
         description=reader.text("persona_description"),
-        position=reader.integer("persona_description_position", 0),
+        position=IN_PROMPT if position == AFTER_CHARACTER else position,
         depth=reader.integer("persona_description_depth", 2),
         role=reader.integer("persona_description_role", 0),
         lorebook=lorebook if isinstance(lorebook, str) and lorebook else None,

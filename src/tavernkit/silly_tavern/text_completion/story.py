@@ -93,7 +93,7 @@ def _parameters(state: SillyTavernState) -> dict[str, str]:
     context, draft, card, lore = state.context, state.draft, state.card, state.lore_result
     lore_before, lore_after = (lore.before, lore.after) if lore is not None else ("", "")
     anchor_before, anchor_after = _anchor(state, BEFORE_MAIN), _anchor(state, AFTER_MAIN)
-    in_prompt = context.active_persona.position in (IN_PROMPT, "in_prompt")
+    in_prompt = context.active_persona.place == IN_PROMPT
     return {
         "description": card.description,
         "personality": card.personality,

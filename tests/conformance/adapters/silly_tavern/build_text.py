@@ -8,6 +8,7 @@ from tavernkit.cards import Character, User
 from tavernkit.silly_tavern.builder import build
 from tavernkit.silly_tavern.chat_file import ChatMetadata
 from tavernkit.silly_tavern.groups.group import Group
+from tavernkit.silly_tavern.persona import Persona
 from tavernkit.silly_tavern.settings import Settings
 from tavernkit.silly_tavern.text_completion.plan import TextPlan
 from tavernkit.silly_tavern.world_info.book import WorldBook
@@ -60,6 +61,7 @@ def inputs(given: Any) -> dict[str, Any]:
                 "world_info_settings": WORLD_INFO,
             }
         ),
+        "persona": live_persona(settings["power_user"]),
         "history": given["chat"],
         "message": generate.get("input_text", ""),
         "generation_type": generate["type"],
@@ -91,3 +93,13 @@ def inputs(given: Any) -> dict[str, Any]:
         )
         built["speaker"] = group["speaker"]
     return built
+
+
+def live_persona(power_user: Any) -> Persona:
+    """The persona as it was set in the running program, where nothing is migrated any more."""
+    return Persona(
+        description=power_user["persona_description"],
+        position=power_user["persona_description_position"],
+        depth=power_user["persona_description_depth"],
+        role=power_user["persona_description_role"],
+    )
