@@ -168,3 +168,17 @@ def test_system_roles_become_user_for_the_first_reasoning_models():
     plan = build(preset=preset(openai_model="o1"))
     assert "system" not in {message["role"] for message in request_messages(plan)}
     assert "system" in {block.role for block in plan.blocks}
+
+
+def test_even_an_empty_line_ends_the_assembly_once_reservations_have_eaten_the_budget():
+    prompts = preset(
+        new_chat_prompt="",
+        continue_nudge_prompt="Go on and on. " * 20,
+        openai_max_context=400,
+        openai_max_tokens=300,
+        prompt_order=order("chatHistory"),
+    )
+    plan = build(preset=prompts, history=chat(">Hi.", "Well"), generation_type="continue", on_overflow="return")
+    assert plan.overflow is not None
+    assert "newMainChat" in plan.overflow
+    assert plan.budget_left < 0

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import PowerUser, Tool
 from tavernkit.silly_tavern.chat_completion.request_fields import RequestInput, request_fields, system_becomes_user
 from tests.silly_tavern.scene import preset
@@ -21,6 +22,7 @@ def fields(kind: str = "normal", stops: str = "", tools: tuple[Tool, ...] = (), 
         tools=tools,
         expand=lambda text: text.replace("{{user}}", "Mira"),
         power_user=PowerUser(custom_stopping_strings=stops),
+        warn=WarningLog(),
     )
     return request_fields(preset(**keys), given)
 
@@ -55,7 +57,7 @@ def test_no_stop_strings_are_no_key_or_an_empty_list():
     assert "stop" not in fields(stops=MANY, chat_completion_source="perplexity")
 
 
-@pytest.mark.parametrize("text", ["{", "3", '{"a": 1}', '["", 3]'])
+@pytest.mark.parametrize("text", ["{", "3", '{"a": 1}', '["", 3]', '["a", NaN]'])
 def test_stop_strings_that_cannot_be_read_count_as_none(text: str):
     assert "stop" not in fields(stops=text)
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tavernkit.errors import Warn
 from tavernkit.silly_tavern.chat_completion.reasoning_effort import reasoning_effort
 from tavernkit.silly_tavern.chat_completion.tools import Tool, tools_callable
 from tavernkit.silly_tavern.preset import Preset
 from tavernkit.silly_tavern.settings import PowerUser
+from tavernkit.silly_tavern.text_completion.stop_strings import custom_stop_strings
 from tavernkit.text.js_values import utf16_length
-from tavernkit.values import Json, JsonObject, is_list, thaw
+from tavernkit.values import JsonObject, thaw
 
 SEED_SOURCES = (
     "openai",
@@ -75,6 +76,7 @@ class RequestInput:
     tools: Sequence[Tool]
     expand: Callable[[str], str]
     power_user: PowerUser
+    warn: Warn
 
 
 def request_fields(preset: Preset, given: RequestInput) -> JsonObject:
@@ -89,7 +91,7 @@ def request_fields(preset: Preset, given: RequestInput) -> JsonObject:
         "max_tokens": given.max_tokens,
         "stream": preset.stream_openai and given.generation_type != "quiet" and not _is_first_o1(preset),
     }
-    stops = stopping_strings(given.power_user, given.expand)
+    stops = stopping_strings(given.power_user, given.expand, given.warn)
     if stops:
         fields["stop"] = list(stops[:DEFAULT_STOP_COUNT])
     fields["chat_completion_source"] = preset.chat_completion_source
@@ -130,13 +132,9 @@ def system_becomes_user(preset: Preset) -> bool:
     return _bare_model(preset).startswith("o1") and preset.chat_completion_source in (*OPENAI, "openrouter")
 
 
-def stopping_strings(power_user: PowerUser, expand: Callable[[str], str]) -> list[str]:
+def stopping_strings(power_user: PowerUser, expand: Callable[[str], str], warn: Warn) -> list[str]:
     """The user's own stop strings: a JSON list of texts, macros expanded if that is switched on."""
-    try:
-        parsed: Json = json.loads(power_user.custom_stopping_strings or "[]")
-    except (ValueError, RecursionError):
-        return []
-    texts = [text for text in parsed if isinstance(text, str) and text] if is_list(parsed) else []
+    texts = custom_stop_strings(power_user.custom_stopping_strings, warn)
     return [expand(text) for text in texts] if power_user.custom_stopping_strings_macro else texts
 
 

@@ -103,10 +103,13 @@ class Slots:
         self.place(max(self._filled, default=-1) + 1, collection)
 
     def insert(self, collection: MessageCollection, message: PlacedMessage, *, at_start: bool = False) -> None:
-        """Add a message to a collection and pay for it; nothing happens if there is nothing to send."""
+        """Add a message to a collection and pay for it.
+
+        A message without anything to send is not added, but it too ends the assembly when the budget is negative.
+        """
+        self._pay(message.identifier, message.tokens if message.sent else 0)
         if not message.sent:
             return
-        self._pay(message.identifier, message.tokens)
         collection.messages.insert(0 if at_start else len(collection.messages), message)
 
     def _pay(self, identifier: str | None, tokens: int) -> None:

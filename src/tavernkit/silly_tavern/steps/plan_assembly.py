@@ -59,6 +59,7 @@ class PlanAssemblyStep(Step[SillyTavernState, NoConfig]):
                 tools=context.tools,
                 expand=state.macros,
                 power_user=power_user,
+                warn=state.warn,
             ),
         )
         state.llm_options = {**fields, **state.llm_options}

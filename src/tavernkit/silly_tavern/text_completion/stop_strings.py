@@ -56,7 +56,7 @@ def custom_stop_strings(setting: str, warn: Warn) -> list[str]:
     if not setting:
         return []
     try:
-        value: object = json.loads(setting)
+        value: object = json.loads(setting, parse_constant=_no_json)
     except (ValueError, RecursionError) as error:
         warn(f"custom_stopping_strings is not JSON and is not used: {error}")
         return []
@@ -67,3 +67,8 @@ def custom_stop_strings(setting: str, warn: Warn) -> list[str]:
     if len(texts) < len(value):
         warn(f"custom_stopping_strings: {len(value) - len(texts)} items are not texts and are not used")
     return [text for text in texts if text]
+
+
+def _no_json(word: str) -> None:
+    """Refuse what Python reads in JSON and JavaScript does not."""
+    raise ValueError(f"{word} is not JSON")
