@@ -52,7 +52,16 @@ CACHED_PROGRAMS = 256
 LUA_ENGINES = 64
 """Lua engines that are kept, one a mode or manual name."""
 
-LUA_HOOK_INTERVAL = 1000
+LUA_HEADROOM = 64_000_000
+"""Bytes that the allocator still gives out above a script's limit, so that its end can be handled."""
+
+MAX_LUA_ARGUMENTS = 16_000_000
+"""Bytes that a script is given in one call; well below the headroom."""
+
+LUA_QUICK_SEARCH = 1_000_000
+"""Steps that a search of Lua's own may take at worst; others are done in Lua, where every step counts."""
+
+LUA_HOOK_INTERVAL = 100
 """Lua instructions between two looks at the budget."""
 
 REQUESTS_PER_WINDOW = 5

@@ -1,12 +1,16 @@
 -- What scripts can call. Each function asks the host by name; only texts, numbers, booleans and nil go across.
 -- Returns: handle(name, ...), which calls a global function, and listen(kind, key, value, meta).
 
-local raw, json, functions, call, state, denied = ...
+local budget, globals, json, functions, call, state, denied = ...
 
 local encode, decode = json.encode, json.decode
 local error, type, pack, unpack, tostring = error, type, table.pack, table.unpack, tostring
-local resume, status, create, isyieldable = raw.resume, raw.status, raw.create, raw.isyieldable
-local setmetatable, concat, gmatch, rawget, globals = raw.setmetatable, table.concat, raw.gmatch, rawget, _G
+local resume, create, room, finish = budget.resume, budget.create, budget.room, budget.finish
+local status, isyieldable = coroutine.status, coroutine.isyieldable
+local setmetatable, concat, gmatch, rawget = setmetatable, table.concat, string.gmatch, rawget
+
+local _ENV = globals
+globals.json = json
 
 -- Promises. Calls of the host block, so a promise is always settled when the script gets it.
 
@@ -51,6 +55,7 @@ local async = async
 -- Functions of the host
 
 local function ask(name, ...)
+  room()
   local value = call(name, ...)
   local problem = state()
   if problem == nil then return true, value end
@@ -162,4 +167,6 @@ local function handle(name, ...)
   return (result_of(handler(...)))
 end
 
-return handle, function(...) return result_of(listen(...)) end
+local function call_listeners(...) return result_of(listen(...)) end
+
+return function(...) return finish(handle, ...) end, function(...) return finish(call_listeners, ...) end

@@ -26,7 +26,11 @@ from tavernkit.values import Json
 if TYPE_CHECKING:
     from tavernkit.risu_ai.triggers.lua.call import LuaCall
 
+OUT_OF_MEMORY = "it used more memory than it may"
+OUT_OF_BUDGET = "it used up its budget"
+NOT_ENOUGH_MEMORY = "not enough memory"
 _MAX_DISPLAY_KEYS = 1000
+_MAX_MESSAGE = 500
 
 
 class LuaStoppedError(TriggerFailedError):
@@ -116,6 +120,8 @@ class LuaEngine:
         self._calls.append(call)
         self._deadline, self._waited = time.monotonic() + budget.limits.lua_seconds, budget.waited
         try:
+            if not machine.has_room():
+                raise self._stopped(OUT_OF_MEMORY)
             machine.begin(budget.limits.lua_instructions, budget.limits.lua_seconds)
             return machine.read(work())
         except machine.errors as error:
@@ -127,13 +133,13 @@ class LuaEngine:
                 raise crash
 
     def _explained(self, machine: Machine, error: Exception) -> TriggerFailedError:
-        if isinstance(error, MemoryError):
-            self.failed = "it used more memory than it may"
-            return LuaStoppedError("the script was stopped: it used more memory than it may")
-        if machine.is_spent():
-            self.failed = "it used up its budget"
-            return LuaStoppedError("the script was stopped: it used up its budget")
-        return TriggerFailedError(_message(error), kind="Error")
+        if isinstance(error, MemoryError) or _message(error) == NOT_ENOUGH_MEMORY or not machine.has_room():
+            return self._stopped(OUT_OF_MEMORY)
+        return self._stopped(OUT_OF_BUDGET) if machine.is_spent() else TriggerFailedError(_message(error), kind="Error")
+
+    def _stopped(self, why: str) -> LuaStoppedError:
+        self.failed = why
+        return LuaStoppedError(f"the script was stopped: {why}")
 
     # What Lua calls
 
@@ -187,7 +193,8 @@ class LuaEngine:
 
 def _message(error: Exception) -> str:
     first = error.args[0] if error.args else ""
-    return first.decode("utf-8", "replace") if isinstance(first, bytes) else str(first)
+    text = first.decode("utf-8", "replace") if isinstance(first, bytes) else str(first)
+    return text[:_MAX_MESSAGE]
 
 
 class LuaEngines:

@@ -1,8 +1,6 @@
 -- The json module that scripts know: null is nil, an empty table is a list, numbers have 14 digits.
 
-local raw = ...
-
-local find, gsub, match = raw.find, raw.gsub, raw.match
+local find, gsub, match = string.find, string.gsub, string.match
 local byte, sub, char, format, concat = string.byte, string.sub, string.char, string.format, table.concat
 local type, error, next, rawget, tostring, tonumber, rawlen = type, error, next, rawget, tostring, tonumber, rawlen
 local utf8_char, infinity = utf8.char, math.huge
@@ -171,7 +169,7 @@ function decode(text, place, depth)
   return number, stop
 end
 
-json = {
+return {
   encode = function(value) return encode(value, {}, 0) end,
   decode = function(text)
     if type(text) ~= "string" then error("expected argument of type string, got " .. type(text), 0) end
@@ -180,5 +178,3 @@ json = {
     return value
   end,
 }
-
-return json

@@ -1,13 +1,13 @@
 -- Pattern matching in Lua itself, for searches that could keep the C functions busy for ages: here every step counts
--- against the script's budget. Small searches still go to C.
+-- against the script's budget. Searches that cannot take more than MAX_QUICK steps still go to C.
 
-local raw = ...
+local MAX_QUICK = ...
 
-local byte, sub, char, gsub = string.byte, string.sub, string.char, raw.gsub
-local find, match, gmatch, concat = raw.find, raw.match, raw.gmatch, table.concat
+local byte, sub, char, concat = string.byte, string.sub, string.char, table.concat
+local find, match, gmatch, gsub = string.find, string.match, string.gmatch, string.gsub
 local type, error, tostring, tointeger, tonumber, unpack = type, error, tostring, math.tointeger, tonumber, table.unpack
 
-local MAX_QUICK = 1000000
+local MAX_PLAIN = 1000000000
 local MAX_CAPTURES, UNCLOSED, POSITION = 32, -1, -2
 local PERCENT, OPEN, CLOSE, BRACKET, CARET, END_BRACKET, DOLLAR, DOT = 37, 40, 41, 91, 94, 93, 36, 46
 local MINUS, STAR, PLUS, QUESTION, LETTER_B, LETTER_F, ZERO, NINE = 45, 42, 43, 63, 98, 102, 48, 57
@@ -28,7 +28,11 @@ local function in_class(code, letter)
   end
   local known = class[code]
   if known == nil then
-    known = find(char(code), "%" .. char(letter)) ~= nil
+    if find(char(letter), "[acdglpsuwxACDGLPSUWX]") then
+      known = find(char(code), "%" .. char(letter)) ~= nil
+    else
+      known = code == letter
+    end
     class[code] = known
   end
   return known
@@ -164,8 +168,8 @@ local function matcher(text, pattern)
     if number < 1 or number > level or lengths[number] == UNCLOSED then
       error("invalid capture index %" .. number .. " in pattern", 0)
     end
-    local wanted = lengths[number] == POSITION and 0 or lengths[number]
-    if size - place + 1 < wanted then return nil end
+    local wanted = lengths[number]
+    if wanted == POSITION or size - place + 1 < wanted then return nil end
     if sub(text, starts[number], starts[number] + wanted - 1) ~= sub(text, place, place + wanted - 1) then return nil end
     return place + wanted
   end
@@ -289,8 +293,8 @@ end
 
 function string.find(text, pattern, init, plain)
   text, pattern = text_argument(text, "find", 1), text_argument(pattern, "find", 2)
-  if plain or not find(pattern, "[%^%$%*%+%?%.%(%)%[%]%%%-]") then
-    if (#text + 1.0) * (#pattern + 1) > MAX_QUICK * 1000 then error("the texts are too long to be searched", 2) end
+  if plain or not find(pattern, "[%^%$%*%+%?%.%(%[%%%-]") then
+    if (#text + 1.0) * (#pattern + 1) > MAX_PLAIN then error("the texts are too long to be searched", 2) end
     return find(text, pattern, init, plain)
   end
   if is_quick(text, pattern) then return find(text, pattern, init) end

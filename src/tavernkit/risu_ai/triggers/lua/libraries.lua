@@ -1,77 +1,43 @@
--- Takes away what a script must not have and bounds what it keeps. Runs before any code of a script.
--- Returns: begin(instructions, seconds), which starts a new budget, is_spent(), run_script(code), and the functions that
--- other parts need unharmed.
+-- The environment of scripts: what is harmless of Lua's libraries, and bounded forms of what is not. Scripts get a table
+-- of their own as their globals; the real one stays with the host, which reads it without protection.
 
-local over_time, clock_now, utc_offset, draw, interval, max_text = ...
+local budget, clock_now, utc_offset, draw, max_text = ...
 
-local sethook, cpu_clock, date, time = debug.sethook, os.clock, os.date, os.time
-local create, resume, status = coroutine.create, coroutine.resume, coroutine.status
-local isyieldable = coroutine.isyieldable
-local rawsetmetatable, rawload, error, type, select, next = setmetatable, load, error, type, select, next
+local date, time = os.date, os.time
+local rawsetmetatable, load, error, type, select, next = setmetatable, load, error, type, select, next
 local rawget, rawlen, rawequal, tostring, tonumber, getmetatable = rawget, rawlen, rawequal, tostring, tonumber, getmetatable
 local floor, tointeger = math.floor, math.tointeger
-local pack, unpack, concat, sort, rep = table.pack, table.unpack, table.concat, table.sort, string.rep
-local find, match, gmatch, gsub, sub = string.find, string.match, string.gmatch, string.gsub, string.sub
+local concat, sort, rep, sub = table.concat, table.sort, string.rep, string.sub
+local look, room = budget.look, budget.room
 
--- The budget. A hook looks at it every few instructions. Once it is spent, the hook raises at every instruction, so
--- that no pcall can go on. Hooks belong to one coroutine: each new one gets its own.
+local globals = {
+  _VERSION = _VERSION, assert = assert, error = error, getmetatable = getmetatable, ipairs = ipairs, next = next,
+  pairs = pairs, rawequal = rawequal, rawget = rawget, rawlen = rawlen, rawset = rawset, select = select,
+  tonumber = tonumber, tostring = tostring, type = type,
+  math = math, string = string, table = table, utf8 = utf8,
+  pcall = budget.pcall, xpcall = budget.xpcall,
+}
+globals._G = globals
 
-local left, cpu_limit, cpu_slice, spent = 0, 0, 0, false
-
-local function hook()
-  if not spent then
-    left = left - interval
-    if left > 0 then
-      if cpu_clock() < cpu_limit then return end
-      if not over_time() then
-        cpu_limit = cpu_clock() + cpu_slice
-        return
-      end
-    end
-    spent = true
-  end
-  sethook(hook, "", 1)
-  error("the script was stopped: it used up its budget", 0)
-end
-
-local function begin(instructions, seconds)
-  left, spent = instructions, false
-  cpu_slice = seconds
-  cpu_limit = cpu_clock() + seconds
-  sethook(hook, "", interval)
-end
-
-local function is_spent() return spent end
-
-function coroutine.create(body)
-  local thread = create(body)
-  sethook(thread, hook, "", spent and 1 or interval)
-  return thread
-end
-
-local hooked_create = coroutine.create
-
-function coroutine.wrap(body)
-  local thread = hooked_create(body)
-  return function(...)
-    local results = pack(resume(thread, ...))
-    if results[1] then return unpack(results, 2, results.n) end
-    error(results[2], 0)
-  end
-end
+globals.coroutine = {
+  create = budget.create, wrap = budget.wrap, resume = budget.resume, close = budget.close,
+  isyieldable = coroutine.isyieldable, running = coroutine.running, status = coroutine.status, yield = coroutine.yield,
+}
 
 -- Finalizers run without hooks, so there are none.
-
-function setmetatable(object, metatable)
+function globals.setmetatable(object, metatable)
   if type(metatable) == "table" and rawget(metatable, "__gc") ~= nil then
     error("__gc is not available", 2)
   end
   return rawsetmetatable(object, metatable)
 end
 
--- Code comes as text only: bytecode can break the machine.
+getmetatable("").__metatable = false
 
-function load(chunk, name, _, ...)
+function globals.collectgarbage() return 0 end
+
+-- Code comes as text only: bytecode can break the machine.
+function globals.load(chunk, name, _, ...)
   if type(chunk) == "function" then
     local pieces = {}
     while true do
@@ -84,10 +50,14 @@ function load(chunk, name, _, ...)
   end
   if type(chunk) ~= "string" then error("bad argument #1 to 'load' (string expected)", 2) end
   if #chunk > max_text then return nil, "the code is too long" end
-  return rawload(chunk, name or "=(load)", "t", ...)
+  look()
+  local environment = globals
+  if select("#", ...) > 0 then environment = (...) end
+  return load(chunk, name == nil and "=(load)" or tostring(name), "t", environment)
 end
 
--- Library functions that could work for ages without a single instruction of Lua.
+-- Library functions that could work for ages without a single instruction of Lua. Those that stay are quick enough for
+-- a look at the clock beforehand.
 
 function string.rep(text, count, separator)
   if type(text) == "number" then text = tostring(text) end
@@ -129,7 +99,7 @@ function table.remove(list, ...)
   local place = size
   if select("#", ...) > 0 then
     place = position((...), "remove", 2)
-    if size + 1 ~= place and (place < 1 or place > size + 1) and not (size == 0 and place == 0) then
+    if (place < 1 or place > size + 1) and not (size == 0 and place == 0) then
       error("bad argument #2 to 'remove' (position out of bounds)", 2)
     end
   end
@@ -151,7 +121,7 @@ function table.move(source, first, last, target, other)
   return other
 end
 
-local most_sorted, most_joined = 200000, 1000000
+local most_sorted, most_joined = 100000, 1000000
 
 function table.sort(list, before)
   local metatable = getmetatable(list)
@@ -159,6 +129,7 @@ function table.sort(list, before)
     error("a table with __len cannot be sorted", 2)
   end
   if rawlen(list) > most_sorted then error("the table is too large to be sorted", 2) end
+  look()
   return sort(list, before)
 end
 
@@ -169,29 +140,40 @@ function table.concat(list, separator, first, last)
   return concat(list, separator, first, last)
 end
 
--- Time and chance come from outside, so that a run can be repeated.
+-- Time and chance come from the host, so that a run can be repeated.
 
-os = {
+local function now()
+  room()
+  return clock_now()
+end
+
+local function offset()
+  room()
+  return utc_offset()
+end
+
+globals.os = {
   clock = function() return 0.0 end,
   difftime = function(later, earlier) return later - (earlier or 0) + 0.0 end,
   time = function(fields)
-    if fields == nil then return clock_now() end
+    if fields == nil then return now() end
     if type(fields) ~= "table" then error("bad argument #1 to 'time' (table expected)", 2) end
     local copy = {}
     for _, name in next, { "year", "month", "day", "hour", "min", "sec", "isdst" } do copy[name] = fields[name] end
     local plain = time(copy)
     local there = time(date("!*t", plain))
-    return plain + (plain - there) - utc_offset()
+    return plain + (plain - there) - offset()
   end,
   date = function(format, moment)
     format = format == nil and "%c" or tostring(format)
-    moment = moment == nil and clock_now() or floor(tonumber(moment))
+    moment = moment == nil and now() or floor(tonumber(moment))
     if sub(format, 1, 1) == "!" then return date(format, moment) end
-    return date("!" .. format, moment + utc_offset())
+    return date("!" .. format, moment + offset())
   end,
 }
 
 function math.random(first, last)
+  room()
   local drawn = draw()
   if first == nil then return drawn end
   if last == nil then first, last = 1, first end
@@ -202,24 +184,12 @@ end
 
 function math.randomseed() end
 
-function collectgarbage() return 0 end
-
-io, debug, package, require, dofile, loadfile, python, warn = nil
-
 local function run_script(code)
-  local script, problem = rawload(code, "=script", "t")
+  local script, problem = load(code, "=script", "t", globals)
   if not script then error(problem, 0) end
   script()
 end
 
-return begin, is_spent, run_script, {
-  find = find,
-  match = match,
-  gmatch = gmatch,
-  gsub = gsub,
-  resume = resume,
-  status = status,
-  create = hooked_create,
-  isyieldable = isyieldable,
-  setmetatable = rawsetmetatable,
-}
+debug, io, os, package, require, dofile, loadfile, python, warn = nil
+
+return globals, function(code) return budget.finish(run_script, code) end
