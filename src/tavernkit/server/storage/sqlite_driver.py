@@ -39,6 +39,6 @@ def connector(path: str) -> Callable[[], PromptConnection]:
 
 def _may_wait(fn: Callable[..., Any], args: tuple[Any, ...]) -> bool:
     name = getattr(fn, "__name__", "")
-    if name in ("commit", "close"):
-        return True
+    if isinstance(getattr(fn, "__self__", None), sqlite3.Connection):
+        return name in ("commit", "close")
     return name == "execute" and bool(args) and str(args[0]).startswith(WAITING_STATEMENTS)
