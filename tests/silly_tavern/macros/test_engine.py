@@ -192,6 +192,15 @@ def test_a_handler_sees_its_call() -> None:
     assert engine.expand("🦊{{!#look::1}} x {{/LOOK}}", ANN) == "🦊look !# True !#look::1}} x  2 ['1', ' x ']"
 
 
+def test_a_call_knows_its_place_after_another_expanded_a_text() -> None:
+    registry = default_registry()
+    offsets: list[int] = []
+    registry.register("at", lambda call: offsets.append(call.offset) or "")
+    registry.register("inner", lambda call: call.resolve("ab{{at}}"))
+    MacroEngine(registry).expand("x{{inner}}{{at}}", ANN)
+    assert offsets == [3, 10]
+
+
 def test_a_delayed_macro_gets_its_arguments_as_written() -> None:
     registry = default_registry()
     registry.register(

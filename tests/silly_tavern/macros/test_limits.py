@@ -14,7 +14,7 @@ from tavernkit.silly_tavern.macros import (
     default_registry,
     run,
 )
-from tavernkit.silly_tavern.macros.limits import MAX_DEPTH, MAX_DICE, MAX_OUTPUT_CHARS
+from tavernkit.silly_tavern.macros.limits import MAX_DEPTH, MAX_DICE, MAX_OUTPUT_CHARS, MAX_RESOLVE_DEPTH
 from tavernkit.stores import InMemoryVariablesStore
 
 ENGINE = MacroEngine()
@@ -71,6 +71,31 @@ def test_handlers_may_expand_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) ->
     warnings: list[str] = []
     assert MacroEngine(registry).expand("{{again}}", MacroEnvironment(), warn=warnings.append) == "<<<{{again}}>>>"
     assert len(warnings) == 1
+
+
+def test_a_card_text_inside_a_handler_counts_as_deeper(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = default_registry()
+    registry.register("card", lambda call: call.resolve("{{description}}"))
+    environment = MacroEnvironment(user_name="Ann", character=CardFields(description="{{user}}"))
+    assert MacroEngine(registry).expand("{{card}}", environment) == "Ann"
+    monkeypatch.setattr(run, "MAX_RESOLVE_DEPTH", 1)
+    warnings: list[str] = []
+    assert MacroEngine(registry).expand("{{card}}", environment, warn=warnings.append) == "{{user}}"
+    assert len(warnings) == 1
+
+
+def test_only_what_is_nested_counts_as_deep() -> None:
+    registry = default_registry()
+    registry.register("inner", lambda call: call.resolve("{{user}}"))
+    registry.register("again", lambda call: call.resolve("<{{inner}}{{again}}>"))
+    environment = MacroEnvironment(user_name="A", character=CardFields(description="{{inner}}"))
+    warnings: list[str] = []
+    engine = MacroEngine(registry)
+    text = "{{inner}}{{description}}" * (2 * MAX_RESOLVE_DEPTH)
+    assert engine.expand(text, environment, warn=warnings.append) == "AA" * (2 * MAX_RESOLVE_DEPTH)
+    assert warnings == []
+    nested = engine.expand("{{inner}}" * MAX_RESOLVE_DEPTH + "{{again}}", environment, warn=warnings.append)
+    assert nested.count("<") == MAX_RESOLVE_DEPTH + 1
 
 
 def test_macros_beyond_the_limit_of_steps_stay_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
