@@ -198,3 +198,14 @@ def test_an_id_with_dashes_names_a_message() -> None:
     messages = (RisuMessage(role="char", data="a", raw={"chatId": "6b0-58"}), RisuMessage(role="user", data="b"))
     result = TriggerEngine().command(world().replace(chat=RisuChat(messages=messages)), "/cut 6b0-58")
     assert [message.data for message in result.stored.context.chat.messages] == ["b"]
+
+
+def test_nothing_listens_to_texts_on_their_way_into_a_prompt() -> None:
+    listener = lua(
+        "for _, kind in ipairs({'editInput', 'editOutput'}) do listenEdit(kind, function() return 'x' end) end"
+    )
+    assert TriggerEngine().edit(world(listener), "editProcess", "text").data == "text"
+
+
+def test_results_of_a_command_are_put_in_as_javascript_does() -> None:
+    assert TriggerEngine().command(world(), "/pass $$5 | /pass [{{pipe}}]").value == "[$5]"

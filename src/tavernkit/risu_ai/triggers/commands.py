@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tavernkit.risu_ai.js_replace import replace_first
 from tavernkit.risu_ai.lorebook import LorebookEngine, ScanInput, lore_of
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.values import slice_index
@@ -99,7 +100,7 @@ def _read(world: World, text: str, pipe: str) -> Command:
     named = {word.split("=")[0]: world.cbs(word.split("=")[1]) for word in words if "=" in word}
     argument = " ".join(word for word in words if "=" not in word)
     for mark in ("{{pipe}}", "{{slot}}"):
-        argument = argument.replace(mark, pipe, 1)
+        argument = replace_first(argument, mark, pipe)
     return Command(name, world.cbs(argument or pipe), named, pipe)
 
 
@@ -121,8 +122,7 @@ def _buttons(line: Line, command: Command) -> str:
     if not isinstance(labels, list):
         return command.pipe
     options = [to_string(label) for label in labels]
-    title = command.argument
-    return line.world.ask_host("select", lambda: line.world.host.select(options, title), "0", options, title)
+    return line.world.ask_host("select", lambda: line.world.host.select(options, None), "0", options)
 
 
 def _speak(line: Line, command: Command) -> str:

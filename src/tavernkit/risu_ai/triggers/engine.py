@@ -33,7 +33,8 @@ from tavernkit.text.js_values import UNDEFINED, JSError, json_parse, json_string
 from tavernkit.values import FrozenJson, Json, JsonObject, is_object, thaw
 
 MODES = ("start", "manual", "output", "input", "display", "request")
-EDIT_KINDS = ("editRequest", "editDisplay", "editInput", "editOutput")
+EDIT_KINDS = ("editRequest", "editDisplay", "editInput", "editOutput", "editProcess")
+"""What Lua listeners can edit. Nothing listens for ``editProcess``, the edit of texts on their way into a prompt."""
 _FAILURES = (TriggerFailedError, JSRegexSyntaxError, JSError, RecursionError)
 
 

@@ -11,6 +11,7 @@ EDIT_KINDS = {
     "editinput": "editInput",
     "editoutput": "editOutput",
     "editdisplay": "editDisplay",
+    "editprocess": "editProcess",
     "editRequest": "editRequest",
 }
 

@@ -61,7 +61,7 @@ def _rewrite(run: Run, effect: Effect, key: str, text: str | None) -> None:
             value[index] = text
         elif text is not None:
             value += [None] * (index - len(value)) + [text]
-    elif not isinstance(value, list):
+    elif not isinstance(value, list) and (text is not None or not isinstance(value, (bool, int, float))):
         if kind != "var":
             return
         value = _pair(key, text)

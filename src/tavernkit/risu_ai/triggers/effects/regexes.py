@@ -19,7 +19,7 @@ effects = EffectTable()
 
 _GROUP = re.compile(r"\$([0-9]+)")
 _WHOLE_GROUP = re.compile(r"\$([0-9]+)", re.ASCII)
-_LITERAL = re.compile(r"/(.+)/([gimuy]*)", re.DOTALL)
+_LITERAL = re.compile("/([^\n\r\u2028\u2029]+)/([gimuy]*)")
 
 
 def _format(template: str, groups: list[str | None], missing: str) -> str:

@@ -46,6 +46,8 @@ class LuaCalls:
 
         A script that cannot be loaded makes the whole pass void.
         """
+        if kind not in EDIT_KINDS:
+            return data
         edited, about = data, json_stringify(meta)
         for _, code in self._scripts():
             text = json_stringify(edited)
