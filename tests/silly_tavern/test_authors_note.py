@@ -6,6 +6,8 @@ import pytest
 
 from tavernkit.silly_tavern import CharacterNote, ChatMetadata, NoteSettings
 from tavernkit.silly_tavern.authors_note import authors_note, with_lore
+from tavernkit.silly_tavern.extension_prompts import IN_CHAT, ExtensionPrompt, ExtensionPrompts
+from tests.silly_tavern.scene import build, contents
 
 
 def note(user_messages: int = 1, settings: NoteSettings | None = None, **metadata: Any):
@@ -68,3 +70,22 @@ def test_lore_stands_around_the_note(top: list[str], text: str, bottom: list[str
 def test_the_reason_says_why_a_note_is_not_there():
     assert "not due" in note(1, note_interval=2).reason
     assert "switched off" in note(1, note_interval=0).reason
+
+
+@pytest.mark.parametrize(("depth", "shown"), [(1, True), ("1", True), (1.5, False), (-1, False), (10_001, False)])
+def test_a_note_at_an_odd_depth_shows_nowhere(depth: object, shown: bool):
+    plan = build(chat_metadata={"note_prompt": "NOTE", "note_depth": depth})
+    assert ("NOTE" in contents(plan)) is shown
+
+
+def test_a_number_no_browser_could_hold_counts_as_missing():
+    assert ChatMetadata.from_json({"note_depth": float("inf"), "note_interval": "3"}) == ChatMetadata(
+        note_interval=3, source={"note_depth": float("inf"), "note_interval": "3"}
+    )
+
+
+def test_lore_at_an_endless_depth_shows_nowhere():
+    prompts = ExtensionPrompts(
+        [ExtensionPrompt("a", "A", IN_CHAT, float("inf")), ExtensionPrompt("b", "B", IN_CHAT, 1)]
+    )
+    assert list(prompts.in_chat()) == [(1, 0)]

@@ -81,7 +81,7 @@ def test_changed_metadata_is_written_and_the_rest_kept():
 
 
 def test_values_of_a_wrong_type_count_as_missing():
-    metadata = ChatMetadata.from_json({"note_prompt": 3, "note_interval": "2", "note_depth": 1.5, "variables": [1]})
+    metadata = ChatMetadata.from_json({"note_prompt": 3, "note_interval": "x", "note_depth": [1], "variables": [1]})
     assert (metadata.note_prompt, metadata.note_interval, metadata.note_depth) == (None, None, None)
     assert metadata.variables == {}
 

@@ -29,9 +29,9 @@ class NoteSettings:
 
     default: str = ""
     default_interval: int | float = 1
-    default_position: int = 1
-    default_depth: int = 4
-    default_role: int = 0
+    default_position: int | float = 1
+    default_depth: int | float = 4
+    default_role: int | float = 0
     allow_wi_scan: bool = False
     characters: tuple[CharacterNote, ...] = ()
 
@@ -42,9 +42,9 @@ class NoteSettings:
         return cls(
             default=reader.text("default"),
             default_interval=reader.number("defaultInterval", 1),
-            default_position=reader.integer("defaultPosition", 1),
-            default_depth=reader.integer("defaultDepth", 4),
-            default_role=reader.integer("defaultRole", 0),
+            default_position=reader.number("defaultPosition", 1),
+            default_depth=reader.number("defaultDepth", 4),
+            default_role=reader.number("defaultRole", 0),
             allow_wi_scan=reader.flag("allowWIScan"),
             characters=tuple(
                 _character_note(JsonReader(item, f"settings.note.chara[{index}]", warn))
@@ -55,13 +55,16 @@ class NoteSettings:
 
 @dataclass(frozen=True, slots=True)
 class AuthorsNote:
-    """The note of one build. When it is not ``due``, its text is empty and nothing may join it."""
+    """The note of one build. When it is not ``due``, its text is empty and nothing may join it.
+
+    With an odd position, depth or role it shows nowhere.
+    """
 
     text: str
     due: bool
-    position: int
-    depth: int
-    role: int
+    position: int | float
+    depth: int | float
+    role: int | float
     reason: str
 
 
@@ -118,5 +121,5 @@ def _character_note(reader: JsonReader) -> CharacterNote:
     )
 
 
-def _or(value: int | float | None, default: int | float) -> int:
-    return default if value is None else value  # pyright: ignore[reportReturnType]  # interval may be a fraction
+def _or(value: int | float | None, default: int | float) -> int | float:
+    return default if value is None else value

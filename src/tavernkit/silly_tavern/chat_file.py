@@ -11,6 +11,7 @@ from tavernkit.cards.json_text import dump_json, parse_json
 from tavernkit.errors import FileFormatError, StrictModeError, Warn, log_warning
 from tavernkit.prompt.message import Message
 from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.json_reader import as_number
 from tavernkit.silly_tavern.limits import MAX_CHAT_FILE_BYTES
 from tavernkit.values import (
     EMPTY_OBJECT,
@@ -33,9 +34,9 @@ class ChatMetadata:
 
     note_prompt: str | None = None
     note_interval: int | float | None = None
-    note_position: int | None = None
-    note_depth: int | None = None
-    note_role: int | None = None
+    note_position: int | float | None = None
+    note_depth: int | float | None = None
+    note_role: int | float | None = None
     scenario: str = ""
     mes_example: str = ""
     system_prompt: str = ""
@@ -44,13 +45,13 @@ class ChatMetadata:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> ChatMetadata:
-        """Read a header's ``chat_metadata``; values of a wrong type count as missing."""
+        """Read a header's ``chat_metadata``; numbers may be text, values of a wrong type count as missing."""
         return cls(
             note_prompt=_text_or_none(data.get("note_prompt")),
-            note_interval=_number(data.get("note_interval")),
-            note_position=_integer(data.get("note_position")),
-            note_depth=_integer(data.get("note_depth")),
-            note_role=_integer(data.get("note_role")),
+            note_interval=as_number(data.get("note_interval")),
+            note_position=as_number(data.get("note_position")),
+            note_depth=as_number(data.get("note_depth")),
+            note_role=as_number(data.get("note_role")),
             scenario=_text_or_none(data.get("scenario")) or "",
             mes_example=_text_or_none(data.get("mes_example")) or "",
             system_prompt=_text_or_none(data.get("system_prompt")) or "",
@@ -169,15 +170,6 @@ def _objects(text: str, where: str, warn: Warn) -> Iterable[Mapping[str, object]
 
 def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _number(value: object) -> int | float | None:
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _integer(value: object) -> int | None:
-    number = _number(value)
-    return int(number) if number is not None and number == int(number) else None
 
 
 def _object(value: FrozenJson) -> FrozenObject:

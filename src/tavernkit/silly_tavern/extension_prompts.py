@@ -120,7 +120,7 @@ class ExtensionPrompts:
         for prompt in sorted(self._prompts.values(), key=lambda each: utf16_sort_key(each.key)):
             if prompt.position != IN_CHAT or not prompt.value:
                 continue
-            if prompt.role in (0, 1, 2) and prompt.depth >= 0 and prompt.depth == int(prompt.depth):
+            if prompt.role in (0, 1, 2) and prompt.depth >= 0 and _is_whole(prompt.depth):
                 found.setdefault((int(prompt.depth), int(prompt.role)), []).append(prompt)
         return found
 
@@ -133,6 +133,11 @@ def joined(prompts: Iterable[ExtensionPrompt]) -> str:
 def identifier_of(key: str) -> str:
     """The prompt identifier of a key: everything but word characters becomes an underscore, a UTF-16 unit at a time."""
     return _NOT_WORD.sub(lambda found: "__" if found.group() > "\uffff" else "_", key)
+
+
+def _is_whole(number: int | float) -> bool:
+    """Tell whole numbers; infinity, which a file can say, is none."""
+    return isinstance(number, int) or number.is_integer()
 
 
 def _number(value: object, default: int) -> int | float:

@@ -27,8 +27,8 @@ class Persona:
 
     description: str = ""
     position: int | str = IN_PROMPT
-    depth: int = 2
-    role: int = 0
+    depth: int | float = 2
+    role: int | float = 0
     lorebook: str | None = None
 
     @property

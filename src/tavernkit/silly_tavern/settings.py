@@ -167,8 +167,8 @@ def _persona(power_user: Mapping[str, object], avatar: str, warn: Warn) -> Perso
     return Persona(
         description=reader.text("persona_description"),
         position=IN_PROMPT if position == AFTER_CHARACTER else position,
-        depth=reader.integer("persona_description_depth", 2),
-        role=reader.integer("persona_description_role", 0),
+        depth=reader.number("persona_description_depth", 2),
+        role=reader.number("persona_description_role", 0),
         lorebook=lorebook if isinstance(lorebook, str) and lorebook else None,
     )
 

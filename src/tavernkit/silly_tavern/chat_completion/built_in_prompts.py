@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tavernkit.silly_tavern.card_fields import CardTexts
@@ -46,7 +46,7 @@ ALWAYS_SYSTEM = (VECTORS_MEMORY, SMART_CONTEXT)
 BESIDE_MAIN = tuple(NAMED_EXTENSIONS.values())
 
 _STAGE = "pinned_groups"
-_POSITIONS = {AFTER_MAIN: END, BEFORE_MAIN: START}
+_POSITIONS: Mapping[int | float, str] = {AFTER_MAIN: END, BEFORE_MAIN: START}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _from_extension(found: ExtensionPrompt, identifier: str, role: str | None, e
         content=expand(found.value),
         source=Source("injection", found.kind, found.key, reason=found.reason),
         role=role,
-        position=_POSITIONS.get(int(found.position)) if found.position == int(found.position) else None,
+        position=_POSITIONS.get(found.position),
     )
 
 

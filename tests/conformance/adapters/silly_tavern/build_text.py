@@ -98,8 +98,8 @@ def inputs(given: Any) -> dict[str, Any]:
 def live_persona(power_user: Any) -> Persona:
     """The persona as it was set in the running program, where nothing is migrated any more."""
     return Persona(
-        description=power_user["persona_description"],
-        position=power_user["persona_description_position"],
-        depth=power_user["persona_description_depth"],
-        role=power_user["persona_description_role"],
+        description=power_user.get("persona_description", ""),
+        position=power_user.get("persona_description_position", 0),
+        depth=power_user.get("persona_description_depth", 2),
+        role=power_user.get("persona_description_role", 0),
     )
