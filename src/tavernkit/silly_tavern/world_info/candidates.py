@@ -156,8 +156,6 @@ def unconditional(entry: Entry, position: int, forced: bool, state: PassState) -
 
 def match_keys(entry: Entry, keys: EntryKeys, view: View | None, matcher: Matcher, number: int) -> Verdict:
     """Decide by the keys of an entry."""
-    if not keys.primary:
-        return Verdict(reason=Reason.NO_KEYS, pass_number=number)
     match = matcher.find_first(keys.primary, view)
     if match is None:
         return Verdict(reason=Reason.NO_KEY_FOUND, pass_number=number)

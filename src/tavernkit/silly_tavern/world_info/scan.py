@@ -99,8 +99,8 @@ class Scan:
                 self.input.warn(f"World Info stopped after {MAX_PASSES} passes")
                 break
             next_type = self._run_pass(next_type)
-        for candidate in self.activated.values():
-            if not self.input.dry_run:
+        if not self.input.dry_run:
+            for candidate in self.activated.values():
                 self.timed.set_for(candidate.entry, self._hash(candidate))
         return self
 

@@ -22,11 +22,10 @@ class TimedEffects:
     which is the clock of all effects.
     """
 
-    __slots__ = ("_books", "_dry_run", "active", "length", "state")
+    __slots__ = ("_books", "active", "length", "state")
 
     def __init__(self, books: CompiledBooks, stored: Mapping[str, object], length: int, *, dry_run: bool) -> None:
         self._books = books
-        self._dry_run = dry_run
         self.length = length
         self.state: dict[str, JsonObject] = {effect: _records(stored.get(effect)) for effect in EFFECTS}
         self.active: dict[str, set[int]] = {effect: set() for effect in EFFECTS}
@@ -104,8 +103,6 @@ class TimedEffects:
 
     def set_for(self, entry: Entry, hash_value: Json | None) -> None:
         """Start the effects of an activated entry, unless they run already."""
-        if self._dry_run:
-            return
         for effect in EFFECTS:
             duration = entry.raw.get(effect)
             if truthy(duration) and entry.identity not in self.state[effect]:
