@@ -1,0 +1,113 @@
+"""Decorators: which are understood, what an ununderstood one leaves to the fallback behind it, what they change."""
+
+from __future__ import annotations
+
+import pytest
+
+from tavernkit.errors import WarningLog
+from tavernkit.risu_ai.errors import DecoratorParseError
+from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, LorebookResult, LoreMessage, ScanInput
+
+ENGINE = LorebookEngine()
+
+
+def scan(content: str, *texts: str, **given: object) -> LorebookResult:
+    entries = [LorebookEntry(key="dragon", comment="it", content=content)]
+    messages = [LoreMessage("user", text) for text in texts or ("dragon",)]
+    return ENGINE.scan(ENGINE.compile(entries), ScanInput(messages=messages, **given))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("line", "understood"),
+    [
+        ("@@depth 3", True),
+        ("@@depth deep", False),
+        ("@@depth", False),
+        ("@@position scenario", True),
+        ("@@position pt_here", True),
+        ("@@position nowhere", False),
+        ("@@role user", True),
+        ("@@role narrator", False),
+        ("@@role", False),
+        ("@@activate_only_after 1", True),
+        ("@@activate_only_after soon", False),
+        ("@@activate_only_every 1", True),
+        ("@@activate_only_every now", False),
+        ("@@is_greeting 0", True),
+        ("@@is_greeting first", False),
+        ("@@disable_ui_prompt system_prompt", True),
+        ("@@disable_ui_prompt other", False),
+        ("@@disable_ui_prompt", False),
+        ("@@keep_activate_after_match", False),
+        ("@@dont_activate_after_match", False),
+        ("@@nosuch", False),
+    ],
+)
+def test_a_fallback_counts_only_behind_a_line_that_was_not_understood(line: str, understood: bool) -> None:
+    (lore,) = scan(f"{line}\n@@@priority 7\ntext").actives
+    assert lore.priority == (0 if understood else 7)
+    assert lore.text == "text"
+
+
+def test_a_position_without_a_place_is_an_error() -> None:
+    with pytest.raises(DecoratorParseError, match="before_desc"):
+        scan("@@position\ntext")
+
+
+@pytest.mark.parametrize(
+    ("messages", "after", "every"), [(1, False, True), (2, True, False), (3, True, True), (4, True, False)]
+)
+def test_the_greeting_counts_as_a_message(messages: int, after: bool, every: bool) -> None:
+    texts = ["dragon"] * messages
+    assert bool(scan("@@activate_only_after 3\nx", *texts).actives) is after
+    assert bool(scan("@@activate_only_every 2\nx", *texts).actives) is every
+
+
+@pytest.mark.parametrize(("index", "wanted"), [(-1, 0), (None, 0), (0, 1), (2, 3)])
+def test_the_first_greeting_is_number_zero(index: float | None, wanted: int) -> None:
+    assert scan(f"@@is_greeting {wanted}\nx", greeting_index=index).actives
+    assert not scan(f"@@is_greeting {wanted + 1}\nx", greeting_index=index).actives
+
+
+@pytest.mark.parametrize(("roll", "active"), [(0.29, True), (0.3, True), (0.31, False)])
+def test_a_roll_may_equal_the_probability(roll: float, active: bool) -> None:
+    assert bool(scan("@@probability 30\nx", random=lambda: roll).actives) is active
+
+
+def test_the_first_reason_to_stay_out_is_the_one_that_is_told() -> None:
+    result = scan("@@activate_only_after 9\n@@probability 1\nx")
+    assert result.explain(0).reason.startswith("@@activate_only_after 9: the chat has 2 messages")
+
+
+def test_what_was_matched_once_stays_or_stays_away() -> None:
+    kept = scan("@@keep_activate_after_match\nx")
+    assert len(kept.markers) == 1
+    assert set(kept.markers.values()) == {"true"}
+    again = scan("@@keep_activate_after_match\nx", "nothing", chat_variable=lambda name: kept.markers.get(name, "null"))
+    assert again.explain(0).reason == "it was active before (@@keep_activate_after_match)"
+    gone = scan("@@dont_activate_after_match\nx")
+    away = scan("@@dont_activate_after_match\nx", chat_variable=lambda name: gone.markers.get(name, "null"))
+    assert not away.actives
+
+
+def test_excluded_keys_may_be_asked_for_one_by_one_or_all_together() -> None:
+    assert not scan("@@exclude_keys ice, fire\nx", "dragon fire").actives
+    assert scan("@@exclude_keys_all ice, fire\nx", "dragon fire").actives
+    assert not scan("@@exclude_keys_all ice, fire\nx", "dragon ice fire").actives
+    assert scan("@@exclude_keys_all ice, fire\nx", "dragon ice fire", "dragon").actives
+
+
+def test_lore_of_the_lowest_priority_is_the_first_to_go() -> None:
+    entries = [
+        LorebookEntry(always_active=True, comment="least", order=900, content="@@ignore_on_max_context\nab"),
+        LorebookEntry(always_active=True, comment="most", order=1, content="ab"),
+    ]
+    settings = ScanInput().settings
+    given = ScanInput(settings=type(settings)(token_budget=2))
+    assert [lore.source for lore in ENGINE.scan(ENGINE.compile(entries), given).actives] == ["most"]
+
+
+def test_a_regex_key_that_cannot_be_compiled_is_not_found() -> None:
+    entry = LorebookEntry(key="/dra(/i", use_regex=True, comment="it", content="x")
+    given = ScanInput(messages=[LoreMessage("user", "dragon")], warn=WarningLog())
+    assert not ENGINE.scan(ENGINE.compile([entry]), given).actives
