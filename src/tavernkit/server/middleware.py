@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -81,6 +82,10 @@ class Surroundings:
             await _answer(sending, error)
         except _TooLargeError:
             await _answer(sending, ServiceError(413, "the request is too large", code="request_too_large"))
+        except PoolTimeoutError:
+            logger.warning("no connection to the database was free in time")
+            overloaded = ServiceError(503, "the server has too much to do", code="overloaded", retry_after=5)
+            await _answer(sending, overloaded)
         except Exception:
             logger.exception("a request failed")
             if answering:
