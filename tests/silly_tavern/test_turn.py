@@ -145,3 +145,17 @@ def test_bias_beside_a_malformed_tag_does_not_count_and_that_is_told(message: st
     warnings = WarningLog()
     assert inline_bias(message, warnings) == ""
     assert "malformed" in warnings.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("message", "setting", "expected"),
+    [
+        ("", "", ("", False)),
+        ("", "{{user}} says", ("Mira says", False)),
+        ("Go {{bias 'Well,'}}", "{{user}} says", (" Well,", True)),
+        ("{{bias 'Well,'}}", " Well,", (" Well,", False)),
+    ],
+)
+def test_a_message_asks_for_its_own_bias_and_the_settings_for_theirs(message: str, setting: str, expected: object):
+    turn = begin(lines("a"), message=message, user_prompt_bias=setting)
+    assert (turn.bias, turn.bias_of_message) == expected

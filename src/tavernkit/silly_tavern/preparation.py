@@ -25,7 +25,7 @@ from tavernkit.silly_tavern.groups.cards import group_depth_prompts, merge_cards
 from tavernkit.silly_tavern.groups.group import GroupMember
 from tavernkit.silly_tavern.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.turn import Turn, TurnInput, begin_turn
+from tavernkit.silly_tavern.turn import TurnInput, begin_turn
 from tavernkit.silly_tavern.world_info.selection import file_stem
 
 
@@ -183,7 +183,7 @@ def _expand_first_message(state: SillyTavernState) -> None:
     turn = state.turn
     if turn.chat:
         first = turn.chat[0].replace(mes=state.macros(turn.chat[0].mes))
-        state.turn = Turn((first, *turn.chat[1:]), turn.bias, turn.sent)
+        state.turn = replace(turn, chat=(first, *turn.chat[1:]))
         state.macros.change(chat=state.turn.chat)
 
 

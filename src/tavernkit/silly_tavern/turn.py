@@ -33,11 +33,15 @@ class TurnInput:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The chat as it is stored when the prompt is built, and the text the reply shall begin with."""
+    """The chat as it is stored when the prompt is built, and the text the reply shall begin with.
+
+    ``bias_of_message`` says that a message asks for that text, not the settings.
+    """
 
     chat: tuple[ChatMessage, ...]
     bias: str
     sent: ChatMessage | None = None
+    bias_of_message: bool = False
 
 
 def begin_turn(
@@ -57,13 +61,14 @@ def begin_turn(
         warn(f"the message {text!r:.40} is a slash command: commands are not run, and it is not sent")
         text = ""
     inline = inline_bias(text, warn)
-    bias = _bias(turn, messages, text, inline, expand)
+    written = _bias(turn, messages, text, inline)
+    bias, of_message = expand(written), bool(written) and written != turn.user_prompt_bias
     if not text and turn.generation_type == "normal" and not turn.untouched:
         text = trim(turn.send_if_empty)
     if not text:
-        return Turn(tuple(messages), bias)
+        return Turn(tuple(messages), bias, bias_of_message=of_message)
     sent = _sent_message(text, inline, turn.user_name, expand, user_input_scripts)
-    return Turn((*messages, sent), bias, sent)
+    return Turn((*messages, sent), bias, sent, of_message)
 
 
 def inline_bias(text: str, warn: Warn) -> str:
@@ -93,20 +98,19 @@ def _remove_last_reply(messages: list[ChatMessage], *, whole_round: bool) -> Non
         messages.pop()
 
 
-def _bias(
-    turn: TurnInput, messages: Sequence[ChatMessage], text: str, inline: str, expand: Callable[[str], str]
-) -> str:
+def _bias(turn: TurnInput, messages: Sequence[ChatMessage], text: str, inline: str) -> str:
+    """The bias as it is written, macros and all."""
     if turn.generation_type in UNBIASED_TYPES:
         return ""
     if inline:
-        return expand(inline)
+        return inline
     stored = ""
     if not text:
         looked_at = messages[:-1] if turn.generation_type == "swipe" else messages
         newest = next((each for each in reversed(looked_at) if _may_hold_bias(each)), None)
         value = newest.extra.get("bias") if newest is not None else None
         stored = value if isinstance(value, str) else ""
-    return expand(stored or turn.user_prompt_bias)
+    return stored or turn.user_prompt_bias
 
 
 def _may_hold_bias(message: ChatMessage) -> bool:

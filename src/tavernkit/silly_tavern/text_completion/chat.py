@@ -88,8 +88,8 @@ def _add_post_history(state: SillyTavernState, *, continuing: bool) -> None:
 
 
 def _forces_name(state: SillyTavernState) -> bool:
-    context, bias = state.context, state.turn.bias
+    context = state.context
     if context.prompt_type == "impersonate":
         return False
-    biased = bool(bias) and bias != context.settings.power_user.user_prompt_bias
-    return biased or context.active_context_template.always_force_name2 or context.force_name2
+    always = context.active_context_template.always_force_name2
+    return state.turn.bias_of_message or always or context.force_name2
