@@ -86,6 +86,8 @@ def test_what_was_matched_once_stays_or_stays_away() -> None:
     again = scan("@@keep_activate_after_match\nx", "nothing", chat_variable=lambda name: kept.markers.get(name, "null"))
     assert again.explain(0).reason == "it was active before (@@keep_activate_after_match)"
     gone = scan("@@dont_activate_after_match\nx")
+    assert len(gone.markers) == 1
+    assert not scan("x").markers
     away = scan("@@dont_activate_after_match\nx", chat_variable=lambda name: gone.markers.get(name, "null"))
     assert not away.actives
 

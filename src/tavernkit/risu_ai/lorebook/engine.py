@@ -101,15 +101,13 @@ class _Scan:
             self.given.warn(f"lorebook: stopped after {MAX_PASSES} passes over the entries")
 
     def one_pass(self) -> bool:
-        self.queue = sorted({*self.lore.always_considered, *self.later} - self.active.keys())
+        self.queue = sorted({*self.lore.always_considered, *self.later} - self.active.keys())  # sorted, so a heap
         self.queued = set(self.queue)
-        heapq.heapify(self.queue)
         again = False
         while self.queue:
             self.current = heapq.heappop(self.queue)
-            if self.current not in self.active and self.consider(self.current):
+            if self.consider(self.current):
                 again = True
-        self.current = -1
         return again
 
     def consider(self, index: int) -> bool:
@@ -127,7 +125,7 @@ class _Scan:
             entry = self.as_child(index, entry, state)
         parsed = parse_content(entry.content)
         apply_decorators(parsed.decorators, entry, state, self.run_state)
-        why = "always active" if entry.always_active else ""
+        why = "always active"
         if state.activated and state.force is None and not entry.always_active:
             why = self.search(entry, state)
         if state.force is not None:
@@ -136,7 +134,7 @@ class _Scan:
         if not state.activated:
             self.reasons[index] = state.why
             return False
-        self.activate(index, entry, state, parsed.text, why or state.why)
+        self.activate(index, entry, state, parsed.text, why)
         recursive = self.given.settings.recursive if state.recursive is None else state.recursive
         if recursive:
             self.add_to_pool(ScannedText(f"lorebook {self.name(index, entry)}", parsed.text))
@@ -162,7 +160,6 @@ class _Scan:
             queries.append(Query(split_keys(entry.secondary_key)))
         why = ""
         for query in queries:
-            before = len(self.hits)
             if entry.use_regex:
                 found = search_regex(query, texts, self.hits, warn=self.given.warn)
             else:
@@ -170,7 +167,7 @@ class _Scan:
             if found == query.negative:
                 state.deactivate(_failed(query))
                 return ""
-            if found and not why and len(self.hits) > before:
+            if found and not why:
                 hit = self.hits[-1]
                 why = f"key {hit.key!r} in {hit.source}"
         return why
