@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tavernkit.testing.loopback import HttpReply as HttpReply
     from tavernkit.testing.loopback import HttpRequest as HttpRequest
     from tavernkit.testing.loopback import LoopbackServer as LoopbackServer
+    from tavernkit.testing.memory_models import memory_models as memory_models
     from tavernkit.testing.replies import Answer as Answer
     from tavernkit.testing.replies import Body as Body
     from tavernkit.testing.replies import Disconnect as Disconnect
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from tavernkit.testing.scripted_model import ScriptExhaustedError as ScriptExhaustedError
     from tavernkit.testing.scripted_server import serve as serve
     from tavernkit.testing.scripted_server import serve_in_thread as serve_in_thread
+    from tavernkit.testing.trigger_host import ScriptedTriggerHost as ScriptedTriggerHost
 
 __getattr__, __all__ = lazy_exports(
     __name__,
     {
         ".loopback": ("HttpReply", "HttpRequest", "LoopbackServer"),
+        ".memory_models": ("memory_models",),
         ".replies": (
             "Answer",
             "Body",
@@ -45,5 +48,6 @@ __getattr__, __all__ = lazy_exports(
         ),
         ".scripted_model": ("ScriptExhaustedError", "ScriptedModel"),
         ".scripted_server": ("serve", "serve_in_thread"),
+        ".trigger_host": ("ScriptedTriggerHost",),
     },
 )

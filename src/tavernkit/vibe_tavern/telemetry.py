@@ -37,10 +37,12 @@ class OpenTelemetryInstrumenter:
 
     No prompt and no answer goes into a span, only names, settings, counts and reasons.
 
-    >>> telemetry = OpenTelemetryInstrumenter()                                          # doctest: +SKIP
-    >>> runner = PromptRunner(telemetry.transport(transport, provider="openai"))
-    >>> with telemetry.run("storyteller"):
-    ...     await loop.run("Hi", on_event=telemetry.on_event)
+    It goes around a transport and takes the events of a run::
+
+        telemetry = OpenTelemetryInstrumenter()
+        runner = PromptRunner(telemetry.transport(transport, provider="openai"))
+        with telemetry.run("storyteller"):
+            await loop.run("Hi", on_event=telemetry.on_event)
     """
 
     def __init__(self, *, tracer_provider: TracerProvider | None = None) -> None:

@@ -74,10 +74,15 @@ class FunctionTool:
 class FunctionToolset:
     """Functions as tools, with the executor that runs them.
 
-    >>> tools = FunctionToolset([roll_dice])                                            # doctest: +SKIP
+    >>> tools = FunctionToolset()
     >>> @tools.tool
-    ... def look_up(name: str) -> str: ...
-    >>> ToolLoopRunner(runner, config, tools=tools)
+    ... def look_up(name: str) -> str:
+    ...     "Look a name up."
+    ...     return f"{name} is a lighthouse keeper"
+    >>> [definition.name for definition in tools.definitions]
+    ['look_up']
+
+    The toolset goes to ``ToolLoopRunner(runner, config, tools=tools)``.
     """
 
     def __init__(self, functions: Iterable[Callable[..., object] | FunctionTool] = ()) -> None:
