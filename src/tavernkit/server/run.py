@@ -16,6 +16,8 @@ from tavernkit.server.keys import SCOPES
 from tavernkit.server.logs import set_up_logs
 from tavernkit.server.service import Service
 
+BACKLOG = 2048
+
 
 def serve(config: ServerConfig, *, say: Callable[[str], None] = print) -> None:
     """Run the service until it is told to stop. ``say`` gets the lines for whoever started it."""
@@ -47,6 +49,7 @@ def _bind(config: ServerConfig) -> socket.socket:
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind((config.host, config.port))
+    listening.listen(BACKLOG)  # whoever comes before the workers are ready waits for them
     listening.set_inheritable(True)
     return listening
 
