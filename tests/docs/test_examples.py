@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib
 import pkgutil
@@ -11,10 +12,13 @@ from pathlib import Path
 import pytest
 
 import tavernkit
+from tavernkit.server import ServerConfig, create_app
+from tests.server.conftest import on_loopback
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 NOT_IMPORTED = ("__main__", "server.migrations.env")  # they run when they are imported
+SERVER = "http://127.0.0.1:8080"  # where the pages say that a server runs
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -31,8 +35,18 @@ def modules() -> list[str]:
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The examples of one page share their names; lines of the form `>>>` are doctests, others are executed."""
     monkeypatch.chdir(tmp_path)
+    examples = FENCE.findall(page.read_text(encoding="utf-8"))
+    with contextlib.ExitStack() as stack:
+        if any(SERVER in code for code in examples):
+            app = create_app(ServerConfig.model_validate({"data": tmp_path}))
+            address = stack.enter_context(on_loopback(app))
+            examples = [code.replace(SERVER, address) for code in examples]
+        run(page, examples)
+
+
+def run(page: Path, examples: list[str]) -> None:
     names: dict[str, object] = {"__name__": page.stem}
-    for number, code in enumerate(FENCE.findall(page.read_text(encoding="utf-8"))):
+    for number, code in enumerate(examples):
         label = f"{page.name} example {number}"
         if ">>>" in code:
             test = doctest.DocTestParser().get_doctest(code, names, label, str(page), 0)
