@@ -7,6 +7,7 @@ import pytest
 
 from tavernkit.errors import InvalidPresetError, WarningLog
 from tavernkit.silly_tavern import Preset
+from tavernkit.silly_tavern.prompt_manager_file import import_prompts
 
 
 def test_the_built_in_default_has_the_twelve_prompts_in_their_order():
@@ -115,6 +116,20 @@ def test_very_old_prompt_texts_move_into_their_prompts():
     assert "main_prompt" not in preset.to_json()
 
 
+def test_a_very_old_text_whose_prompt_is_not_in_the_list_brings_it_along():
+    preset = Preset.from_json({"main_prompt": "Old main", "prompts": [{"identifier": "mine"}]}, name="old")
+    assert [prompt.identifier for prompt in preset.prompts] == ["mine", "main"]
+    assert preset.prompts[1].content == "Old main"
+
+
+def test_of_two_prompts_with_one_identifier_the_first_counts_after_an_import_too():
+    twins = [{"identifier": "a", "content": "first"}, {"identifier": "a", "content": "second"}]
+    data = {"data": {"prompts": [{"identifier": "b", "content": "new"}], "prompt_order": []}}
+    merged = import_prompts(Preset.from_json({"prompts": twins}), data)
+    texts = {prompt.identifier: prompt.content for prompt in merged.prompts}
+    assert (texts["a"], texts["b"]) == ("first", "new")
+
+
 def test_settings_keys_are_read_under_their_own_names():
     preset = Preset.from_settings({"temp_openai": 0.5, "top_k_openai": 7, "preset_settings_openai": "Mine"})
     assert (preset.temperature, preset.top_k, preset.name) == (0.5, 7, "Mine")
@@ -145,8 +160,9 @@ def test_without_a_global_order_the_default_one_counts(lists: list[object]):
     assert len(Preset.from_json({"prompt_order": lists}).effective_order) == 12
 
 
-def test_the_global_order_may_name_its_id_as_text():
-    lists = [{"character_id": "100001", "order": [{"identifier": "main", "enabled": True}]}]
+@pytest.mark.parametrize("written", ["100001", 100001, 100001.0])
+def test_the_global_order_may_write_its_id_in_any_way(written: object):
+    lists = [{"character_id": written, "order": [{"identifier": "main", "enabled": True}]}]
     assert [entry.identifier for entry in Preset.from_json({"prompt_order": lists}).effective_order] == ["main"]
 
 

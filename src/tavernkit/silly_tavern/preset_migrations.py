@@ -73,19 +73,22 @@ def _move_old_prompts(preset: JsonObject, default_prompts: FrozenJson) -> None:
     texts = {identifier: preset.pop(key) for key, identifier in OLD_PROMPT_KEYS.items() if key in preset}
     if not any(texts.values()):
         return
-    prompts = preset.get("prompts")
-    if not isinstance(prompts, list) or not prompts:
-        prompts = thaw(default_prompts)
-        preset["prompts"] = prompts
-    if not isinstance(prompts, list):
-        return
+    defaults = thaw(default_prompts)
+    known = defaults if isinstance(defaults, list) else []
+    found = preset.get("prompts")
+    prompts = found if isinstance(found, list) and found else list(known)
+    preset["prompts"] = prompts
     for identifier, text in texts.items():
         if text:
-            _set_content(prompts, identifier, text)
+            _set_content(prompts, known, identifier, text)
 
 
-def _set_content(prompts: list[Json], identifier: str, text: Json) -> None:
-    for prompt in prompts:
-        if is_object(prompt) and prompt.get("identifier") == identifier:
+def _set_content(prompts: list[Json], known: list[Json], identifier: str, text: Json) -> None:
+    """Put a text into the prompt of that identifier; a list that lacks it gets the built-in one."""
+    for listed in (prompts, known):
+        prompt = next((each for each in listed if is_object(each) and each.get("identifier") == identifier), None)
+        if prompt is not None:
             prompt["content"] = text
+            if listed is known:
+                prompts.append(prompt)
             return

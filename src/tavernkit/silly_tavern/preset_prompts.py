@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.json_reader import JsonReader, as_number
+from tavernkit.text.js_values import to_string
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze_object, is_sequence, thaw_object
 
 GLOBAL_ORDER_ID = "100001"
@@ -119,7 +120,7 @@ class PromptOrder:
     @property
     def is_global(self) -> bool:
         """Whether this is the list that counts."""
-        return str(self.character_id) == GLOBAL_ORDER_ID
+        return to_string(self.character_id) == GLOBAL_ORDER_ID
 
 
 def active_order(orders: Iterable[PromptOrder], default: Sequence[OrderEntry]) -> Sequence[OrderEntry]:

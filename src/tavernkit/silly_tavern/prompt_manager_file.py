@@ -29,7 +29,10 @@ def import_prompts(preset: Preset, data: Mapping[str, object], *, warn: Warn = l
     imported = [PresetPrompt.from_json(each, warn=warn) for each in reader.objects("prompts")]
     if not imported and not reader.objects("prompt_order"):
         raise InvalidPresetError("a prompt export has data.prompts and data.prompt_order")
-    by_identifier = {prompt.identifier: prompt for prompt in (*preset.effective_prompts, *imported)}
+    by_identifier: dict[str, PresetPrompt] = {}
+    for prompt in preset.effective_prompts:
+        by_identifier.setdefault(prompt.identifier, prompt)
+    by_identifier.update((prompt.identifier, prompt) for prompt in imported)
     entries = PromptOrder.from_json({"order": list(reader.items("prompt_order"))}, warn=warn).entries
     current = preset.effective_order
     order: tuple[OrderEntry, ...] = (*entries, *current[len(entries) :])
