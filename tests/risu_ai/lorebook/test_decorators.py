@@ -20,6 +20,18 @@ def scan(content: str, *texts: str, **given: object) -> LorebookResult:
 @pytest.mark.parametrize(
     ("line", "understood"),
     [
+        ("@@", True),
+        ("@@end", True),
+        ("@@scan_depth 1", True),
+        ("@@scan_depth far", True),
+        ("@@activate", True),
+        ("@@probability 100", True),
+        ("@@additional_keys dragon", True),
+        ("@@exclude_keys ghost", True),
+        ("@@match_full_word", True),
+        ("@@inject_at here", True),
+        ("@@recursive", True),
+        ("@@no_recursive_search", True),
         ("@@depth 3", True),
         ("@@depth deep", False),
         ("@@depth", False),
@@ -49,6 +61,11 @@ def test_a_fallback_counts_only_behind_a_line_that_was_not_understood(line: str,
     assert lore.text == "text"
 
 
+@pytest.mark.parametrize("between", ["@@", "@@end"])
+def test_a_line_that_is_understood_ends_the_wait_for_a_fallback(between: str) -> None:
+    assert scan(f"@@nosuch\n{between}\n@@@priority 7\ntext").actives[0].priority == 0
+
+
 def test_a_position_without_a_place_is_an_error() -> None:
     with pytest.raises(DecoratorParseError, match="before_desc"):
         scan("@@position\ntext")
@@ -61,6 +78,10 @@ def test_the_greeting_counts_as_a_message(messages: int, after: bool, every: boo
     texts = ["dragon"] * messages
     assert bool(scan("@@activate_only_after 3\nx", *texts).actives) is after
     assert bool(scan("@@activate_only_every 2\nx", *texts).actives) is every
+
+
+def test_every_zero_messages_is_never() -> None:
+    assert not scan("@@activate_only_every 0\nx").actives
 
 
 @pytest.mark.parametrize(("index", "wanted"), [(-1, 0), (None, 0), (0, 1), (2, 3)])
@@ -113,3 +134,12 @@ def test_a_regex_key_that_cannot_be_compiled_is_not_found() -> None:
     entry = LorebookEntry(key="/dra(/i", use_regex=True, comment="it", content="x")
     given = ScanInput(messages=[LoreMessage("user", "dragon")], warn=WarningLog())
     assert not ENGINE.scan(ENGINE.compile([entry]), given).actives
+
+
+@pytest.mark.parametrize(
+    ("key", "found"), [("/dragon/i", False), ("/x|dragon/i", True), ("dragon/i", False), ("dragon", False)]
+)
+def test_a_regex_key_keeps_its_first_slash_and_needs_it(key: str, found: bool) -> None:
+    entry = LorebookEntry(key=key, use_regex=True, comment="it", content="x")
+    given = ScanInput(messages=[LoreMessage("user", "a dragon")])
+    assert bool(ENGINE.scan(ENGINE.compile([entry]), given).actives) is found

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.errors import WarningLog
-from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, LorebookResult, LoreMessage, ScanInput, engine
+from tavernkit.risu_ai.lorebook import (
+    LorebookEngine,
+    LorebookEntry,
+    LorebookResult,
+    LorebookSettings,
+    LoreMessage,
+    ScanInput,
+    engine,
+)
 
 ENGINE = LorebookEngine()
 
@@ -30,6 +38,36 @@ def test_an_entry_is_looked_at_once_a_pass_however_many_texts_name_it() -> None:
     result = scan(entries, "dragon", random=roll)
     assert len(result.actives) == 2
     assert len(rolls) == 2
+
+
+def test_a_text_calls_up_others_whatever_else_it_names() -> None:
+    entries = [LorebookEntry(key=key, content="ant bee cat dog") for key in ("ant", "bee", "cat", "dog")]
+    assert len(scan(entries, "bee").actives) == 4
+
+
+def test_an_entry_called_up_by_a_later_one_waits_for_the_next_pass() -> None:
+    entries = [
+        LorebookEntry(key="ghost", comment="called up"),
+        LorebookEntry(key="dragon", comment="calls", content="ghost"),
+        LorebookEntry(always_active=True, comment="last"),
+    ]
+    result = scan(entries, "dragon")
+    assert [lore.source for lore in reversed(result.actives)] == ["calls", "last", "called up"]
+
+
+def test_an_entry_that_gets_in_later_has_no_reason_to_be_out() -> None:
+    entries = [
+        LorebookEntry(key="ghost", content="@@match_partial_word\nx"),
+        LorebookEntry(key="dragon", content="ghost"),
+    ]
+    result = scan(entries, "dragon")
+    assert len(result.actives) == 2
+    assert not result.reasons
+
+
+@pytest.mark.parametrize(("budget", "told"), [(12.5, 12), (float("inf"), 0)])
+def test_the_budget_is_told_in_whole_tokens(budget: float, told: int) -> None:
+    assert scan([], settings=LorebookSettings(token_budget=budget)).budget == told
 
 
 def test_passes_are_limited_and_the_limit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,9 +45,8 @@ class LiteralKeys:
     def __init__(self, keys: Sequence[str]) -> None:
         self._lowered = {key: js_lower(key) for key in dict.fromkeys(keys)}
         self._squeezed = {key: lowered.replace(" ", "") for key, lowered in self._lowered.items()}
-        searched = tuple(dict.fromkeys(text for text in self._squeezed.values() if text))
-        self._searched = searched
-        self._index = KeyIndex(searched)
+        self._searched = tuple(dict.fromkeys(self._squeezed.values()))
+        self._index = KeyIndex(self._searched)
         self._found: LRUCache[str, frozenset[str]] = LRUCache(WORD_CACHE)
         self._words: LRUCache[str, frozenset[str]] = LRUCache(WORD_CACHE)
 
@@ -59,18 +58,11 @@ class LiteralKeys:
         )
 
     def contains(self, text: str, key: str, *, full_word: bool) -> bool:
-        """Tell whether a key is in a text."""
+        """Tell whether one of the keys is in a text."""
         if full_word:
             words = self._words.get_or_make(text, lambda: frozenset(folded(text).split(" ")))
-            return self._lower(key) in words
-        squeezed = self._squeezed.get(key)
-        if squeezed is None:
-            return js_lower(key).replace(" ", "") in folded(text).replace(" ", "")
-        return not squeezed or squeezed in self.partial_hits(text)
-
-    def _lower(self, key: str) -> str:
-        lowered = self._lowered.get(key)
-        return js_lower(key) if lowered is None else lowered
+            return self._lowered[key] in words
+        return self._squeezed[key] in self.partial_hits(text)
 
 
 def search_literal(
