@@ -159,6 +159,10 @@ def test_wrong_inputs_are_refused_at_once_with_what_to_pass():
         Builder(**inputs()).build(generation_type="loud")
     with pytest.raises(ConfigError, match="preset must be a Preset"):
         Builder(**inputs(preset={"n": 1}))
+    with pytest.raises(ConfigError, match="persona must be a Persona"):
+        Builder(**inputs(persona="A sailor."))
+    with pytest.raises(ConfigError, match="the persona's description must be a str"):
+        Builder(**inputs(persona=Persona(description=7)))  # pyright: ignore[reportArgumentType]  # the mistake
     with pytest.raises(ConfigError, match="history must be"):
         Builder(**inputs(history="hello"))
     with pytest.raises(ConfigError, match="'mes'"):

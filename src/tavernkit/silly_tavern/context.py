@@ -129,6 +129,8 @@ class SillyTavernContext(Context):
         _require("preset", self.preset, Preset)
         _require("settings", self.settings, Settings)
         _require("character", self.character, Character)
+        _require("persona", self.persona, Persona)
+        _require("the persona's description", self.active_persona.description, str)
         _require("instruct", self.instruct, InstructTemplate)
         _require("context_template", self.context_template, ContextTemplate)
         _require("system_prompt", self.system_prompt, SystemPrompt)
