@@ -90,10 +90,8 @@ def _waits_for_recursion(entry: Entry, position: int, state: PassState) -> bool:
 
 
 def _waits_for_level(entry: Entry, position: int, state: PassState) -> bool:
-    if state.type is not PassType.RECURSION or state.timed.is_sticky(position):
-        return False
     level = entry.delay_until_recursion
-    return truthy(level) and less_than(state.level, level)
+    return truthy(level) and less_than(state.level, level) and not state.timed.is_sticky(position)
 
 
 def _excluded_from_recursion(entry: Entry, position: int, state: PassState) -> bool:

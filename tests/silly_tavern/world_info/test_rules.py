@@ -1,0 +1,41 @@
+"""Rules of a scan at their edges, where the vectors do not look."""
+
+from __future__ import annotations
+
+import pytest
+
+from tavernkit.silly_tavern.world_info import WorldInfoSettings, forced_entry
+from tavernkit.silly_tavern.world_info.token_budget import token_limit
+from tests.silly_tavern.world_info.scanning import make_book, scan
+
+RECURSIVE = WorldInfoSettings(recursive=True)
+
+
+def contents(*found: object) -> list[str]:
+    return [one.content for one in found]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize(("with_hash", "text"), [(True, "found"), (False, "")])
+def test_a_forced_object_is_sticky_only_by_the_hash_it_carries(with_hash: bool, text: str) -> None:
+    book = make_book({"key": ["lamp"], "content": "found", "sticky": 5, "useProbability": True, "probability": 100})
+    before = scan(book, "lamp")
+    (stored,) = before.activated
+    forced = {**forced_entry(stored.entry), "probability": 50}
+    if not with_hash:
+        del forced["hash"]
+    after = scan(book, "and", "lamp", forced=[forced], timed_state=before.timed_state, random=lambda: 0.9)
+    assert after.before == text
+
+
+def test_an_entry_without_a_level_does_not_wait_for_one_below_zero() -> None:
+    book = make_book(
+        {"key": ["zzz"], "content": "deep", "delayUntilRecursion": -5},
+        {"key": ["lamp"], "content": "oil"},
+        {"key": ["oil"], "content": "slippery"},
+    )
+    assert sorted(contents(*scan(book, "lamp", settings=RECURSIVE).activated)) == ["oil", "slippery"]
+
+
+@pytest.mark.parametrize(("cap", "limit"), [(0, 250), (1, 1), (249, 249), (250, 250), (251, 250)])
+def test_the_cap_counts_from_one_on(cap: int, limit: int) -> None:
+    assert token_limit(WorldInfoSettings(budget=25, budget_cap=cap), 1000) == limit
