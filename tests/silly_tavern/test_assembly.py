@@ -84,9 +84,14 @@ def test_claudes_prefill_stands_before_the_continued_message():
     assert contents(plan)[-1] == "Sure, Mira.\n\nhalf"
 
 
-def test_continuing_nothing_is_no_error():
-    plan = build(history=[], generation_type="continue")
-    assert contents(plan)[-1] == "[Start a new Chat]"
+@pytest.mark.parametrize(
+    ("changes", "nudged"),
+    [({}, True), ({"continue_postfix": ""}, False), ({"continue_prefill": True}, False)],
+)
+def test_continuing_an_empty_chat_sends_the_nudge_alone(changes: dict[str, Any], nudged: bool):
+    plan = build(preset=preset(continue_nudge_prompt="Go on.", **changes), history=[], generation_type="continue")
+    assert (contents(plan)[-1] == "Go on.") is nudged
+    assert [block.slot for block in plan.blocks][-1] == ("continueNudge" if nudged else "chatHistory")
 
 
 def test_an_empty_postfix_and_message_leave_the_history_alone():

@@ -37,8 +37,9 @@ class CompilationStep(Step[SillyTavernState, NoConfig]):
             layout.tools_text = reservation_text(context.tools)
         if context.group is not None and kind != "impersonate":
             layout.group_nudge = collection.get("groupNudge")
-        if kind == "continue" and layout.prefill is None and state.core:
-            layout.continued_text = state.core[-1].text + preset.continue_postfix
+        if kind == "continue" and not preset.continue_prefill:
+            # An empty chat is continued like an empty message: the postfix alone asks for the nudge.
+            layout.continued_text = (state.core[-1].text if state.core else "") + preset.continue_postfix
         layout.send_if_empty = preset.send_if_empty
         layout.examples = state.examples
         layout.pin_examples = context.settings.power_user.pin_examples
