@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.silly_tavern.world_info import WorldInfoSettings, forced_entry
+from tavernkit.silly_tavern.world_info import Reason, WorldInfoSettings, forced_entry
 from tavernkit.silly_tavern.world_info.token_budget import token_limit
 from tests.silly_tavern.world_info.scanning import make_book, scan
 
@@ -39,3 +39,27 @@ def test_an_entry_without_a_level_does_not_wait_for_one_below_zero() -> None:
 @pytest.mark.parametrize(("cap", "limit"), [(0, 250), (1, 1), (249, 249), (250, 250), (251, 250)])
 def test_the_cap_counts_from_one_on(cap: int, limit: int) -> None:
     assert token_limit(WorldInfoSettings(budget=25, budget_cap=cap), 1000) == limit
+
+
+def test_an_effect_follows_the_hash_of_its_entry_and_not_the_name() -> None:
+    book = make_book({"key": ["lamp"], "content": "found", "sticky": 5})
+    (record,) = scan(book, "lamp").timed_state["sticky"].values()
+    assert scan(book, "and", "lamp", timed_state={"sticky": {"Renamed.9": record}}).before == "found"
+
+
+def test_a_cooldown_below_zero_still_counts_in_the_turn_in_which_it_begins() -> None:
+    book = make_book({"key": ["lamp"], "content": "found", "sticky": 1, "cooldown": -1})
+    state = scan(book, "lamp").timed_state
+    ended = scan(book, "lamp", "lamp", timed_state=state)
+    assert ended.before == ""
+    assert scan(book, "lamp", "lamp", "lamp", timed_state=ended.timed_state).before == "found"
+
+
+def test_the_pass_in_which_an_entry_got_furthest_is_the_one_that_is_told() -> None:
+    book = make_book(
+        {"key": ["/o.l/"], "content": "slippery", "useProbability": True, "probability": 10},
+        {"key": ["lamp"], "content": "oil"},
+        {"key": ["oil"], "content": "lantern"},
+    )
+    result = scan(book, "lamp", settings=RECURSIVE, random=lambda: 0.5)
+    assert result.explain(0).reason is Reason.PROBABILITY
