@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.silly_tavern.world_info import Reason, WorldInfoSettings, forced_entry
+from tavernkit.silly_tavern.world_info import Reason, WorldBook, WorldInfoSettings, forced_entry
 from tavernkit.silly_tavern.world_info.token_budget import token_limit
 from tests.silly_tavern.world_info.scanning import make_book, scan
 
@@ -63,3 +63,22 @@ def test_the_pass_in_which_an_entry_got_furthest_is_the_one_that_is_told() -> No
     )
     result = scan(book, "lamp", settings=RECURSIVE, random=lambda: 0.5)
     assert result.explain(0).reason is Reason.PROBABILITY
+
+
+def test_what_ignores_the_budget_gets_in_after_it_is_used_up() -> None:
+    book = make_book(
+        {"constant": True, "content": "a b c d e f", "order": 40},
+        {"constant": True, "content": "late", "order": 30},
+        {"constant": True, "content": "free", "order": 20, "ignoreBudget": True},
+        {"constant": True, "content": "last", "order": 10},
+    )
+    result = scan(book, "x", settings=WorldInfoSettings(budget=100), max_context=5)
+    assert contents(*result.activated) == ["free"]
+    assert [result.explain(uid).reason for uid in (0, 1, 3)] == [Reason.BUDGET] * 3
+
+
+def test_a_forced_object_is_one_candidate_however_many_entries_have_its_name() -> None:
+    entry = {"uid": 0, "key": [], "content": "listed"}
+    book = WorldBook("Lore", {"entries": {"0": entry, "1": entry}})
+    result = scan(book, "x", forced=[{"world": "Lore", "uid": 0, "content": "forced"}])
+    assert result.passes[0].new == ("Lore.0",)

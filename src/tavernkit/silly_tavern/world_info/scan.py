@@ -212,17 +212,11 @@ class Scan:
 
     def _accept(self, candidates: list[Candidate], state: PassState) -> None:
         """Let candidates in until the budget is used up."""
-        unlimited = sum(candidate.entry.ignore_budget for candidate in candidates)
-        for index, candidate in enumerate(candidates):
+        for candidate in candidates:
             entry = candidate.entry
-            unlimited -= entry.ignore_budget
             if self.overflowed and not entry.ignore_budget:
-                if unlimited > 0:
-                    self._refuse(candidate, state)
-                    continue
-                for late in candidates[index:]:
-                    self._refuse(late, state)
-                break
+                self._refuse(candidate, state)
+                continue
             rolled = self._roll(candidate)
             if rolled is not None and not less_or_equal(rolled, entry.raw.get("probability", float("nan"))):
                 self._failed.add(entry)
