@@ -46,7 +46,8 @@ def serve(config: ServerConfig, *, say: Callable[[str], None] = print) -> None:
 
 def _bind(config: ServerConfig) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    listening = socket.socket(family)
+    # asyncio sends small answers at once only on sockets that say they are TCP; others wait 40 ms for more to send.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind((config.host, config.port))
     listening.listen(BACKLOG)  # whoever comes before the workers are ready waits for them
