@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.silly_tavern.world_info import Reason, WorldBook, WorldInfoSettings, forced_entry
+from tavernkit.silly_tavern.world_info.matching import logic_holds
 from tavernkit.silly_tavern.world_info.token_budget import token_limit
 from tests.silly_tavern.world_info.scanning import make_book, scan
 
@@ -82,3 +83,41 @@ def test_a_forced_object_is_one_candidate_however_many_entries_have_its_name() -
     book = WorldBook("Lore", {"entries": {"0": entry, "1": entry}})
     result = scan(book, "x", forced=[{"world": "Lore", "uid": 0, "content": "forced"}])
     assert result.passes[0].new == ("Lore.0",)
+
+
+@pytest.mark.parametrize("logic", [True, False, None, "0", "3", 4, -1, 0.5, [0]])
+@pytest.mark.parametrize("found", [[True, True], [True, False], [False]])
+def test_a_logic_that_is_no_number_from_0_to_3_never_holds(logic: object, found: list[bool]) -> None:
+    assert not logic_holds(logic, found)
+
+
+def test_group_scoring_looks_for_regex_keys_in_the_text_as_it_is_written() -> None:
+    book = make_book(
+        {"key": ["/Lamp/", "oil"], "content": "two", "group": "g"},
+        {"key": ["oil"], "content": "one", "group": "g"},
+    )
+    settings = WorldInfoSettings(use_group_scoring=True)
+    assert scan(book, "Lamp oil", settings=settings, random=lambda: 0.99).before == "two"
+
+
+@pytest.mark.parametrize(("logic", "winner"), [(0, "two"), (3, "two"), (1, "one"), (2, "one"), (False, "one")])
+def test_group_scoring_counts_secondary_keys_of_the_two_and_logics(logic: object, winner: str) -> None:
+    book = make_book(
+        {
+            "key": ["oil"],
+            "keysecondary": ["lamp"],
+            "selective": False,
+            "selectiveLogic": logic,
+            "content": "two",
+            "group": "g",
+        },
+        {"key": ["oil"], "content": "one", "group": "g"},
+    )
+    settings = WorldInfoSettings(use_group_scoring=True)
+    assert scan(book, "lamp oil", settings=settings, random=lambda: 0.99).before == winner
+
+
+def test_decorators_in_a_forced_object_are_text() -> None:
+    book = make_book({"key": ["zzz"], "content": "listed"})
+    forced = {"world": "Lore", "uid": 0, "content": "@@dont_activate\nforced", "position": 0}
+    assert scan(book, "x", forced=[forced]).before == "@@dont_activate\nforced"
