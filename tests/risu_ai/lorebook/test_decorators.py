@@ -38,7 +38,9 @@ def scan(content: str, *texts: str, **given: object) -> LorebookResult:
         ("@@position scenario", True),
         ("@@position pt_here", True),
         ("@@position nowhere", False),
+        ("@@role system", True),
         ("@@role user", True),
+        ("@@role assistant", True),
         ("@@role narrator", False),
         ("@@role", False),
         ("@@activate_only_after 1", True),
@@ -48,6 +50,7 @@ def scan(content: str, *texts: str, **given: object) -> LorebookResult:
         ("@@is_greeting 0", True),
         ("@@is_greeting first", False),
         ("@@disable_ui_prompt system_prompt", True),
+        ("@@disable_ui_prompt post_history_instructions", True),
         ("@@disable_ui_prompt other", False),
         ("@@disable_ui_prompt", False),
         ("@@keep_activate_after_match", False),
@@ -64,6 +67,11 @@ def test_a_fallback_counts_only_behind_a_line_that_was_not_understood(line: str,
 @pytest.mark.parametrize("between", ["@@", "@@end"])
 def test_a_line_that_is_understood_ends_the_wait_for_a_fallback(between: str) -> None:
     assert scan(f"@@nosuch\n{between}\n@@@priority 7\ntext").actives[0].priority == 0
+
+
+def test_lines_behind_a_fallback_that_was_skipped_count() -> None:
+    (lore,) = scan("@@depth 3\n@@@priority 7\n@@role user\ntext").actives
+    assert (lore.depth, lore.priority, lore.role) == (3, 0, "user")
 
 
 def test_a_position_without_a_place_is_an_error() -> None:
@@ -137,9 +145,45 @@ def test_a_regex_key_that_cannot_be_compiled_is_not_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "found"), [("/dragon/i", False), ("/x|dragon/i", True), ("dragon/i", False), ("dragon", False)]
+    ("key", "found"),
+    [
+        ("/dragon/i", False),
+        ("/x|dragon/i", True),
+        ("/dragon/, /x|dragon/i", True),
+        ("dragon/i", False),
+        ("dragon", False),
+    ],
 )
 def test_a_regex_key_keeps_its_first_slash_and_needs_it(key: str, found: bool) -> None:
     entry = LorebookEntry(key=key, use_regex=True, comment="it", content="x")
     given = ScanInput(messages=[LoreMessage("user", "a dragon")])
     assert bool(ENGINE.scan(ENGINE.compile([entry]), given).actives) is found
+
+
+def test_a_comment_in_a_text_is_not_there_for_keys() -> None:
+    assert scan("x", "dra{{// a note }}gon").actives
+    assert not scan("x", "{{// dragon }}").actives
+
+
+def test_the_text_of_other_entries_is_not_searched_on_request() -> None:
+    caller = LorebookEntry(always_active=True, content="a dragon")
+    for content, found in (("x", 2), ("@@no_recursive_search\nx", 1)):
+        entries = [caller, LorebookEntry(key="dragon", content=content)]
+        assert len(ENGINE.scan(ENGINE.compile(entries), ScanInput()).actives) == found
+
+
+def test_the_first_key_that_was_found_is_the_reason() -> None:
+    result = scan("@@additional_keys fire\nx", "dragon fire")
+    assert result.explain(0).reason == "key 'fire' in message 0 by user"
+
+
+def test_only_lore_is_injected_into_lore() -> None:
+    target = LorebookEntry(always_active=True, comment="Target", content="text", order=2)
+    for line, texts, reason in (
+        ("@@inject_lore Target", ["text more"], "injected into 'Target'"),
+        ("@@inject_at Target", ["more", "text"], "always active"),
+    ):
+        entries = [target, LorebookEntry(always_active=True, content=f"{line}\nmore", order=1)]
+        result = ENGINE.scan(ENGINE.compile(entries), ScanInput())
+        assert [lore.text for lore in result.actives] == texts
+        assert result.explain(1).reason == reason

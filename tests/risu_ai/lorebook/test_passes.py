@@ -40,6 +40,15 @@ def test_an_entry_is_looked_at_once_a_pass_however_many_texts_name_it() -> None:
     assert len(rolls) == 2
 
 
+def test_keys_are_logged_once_a_pass_however_many_texts_name_them() -> None:
+    entries = [
+        LorebookEntry(always_active=True, content="the dragon"),
+        LorebookEntry(key="dragon", secondary_key="ice", selective=True),
+    ]
+    result = scan(entries, "dragon")
+    assert [(hit.source, hit.key) for hit in result.hits] == [("message 0 by user", "dragon")] * 2
+
+
 def test_a_text_calls_up_others_whatever_else_it_names() -> None:
     entries = [LorebookEntry(key=key, content="ant bee cat dog") for key in ("ant", "bee", "cat", "dog")]
     assert len(scan(entries, "bee").actives) == 4
