@@ -88,6 +88,20 @@ def test_the_error_carries_the_numbers_and_the_partial_result() -> None:
     assert ids(error.partial.evicted) == ["h"]  # pyright: ignore[reportAttributeAccessIssue]
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"budget_tokens": 20, "reserve_tokens": 5}, 25),
+        ({"max_tokens": 10, "reserve_tokens": 30}, 10),
+        ({"budget_tokens": 20, "max_tokens": 40, "reserve_tokens": 5}, 40),
+    ],
+)
+def test_the_error_tells_the_size_of_the_context(given: dict[str, int], told: int) -> None:
+    with pytest.raises(MaxTokensExceededError) as caught:
+        trim([block("sys", 50, group="system")], token_estimator=CHARACTERS, **given)  # pyright: ignore[reportArgumentType]
+    assert caught.value.max_tokens == told
+
+
 def test_fits_tells_about_the_result_and_over_budget_about_the_input() -> None:
     result = trim([block("s", 50, group="system")], budget_tokens=10, token_estimator=CHARACTERS, on_overflow="return")
     assert (result.report.over_budget, result.report.fits) == (True, False)
