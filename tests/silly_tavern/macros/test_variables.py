@@ -139,14 +139,16 @@ def test_a_missing_operand_is_empty_text(text: str, written: str) -> None:
 
 
 def test_a_comparison_of_what_is_no_number_says_so() -> None:
-    environment = MacroEnvironment(variables=InMemoryVariablesStore({"local": {"x": "many"}}))
-    result = ENGINE.evaluate("{{.x > 3}} {{.x -= few}}", environment, Overrides())
-    assert result.text == "false "
+    environment = MacroEnvironment(variables=InMemoryVariablesStore({"local": {"x": "many", "n": 3}}))
+    result = ENGINE.evaluate("{{.x > 3}} {{.x -= few}}{{.n <= few}}", environment, Overrides())
+    assert result.text == "false false"
     assert [(each.kind, each.about, each.position) for each in result.diagnostics] == [
         ("runtime_warning", "shorthand", 0),
         ("runtime_warning", "shorthand", 11),
+        ("runtime_warning", "shorthand", 24),
     ]
     assert [each.message for each in result.diagnostics] == [
         "{{.x > 3}}: > needs numbers, not 'many'",
         "{{.x -= few}}: -= needs numbers, not 'few'",
+        "{{.n <= few}}: <= needs numbers, not 'few'",
     ]
