@@ -82,14 +82,14 @@ async def test_lines_are_replaced_by_their_ids(database: Database) -> None:
         chat = await chats.create_chat(connection, "o", "s", Selection(character="c"), [a, b, c])
         old = await chats.read_lines(connection, chat.id)
         changed = [old[0], ChatLine(id=b.id, position=0, role="user", content="B", native={}), d]
-        await chats.replace_lines(connection, chat, old, changed, None)
+        await chats.store_lines(connection, chat.id, old, chats.place_lines(chat, old, changed)[0])
     async with database.write() as connection:
         now = await chats.read_lines(connection, chat.id)
         assert [line.content for line in now] == ["a", "B", "d"]
         chat = await chats.get_chat(connection, chat.id)
         await chats.update_chat(connection, chat, next_position=10)
         chat = await chats.get_chat(connection, chat.id)
-        await chats.replace_lines(connection, chat, now, [now[2], now[0]], None)
+        await chats.store_lines(connection, chat.id, now, chats.place_lines(chat, now, [now[2], now[0]])[0])
     async with database.read() as connection:
         assert [line.content for line in await chats.read_lines(connection, chat.id)] == ["d", "a"]
 

@@ -82,7 +82,8 @@ async def _editing(
 
 
 async def _store(connection: AsyncConnection, chat: ChatState, old: list[ChatLine], new: list[ChatLine]) -> None:
-    _, position = await chats.replace_lines(connection, chat, old, new, None)
+    placed, position = chats.place_lines(chat, old, new)
+    await chats.store_lines(connection, chat.id, old, placed)
     await chats.update_chat(connection, chat, next_position=position)
 
 

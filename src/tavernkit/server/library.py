@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -64,9 +64,20 @@ class Library:
 
     def __init__(self) -> None:
         self._parsed: LRUCache[tuple[Kind, str, int], object] = LRUCache(PARSED_ITEMS)
+        self._casts: LRUCache[Selection, tuple[Collection[Ref], Cast]] = LRUCache(PARSED_ITEMS)
 
     async def cast(self, connection: AsyncConnection, selection: Selection) -> Cast:
         """Everything a selection names; what does not exist is an error of the client."""
+        known = self._casts.get(selection)
+        if known is not None:
+            refs, cast = known
+            if _key(selection, (await infos(connection, refs)).values()) == cast.key:
+                return cast
+        refs, cast = await self._load(connection, selection)
+        self._casts.put(selection, (refs, cast))
+        return cast
+
+    async def _load(self, connection: AsyncConnection, selection: Selection) -> tuple[Collection[Ref], Cast]:
         wanted = _refs(selection)
         found = await infos(connection, wanted)
         for kind, item_id in wanted:
@@ -76,8 +87,7 @@ class Library:
         implied = _implied(selection, values)
         more = await infos(connection, implied)
         values |= {ref: await self._value(connection, info) for ref, info in more.items()}
-        versions = sorted((info.kind, info.id, info.version) for info in (found | more).values())
-        return _cast(selection, values, (selection, *versions))
+        return {*wanted, *implied}, _cast(selection, values, _key(selection, (found | more).values()))
 
     async def _value(self, connection: AsyncConnection, info: ItemInfo) -> object:
         key = (info.kind, info.id, info.version)
@@ -140,6 +150,10 @@ def persona_file(persona: StoredPersona) -> bytes:
     """A persona as the library stores it."""
     fields = {name: getattr(persona, name) for name in ("name", "description", "position", "depth", "role", "books")}
     return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _key(selection: Selection, found: Iterable[ItemInfo]) -> tuple[object, ...]:
+    return (selection, *sorted((info.kind, info.id, info.version) for info in found))
 
 
 def _refs(selection: Selection) -> list[Ref]:

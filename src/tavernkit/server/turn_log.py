@@ -194,22 +194,15 @@ class TurnLog:
                 async with self._database.write() as connection:
                     await turns.update_turn(connection, opened.turn_id, status=status, response=response)
             return
+        chat = opened.chat
         async with self._database.write() as connection:
-            chat = await chats.get_chat(connection, opened.chat.id, lock=True)
-            if chat.turn_id != opened.turn_id:
+            changes = {"details": result.details, "variables": {"local": result.local_variables}}
+            placed, position = chats.place_lines(chat, opened.lines, result.lines)
+            if not await chats.end_turn(connection, chat, next_position=position, **changes):
                 raise ServiceError(409, "the turn took too long and another one took over", code="turn_lost")
-            placed, position = await chats.replace_lines(connection, chat, opened.lines, result.lines, opened.turn_id)
+            await chats.store_lines(connection, chat.id, opened.lines, placed, opened.turn_id)
             await turns.write_globals(
                 connection, chat.owner, chat.selection.platform, given.global_variables, result.global_variables
-            )
-            await chats.update_chat(
-                connection,
-                chat,
-                turn_id=None,
-                lease_until=0.0,
-                next_position=position,
-                details=result.details,
-                variables={"local": result.local_variables},
             )
             await turns.update_turn(
                 connection, opened.turn_id, status=status, response=response, reply_id=result.reply_id

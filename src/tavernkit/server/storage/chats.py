@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import MAX_MESSAGES, MAX_PAGE
+from tavernkit.server.storage.statements import change, insert_into, select_by, table_of
 from tavernkit.server.storage.tables import Chat, Line
 from tavernkit.values import Json, JsonObject
 
@@ -79,43 +80,20 @@ def new_line(role: str, content: str, native: JsonObject, *, status: str = COMPL
 
 
 _CHAT = (
-    Chat.id,
-    Chat.owner,
-    Chat.external_id,
-    Chat.platform,
-    Chat.character,
-    Chat.group,
-    Chat.persona,
-    Chat.preset,
-    Chat.books,
-    Chat.details,
-    Chat.variables,
-    Chat.version,
-    Chat.next_position,
-    Chat.turn_id,
-    Chat.lease_until,
-    Chat.created_at,
-    Chat.updated_at,
+    *("id", "owner", "external_id", "platform", "character", "group_id", "persona", "preset", "books", "details"),
+    *("variables", "version", "next_position", "turn_id", "lease_until", "created_at", "updated_at"),
 )
-_LINE = (
-    Line.id,
-    Line.position,
-    Line.role,
-    Line.content,
-    Line.native,
-    Line.status,
-    Line.turn_id,
-    Line.created_at,
-    Line.updated_at,
-)
+_LINE = ("id", "position", "role", "content", "native", "status", "turn_id", "created_at", "updated_at")
+_CHAT_COLUMNS = [table_of(Chat).c[name] for name in _CHAT]
+_ALL_LINES = select_by(Line, _LINE, ("session_id",)).order_by(Line.position).limit(MAX_MESSAGES + 1)
 
 
 async def find_chat(
     connection: AsyncConnection, owner: str, external_id: str, *, lock: bool = False
 ) -> ChatState | None:
     """The chat a client knows by an id of its own."""
-    query = select(*_CHAT).where(Chat.owner == owner, Chat.external_id == external_id)
-    row = (await connection.execute(query.with_for_update() if lock else query)).one_or_none()
+    query = select_by(Chat, _CHAT, ("owner", "external_id"), lock=lock)
+    row = (await connection.execute(query, {"owner": owner, "external_id": external_id})).one_or_none()
     return None if row is None else _chat(row)
 
 
@@ -123,10 +101,8 @@ async def get_chat(
     connection: AsyncConnection, chat_id: str, *, owner: str | None = None, lock: bool = False
 ) -> ChatState:
     """A chat by its id; with an owner, only if it is theirs."""
-    query = select(*_CHAT).where(Chat.id == chat_id)
-    if owner is not None:
-        query = query.where(Chat.owner == owner)
-    row = (await connection.execute(query.with_for_update() if lock else query)).one_or_none()
+    by = {"id": chat_id} if owner is None else {"id": chat_id, "owner": owner}
+    row = (await connection.execute(select_by(Chat, _CHAT, tuple(by), lock=lock), by)).one_or_none()
     if row is None:
         raise not_found("session", chat_id)
     return _chat(row)
@@ -136,7 +112,7 @@ async def list_chats(
     connection: AsyncConnection, owner: str | None, *, before: float | None = None, limit: int = MAX_PAGE
 ) -> list[ChatState]:
     """A page of chats, the latest first."""
-    query = select(*_CHAT).order_by(Chat.updated_at.desc(), Chat.id).limit(limit)
+    query = select(*_CHAT_COLUMNS).order_by(Chat.updated_at.desc(), Chat.id).limit(limit)
     if owner is not None:
         query = query.where(Chat.owner == owner)
     if before is not None:
@@ -167,7 +143,7 @@ async def create_chat(
         "external_id": external_id,
         "platform": selection.platform,
         "character": selection.character,
-        "group": selection.group,
+        "group_id": selection.group,
         "persona": selection.persona,
         "preset": selection.preset,
         "books": list(selection.books),
@@ -180,7 +156,7 @@ async def create_chat(
         "created_at": now,
         "updated_at": now,
     }
-    await connection.execute(insert(Chat).values(values))
+    await connection.execute(insert_into(Chat), values)
     await insert_lines(connection, chat.id, [replace(line, position=at) for at, line in enumerate(lines)], now=now)
     return chat
 
@@ -188,7 +164,14 @@ async def create_chat(
 async def update_chat(connection: AsyncConnection, chat: ChatState, **changes: object) -> None:
     """Change columns of a chat; its version grows."""
     values = {"version": chat.version + 1, "updated_at": time.time(), **changes}
-    await connection.execute(update(Chat).where(Chat.id == chat.id).values(values))
+    await connection.execute(*change(Chat, values, id=chat.id))
+
+
+async def end_turn(connection: AsyncConnection, chat: ChatState, **changes: object) -> bool:
+    """Change a chat and give it back; gives no if another turn has taken it over, and changes nothing then."""
+    values = {"turn_id": None, "lease_until": 0.0, "version": chat.version + 1, "updated_at": time.time(), **changes}
+    ended = await connection.execute(*change(Chat, values, id=chat.id, turn_id=chat.turn_id, version=chat.version))
+    return ended.rowcount == 1
 
 
 async def delete_chat(connection: AsyncConnection, chat: ChatState) -> None:
@@ -198,8 +181,7 @@ async def delete_chat(connection: AsyncConnection, chat: ChatState) -> None:
 
 async def read_lines(connection: AsyncConnection, chat_id: str) -> list[ChatLine]:
     """All lines of a chat, oldest first."""
-    query = select(*_LINE).where(Line.session_id == chat_id).order_by(Line.position).limit(MAX_MESSAGES + 1)
-    rows = (await connection.execute(query)).all()
+    rows = (await connection.execute(_ALL_LINES, {"session_id": chat_id})).all()
     if len(rows) > MAX_MESSAGES:
         raise ServiceError(409, f"the session has more than {MAX_MESSAGES} messages", code="session_too_long")
     return [_line(row) for row in rows]
@@ -226,42 +208,46 @@ async def insert_lines(
         }
         for line in lines
     ]
-    await connection.execute(insert(Line), rows)
+    await connection.execute(insert_into(Line), rows)
 
 
-async def replace_lines(
-    connection: AsyncConnection, chat: ChatState, old: Sequence[ChatLine], new: Sequence[ChatLine], turn_id: str | None
-) -> tuple[list[ChatLine], int]:
-    """Make the lines of a chat what they shall be; gives them with their places, and the next free place.
-
-    Lines are told apart by id. Places only grow; if the order changed, all lines get new ones.
-    """
-    now = time.time()
+def place_lines(chat: ChatState, old: Sequence[ChatLine], new: Sequence[ChatLine]) -> tuple[list[ChatLine], int]:
+    """Give lines their places, and the next free one. Places only grow; if the order changed, all get new ones."""
     before = {line.id: line for line in old}
-    kept = {line.id for line in new if line.id in before}
-    gone = [line.id for line in old if line.id not in kept]
-    if gone:
-        await connection.execute(delete(Line).where(Line.session_id == chat.id, Line.id.in_(gone)))
     position = chat.next_position
     ordered = _in_order(new, before)
     placed: list[ChatLine] = []
-    added: list[ChatLine] = []
     for line in new:
         stored = before.get(line.id)
         if stored is not None and ordered:
-            line = replace(line, position=stored.position)
+            placed.append(line if line.position == stored.position else replace(line, position=stored.position))
         else:
-            line, position = replace(line, position=position), position + 1
-        placed.append(line)
-        if stored is None:
-            added.append(line)
-        elif line != stored:
-            values = {"role": line.role, "content": line.content, "native": line.native, "status": line.status}
-            await connection.execute(
-                update(Line).where(Line.id == line.id).values(**values, position=line.position, updated_at=now)
-            )
-    await insert_lines(connection, chat.id, added, now=now, turn_id=turn_id)
+            placed.append(replace(line, position=position))
+            position += 1
     return placed, position
+
+
+async def store_lines(
+    connection: AsyncConnection,
+    chat_id: str,
+    old: Sequence[ChatLine],
+    placed: Sequence[ChatLine],
+    turn_id: str | None = None,
+) -> None:
+    """Make the stored lines of a chat what they shall be; lines are told apart by id."""
+    now = time.time()
+    before = {line.id: line for line in old}
+    kept = {line.id for line in placed}
+    gone = [line.id for line in old if line.id not in kept]
+    if gone:
+        await connection.execute(delete(Line).where(Line.session_id == chat_id, Line.id.in_(gone)))
+    for line in placed:
+        if line.id in before and line != before[line.id]:
+            values = {name: getattr(line, name) for name in ("role", "content", "native", "status", "position")}
+            await connection.execute(*change(Line, {**values, "updated_at": now}, id=line.id))
+    await insert_lines(
+        connection, chat_id, [line for line in placed if line.id not in before], now=now, turn_id=turn_id
+    )
 
 
 def _in_order(new: Sequence[ChatLine], before: dict[str, ChatLine]) -> bool:

@@ -9,11 +9,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from sqlalchemy import delete, insert, select, tuple_, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.errors import not_found
 from tavernkit.server.limits import MAX_PAGE
+from tavernkit.server.storage.statements import select_several, table_of
 from tavernkit.server.storage.tables import Item
 
 Kind: TypeAlias = Literal["character", "book", "preset", "persona", "group", "module"]
@@ -38,23 +39,17 @@ class ItemInfo:
     updated_at: float
 
 
-_INFO = (
-    Item.kind,
-    Item.id,
-    Item.name,
-    Item.platform,
-    Item.version,
-    Item.filename,
-    Item.created_at,
-    Item.updated_at,
-)
+_INFO = ("kind", "id", "name", "platform", "version", "filename", "created_at", "updated_at")
+_INFO_COLUMNS = [table_of(Item).c[name] for name in _INFO]
+_MOST_AT_ONCE = 64
+"""How many items one query asks for: databases limit how long a condition may be."""
 
 
 async def list_items(
     connection: AsyncConnection, kind: Kind, *, after: str = "", limit: int = MAX_PAGE
 ) -> list[ItemInfo]:
     """A page of the items of a kind, by id."""
-    query = select(*_INFO).where(Item.kind == kind, Item.id > after).order_by(Item.id).limit(limit)
+    query = select(*_INFO_COLUMNS).where(Item.kind == kind, Item.id > after).order_by(Item.id).limit(limit)
     return [_info(row) for row in (await connection.execute(query)).all()]
 
 
@@ -68,11 +63,15 @@ async def item_info(connection: AsyncConnection, kind: Kind, item_id: str) -> It
 
 async def infos(connection: AsyncConnection, refs: Collection[Ref]) -> dict[Ref, ItemInfo]:
     """The items of several refs; those that do not exist are missing."""
-    if not refs:
-        return {}
-    rows = (await connection.execute(select(*_INFO).where(tuple_(Item.kind, Item.id).in_(sorted(refs))))).all()
-    found = [_info(row) for row in rows]
-    return {(info.kind, info.id): info for info in found}
+    found: dict[Ref, ItemInfo] = {}
+    ordered = sorted(refs)
+    for start in range(0, len(ordered), _MOST_AT_ONCE):
+        some = ordered[start : start + _MOST_AT_ONCE]
+        by = {f"kind{number}": kind for number, (kind, _) in enumerate(some)}
+        by |= {f"id{number}": item_id for number, (_, item_id) in enumerate(some)}
+        rows = (await connection.execute(select_several(Item, _INFO, ("kind", "id"), len(some)), by)).all()
+        found |= {(info.kind, info.id): info for info in map(_info, rows)}
+    return found
 
 
 async def item_file(connection: AsyncConnection, kind: Kind, item_id: str) -> bytes:

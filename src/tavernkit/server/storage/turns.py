@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tavernkit.server.storage.statements import change, insert_into, select_by
 from tavernkit.server.storage.tables import Chat, GlobalVariables, Turn
 from tavernkit.values import Json, JsonObject
 
@@ -34,33 +35,21 @@ class TurnState:
         return self.status == RUNNING and self.lease_until > now
 
 
-_TURN = (
-    Turn.id,
-    Turn.session_id,
-    Turn.fingerprint,
-    Turn.kind,
-    Turn.status,
-    Turn.lease_until,
-    Turn.message_id,
-    Turn.response,
-)
+_TURN = ("id", "session_id", "fingerprint", "kind", "status", "lease_until", "message_id", "response")
+_LAST_OF_MESSAGE = select_by(Turn, _TURN, ("session_id", "message_id")).order_by(Turn.created_at.desc()).limit(1)
+_GLOBALS = select_by(GlobalVariables, ("name", "value"), ("owner", "platform"))
 
 
 async def turn_by_key(connection: AsyncConnection, owner: str, key: str) -> TurnState | None:
     """The turn of an idempotency key."""
-    query = select(*_TURN).where(Turn.owner == owner, Turn.idempotency_key == key).with_for_update()
-    return _state((await connection.execute(query)).one_or_none())
+    query = select_by(Turn, _TURN, ("owner", "idempotency_key"), lock=True)
+    return _state((await connection.execute(query, {"owner": owner, "idempotency_key": key})).one_or_none())
 
 
 async def turn_of_message(connection: AsyncConnection, session_id: str, message_id: str) -> TurnState | None:
     """The last turn that was begun with a message."""
-    query = (
-        select(*_TURN)
-        .where(Turn.session_id == session_id, Turn.message_id == message_id)
-        .order_by(Turn.created_at.desc())
-        .limit(1)
-    )
-    return _state((await connection.execute(query)).one_or_none())
+    by = {"session_id": session_id, "message_id": message_id}
+    return _state((await connection.execute(_LAST_OF_MESSAGE, by)).one_or_none())
 
 
 async def begin_turn(connection: AsyncConnection, turn_id: str, **values: object) -> None:
@@ -74,43 +63,34 @@ async def begin_turn(connection: AsyncConnection, turn_id: str, **values: object
         "created_at": now,
         "updated_at": now,
     }
-    await connection.execute(insert(Turn).values({"id": turn_id, **row, **values}))
+    await connection.execute(insert_into(Turn), {"id": turn_id, **row, **values})
 
 
 async def update_turn(connection: AsyncConnection, turn_id: str, **values: object) -> None:
     """Change a turn."""
-    await connection.execute(update(Turn).where(Turn.id == turn_id).values(updated_at=time.time(), **values))
+    await connection.execute(*change(Turn, {"updated_at": time.time(), **values}, id=turn_id))
 
 
 async def fail_turn(connection: AsyncConnection, turn_id: str, error: str) -> None:
     """Give up a turn that nobody works on any more."""
-    await connection.execute(
-        update(Turn)
-        .where(Turn.id == turn_id, Turn.status == RUNNING)
-        .values(status=FAILED, error=error, updated_at=time.time())
-    )
+    values = {"status": FAILED, "error": error, "updated_at": time.time()}
+    await connection.execute(*change(Turn, values, id=turn_id, status=RUNNING))
 
 
 async def renew(connection: AsyncConnection, turn_id: str, session_id: str | None, until: float) -> bool:
     """Keep a turn; gives no if somebody else has taken over. The chat is locked before the turn, as everywhere."""
     if session_id is not None:
-        held = await connection.execute(
-            update(Chat).where(Chat.id == session_id, Chat.turn_id == turn_id).values(lease_until=until)
-        )
+        held = await connection.execute(*change(Chat, {"lease_until": until}, id=session_id, turn_id=turn_id))
         if held.rowcount != 1:
             return False
-    found = await connection.execute(
-        update(Turn).where(Turn.id == turn_id, Turn.status == RUNNING).values(lease_until=until)
-    )
+    found = await connection.execute(*change(Turn, {"lease_until": until}, id=turn_id, status=RUNNING))
     return found.rowcount == 1
 
 
 async def read_globals(connection: AsyncConnection, owner: str, platform: str) -> JsonObject:
     """The variables that an owner's chats share."""
-    query = select(GlobalVariables.name, GlobalVariables.value).where(
-        GlobalVariables.owner == owner, GlobalVariables.platform == platform
-    )
-    return {name: value["value"] for name, value in (await connection.execute(query)).all()}
+    rows = (await connection.execute(_GLOBALS, {"owner": owner, "platform": platform})).all()
+    return {name: value["value"] for name, value in rows}
 
 
 async def write_globals(
@@ -134,7 +114,7 @@ async def write_globals(
         if name in after
     ]
     if rows:
-        await connection.execute(insert(GlobalVariables), rows)
+        await connection.execute(insert_into(GlobalVariables), rows)
 
 
 _MISSING: Json = {"\0": None}

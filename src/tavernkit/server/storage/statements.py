@@ -1,0 +1,54 @@
+"""Statements of every turn, made once for each shape: making one anew costs more than the database's work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Any, TypeAlias, cast
+
+from sqlalchemy import Insert, Select, Table, Update, and_, bindparam, insert, or_, select, update
+
+from tavernkit.server.storage.tables import Base
+
+Rows: TypeAlias = Select[*tuple[Any, ...]]
+"""A query of chosen columns."""
+
+
+def table_of(model: type[Base]) -> Table:
+    """The table of a model."""
+    return cast("Table", model.__table__)
+
+
+@cache
+def insert_into(model: type[Base]) -> Insert:
+    """Insert rows, which are given when it is run."""
+    return insert(table_of(model))
+
+
+@cache
+def select_by(model: type[Base], columns: tuple[str, ...], by: tuple[str, ...], *, lock: bool = False) -> Rows:
+    """Select columns of the rows with given values, which are given when it is run by the names of their columns."""
+    table = table_of(model)
+    query = select(*(table.c[name] for name in columns)).where(*(table.c[name] == bindparam(name) for name in by))
+    return query.with_for_update() if lock else query
+
+
+@lru_cache(maxsize=128)
+def select_several(model: type[Base], columns: tuple[str, ...], by: tuple[str, ...], count: int) -> Rows:
+    """Select columns of so many rows; the values of the first are given as ``id0`` and so on."""
+    table = table_of(model)
+    wanted = [and_(*(table.c[name] == bindparam(f"{name}{number}") for name in by)) for number in range(count)]
+    return select(*(table.c[name] for name in columns)).where(or_(*wanted))
+
+
+def change(model: type[Base], changes: Mapping[str, object], **by: object) -> tuple[Update, dict[str, object]]:
+    """Change columns of the rows with given values: the statement, and the values to run it with."""
+    values = {**changes, **{f"old_{name}": value for name, value in by.items()}}
+    return _change(model, tuple(changes), tuple(by)), values
+
+
+@cache
+def _change(model: type[Base], columns: tuple[str, ...], by: tuple[str, ...]) -> Update:
+    table = table_of(model)
+    conditions = [table.c[name] == bindparam(f"old_{name}") for name in by]
+    return update(table).where(*conditions).values({name: bindparam(name) for name in columns})
