@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -15,7 +16,6 @@ import uvicorn
 from fastapi import FastAPI
 
 from tavernkit.server import ServerConfig, Service, create_app
-from tavernkit.testing import ScriptedModel
 from tests.server.databases import database_url
 
 BASE = "http://127.0.0.1"
@@ -92,7 +92,7 @@ def on_loopback(app: FastAPI) -> Iterator[str]:
 def loopback(settings: dict[str, object]) -> Callable[..., contextlib.AbstractContextManager[str]]:
     """Start a real server."""
 
-    def begin(model: ScriptedModel | None = None, **changes: object) -> contextlib.AbstractContextManager[str]:
+    def begin(model: Any = None, **changes: object) -> contextlib.AbstractContextManager[str]:
         config = ServerConfig.model_validate({**settings, **changes})
         return on_loopback(create_app(config, transports={"scripted": model} if model is not None else None))
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
-from openai import APIStatusError, AsyncOpenAI, BadRequestError, NotFoundError, OpenAI
+from openai import APIError, APIStatusError, AsyncOpenAI, BadRequestError, NotFoundError, OpenAI
 
 from tavernkit.testing import ScriptedModel, answer, calls, failure, streamed, tool_call
 from tavernkit.testing.replies import Hang, usage
+from tavernkit.vibe_tavern import ChatChunk, ConnectionFailedError, ToolCallDelta
 
 Loopback = Callable[..., AbstractContextManager[str]]
 HELLO: list[Any] = [{"role": "user", "content": "Hello"}]
@@ -91,6 +92,68 @@ def test_tools_are_passed_through(loopback: Loopback, session: str | None, strea
     assert (shown[1]["tool_call_id"], shown[1]["content"]) == ("c1", "4")
     tools: Any = model.requests[0]["tools"]
     assert tools[0]["function"]["name"] == "roll"
+
+
+FRAGMENTS = [
+    ChatChunk(text="Let me see."),
+    ChatChunk(tool_calls=(ToolCallDelta(0, id="c1", name="roll"),)),
+    ChatChunk(tool_calls=(ToolCallDelta(0, arguments='{"sides"'),)),
+    ChatChunk(tool_calls=(ToolCallDelta(0, arguments=": 6}"), ToolCallDelta(1, id="c2", name="wait"))),
+    ChatChunk(finish_reason="tool_calls"),
+]
+
+
+class Fragments:
+    """A model whose streams are given chunk by chunk; what is an error is raised."""
+
+    dialect = "openai"
+
+    def __init__(self, *chunks: Any) -> None:
+        self.chunks = chunks
+        self.requests: list[Any] = []
+
+    @asynccontextmanager
+    async def stream(self, request: Any) -> AsyncIterator[Any]:
+        self.requests.append(request)
+
+        async def pieces() -> AsyncIterator[ChatChunk]:
+            for chunk in self.chunks:
+                if isinstance(chunk, Exception):
+                    raise chunk
+                yield chunk
+
+        yield pieces()
+
+    async def aclose(self) -> None: ...
+
+
+def test_tool_calls_stream_as_deltas_and_are_stored_whole(loopback: Loopback) -> None:
+    with loopback(Fragments(*FRAGMENTS)) as url, client_of(url) as client:
+        with client.chat.completions.stream(
+            model="aria", messages=HELLO, tools=TOOLS, extra_headers={"X-Tavern-Session": "s"}
+        ) as stream:
+            deltas = [event.arguments_delta for event in stream if event.type == "tool_calls.function.arguments.delta"]
+            message = stream.get_final_completion().choices[0].message
+        session = httpx.get(f"{url}/api/sessions").json()["data"][0]["id"]
+        stored = httpx.get(f"{url}/api/sessions/{session}/messages").json()["data"][-1]
+    assert [each for each in deltas if each] == ['{"sides"', ": 6}"]
+    assert message.tool_calls is not None
+    called = [(call.id, call.function.name, call.function.arguments) for call in message.tool_calls]
+    assert called == [("c1", "roll", '{"sides": 6}'), ("c2", "wait", "")]
+    assert (message.content, stored["content"]) == ("Let me see.", "Let me see.")
+    assert [call["function"]["arguments"] for call in stored["tool_calls"]] == ['{"sides": 6}', "{}"]
+
+
+def test_a_stream_that_breaks_in_a_call_is_not_asked_for_again(loopback: Loopback) -> None:
+    model = Fragments(FRAGMENTS[1], ConnectionFailedError("gone"))
+    with loopback(model) as url, client_of(url) as client:
+        stream = client.chat.completions.create(model="aria", messages=HELLO, tools=TOOLS, user="s", stream=True)
+        with pytest.raises(APIError, match="gone"):
+            list(stream)
+        session = httpx.get(f"{url}/api/sessions").json()["data"][0]["id"]
+        stored = httpx.get(f"{url}/api/sessions/{session}/messages").json()["data"]
+    assert len(model.requests) == 1
+    assert stored[-1]["role"] == "user"
 
 
 def test_errors_have_openais_shape(loopback: Loopback) -> None:

@@ -246,3 +246,31 @@ async def test_secrets_never_leave_the_transport(caplog: pytest.LogCaptureFixtur
         assert KEY not in told
         assert "[redacted]" in str(error)
     assert KEY not in caplog.text
+
+
+async def test_tool_calls_stream_as_deltas() -> None:
+    def block(index: int, name: str) -> dict[str, Any]:
+        opened = {"type": "tool_use", "id": f"c{index}", "name": name, "input": {}}
+        return {"type": "content_block_start", "index": index, "content_block": opened}
+
+    def fragment(text: str) -> dict[str, Any]:
+        delta = {"type": "input_json_delta", "partial_json": text}
+        return {"type": "content_block_delta", "index": 1, "delta": delta}
+
+    start, *rest = events("Let me see.")
+    end = [{"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {}}, {"type": "message_stop"}]
+    first = [block(1, "roll"), fragment(""), fragment('{"sides"'), fragment(": 6}")]
+    second = [{"type": "content_block_stop", "index": 1}, block(2, "wait"), {"type": "content_block_stop", "index": 2}]
+    async with serve_wire(Wire(events=[start, *rest[:-2], *first, *second, *end])) as server:
+        client = transport(server)
+        chunks = await collect(client)
+        await client.aclose()
+    deltas = [delta for chunk in chunks for delta in chunk.tool_calls]
+    assert [(each.index, each.id, each.name, each.arguments) for each in deltas] == [
+        (0, "c1", "roll", ""),
+        (0, None, None, '{"sides"'),
+        (0, None, None, ": 6}"),
+        (1, "c2", "wait", ""),
+        (1, None, None, "{}"),
+    ]
+    assert chunks[-1].finish_reason == "tool_calls"

@@ -152,6 +152,23 @@ async def test_stream_arrives_in_pieces_with_usage() -> None:
     assert server.requests[0].path.startswith("/v1beta/models/gemini-test:streamGenerateContent")
 
 
+async def test_tool_calls_stream_as_deltas() -> None:
+    first = {"functionCall": {"name": "roll", "args": {"sides": 6}}, "thoughtSignature": "c2ln"}
+    second = {"functionCall": {"name": "wait", "id": "w"}}
+    script = [answer(first, reason=None), answer(second, reason=None), answer({"text": ""})]
+    async with serve_wire(Wire(events=script)) as server:
+        client = transport(server)
+        chunks = await collect(client)
+        await client.aclose()
+    deltas = [delta for chunk in chunks for delta in chunk.tool_calls]
+    assert [(each.index, each.id, each.name, each.arguments) for each in deltas] == [
+        (0, "call_1", "roll", '{"sides":6}'),
+        (1, "w", "wait", "{}"),
+    ]
+    assert deltas[0].extra == {"signature": "c2ln"}
+    assert chunks[-1].finish_reason == "tool_calls"
+
+
 @pytest.mark.parametrize("status", [400, 429, 500])
 async def test_error_status_carries_what_the_provider_says(status: int) -> None:
     body = {"error": {"code": status, "message": "not today", "status": "X"}}

@@ -9,7 +9,7 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.stores.variables import InMemoryVariablesStore
-from tavernkit.testing import Answer, Body, Hang, ScriptedModel, answer, serve, streamed, usage
+from tavernkit.testing import Answer, Body, Hang, ScriptedModel, answer, calls, serve, streamed, tool_call, usage
 from tavernkit.vibe_tavern import Endpoint, OpenAITransport, PreflightError, PromptRunner
 from tests.vibe_tavern.support import config, loose, scripted, sent
 
@@ -133,6 +133,16 @@ async def test_stream_hands_out_deltas_and_the_whole() -> None:
     assert deltas == ["a", "b"]
     assert (result.text, result.finish_reason, result.usage) == ("ab", "stop", usage(1, 2))
     assert sent(model)["stream_options"] == {"include_usage": True}
+
+
+async def test_stream_puts_tool_calls_together() -> None:
+    runner, _ = scripted(calls(tool_call("roll", {"sides": 6}, id="c1"), tool_call("wait", id="c2")))
+    result = await runner.perform_stream(runner.build_request(config(), message="hi"))
+    assert result.assistant_message["tool_calls"] == [
+        tool_call("roll", {"sides": 6}, id="c1"),
+        tool_call("wait", id="c2"),
+    ]
+    assert result.finish_reason == "tool_calls"
 
 
 async def test_stream_can_be_iterated_and_left_early() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tavernkit.server.circuit_breaker import CircuitBreaker
@@ -20,6 +20,7 @@ from tavernkit.vibe_tavern import (
     HTTPError,
     OpenTelemetryInstrumenter,
     RequestTimeoutError,
+    ToolCalls,
     Transport,
     TransportError,
     create_transport,
@@ -99,6 +100,9 @@ class Upstream:
             except (NobodyListensError, asyncio.CancelledError):
                 self.breaker.release()
                 raise
+            except ServiceError:
+                self.breaker.record(ok=False)
+                raise
             except TransportError as error:
                 self.breaker.record(ok=not _is_outage(error))
                 delay = self._delay(error, attempt)
@@ -120,8 +124,8 @@ class Upstream:
 
     async def _listened(self, request: JsonObject, listener: Listener) -> Reply:
         """Run a request until it ends or nobody listens."""
-        reply = Reply()
-        work = asyncio.create_task(self._work(request, listener, reply))
+        reply, calls = Reply(), ToolCalls()
+        work = asyncio.create_task(self._work(request, listener, reply, calls))
         gone = asyncio.create_task(listener.gone.wait())
         try:
             await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -131,6 +135,7 @@ class Upstream:
                 work.cancel()
             outcome = (await asyncio.gather(work, return_exceptions=True))[0]
         if outcome is None:
+            reply.tool_calls = (*reply.tool_calls, *calls.assembled())
             return reply
         said = reply.text or reply.reasoning
         if isinstance(outcome, asyncio.CancelledError):
@@ -141,22 +146,26 @@ class Upstream:
         if isinstance(outcome, TransportError) and said:
             reply.broken = str(outcome) or type(outcome).__name__
             return reply
+        if isinstance(outcome, TransportError) and calls:
+            # The client has seen half a call: asking again would give it another half.
+            raise as_service_error(outcome)
         raise outcome
 
-    async def _work(self, request: JsonObject, listener: Listener, reply: Reply) -> None:
+    async def _work(self, request: JsonObject, listener: Listener, reply: Reply, calls: ToolCalls) -> None:
         try:
             async with asyncio.timeout(self.config.timeout) as patience:
-                # The pieces of a stream carry no tool calls, so a request that may call tools is answered at once.
-                if listener.streaming and not request.get("tools"):
-                    await self._stream(request, listener, reply, patience)
+                if listener.streaming:
+                    await self._stream(request, listener, reply, calls, patience)
                 else:
-                    await self._complete(request, listener, reply)
+                    _read_body((await self.transport.complete(request)).body, reply)
         except TimeoutError as error:
             if isinstance(error, TransportError):
                 raise
             raise RequestTimeoutError(f"the upstream {self.name!r} did not answer in time") from error
 
-    async def _stream(self, request: JsonObject, listener: Listener, reply: Reply, patience: asyncio.Timeout) -> None:
+    async def _stream(
+        self, request: JsonObject, listener: Listener, reply: Reply, calls: ToolCalls, patience: asyncio.Timeout
+    ) -> None:
         streamed: JsonObject = {**request, "stream": True, "stream_options": {"include_usage": True}}
         loop = asyncio.get_running_loop()
         async with self.transport.stream(streamed) as chunks:
@@ -166,14 +175,9 @@ class Upstream:
                 reply.refusal += chunk.refusal
                 reply.finish_reason = chunk.finish_reason or reply.finish_reason
                 reply.usage = chunk.usage or reply.usage
-                await listener.piece(chunk)
+                placed = tuple(calls.add(delta) for delta in chunk.tool_calls)
+                await listener.piece(replace(chunk, tool_calls=placed) if placed else chunk)
                 patience.reschedule(loop.time() + self.config.timeout)
-
-    async def _complete(self, request: JsonObject, listener: Listener, reply: Reply) -> None:
-        body = (await self.transport.complete(request)).body
-        _read_body(body, reply)
-        if listener.streaming:
-            await listener.piece(ChatChunk(text=reply.text, reasoning=reply.reasoning, refusal=reply.refusal))
 
 
 class Upstreams:

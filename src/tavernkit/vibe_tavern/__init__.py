@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from tavernkit.vibe_tavern.transports.anthropic import AnthropicTransport as AnthropicTransport
     from tavernkit.vibe_tavern.transports.base import ChatChunk as ChatChunk
     from tavernkit.vibe_tavern.transports.base import ChatResponse as ChatResponse
+    from tavernkit.vibe_tavern.transports.base import ToolCallDelta as ToolCallDelta
     from tavernkit.vibe_tavern.transports.base import Transport as Transport
     from tavernkit.vibe_tavern.transports.chat import chat as chat
     from tavernkit.vibe_tavern.transports.endpoint import Endpoint as Endpoint
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from tavernkit.vibe_tavern.transports.openai import OpenAITransport as OpenAITransport
     from tavernkit.vibe_tavern.transports.openai_endpoints import OpenAIEndpoints as OpenAIEndpoints
     from tavernkit.vibe_tavern.transports.registry import create_transport as create_transport
+    from tavernkit.vibe_tavern.transports.tool_call_deltas import ToolCalls as ToolCalls
     from tavernkit.vibe_tavern.user_input import preprocess_user_input as preprocess_user_input
 
 __getattr__, __all__ = lazy_exports(
@@ -96,13 +98,14 @@ __getattr__, __all__ = lazy_exports(
         ".tool_calling.run": ("ToolLoopResult",),
         ".tool_calling.toolset": ("CombinedToolset",),
         ".transports.anthropic": ("AnthropicTransport",),
-        ".transports.base": ("ChatChunk", "ChatResponse", "Transport"),
+        ".transports.base": ("ChatChunk", "ChatResponse", "ToolCallDelta", "Transport"),
         ".transports.chat": ("chat",),
         ".transports.endpoint": ("Endpoint",),
         ".transports.google": ("GoogleTransport",),
         ".transports.openai": ("OpenAITransport",),
         ".transports.openai_endpoints": ("OpenAIEndpoints",),
         ".transports.registry": ("create_transport",),
+        ".transports.tool_call_deltas": ("ToolCalls",),
         ".user_input": ("preprocess_user_input",),
     },
 )

@@ -21,6 +21,7 @@ from tavernkit.vibe_tavern.pipeline import VibeTavernBuilder
 from tavernkit.vibe_tavern.runner_config import RunnerConfig
 from tavernkit.vibe_tavern.transports import chat_body
 from tavernkit.vibe_tavern.transports.base import ChatChunk, ChatResponse, Transport
+from tavernkit.vibe_tavern.transports.tool_call_deltas import ToolCalls
 
 NATIVE_DIALECTS = frozenset(("anthropic", "google"))
 """Protocols that a transport of their own translates to; their requests are built in OpenAI's shape."""
@@ -100,6 +101,7 @@ class PromptStream:
         self._clock = clock
         self._started = clock()
         self._texts: dict[str, list[str]] = {"text": [], "reasoning": [], "refusal": []}
+        self._calls = ToolCalls()
         self._last = ChatChunk()
         self._result: PromptResult | None = None
 
@@ -107,6 +109,8 @@ class PromptStream:
         async for chunk in self._chunks:
             for kind, texts in self._texts.items():
                 texts.append(getattr(chunk, kind))
+            for delta in chunk.tool_calls:
+                self._calls.add(delta)
             self._last = ChatChunk(
                 finish_reason=chunk.finish_reason or self._last.finish_reason,
                 usage=chunk.usage or self._last.usage,
@@ -129,6 +133,8 @@ class PromptStream:
             message["reasoning_content"] = joined["reasoning"]
         if joined["refusal"]:
             message["refusal"] = joined["refusal"]
+        if self._calls:
+            message["tool_calls"] = [*self._calls.assembled()]
         apply_response_transforms(self._request, message)
         return PromptResult(
             prompt_request=self._request,

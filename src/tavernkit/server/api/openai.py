@@ -154,10 +154,11 @@ async def _events(
         yield writer.error(error)
         return
     response = outcome.response
-    if first is None and response["text"]:
-        yield writer.delta({"content": response["text"]})
-    for delta in tool_deltas(response):
-        yield writer.delta(delta)
+    if first is None:  # nothing was streamed: the answer is one that was given before
+        if response["text"]:
+            yield writer.delta({"content": response["text"]})
+        for delta in tool_deltas(response):
+            yield writer.delta(delta)
     if response.get("broken") and not outcome.replayed:
         yield writer.error(ServiceError(502, f"the reply broke off: {response['broken']}", code="upstream_error"))
         return

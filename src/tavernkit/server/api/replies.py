@@ -14,7 +14,7 @@ from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.limits import MAX_STREAM_BACKLOG
 from tavernkit.server.turn_request import TurnOutcome
 from tavernkit.values import Json, JsonObject, is_list, is_object
-from tavernkit.vibe_tavern import ChatChunk
+from tavernkit.vibe_tavern import ChatChunk, ToolCallDelta
 
 
 class ReplyListener:
@@ -159,7 +159,20 @@ def piece_delta(chunk: ChatChunk) -> JsonObject | None:
         delta["reasoning_content"] = chunk.reasoning
     if chunk.refusal:
         delta["refusal"] = chunk.refusal
+    if chunk.tool_calls:
+        delta["tool_calls"] = [_call_delta(each) for each in chunk.tool_calls]
     return delta or None
+
+
+def _call_delta(piece: ToolCallDelta) -> JsonObject:
+    """A piece of a call; OpenAI's own have the type where the call begins."""
+    function: JsonObject = {"arguments": piece.arguments}
+    delta: JsonObject = {"index": piece.index, **(piece.extra or {}), "function": function}
+    if piece.name is not None:
+        function["name"] = piece.name
+    if piece.id is not None:
+        delta |= {"id": piece.id, "type": "function"}
+    return delta
 
 
 def tool_deltas(response: JsonObject) -> list[JsonObject]:

@@ -11,7 +11,7 @@ from tavernkit.server.limits import MAX_BOOKS, MAX_MESSAGES, MAX_NAME_CHARACTERS
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.columns import storable
 from tavernkit.server.storage.items import ItemInfo
-from tavernkit.values import is_sequence
+from tavernkit.values import is_object, is_sequence
 
 Text = Annotated[str, AfterValidator(storable)]
 """Text that every database can hold."""
@@ -160,12 +160,17 @@ class MessageOut(BaseModel):
     swipes: list[str] | None
     swipe: int | None
     name: str | None
+    tool_calls: list[dict[str, Any]] | None = None
+    tool_call_id: str | None = None
     created_at: float
     updated_at: float
 
     @classmethod
     def of(cls, line: ChatLine) -> MessageOut:
         """Show a line."""
+        metadata = line.native.get("metadata")
+        metadata = metadata if is_object(metadata) else {}
+        calls, call_id = metadata.get("tool_calls"), metadata.get("tool_call_id")
         swipes, swipe, name = (line.native.get(key) for key in ("swipes", "swipe_id", "name"))
         return cls(
             id=line.id,
@@ -175,6 +180,8 @@ class MessageOut(BaseModel):
             swipes=[str(each) for each in swipes] if is_sequence(swipes) else None,
             swipe=swipe if isinstance(swipe, int) else None,
             name=name if isinstance(name, str) else None,
+            tool_calls=[call for call in calls if is_object(call)] if is_sequence(calls) else None,
+            tool_call_id=call_id if isinstance(call_id, str) else None,
             created_at=line.created_at,
             updated_at=line.updated_at,
         )

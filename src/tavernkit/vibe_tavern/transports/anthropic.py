@@ -72,7 +72,7 @@ class AnthropicTransport:
             await self._client.close()
 
     async def _chunks(self, response: sdk.StreamingResponse) -> AsyncGenerator[ChatChunk]:
-        usage: JsonObject = {}
+        state = shapes.StreamState()
         async with aclosing(sdk.read_events(response, self._redactor)) as events:
             async for event in events:
                 if not event.data.strip():
@@ -82,7 +82,7 @@ class AnthropicTransport:
                     raise sdk.stream_error(data, self._redactor)
                 if data.get("type") == "message_stop":
                     return
-                yield shapes.chunk_of(data, usage)
+                yield shapes.chunk_of(data, state)
         raise ConnectionFailedError("the stream ended before the answer did")
 
     @asynccontextmanager

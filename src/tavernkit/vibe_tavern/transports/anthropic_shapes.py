@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from tavernkit.dialects import convert
 from tavernkit.errors import Warn
 from tavernkit.values import Json, JsonObject, is_list, is_object
 from tavernkit.vibe_tavern import strict_json
-from tavernkit.vibe_tavern.transports.base import ChatChunk
+from tavernkit.vibe_tavern.transports.base import ChatChunk, ToolCallDelta
 from tavernkit.vibe_tavern.transports.native_options import native_options
 
 DEFAULT_MAX_TOKENS: Final = 4096
@@ -84,24 +85,68 @@ def chat_completion(body: JsonObject) -> JsonObject:
     }
 
 
-def chunk_of(event: JsonObject, usage: JsonObject) -> ChatChunk:
-    """Translate one event of a stream; ``usage`` collects the counts, which come in parts."""
+@dataclass(slots=True)
+class StreamState:
+    """What the events of a stream tell in parts: the counts, and which of its blocks are tool calls."""
+
+    usage: JsonObject = field(default_factory=dict[str, Json])
+    calls: dict[int, int] = field(default_factory=dict[int, int])
+    """Places of the calls by the numbers of their blocks."""
+    without_arguments: set[int] = field(default_factory=set[int])
+
+
+def chunk_of(event: JsonObject, state: StreamState) -> ChatChunk:
+    """Translate one event of a stream."""
     kind = event.get("type")
     if kind == "message_start":
         message = event.get("message")
         counts = message.get("usage") if is_object(message) else None
-        usage.update(counts if is_object(counts) else {})
+        state.usage.update(counts if is_object(counts) else {})
         return ChatChunk()
+    if kind in ("content_block_start", "content_block_stop"):
+        return _block_edge(event, state)
     delta = event.get("delta")
     if not is_object(delta):
         return ChatChunk()
     if kind == "content_block_delta":
-        return ChatChunk(text=_text(delta.get("text")), reasoning=_text(delta.get("thinking")))
+        return ChatChunk(
+            text=_text(delta.get("text")),
+            reasoning=_text(delta.get("thinking")),
+            tool_calls=_arguments(event, _text(delta.get("partial_json")), state),
+        )
     if kind == "message_delta":
         counts = event.get("usage")
-        usage.update(counts if is_object(counts) else {})
-        return ChatChunk(finish_reason=finish_reason(delta.get("stop_reason")), usage=usage_of(usage))
+        state.usage.update(counts if is_object(counts) else {})
+        return ChatChunk(finish_reason=finish_reason(delta.get("stop_reason")), usage=usage_of(state.usage))
     return ChatChunk()
+
+
+def _block_edge(event: JsonObject, state: StreamState) -> ChatChunk:
+    """A call is told when its block begins; one that had no arguments by its end has empty ones."""
+    number, block = _number(event.get("index")), event.get("content_block")
+    if event.get("type") == "content_block_stop":
+        return ChatChunk(tool_calls=_arguments(event, "{}", state) if number in state.without_arguments else ())
+    if not is_object(block) or block.get("type") != "tool_use":
+        return ChatChunk()
+    place = state.calls[number] = len(state.calls)
+    given = block.get("input")
+    if not given:
+        state.without_arguments.add(number)
+    delta = ToolCallDelta(
+        place,
+        id=_text(block.get("id")) or None,
+        name=_text(block.get("name")),
+        arguments=strict_json.compact(given) if given else "",
+    )
+    return ChatChunk(tool_calls=(delta,))
+
+
+def _arguments(event: JsonObject, fragment: str, state: StreamState) -> tuple[ToolCallDelta, ...]:
+    number = _number(event.get("index"))
+    if not fragment or number not in state.calls:
+        return ()
+    state.without_arguments.discard(number)
+    return (ToolCallDelta(state.calls[number], arguments=fragment),)
 
 
 def finish_reason(reason: Json) -> str | None:

@@ -20,6 +20,18 @@ class ChatResponse:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCallDelta:
+    """A piece of the tool call at ``index``: id and name come once, the JSON text of its arguments in fragments."""
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+    extra: JsonObject | None = None
+    """What else a provider puts into a call and wants back with it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChatChunk:
     """A piece of a streamed answer; most hold nothing but text."""
 
@@ -29,6 +41,7 @@ class ChatChunk:
     finish_reason: str | None = None
     usage: JsonObject | None = None
     logprobs: JsonObject | None = None
+    tool_calls: tuple[ToolCallDelta, ...] = ()
 
 
 @runtime_checkable

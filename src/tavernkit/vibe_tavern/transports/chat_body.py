@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw_object
 from tavernkit.vibe_tavern.errors import HTTPError
 from tavernkit.vibe_tavern.transports.base import ChatChunk
+from tavernkit.vibe_tavern.transports.tool_call_deltas import read_deltas
 
 
 def first_choice(body: Mapping[str, object]) -> JsonObject:
@@ -66,6 +67,7 @@ def chunk_of(event: JsonObject) -> ChatChunk:
         finish_reason=reason if isinstance(reason, str) else None,
         usage=usage(event),
         logprobs=logprobs if is_object(logprobs) else None,
+        tool_calls=read_deltas(delta.get("tool_calls")),
     )
 
 

@@ -94,13 +94,15 @@ class GoogleTransport:
 
     async def _chunks(self, answers: AsyncIterator[GenerateContentResponse]) -> AsyncGenerator[ChatChunk]:
         ended = False
+        called = 0
         try:
             while True:
                 try:
                     answer = await self._guarded(anext(answers))
                 except StopAsyncIteration:
                     break
-                chunk = shapes.chunk_of(_plain(answer))
+                chunk = shapes.chunk_of(_plain(answer), called)
+                called += len(chunk.tool_calls)
                 ended = ended or chunk.finish_reason is not None
                 yield chunk
         finally:

@@ -11,6 +11,7 @@ from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.preflight import JSON_OBJECT, JSON_SCHEMA, response_format_kind
 from tavernkit.vibe_tavern.transports.base import ChatChunk
 from tavernkit.vibe_tavern.transports.native_options import native_options
+from tavernkit.vibe_tavern.transports.tool_call_deltas import read_deltas
 
 PASSED: Final = frozenset(
     (
@@ -97,15 +98,17 @@ def chat_completion(body: JsonObject, model: str) -> JsonObject:
     }
 
 
-def chunk_of(body: JsonObject) -> ChatChunk:
-    """Translate one piece of a stream."""
+def chunk_of(body: JsonObject, called: int = 0) -> ChatChunk:
+    """Translate one piece of a stream; ``called`` is how many tools were called before it."""
     parts = _parts(body)
+    calls = [_tool_call(part, number) for number, part in enumerate(_calls(parts), start=called + 1)]
     return ChatChunk(
         text=_texts(parts, thought=False),
         reasoning=_texts(parts, thought=True),
         refusal=_block_reason(body),
-        finish_reason=_finish_reason(body, calls=False),
+        finish_reason=_finish_reason(body, calls=bool(called or calls)),
         usage=usage_of(body),
+        tool_calls=read_deltas([{"index": called + at, **call} for at, call in enumerate(calls)]),
     )
 
 
