@@ -19,13 +19,11 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks import workloads
 from tavernkit.silly_tavern.world_info import (
-    ChatLine,
     ScanInput,
     SelectedBooks,
     WorldBook,
     WorldInfoEngine,
     WorldInfoSettings,
-    scan_list,
 )
 
 SETTINGS = WorldInfoSettings(depth=100)
@@ -38,9 +36,8 @@ def estimate(text: str) -> int:
 @cache
 def workload(entries: int) -> ScanInput:
     made = workloads.lore(entries)
-    messages = [ChatLine(line["name"], line["mes"]) for line in made["chat"]]
     return ScanInput(
-        messages=scan_list(messages, generation_type="normal", include_names=True),
+        messages=[f"{line['name']}: {line['mes']}" for line in reversed(made["chat"])],
         books=SelectedBooks(global_=(WorldBook("lore", made["book"]),)),
         settings=SETTINGS,
         max_context=16000,

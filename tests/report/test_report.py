@@ -105,7 +105,7 @@ def test_the_lore_of_a_world_book_is_listed_with_what_is_in_first() -> None:
         {"key": ["lamp"], "content": "Bright, {{user}}."},
         {"key": ["ghost"], "content": "Boo."},
     )
-    result = scan(book, "the lamp", substitute=lambda text: text.replace("{{user}}", "Ann"))
+    result = scan(book, "the lamp", expand=lambda text: text.replace("{{user}}", "Ann"))
     rows = lore_rows(result)
     assert [(row.title, row.active, row.content) for row in rows] == [
         ("lamp", True, "Bright, Ann."),

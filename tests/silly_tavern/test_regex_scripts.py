@@ -44,7 +44,7 @@ def script(**fields: object) -> RegexScript:
 
 
 def run(text: str, **fields: object) -> str:
-    return script(**fields).run(text, substitute=MACROS, warn=WarningLog(strict=True))
+    return script(**fields).run(text, expand=MACROS, warn=WarningLog(strict=True))
 
 
 def test_json_is_kept_with_everything_in_it() -> None:
@@ -60,7 +60,7 @@ def test_fields_of_the_wrong_type_are_harmless() -> None:
     )
     assert (odd.find_regex, odd.replace_string, odd.trim_strings, odd.placement) == ("", "", (), ())
     assert (odd.min_depth, odd.max_depth, odd.macro_mode) == (None, None, MacroMode.NONE)
-    assert odd.run("text", substitute=MACROS) == "text"
+    assert odd.run("text", expand=MACROS) == "text"
 
 
 def test_macro_values_in_patterns_can_be_escaped() -> None:
@@ -71,7 +71,7 @@ def test_macro_values_in_patterns_can_be_escaped() -> None:
 
 def test_trim_strings_see_the_overridden_character() -> None:
     scripts = RegexScripts((script(findRegex="/.+/", replaceString="$0|{{char}}", trimStrings=["{{char}}: "]),))
-    text = scripts.apply("Bo: hi", RegexPlacement.AI_OUTPUT, substitute=MACROS, character="Bo")
+    text = scripts.apply("Bo: hi", RegexPlacement.AI_OUTPUT, expand=MACROS, character="Bo")
     assert text == "hi|Ann (a+)"
 
 
@@ -83,16 +83,16 @@ def test_numbers_beyond_the_groups_are_offset_and_input() -> None:
 def test_named_groups_object_is_no_text() -> None:
     named = script(findRegex="/(?<a>c)at/", replaceString="$4")
     with pytest.raises(RegexScriptError) as raised:
-        named.run("cat", substitute=MACROS, strict=True)
+        named.run("cat", expand=MACROS, strict=True)
     assert raised.value.code == "type_error"
     warnings: list[str] = []
-    assert named.run("cat", substitute=MACROS, warn=warnings.append) == "cat"
+    assert named.run("cat", expand=MACROS, warn=warnings.append) == "cat"
     assert "'swap'" in warnings[0]
 
 
 def test_invalid_pattern_is_reported_and_leaves_the_text() -> None:
     warnings: list[str] = []
-    assert script(findRegex="/ca(t/").run("cat", substitute=MACROS, warn=warnings.append) == "cat"
+    assert script(findRegex="/ca(t/").run("cat", expand=MACROS, warn=warnings.append) == "cat"
     assert "not a valid regular expression" in warnings[0]
     with pytest.raises(StrictModeError):
         run("cat", findRegex="/ca(t/")
@@ -102,7 +102,7 @@ def test_slow_pattern_is_reported_and_leaves_the_text() -> None:
     warnings: list[str] = []
     slow = script(findRegex="/(a+)+$/g")
     text = "a" * 40 + "!"
-    assert slow.run(text, substitute=MACROS, warn=warnings.append) == text
+    assert slow.run(text, expand=MACROS, warn=warnings.append) == text
     assert len(warnings) == 1
     assert "'swap'" in warnings[0]
 
@@ -112,7 +112,7 @@ def test_result_that_explodes_is_not_applied(monkeypatch: pytest.MonkeyPatch) ->
     warnings: list[str] = []
     text = "x" * 100
     explosive = script(findRegex="/x/g", replaceString="$2")
-    assert explosive.run(text, substitute=MACROS, warn=warnings.append) == text
+    assert explosive.run(text, expand=MACROS, warn=warnings.append) == text
     assert "more than 1000 characters" in warnings[0]
 
 
@@ -157,7 +157,7 @@ def test_settings_decide_whose_scripts_are_allowed() -> None:
             api="openai",
             warn=warnings.append,
         )
-        return scripts.apply("x", 2, substitute=MACROS)
+        return scripts.apply("x", 2, expand=MACROS)
 
     assert text("Ann.png", "Default") == "xGSS"
     assert text("Bo.png", "Default") == "xGS"

@@ -19,7 +19,7 @@ scripts = st.fixed_dictionaries(
 @given(st.lists(scripts, max_size=3), st.text("ab(/{} ", max_size=12), st.none() | st.integers(-1, 3))
 def test_any_script_on_any_text_gives_text(scripts: list[dict[str, object]], text: str, depth: int | None) -> None:
     chosen = RegexScripts(tuple(map(RegexScript.from_json, scripts)))
-    result = chosen.apply(text, 2, substitute=MACROS, depth=depth, warn=lambda message: None)
+    result = chosen.apply(text, 2, expand=MACROS, depth=depth, warn=lambda message: None)
     assert isinstance(result, str)
     assert text or not result
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tavernkit.cards.character import Character
-from tavernkit.silly_tavern.card_fields import depth_prompt_of
 from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.context import SillyTavernContext
-from tavernkit.silly_tavern.macros.environment import CardFields, Group, GroupMember, MacroEnvironment
+from tavernkit.silly_tavern.groups.group_chat import GroupChat
+from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.settings import AuthorsNotes
 from tavernkit.silly_tavern.world_info.selection import file_stem
 from tavernkit.stores.variables import VariablesStore
-from tavernkit.values import is_mapping
 
 
 def macro_environment(
@@ -28,9 +26,9 @@ def macro_environment(
     return MacroEnvironment(
         user_name=context.user_name,
         character_name=context.character_name,
-        character=_card_fields(context.card) if context.card is not None else None,
+        character=context.card,
         persona=context.active_persona.description,
-        group=_group(context),
+        group=GroupChat.of(context.group, context.members, context.avatar_file) if context.group is not None else None,
         chat=chat,
         chat_id=context.chat_id,
         main_chat=main_chat if isinstance(main_chat, str) else None,
@@ -57,44 +55,6 @@ def macro_environment(
         clock=context.clock,
         timezone=context.timezone,
         random=random,
-    )
-
-
-def _card_fields(character: Character) -> CardFields:
-    image = character.extensions.get("sd_character_prompt")
-    positive, negative = (image.get("positive"), image.get("negative")) if is_mapping(image) else ("", "")
-    return CardFields(
-        description=character.description,
-        personality=character.personality,
-        scenario=character.scenario,
-        first_mes=character.first_mes,
-        alternate_greetings=character.alternate_greetings,
-        mes_example=character.mes_example,
-        creator_notes=character.creator_notes,
-        system_prompt=character.system_prompt,
-        post_history_instructions=character.post_history_instructions,
-        character_version=character.character_version,
-        depth_prompt=depth_prompt_of(character).text,
-        image_prefix=positive if isinstance(positive, str) else "",
-        image_negative_prefix=negative if isinstance(negative, str) else "",
-    )
-
-
-def _group(context: SillyTavernContext) -> Group | None:
-    group = context.group
-    if group is None:
-        return None
-    muted = frozenset(group.disabled_members)
-    return Group(
-        members=tuple(
-            GroupMember(name=card.name, muted=avatar in muted, card=_card_fields(card))
-            for avatar in group.members
-            if (card := context.members.get(avatar)) is not None
-        ),
-        join_cards=group.generation_mode != "swap",
-        join_muted=group.generation_mode == "append_disabled",
-        join_prefix=group.join_prefix,
-        join_suffix=group.join_suffix,
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern.reasoning import ReasoningSettings
 from tavernkit.values import FrozenObject, is_mapping, is_sequence
 
@@ -16,18 +16,6 @@ EMPTY_REASONING = "\u200b"
 
 NAMES_NONE, NAMES_DEFAULT, NAMES_FIELD, NAMES_CONTENT = -1, 0, 1, 2
 """How a preset's ``names_behavior`` shows who speaks."""
-
-
-class PromptScripts(Protocol):
-    """Regex scripts of the prompt stage, as far as history needs them."""
-
-    def message(self, text: str, *, is_user: bool, depth: int) -> str:
-        """Apply the scripts for a message."""
-        ...
-
-    def reasoning(self, text: str, *, depth: int) -> str:
-        """Apply the scripts for reasoning."""
-        ...
 
 
 @dataclass(slots=True)

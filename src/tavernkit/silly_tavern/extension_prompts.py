@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tavernkit.prompt.injections import Injection
@@ -113,6 +113,11 @@ class ExtensionPrompts:
             named = (key for key in self._prompts if not is_index_key(key))
             self._in_order = tuple(self._prompts[key] for key in (*numbered, *named))
         return iter(self._in_order)
+
+    def scanned(self, expand: Callable[[str], str]) -> tuple[str, ...]:
+        """The texts that lore keys may match in, macros expanded; empty ones are left out."""
+        expanded = (expand(prompt.value) for prompt in self if prompt.scan and prompt.value)
+        return tuple(text for text in expanded if text)
 
     def in_chat(self) -> dict[tuple[int, int], list[ExtensionPrompt]]:
         """Texts for the chat by depth and role number, each list in key order. Odd depths and roles are left out."""

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from tavernkit.prompt.omission import Omission
 from tavernkit.silly_tavern.authors_note import authors_note
-from tavernkit.silly_tavern.card_fields import CardTexts, DepthPrompt, card_texts, depth_prompt_of
+from tavernkit.silly_tavern.card_fields import CardTexts, card_texts
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern.chat_completion.tools import tools_supported
 from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.core_chat import add_reasoning, core_chat, prepare_texts
+from tavernkit.silly_tavern.depth_prompt import DepthPrompt, depth_prompt_of
 from tavernkit.silly_tavern.examples import START_LINE, parse_block, split_examples
 from tavernkit.silly_tavern.extension_prompts import (
     AUTHORS_NOTE,
@@ -22,7 +23,6 @@ from tavernkit.silly_tavern.extension_prompts import (
     ExtensionPrompts,
 )
 from tavernkit.silly_tavern.groups.cards import group_depth_prompts, merge_cards
-from tavernkit.silly_tavern.groups.group import GroupMember
 from tavernkit.silly_tavern.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.turn import TurnInput, begin_turn
@@ -103,27 +103,17 @@ def example_heading(state: SillyTavernState) -> str:
 
 def group_names(state: SillyTavernState) -> tuple[str, ...]:
     """The names of a group's members, in order; none outside a group."""
-    context = state.context
-    if context.group is None:
-        return ()
-    cards = (context.members.get(avatar) for avatar in context.group.members)
-    return tuple(card.name for card in cards if card is not None)
-
-
-def group_members(state: SillyTavernState) -> list[GroupMember]:
-    """The group's members as its own rules see them."""
-    return [GroupMember.from_character(card, avatar) for avatar, card in state.context.members.items()]
+    group = state.macros.environment.group
+    return group.names if group is not None else ()
 
 
 def _card(state: SillyTavernState) -> CardTexts:
     context, power_user = state.context, state.context.settings.power_user
-    joined = None
-    if context.group is not None:
+    group, joined = state.macros.environment.group, None
+    if group is not None:
         joined = merge_cards(
-            context.group,
-            group_members(state),
-            context.avatar_file,
-            substitute=state.macros.card,
+            group,
+            expand=state.macros.card,
             scenario_override=context.metadata.scenario,
             examples_override=context.metadata.mes_example,
         )
@@ -134,7 +124,7 @@ def _card(state: SillyTavernState) -> CardTexts:
         prefer_prompt=power_user.prefer_character_prompt,
         prefer_jailbreak=power_user.prefer_character_jailbreak,
         joined=joined,
-        replace=state.macros.card,
+        expand=state.macros.card,
     )
 
 
@@ -147,11 +137,9 @@ def _register_injections(state: SillyTavernState) -> None:
 
 
 def _register_depth_prompts(state: SillyTavernState) -> None:
-    context = state.context
-    if context.group is not None:
-        prompts = group_depth_prompts(
-            context.group, group_members(state), context.avatar_file, substitute=state.macros.card
-        )
+    context, group = state.context, state.macros.environment.group
+    if group is not None:
+        prompts = group_depth_prompts(group, expand=state.macros.card)
         for index, prompt in enumerate(prompts):
             _register_depth_prompt(state, f"{DEPTH_PROMPT}_{index}", prompt)
         if prompts:

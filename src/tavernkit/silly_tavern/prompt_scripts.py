@@ -24,12 +24,12 @@ class PromptScripts:
 
     def user_input(self, text: str) -> str:
         """Apply the scripts that change what the user typed before it is stored."""
-        return self.scripts.apply(text, RegexPlacement.USER_INPUT, substitute=self.macros.in_script, warn=self.warn)
+        return self.scripts.apply(text, RegexPlacement.USER_INPUT, expand=self.macros.in_script, warn=self.warn)
 
     def reply(self, text: str, *, is_user: bool) -> str:
         """Apply the scripts that change what the model wrote before it is stored."""
         placement = RegexPlacement.USER_INPUT if is_user else RegexPlacement.AI_OUTPUT
-        return self.scripts.apply(text, placement, substitute=self.macros.in_script, warn=self.warn)
+        return self.scripts.apply(text, placement, expand=self.macros.in_script, warn=self.warn)
 
     def message(self, text: str, *, is_user: bool, depth: int) -> str:
         """Apply the prompt-stage scripts for a message."""
@@ -45,5 +45,5 @@ class PromptScripts:
 
     def _prompt(self, text: str, placement: RegexPlacement, depth: float | None) -> str:
         return self.scripts.apply(
-            text, placement, substitute=self.macros.in_script, is_prompt=True, depth=depth, warn=self.warn
+            text, placement, expand=self.macros.in_script, is_prompt=True, depth=depth, warn=self.warn
         )

@@ -40,7 +40,7 @@ class MacroMode(IntEnum):
     ESCAPED = 2
 
 
-class Substitute(Protocol):
+class ExpandScriptText(Protocol):
     """Expands macros: ``character`` replaces the name of the character, ``escape`` is applied to each macro's value."""
 
     def __call__(
@@ -131,7 +131,7 @@ class RegexScript:
         self,
         text: str,
         *,
-        substitute: Substitute,
+        expand: ExpandScriptText,
         character: str | None = None,
         warn: Warn = log_warning,
         strict: bool = False,
@@ -145,14 +145,14 @@ class RegexScript:
             return text
         pattern = self.find_regex
         if self.macro_mode is MacroMode.RAW:
-            pattern = substitute(pattern)
+            pattern = expand(pattern)
         elif self.macro_mode is MacroMode.ESCAPED:
-            pattern = substitute(pattern, escape=escape_macro_value)
+            pattern = expand(pattern, escape=escape_macro_value)
         regex = regex_from_string(pattern)
         if regex is None:
             warn(f"regex script {self.name!r} is not applied: {pattern!r:.200} is not a valid regular expression")
             return text
-        replacement = _Replacement(self, substitute, character)
+        replacement = _Replacement(self, expand, character)
         try:
             return regex.replace(text, replacement, warn=lambda report: warn(f"regex script {self.name!r}: {report}"))
         except RegexScriptError as error:
@@ -165,16 +165,16 @@ class RegexScript:
 class _Replacement:
     """Makes the text that stands for a match."""
 
-    def __init__(self, script: RegexScript, substitute: Substitute, character: str | None) -> None:
+    def __init__(self, script: RegexScript, expand: ExpandScriptText, character: str | None) -> None:
         self._template = _MATCH_MACRO.sub("$0", script.replace_string)
         self._trim_strings = script.trim_strings
-        self._substitute = substitute
+        self._expand = expand
         self._character = character
         self._size = 0
 
     def __call__(self, match: JSMatch) -> str:
         filled = _REFERENCE.sub(lambda found: self._value(found, match), self._template)
-        replaced = self._substitute(filled)
+        replaced = self._expand(filled)
         self._size += len(replaced)
         if self._size > MAX_RESULT_CHARACTERS:
             raise RegexScriptError(f"it makes more than {MAX_RESULT_CHARACTERS} characters", code="TOO_LONG")
@@ -206,7 +206,7 @@ class _Replacement:
 
     def _trimmed(self, value: str) -> str:
         for trim_string in self._trim_strings:
-            unwanted = self._substitute(trim_string, character=self._character)
+            unwanted = self._expand(trim_string, character=self._character)
             value = value.replace(unwanted, "") if unwanted else value
         return value
 
@@ -262,7 +262,7 @@ class RegexScripts:
         text: object,
         placement: int | None,
         *,
-        substitute: Substitute,
+        expand: ExpandScriptText,
         is_markdown: bool = False,
         is_prompt: bool = False,
         is_edit: bool = False,
@@ -282,7 +282,7 @@ class RegexScripts:
             return text
         for script in self.active:
             if script.applies_to(placement, is_markdown=is_markdown, is_prompt=is_prompt, is_edit=is_edit, depth=depth):
-                text = script.run(text, substitute=substitute, character=character, warn=warn, strict=strict)
+                text = script.run(text, expand=expand, character=character, warn=warn, strict=strict)
         return text
 
 

@@ -19,7 +19,7 @@ def decide(context: SillyTavernContext, warn: Warn) -> GroupDecision:
     computed = activate(
         ActivationInput(
             group=context.group,
-            characters=[GroupMember.from_character(card, avatar) for avatar, card in context.members.items()],
+            characters=[GroupMember(avatar, card) for avatar, card in context.members.items()],
             chat=context.log.lines,
             user_input=context.message,
             generation_type=context.generation_type,

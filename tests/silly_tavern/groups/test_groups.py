@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from tavernkit.cards import Character
 from tavernkit.errors import ConfigError, StrictModeError, WarningLog
 from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.groups import (
     ActivationInput,
     Group,
+    GroupChat,
     GroupDecision,
     GroupMember,
     MissingGroupMemberError,
@@ -19,12 +21,17 @@ from tavernkit.silly_tavern.groups import (
     reconcile,
 )
 
-ALICE = GroupMember("alice.png", "Alice", description="Alice of {{char}}", mes_example="Alice: hi")
-BOB = GroupMember("bob.png", "Bob Stone", description="Bob", depth_prompt={"prompt": " note ", "role": "user"})
+CARDS = {
+    "alice.png": Character(name="Alice", description="Alice of {{char}}", mes_example="Alice: hi"),
+    "bob.png": Character(
+        name="Bob Stone", description="Bob", extensions={"depth_prompt": {"prompt": " note ", "role": "user"}}
+    ),
+}
+ALICE, BOB = (GroupMember(avatar, card) for avatar, card in CARDS.items())
 GROUP = Group(members=("alice.png", "bob.png"))
 
 
-def substitute(text: str, name: str | None) -> str:
+def expand(text: str, name: str | None) -> str:
     return text.replace("{{char}}", name or "speaker")
 
 
@@ -67,17 +74,18 @@ def test_continuing_without_a_speaker_is_an_error_that_says_so() -> None:
 
 
 def test_swap_mode_joins_nothing() -> None:
-    assert merge_cards(GROUP, [ALICE, BOB], "alice.png", substitute=substitute) is None
-    assert group_depth_prompts(GROUP, [ALICE, BOB], "alice.png", substitute=substitute) == []
+    assert merge_cards(GroupChat.of(GROUP, CARDS, "alice.png"), expand=expand) is None
+    assert group_depth_prompts(GroupChat.of(GROUP, CARDS, "alice.png"), expand=expand) == []
 
 
 def test_joined_cards_speak_of_each_member_by_name() -> None:
     group = GROUP.replace(generation_mode="append", join_prefix="[<fieldname>] ")
-    joined = merge_cards(group, [BOB, ALICE], "alice.png", substitute=substitute)
+    chat = GroupChat.of(group, CARDS, "alice.png")
+    joined = merge_cards(chat, expand=expand)
     assert joined is not None
     assert joined.description == "[Description] Alice of Alice\n[Description] Bob"
     assert joined.examples == "[Example Messages] <START>\nAlice: hi"
-    (prompt,) = group_depth_prompts(group, [ALICE, BOB], "alice.png", substitute=substitute)
+    (prompt,) = group_depth_prompts(chat, expand=expand)
     assert (prompt.text, prompt.depth, prompt.role) == ("note", 4, 1)
 
 
@@ -85,7 +93,7 @@ def test_a_muted_member_counts_only_when_it_speaks_or_the_mode_says_so() -> None
     group = GROUP.replace(generation_mode="append", disabled_members=("bob.png",))
 
     def description(group: Group, speaker: str) -> str:
-        joined = merge_cards(group, [ALICE, BOB], speaker, substitute=substitute)
+        joined = merge_cards(GroupChat.of(group, CARDS, speaker), expand=expand)
         assert joined is not None
         return joined.description
 
@@ -131,17 +139,14 @@ def test_a_persona_named_like_the_last_speaker_lets_that_one_generate_twice() ->
 
 
 def test_depth_prompts_take_depth_and_role_as_cards_write_them() -> None:
-    note = GroupMember("a.png", "A", depth_prompt={"prompt": "n", "depth": "2", "role": 2})
-    (prompt,) = group_depth_prompts(
-        Group(members=("a.png",), generation_mode="append"), [note], "a.png", substitute=substitute
-    )
+    card = Character(name="A", extensions={"depth_prompt": {"prompt": "n", "depth": "2", "role": 2}})
+    chat = GroupChat.of(Group(members=("a.png",), generation_mode="append"), {"a.png": card}, "a.png")
+    (prompt,) = group_depth_prompts(chat, expand=expand)
     assert (prompt.depth, prompt.role) == (2, 2)
 
 
 def test_an_override_that_expands_to_blanks_replaces_what_would_be_collected() -> None:
-    group = GROUP.replace(generation_mode="append")
-    joined = merge_cards(
-        group, [ALICE, BOB], "alice.png", substitute=lambda text, _: " ", scenario_override="{{space}}"
-    )
+    chat = GroupChat.of(GROUP.replace(generation_mode="append"), CARDS, "alice.png")
+    joined = merge_cards(chat, expand=lambda text, _: " ", scenario_override="{{space}}")
     assert joined is not None
     assert joined.scenario == " "

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
+from tavernkit.cards import Character
 from tavernkit.errors import MacroError
 from tavernkit.silly_tavern.macros import (
-    CardFields,
     LegacyMacroEngine,
     MacroCall,
     MacroEngine,
@@ -98,7 +98,7 @@ def environment() -> MacroEnvironment:
     return MacroEnvironment(
         user_name="Mira",
         character_name="Orin",
-        character=CardFields(description="{{char}} {{addvar::seen::1}}", mes_example="<START>\n{{user}}: hi"),
+        character=Character(name="", description="{{char}} {{addvar::seen::1}}", mes_example="<START>\n{{user}}: hi"),
         chat_id="chat",
         variables=InMemoryVariablesStore({"local": {"x": 3}}),
         clock=lambda: datetime(2031, 3, 5, 14, 7, 9, tzinfo=UTC),

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import tavernkit.macros
+from tavernkit.cards import Character
 from tavernkit.errors import ConfigError, MacroError, StrictModeError, WarningLog
 from tavernkit.silly_tavern.errors import MacroBlockError, MacroRecursionError, MacroSyntaxError, UnknownMacroError
 from tavernkit.silly_tavern.macros import (
     Argument,
-    CardFields,
     MacroCall,
     MacroDefinition,
     MacroEngine,
@@ -61,7 +61,7 @@ def test_macros_of_a_call_win_over_registered_ones() -> None:
 
 def test_names_of_a_call_stand_in_for_the_environments() -> None:
     text = "{{user}} {{char}} {{group}} {{description}}"
-    environment = ANN.replace(character=CardFields(description="of {{char}}"))
+    environment = ANN.replace(character=Character(name="", description="of {{char}}"))
     expanded = ENGINE.expand(text, environment, user_name="U", character_name="C", group="X, Y")
     assert expanded == "U C X, Y of Bel"
 
@@ -77,7 +77,7 @@ def test_post_process_changes_what_macros_give_and_nothing_else() -> None:
 
 
 def test_without_the_card_its_macros_are_empty() -> None:
-    environment = ANN.replace(character=CardFields(description="tall"), persona="me")
+    environment = ANN.replace(character=Character(name="", description="tall"), persona="me")
     assert ENGINE.expand("[{{description}}{{persona}}]", environment, card=False) == "[]"
 
 
@@ -223,10 +223,10 @@ def test_an_engine_can_be_shared_between_threads() -> None:
     assert results == ["nobodyba" * 5 if index == 0 else f"U{index}ba" * 5 for index in range(40)]
 
 
-def test_the_texts_of_a_card_can_be_asked_for() -> None:
-    environment = ANN.replace(character=CardFields(description=" {{char}} is tall. ", first_mes="Hi {{user}}"))
-    cards = ENGINE.card_texts(environment)
-    assert (cards.description(), cards.first_message(), cards.first_message(1)) == ("Bel is tall.", "Hi Ann", "")
+def test_texts_of_a_card_are_trimmed_and_expanded_on_their_own() -> None:
+    card = Character(name="", description=" {{char}} is tall. ", first_mes="Hi {{user}}")
+    text = "{{description}}|{{greeting}}|{{greeting::1}}"
+    assert ENGINE.expand(text, ANN.replace(character=card)) == "Bel is tall.|Hi Ann|"
 
 
 def test_what_is_no_text_is_refused() -> None:
@@ -235,7 +235,7 @@ def test_what_is_no_text_is_refused() -> None:
 
 
 def test_the_diagnostics_of_a_card_field_say_where_it_is() -> None:
-    environment = ANN.replace(character=CardFields(description="{{nosuch}}"))
+    environment = ANN.replace(character=Character(name="", description="{{nosuch}}"))
     (diagnostic,) = ENGINE.evaluate("{{description}}", environment, Overrides()).diagnostics
     assert diagnostic.message == "unknown macro {{nosuch}} stays as text in the card's description"
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tavernkit.cards import Character
 from tavernkit.errors import ConfigError, MacroError
 from tavernkit.silly_tavern.errors import UnknownMacroError
+from tavernkit.silly_tavern.groups import Group, GroupChat
 from tavernkit.silly_tavern.macros import (
     Argument,
-    CardFields,
-    Group,
-    GroupMember,
     LegacyMacroEngine,
     MacroDefinition,
     MacroEnvironment,
@@ -26,7 +25,9 @@ def test_macros_run_by_kind_and_not_by_position() -> None:
 
 
 def test_values_are_expanded_by_later_passes() -> None:
-    environment = ANN.replace(character=CardFields(description="A {{personality}} {{charPrompt}}", personality="calm"))
+    environment = ANN.replace(
+        character=Character(name="", description="A {{personality}} {{charPrompt}}", personality="calm")
+    )
     warnings: list[str] = []
     assert ENGINE.expand("{{description}}", environment, warn=warnings.append) == "A calm {{charPrompt}}"
     assert warnings == [
@@ -67,23 +68,18 @@ def test_macros_of_a_call_and_of_extensions() -> None:
 
 
 def test_group_names() -> None:
-    group = Group(members=[GroupMember(name="Ada"), GroupMember(name="Bel", muted=True), GroupMember(name="Cy")])
-    environment = ANN.replace(group=group)
+    cards = {name: Character(name=name) for name in ("Ada", "Bel", "Cy")}
+    environment = ANN.replace(group=GroupChat.of(Group(members=tuple(cards), disabled_members=("Bel",)), cards))
     text = "{{group}}|{{groupNotMuted}}|{{notChar}}"
     assert ENGINE.expand(text, environment) == "Ada, Bel, Cy|Ada, Cy|Ada, Cy, Ann"
 
 
 def test_card_texts_are_expanded_even_for_plain_text() -> None:
-    environment = MacroEnvironment(character=CardFields(description="{{incvar::n}}", personality="plain"))
+    environment = MacroEnvironment(character=Character(name="", description="{{incvar::n}}", personality="plain"))
     assert ENGINE.expand("plain", environment) == "plain"
     assert environment.get_var("n") == 1
     assert ENGINE.expand("plain", environment, card=False) == "plain"
     assert environment.get_var("n") == 1
-
-
-def test_the_texts_of_a_card_can_be_asked_for() -> None:
-    environment = ANN.replace(character=CardFields(scenario="With <USER>"))
-    assert ENGINE.card_texts(environment).scenario() == "With Ann"
 
 
 def test_what_is_no_text_is_refused() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tavernkit.cards import Character
 from tavernkit.silly_tavern.errors import MacroRecursionError
 from tavernkit.silly_tavern.macros import (
-    CardFields,
     LegacyMacroEngine,
     MacroEngine,
     MacroEnvironment,
@@ -76,7 +76,7 @@ def test_handlers_may_expand_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_card_text_inside_a_handler_counts_as_deeper(monkeypatch: pytest.MonkeyPatch) -> None:
     registry = default_registry()
     registry.register("card", lambda call: call.resolve("{{description}}"))
-    environment = MacroEnvironment(user_name="Ann", character=CardFields(description="{{user}}"))
+    environment = MacroEnvironment(user_name="Ann", character=Character(name="", description="{{user}}"))
     assert MacroEngine(registry).expand("{{card}}", environment) == "Ann"
     monkeypatch.setattr(run, "MAX_RESOLVE_DEPTH", 1)
     warnings: list[str] = []
@@ -88,7 +88,7 @@ def test_only_what_is_nested_counts_as_deep() -> None:
     registry = default_registry()
     registry.register("inner", lambda call: call.resolve("{{user}}"))
     registry.register("again", lambda call: call.resolve("<{{inner}}{{again}}>"))
-    environment = MacroEnvironment(user_name="A", character=CardFields(description="{{inner}}"))
+    environment = MacroEnvironment(user_name="A", character=Character(name="", description="{{inner}}"))
     warnings: list[str] = []
     engine = MacroEngine(registry)
     text = "{{inner}}{{description}}" * (2 * MAX_RESOLVE_DEPTH)
@@ -107,7 +107,7 @@ def test_macros_beyond_the_limit_of_steps_stay_as_text(monkeypatch: pytest.Monke
 
 def test_the_texts_of_a_card_count_with_the_text_that_asks_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "MAX_STEPS", 3)
-    card = CardFields(description="{{user}}{{user}}{{user}}")
+    card = Character(name="", description="{{user}}{{user}}{{user}}")
     environment = MacroEnvironment(user_name="Ann", character=card)
     warnings: list[str] = []
     assert ENGINE.expand("{{description}}", environment, warn=warnings.append) == "AnnAnn{{user}}"

@@ -189,7 +189,7 @@ def check_scan_equals_the_straightforward_one(scenario: dict[str, Any]) -> None:
                 settings=WorldInfoSettings(**scenario["settings"]),
                 max_context=100,
                 count_tokens=count,
-                substitute=substitute,
+                expand=substitute,
                 random=given.random,
                 scan_data=ScanData(**dict(zip(ScanData.__slots__, scenario["sources"], strict=True))),
                 injects=[text for text in scenario["injects"] if text],

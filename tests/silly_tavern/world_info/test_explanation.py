@@ -216,7 +216,7 @@ def test_regex_and_macro_keys_say_where_too() -> None:
     assert explanation.match is not None
     assert explanation.match.piece is not None
     assert (explanation.match.piece.index, explanation.match.offset) == (1, 4)
-    explanation = explain({"key": ["{{char}}"]}, "x", "hi Ann", substitute=lambda text: text.replace("{{char}}", "Ann"))
+    explanation = explain({"key": ["{{char}}"]}, "x", "hi Ann", expand=lambda text: text.replace("{{char}}", "Ann"))
     assert explanation.match is not None
     assert (explanation.match.key, explanation.match.offset) == ("{{char}}", 3)
 

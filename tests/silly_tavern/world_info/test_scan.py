@@ -109,8 +109,8 @@ def test_macros_in_keys_are_expanded_for_every_scan() -> None:
     def named(name: str) -> Callable[[str], str]:
         return lambda text: text.replace("{{char}}", name)
 
-    assert scan(book, "hello Ann", substitute=named("Ann")).before == "It is Ann."
-    assert scan(book, "hello Ann", substitute=named("Bo")).before == ""
+    assert scan(book, "hello Ann", expand=named("Ann")).before == "It is Ann."
+    assert scan(book, "hello Ann", expand=named("Bo")).before == ""
 
 
 def test_only_texts_that_may_hold_macros_are_substituted() -> None:
@@ -121,7 +121,7 @@ def test_only_texts_that_may_hold_macros_are_substituted() -> None:
         return text
 
     book = make_book({"key": ["cat", "<USER>", "\\}", "{{x}}"], "keysecondary": ["dog"]}, {"key": ["cat"]})
-    scan(book, "nothing", substitute=substitute)
+    scan(book, "nothing", expand=substitute)
     assert seen == ["<USER>", "\\}", "{{x}}"]
 
 

@@ -2,14 +2,10 @@ import pytest
 
 from tavernkit.silly_tavern.world_info import (
     CharacterLore,
-    ChatLine,
-    ScanPrompt,
     Speaker,
     WorldBook,
     WorldInfoSettings,
     character_book_names,
-    scan_injects,
-    scan_list,
     select_books,
 )
 from tavernkit.silly_tavern.world_info.selection import sort_by_order
@@ -69,17 +65,6 @@ def test_books_of_a_character() -> None:
     assert Speaker("Ann.v2.png").name == "Ann.v2"
     assert Speaker("Ann.").name == "Ann."
     assert character_book_names(None, "Bo.png", [*lore, CharacterLore("Bo", ("D",))]) == ("C",)
-
-
-def test_scan_list_is_newest_first_without_hidden_messages() -> None:
-    chat = [ChatLine("Ann", "one"), ChatLine("Sys", "hidden", is_system=True), ChatLine("Bo", "two")]
-    assert scan_list(chat, generation_type="normal", include_names=True) == ("Bo: two", "Ann: one")
-    assert scan_list(chat, generation_type="swipe", include_names=False) == ("one",)
-
-
-def test_injected_prompts_are_expanded_and_empty_ones_left_out() -> None:
-    prompts = [ScanPrompt("{{x}}"), ScanPrompt("a"), ScanPrompt("b", scan=False), ScanPrompt("c", active=False)]
-    assert scan_injects(prompts, lambda text: text.replace("{{x}}", "")) == ("a",)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def evaluate(
     """
     from tavernkit.cli.inputs import fixed_clock, load_card
     from tavernkit.cli.terminal import complain, show_json, show_text
-    from tavernkit.silly_tavern.macros import CardFields, MacroEngine, MacroEnvironment
+    from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
     from tavernkit.stores import InMemoryVariablesStore
 
     environment = MacroEnvironment(
@@ -84,10 +84,7 @@ def evaluate(
     )
     if card is not None:
         character = load_card(card).character
-        written = character.to_card()
-        data = written.get("data")
-        fields = CardFields.from_data(data if isinstance(data, dict) else written)
-        environment = environment.replace(character=fields, character_name=char or character.name)
+        environment = environment.replace(character=character, character_name=char or character.name)
     if seed is not None:
         environment = environment.replace(random=random.Random(seed).random)
     if now is not None:

@@ -4,10 +4,12 @@ from tavernkit.silly_tavern.groups.activation import ActivationInput, MissingGro
 from tavernkit.silly_tavern.groups.cards import group_depth_prompts, merge_cards
 from tavernkit.silly_tavern.groups.decision import GroupDecision, reconcile
 from tavernkit.silly_tavern.groups.group import Group, GroupMember
+from tavernkit.silly_tavern.groups.group_chat import GroupChat
 
 __all__ = [
     "ActivationInput",
     "Group",
+    "GroupChat",
     "GroupDecision",
     "GroupMember",
     "MissingGroupMemberError",

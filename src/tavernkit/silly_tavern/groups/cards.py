@@ -3,85 +3,85 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
-from tavernkit.silly_tavern.card_fields import DepthPrompt, JoinedFields, read_depth_prompt
-from tavernkit.silly_tavern.groups.group import Group, GroupMember
+from tavernkit.silly_tavern.depth_prompt import DepthPrompt, depth_prompt_of
+from tavernkit.silly_tavern.groups.group import GroupMember
+from tavernkit.silly_tavern.groups.group_chat import GroupChat
 from tavernkit.text.js_values import trim
 
 START = "<START>"
-_FIELD_NAME = re.compile("<FIELDNAME>", re.IGNORECASE)
+_FIELD_NAME = re.compile("<FIELDNAME>", re.IGNORECASE | re.ASCII)
 
-Substitute = Callable[[str, str | None], str]
-"""Expands a card text: ``(text, character name)``; without a name ``{{char}}`` is the current speaker."""
+JoinedField: TypeAlias = Literal["description", "personality", "scenario", "mes_example"]
+"""A field of a card that groups join."""
+
+_TITLES: dict[JoinedField, str] = {
+    "description": "Description",
+    "personality": "Personality",
+    "scenario": "Scenario",
+    "mes_example": "Example Messages",
+}
+
+ExpandCardText: TypeAlias = Callable[[str, str | None], str]
+"""Expands a card's text: ``(text, character name)``; without a name ``{{char}}`` is the current speaker."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedFields:
+    """Fields of a group's members joined into one card, expanded."""
+
+    description: str
+    personality: str
+    scenario: str
+    examples: str
 
 
 def merge_cards(
-    group: Group,
-    characters: Sequence[GroupMember],
-    speaker: str | None,
-    *,
-    substitute: Substitute,
-    scenario_override: str = "",
-    examples_override: str = "",
+    chat: GroupChat, *, expand: ExpandCardText, scenario_override: str = "", examples_override: str = ""
 ) -> JoinedFields | None:
-    """Join the members' fields; nothing when the group swaps cards or has no members.
-
-    ``speaker`` is the avatar of the one who speaks: counted even when muted. Overrides replace what would be collected.
-    """
-    if group.generation_mode == "swap" or not group.members:
+    """Join the members' fields; nothing when the group swaps cards. Overrides replace what would be collected."""
+    if not chat.joins_cards:
         return None
-    included = _members(group, characters, speaker, with_muted=group.generation_mode == "append_disabled")
-
-    def joined(label: str, read: Callable[[GroupMember], str]) -> str:
-        chunks = (_chunk(group, member, label, read(member), substitute) for member in included)
-        return "\n".join(chunk for chunk in chunks if chunk)
-
-    def override(text: str) -> str:
-        return substitute(trim(text), None) if trim(text) else ""
-
     return JoinedFields(
-        description=joined("Description", lambda member: member.description),
-        personality=joined("Personality", lambda member: member.personality),
-        scenario=override(scenario_override) or joined("Scenario", lambda member: member.scenario),
-        examples=override(examples_override) or joined("Example Messages", _examples),
+        description=join_field(chat, "description", expand),
+        personality=join_field(chat, "personality", expand),
+        scenario=join_field(chat, "scenario", expand, scenario_override),
+        examples=join_field(chat, "mes_example", expand, examples_override),
     )
 
 
-def group_depth_prompts(
-    group: Group, characters: Sequence[GroupMember], speaker: str | None, *, substitute: Substitute
-) -> list[DepthPrompt]:
+def join_field(chat: GroupChat, field: JoinedField, expand: ExpandCardText, override: str = "") -> str:
+    """Join one field of the members, each between the group's prefix and suffix; the chat's own text wins."""
+    own = trim(override)
+    if own and (text := expand(own, None)):
+        return text
+    with_muted = chat.group.generation_mode == "append_disabled"
+    chunks = [_chunk(chat, member, field, expand) for member in chat.heard(with_muted=with_muted)]
+    return "\n".join(chunk for chunk in chunks if chunk)
+
+
+def group_depth_prompts(chat: GroupChat, *, expand: ExpandCardText) -> list[DepthPrompt]:
     """The members' own depth prompts; none when the group swaps cards."""
-    if group.generation_mode == "swap":
+    if not chat.joins_cards:
         return []
     prompts: list[DepthPrompt] = []
-    for member in _members(group, characters, speaker, with_muted=False):
-        written = read_depth_prompt(member.depth_prompt)
-        text = substitute(trim(written.text), member.name) if trim(written.text) else ""
+    for member in chat.heard(with_muted=False):
+        written = depth_prompt_of(member.character)
+        text = expand(trim(written.text), member.name) if trim(written.text) else ""
         if text:
             prompts.append(DepthPrompt(text, written.depth, written.role))
     return prompts
 
 
-def _members(
-    group: Group, characters: Sequence[GroupMember], speaker: str | None, *, with_muted: bool
-) -> list[GroupMember]:
-    by_avatar = {character.avatar: character for character in reversed(characters)}
-    muted = frozenset[str]() if with_muted else frozenset(group.disabled_members) - {speaker}
-    return [by_avatar[avatar] for avatar in group.members if avatar in by_avatar and avatar not in muted]
-
-
-def _examples(member: GroupMember) -> str:
-    text = trim(member.mes_example)
-    return text if not text or text.startswith(START) else f"{START}\n{text}"
-
-
-def _chunk(group: Group, member: GroupMember, label: str, value: str, substitute: Substitute) -> str:
-    value = trim(value)
+def _chunk(chat: GroupChat, member: GroupMember, field: JoinedField, expand: ExpandCardText) -> str:
+    written: str = getattr(member.character, field)
+    value = trim(written)
     if not value:
         return ""
-
-    def expanded(text: str) -> str:
-        return substitute(_FIELD_NAME.sub(label, text), member.name) if text else ""
-
-    return expanded(group.join_prefix) + expanded(value) + expanded(group.join_suffix)
+    if field == "mes_example" and not value.startswith(START):
+        value = f"{START}\n{value}"
+    texts = (_FIELD_NAME.sub(_TITLES[field], text) for text in (chat.group.join_prefix, value, chat.group.join_suffix))
+    return "".join(expand(text, member.name) for text in texts if text)

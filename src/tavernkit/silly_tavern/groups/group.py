@@ -14,7 +14,6 @@ from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.text.js_values import to_number, truthy
 from tavernkit.values import (
     EMPTY_OBJECT,
-    FrozenJson,
     FrozenObject,
     Json,
     JsonObject,
@@ -38,40 +37,24 @@ DEFAULT_TALKATIVENESS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A character as a group sees it; ``avatar`` is its id."""
+    """A character of a group; ``avatar`` is its id."""
 
     avatar: str
-    name: str
-    talkativeness: float = DEFAULT_TALKATIVENESS
-    description: str = ""
-    personality: str = ""
-    scenario: str = ""
-    mes_example: str = ""
-    depth_prompt: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    character: Character
 
-    @classmethod
-    def from_character(cls, character: Character, avatar: str) -> GroupMember:
-        """Take from a card what a group needs."""
-        extensions = character.extensions
-        prompt = extensions.get("depth_prompt")
-        return cls(
-            avatar=avatar,
-            name=character.name,
-            talkativeness=talkativeness_of(extensions),
-            description=character.description,
-            personality=character.personality,
-            scenario=character.scenario,
-            mes_example=character.mes_example,
-            depth_prompt=freeze_object(prompt) if is_mapping(prompt) else EMPTY_OBJECT,
-        )
+    @property
+    def name(self) -> str:
+        """The character's name."""
+        return self.character.name
 
-
-def talkativeness_of(owner: Mapping[str, FrozenJson]) -> float:
-    """Read how likely a character speaks up; what is missing or no number counts as one half."""
-    if "talkativeness" not in owner:
-        return DEFAULT_TALKATIVENESS
-    value = to_number(owner["talkativeness"])
-    return DEFAULT_TALKATIVENESS if value != value else value  # only NaN differs from itself
+    @property
+    def talkativeness(self) -> float:
+        """How likely the character speaks up; what is missing or no number counts as one half."""
+        extensions = self.character.extensions
+        if "talkativeness" not in extensions:
+            return DEFAULT_TALKATIVENESS
+        value = to_number(extensions["talkativeness"])
+        return DEFAULT_TALKATIVENESS if value != value else value  # only NaN differs from itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,10 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.macros.builtin import silly_tavern_registry as silly_tavern_registry
     from tavernkit.silly_tavern.macros.call import MacroCall as MacroCall
     from tavernkit.silly_tavern.macros.call import MacroFailure as MacroFailure
-    from tavernkit.silly_tavern.macros.card_texts import CardTexts as CardTexts
     from tavernkit.silly_tavern.macros.chat_variables import ChatVariables as ChatVariables
     from tavernkit.silly_tavern.macros.diagnostics import Diagnostic as Diagnostic
     from tavernkit.silly_tavern.macros.engine import MacroEngine as MacroEngine
     from tavernkit.silly_tavern.macros.engine import MacroResult as MacroResult
-    from tavernkit.silly_tavern.macros.environment import CardFields as CardFields
-    from tavernkit.silly_tavern.macros.environment import Group as Group
-    from tavernkit.silly_tavern.macros.environment import GroupMember as GroupMember
     from tavernkit.silly_tavern.macros.environment import MacroEnvironment as MacroEnvironment
     from tavernkit.silly_tavern.macros.environment import MacroMemory as MacroMemory
     from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine as LegacyMacroEngine
@@ -35,11 +31,10 @@ __getattr__, __all__ = lazy_exports(
     {
         ".builtin": ("default_registry", "silly_tavern_registry"),
         ".call": ("MacroCall", "MacroFailure"),
-        ".card_texts": ("CardTexts",),
         ".chat_variables": ("ChatVariables",),
         ".diagnostics": ("Diagnostic",),
         ".engine": ("MacroEngine", "MacroResult"),
-        ".environment": ("CardFields", "Group", "GroupMember", "MacroEnvironment", "MacroMemory"),
+        ".environment": ("MacroEnvironment", "MacroMemory"),
         ".legacy.engine": ("LegacyMacroEngine",),
         ".processors": ("Processor",),
         ".registry": ("Argument", "ListArgument", "MacroDefinition", "MacroRegistry"),

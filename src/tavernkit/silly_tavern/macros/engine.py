@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tavernkit.errors import ConfigError, Warn, log_warning
-from tavernkit.silly_tavern.macros.card_texts import CardTexts
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, reporter
 from tavernkit.silly_tavern.macros.document import Document
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
@@ -112,20 +111,6 @@ class MacroEngine:
         run = Run(self, environment, overrides or Overrides(), diagnostics.append, text)
         expanded = self.resolve(text, run)
         return MacroResult(expanded, tuple(diagnostics))
-
-    def card_texts(
-        self,
-        environment: MacroEnvironment,
-        *,
-        warn: Warn | None = None,
-        strict: bool = False,
-        user_name: str | None = None,
-        character_name: str | None = None,
-    ) -> CardTexts:
-        """The texts of the environment's card, expanded the way the card macros give them."""
-        overrides = Overrides(user_name=user_name, character_name=character_name)
-        send = reporter(log_warning if warn is None else warn, strict=strict)
-        return Run(self, environment, overrides, send, "").cards
 
     def resolve(self, text: str, run: Run) -> str:
         """Expand a text within a run: prepare, parse, evaluate, complete."""

@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from types import MappingProxyType
-from typing import Protocol
 
+from tavernkit.cards.character import Character
+from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
+from tavernkit.silly_tavern.groups.group_chat import GroupChat
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.macros.settings import AuthorsNotes, ExtensionValues
 from tavernkit.silly_tavern.reasoning import ReasoningSettings
 from tavernkit.stores.variables import InMemoryVariablesStore, VariablesStore
-from tavernkit.values import FrozenJson, FrozenObject, Json, is_mapping, is_sequence
+from tavernkit.values import FrozenJson, Json
 
 Clock = Callable[[], datetime]
 """Tells the time; the result must know its zone."""
@@ -31,111 +33,6 @@ NO_INSTRUCT = InstructTemplate.off()
 NO_SYSTEM_PROMPT = SystemPrompt(enabled=False)
 NO_SEPARATORS = ContextTemplate(example_separator="", chat_start="")
 NO_REASONING_MARKS = ReasoningSettings(prefix="", suffix="", separator="")
-
-
-class ChatLine(Protocol):
-    """A message of the chat as macros read it; a line of a SillyTavern chat file has these names."""
-
-    @property
-    def mes(self) -> str:
-        """The text."""
-        ...
-
-    @property
-    def is_user(self) -> bool:
-        """Whether the user wrote it."""
-        ...
-
-    @property
-    def is_system(self) -> bool:
-        """Whether it is hidden from prompts."""
-        ...
-
-    @property
-    def send_date(self) -> str | int | float | None:
-        """When it was sent, in any of SillyTavern's formats."""
-        ...
-
-    @property
-    def swipes(self) -> Sequence[str] | None:
-        """Its alternatives."""
-        ...
-
-    @property
-    def swipe_id(self) -> int | None:
-        """Which alternative is shown."""
-        ...
-
-    @property
-    def extra(self) -> FrozenObject:
-        """What extensions stored with it."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CardFields:
-    """The fields of a character card that macros read, as written in the card."""
-
-    description: str = ""
-    personality: str = ""
-    scenario: str = ""
-    first_mes: str = ""
-    alternate_greetings: Sequence[str] = ()
-    mes_example: str = ""
-    creator_notes: str = ""
-    system_prompt: str = ""
-    post_history_instructions: str = ""
-    character_version: str = ""
-    depth_prompt: str = ""
-    image_prefix: str = ""
-    image_negative_prefix: str = ""
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, object]) -> CardFields:
-        """Read the ``data`` object of a V2 card; values of a wrong type count as missing."""
-        extensions = _mapping(data.get("extensions"))
-        image = _mapping(extensions.get("sd_character_prompt"))
-        greetings = data.get("alternate_greetings")
-        return cls(
-            **{name: _text(data.get(name)) for name in _TEXT_FIELDS},
-            alternate_greetings=tuple(_text(each) for each in greetings) if is_sequence(greetings) else (),
-            depth_prompt=_text(_mapping(extensions.get("depth_prompt")).get("prompt")),
-            image_prefix=_text(image.get("positive")),
-            image_negative_prefix=_text(image.get("negative")),
-        )
-
-
-_TEXT_FIELDS = (
-    "description",
-    "personality",
-    "scenario",
-    "first_mes",
-    "mes_example",
-    "creator_notes",
-    "system_prompt",
-    "post_history_instructions",
-    "character_version",
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupMember:
-    """A member of a group chat whose card is known."""
-
-    name: str
-    muted: bool = False
-    card: CardFields = field(default_factory=CardFields)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """A group chat. With ``join_cards`` the members' cards are joined, muted ones only with ``join_muted``."""
-
-    members: Sequence[GroupMember] = ()
-    join_cards: bool = False
-    join_muted: bool = False
-    join_prefix: str = ""
-    join_suffix: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -176,11 +73,11 @@ class MacroEnvironment:
 
     user_name: str = "User"
     character_name: str = ""
-    character: CardFields | None = None
+    character: Character | None = None
     persona: str = ""
-    group: Group | None = None
+    group: GroupChat | None = None
 
-    chat: Sequence[ChatLine] = ()
+    chat: Sequence[ChatMessage] = ()
     chat_id: str | None = None
     main_chat: str | None = None
     pick_reroll_seed: int | float | str | None = None
@@ -233,11 +130,3 @@ class MacroEnvironment:
     def now(self) -> datetime:
         """The time in the user's zone."""
         return self.clock().astimezone(self.timezone)
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if is_mapping(value) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

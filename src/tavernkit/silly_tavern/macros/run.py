@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from tavernkit.silly_tavern.macros.card_texts import CardTexts
+from tavernkit.silly_tavern.macros.card_macros import CardMacros
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.limits import MAX_OUTPUT_CHARS, MAX_PARSED_CHARS, MAX_RESOLVE_DEPTH, MAX_STEPS
@@ -84,7 +84,7 @@ class Expansion(ABC):
         self.character_name = environment.character_name if name is None else name
         self.send = send
         self._where = where
-        self._cards: CardTexts | None = None
+        self._cards: CardMacros | None = None
         self._positions: Positions | None = None
 
     @abstractmethod
@@ -96,15 +96,15 @@ class Expansion(ABC):
         """An expansion of another text, within the limits of this one."""
 
     @property
-    def cards(self) -> CardTexts:
+    def cards(self) -> CardMacros:
         """The texts of the card, each expanded when it is first asked for."""
         if self._cards is None:
             self._cards = self.make_cards()
         return self._cards
 
-    def make_cards(self) -> CardTexts:
+    def make_cards(self) -> CardMacros:
         """The texts of the card; example dialogue is written with the names of this expansion."""
-        return CardTexts(
+        return CardMacros(
             self.environment, self.expand_apart, self.user_name, self.character_name, on=self.overrides.card
         )
 

@@ -57,7 +57,6 @@ def scan_input(state: SillyTavernState) -> ScanInput:
     """What the scan is given: the chat newest first, the card, and what extensions let it see."""
     context, card = state.context, state.card
     settings = context.settings.world_info
-    injects = (state.macros(prompt.value) for prompt in state.extensions if prompt.scan and prompt.value)
     return ScanInput(
         messages=ScanMessages(state.core, with_names=settings.include_names),
         books=selected_books(context, state.services),
@@ -72,13 +71,13 @@ def scan_input(state: SillyTavernState) -> ScanInput:
             scenario=card.scenario,
             creator_notes=card.creator_notes,
         ),
-        injects=tuple(text for text in injects if text),
+        injects=state.extensions.scanned(state.macros),
         generation_type=context.prompt_type,
         speaker=Speaker(context.avatar_file, frozenset(context.tags)) if context.card is not None else None,
         timed_state=context.metadata.timed_world_info,
         forced=context.forced_world_info,
         dry_run=context.dry_run,
-        substitute=state.macros,
+        expand=state.macros,
         apply_regex=state.scripts.lore if state.scripts is not None else _unchanged,
         random=state.random,
         warn=state.warn,

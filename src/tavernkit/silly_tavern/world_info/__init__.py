@@ -36,13 +36,9 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.world_info.result import ActivatedEntry as ActivatedEntry
     from tavernkit.silly_tavern.world_info.result import WorldInfoResult as WorldInfoResult
     from tavernkit.silly_tavern.world_info.scan import Pass as Pass
-    from tavernkit.silly_tavern.world_info.scan_input import ChatLine as ChatLine
     from tavernkit.silly_tavern.world_info.scan_input import ScanData as ScanData
     from tavernkit.silly_tavern.world_info.scan_input import ScanInput as ScanInput
-    from tavernkit.silly_tavern.world_info.scan_input import ScanPrompt as ScanPrompt
     from tavernkit.silly_tavern.world_info.scan_input import Speaker as Speaker
-    from tavernkit.silly_tavern.world_info.scan_input import scan_injects as scan_injects
-    from tavernkit.silly_tavern.world_info.scan_input import scan_list as scan_list
     from tavernkit.silly_tavern.world_info.selection import SelectedBooks as SelectedBooks
     from tavernkit.silly_tavern.world_info.selection import character_book_names as character_book_names
     from tavernkit.silly_tavern.world_info.selection import select_books as select_books
@@ -102,13 +98,9 @@ __getattr__, __all__ = lazy_exports(
         ),
         ".scan": ("Pass",),
         ".scan_input": (
-            "ChatLine",
             "ScanData",
             "ScanInput",
-            "ScanPrompt",
             "Speaker",
-            "scan_injects",
-            "scan_list",
         ),
         ".selection": (
             "SelectedBooks",

@@ -20,7 +20,7 @@ from tavernkit.silly_tavern.world_info.key_table import (
 )
 from tavernkit.silly_tavern.world_info.keys import find_plain, fold, parse_regex_key
 from tavernkit.silly_tavern.world_info.limits import JOINED_TEXTS, MAX_REGEX_TIMEOUTS
-from tavernkit.silly_tavern.world_info.scan_input import Substitute
+from tavernkit.silly_tavern.world_info.scan_input import ExpandMacros
 from tavernkit.text.js_regex import JSRegex
 from tavernkit.values import LRUCache
 
@@ -43,12 +43,12 @@ class Matcher:
     that matching can activate.
     """
 
-    __slots__ = ("_found", "_haystack", "_memo", "_substitute", "_table", "_texts", "_timed_out", "_warn", "touched")
+    __slots__ = ("_expand", "_found", "_haystack", "_memo", "_table", "_texts", "_timed_out", "_warn", "touched")
 
-    def __init__(self, table: KeyTable, haystack: Haystack, substitute: Substitute, warn: Warn) -> None:
+    def __init__(self, table: KeyTable, haystack: Haystack, expand: ExpandMacros, warn: Warn) -> None:
         self._table = table
         self._haystack = haystack
-        self._substitute = substitute
+        self._expand = expand
         self._warn = warn
         self._found: dict[int, list[tuple[Piece, int]]] = {}
         self._texts: LRUCache[tuple[View, bool], str] = LRUCache(JOINED_TEXTS)
@@ -82,7 +82,7 @@ class Matcher:
         """Find a key in a view."""
         if isinstance(key, MacroKey):
             # Expanded anew each time: a macro may give another text each time.
-            expanded = expanded_key(self._substitute(key.text), key.case_sensitive, key.whole_word)
+            expanded = expanded_key(self._expand(key.text), key.case_sensitive, key.whole_word)
             match = self.find(expanded, view)
             return None if match is None else KeyMatch(key.text, match.piece, match.offset)
         if isinstance(key, FixedKey):

@@ -60,7 +60,7 @@ class Scan:
         self.budget = TokenBudget(token_limit(settings, scan_input.max_context), scan_input.count_tokens)
         self.table = books.table(case_sensitive=settings.case_sensitive, whole_words=settings.match_whole_words)
         self.haystack = Haystack(scan_input)
-        self._matcher = Matcher(self.table, self.haystack, scan_input.substitute, scan_input.warn)
+        self._matcher = Matcher(self.table, self.haystack, scan_input.expand, scan_input.warn)
         self._random = scan_input.random or random.Random(0).random
         self._forced = dict(self._read_forced())
         self._failed: set[Entry] = set()
@@ -230,7 +230,7 @@ class Scan:
                     ),
                 )
                 continue
-            content = self.input.substitute(self.content(entry))
+            content = self.input.expand(self.content(entry))
             self.contents[entry] = content
             self.budget.add(content + "\n")
             if not entry.ignore_budget and self.budget.is_exceeded():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tavernkit.cards import Character
 from tavernkit.silly_tavern.context_template.story_string import StoryMacros, render_story_string
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
-from tavernkit.silly_tavern.macros import CardFields, MacroEngine, MacroEnvironment
+from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
 from tests.conformance.runner import Case
 
 ENGINE = MacroEngine()
@@ -19,8 +20,8 @@ def run(case: Case) -> object:
     environment = MacroEnvironment(
         user_name=page["user"],
         character_name=page["char"],
-        character=CardFields(
-            description=page["description"], personality=page["personality"], scenario=page["scenario"]
+        character=Character(
+            name="", description=page["description"], personality=page["personality"], scenario=page["scenario"]
         ),
         persona=page["persona"],
         main_api="textgenerationwebui",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tavernkit.cards import Character
 from tavernkit.silly_tavern.examples import parse_block, split_examples
 from tavernkit.silly_tavern.macros.engine import MacroEngine
-from tavernkit.silly_tavern.macros.environment import CardFields, MacroEnvironment
+from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.substitution import Substitution
 from tavernkit.text.js_values import trim
 from tests.conformance.runner import Case
@@ -18,7 +19,7 @@ def run(case: Case) -> object:
     environment = MacroEnvironment(
         user_name=given["user_name"],
         character_name=given["char_name"],
-        character=CardFields(description="D", mes_example=given["mes_example"]),
+        character=Character(name="", description="D", mes_example=given["mes_example"]),
         collapse_newlines=power_user.get("collapse_newlines", False),
     )
     field = Substitution(ENGINE, environment, warn=lambda _: None).card(trim(given["mes_example"]))

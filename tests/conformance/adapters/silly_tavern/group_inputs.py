@@ -1,25 +1,23 @@
-"""Groups and characters as the group vectors write them."""
+"""Characters as the group vectors write them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tavernkit.silly_tavern.groups.group import GroupMember, talkativeness_of
+from tavernkit.cards import Character
+from tavernkit.silly_tavern.groups.group import GroupMember
+
+TOP_FIELDS = ("name", "description", "personality", "scenario", "first_mes", "mes_example")
+
+
+def card(character: dict[str, Any]) -> Character:
+    """A character as SillyTavern holds it in memory: the old fields on top, the new ones in `data`."""
+    top = {key: value for key, value in character.items() if key in TOP_FIELDS and isinstance(value, str)}
+    data = {**character.get("data", {}), **top}
+    if "talkativeness" in character:
+        data["extensions"] = {**data.get("extensions", {}), "talkativeness": character["talkativeness"]}
+    return Character.from_card({"spec": "chara_card_v2", "spec_version": "2.0", "data": data})
 
 
 def member(character: dict[str, Any]) -> GroupMember:
-    def text(key: str) -> str:
-        value = character.get(key)
-        return value if isinstance(value, str) else ""
-
-    prompt = character.get("data", {}).get("extensions", {}).get("depth_prompt")
-    return GroupMember(
-        avatar=character["avatar"],
-        name=character["name"],
-        talkativeness=talkativeness_of(character),
-        description=text("description"),
-        personality=text("personality"),
-        scenario=text("scenario"),
-        mes_example=text("mes_example"),
-        depth_prompt=prompt if isinstance(prompt, dict) else {},
-    )
+    return GroupMember(character["avatar"], card(character))

@@ -3,18 +3,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tavernkit.cards import Character, User
+from tavernkit.cards import User
 from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.chat_file import ChatMetadata
-from tavernkit.silly_tavern.groups import Group, group_depth_prompts, merge_cards
+from tavernkit.silly_tavern.groups import Group, GroupChat, group_depth_prompts, merge_cards
 from tavernkit.silly_tavern.preparation import prepare
 from tavernkit.silly_tavern.preset import Preset
 from tavernkit.silly_tavern.settings import Settings
 from tavernkit.silly_tavern.state import SillyTavernState
-from tests.conformance.adapters.silly_tavern.group_inputs import member
+from tests.conformance.adapters.silly_tavern.group_inputs import card
 from tests.conformance.runner import VECTORS, Case
 
-TOP_FIELDS = ("name", "description", "personality", "scenario", "first_mes", "mes_example")
 ROLES = ("system", "user", "assistant")
 
 
@@ -32,13 +31,6 @@ def run(case: Case) -> object:
             return {"text": macros(given["text"])}
         case _:
             return {"history": history(given)}
-
-
-def card(character: dict[str, Any]) -> Character:
-    """A character as SillyTavern holds it in memory: the old fields on top, the new ones in `data`."""
-    top = {key: value for key, value in character.items() if key in TOP_FIELDS and isinstance(value, str)}
-    data = {**character["data"], **top}
-    return Character.from_card({"spec": "chara_card_v2", "spec_version": "2.0", "data": data})
 
 
 def inputs(given: Any) -> dict[str, Any]:
@@ -66,13 +58,16 @@ def prepared(given: Any) -> SillyTavernState:
     return state
 
 
+def group_chat(given: Any) -> GroupChat:
+    known = {each["avatar"]: card(each) for each in given["characters"]}
+    return GroupChat.of(Group.from_json(given["group"]), known, given["characters"][given["character_id"]]["avatar"])
+
+
 def cards(given: Any) -> object:
     metadata = given["chat_metadata"]
     joined = merge_cards(
-        Group.from_json(given["group"]),
-        [member(character) for character in given["characters"]],
-        given["characters"][given["character_id"]]["avatar"],
-        substitute=prepared(given).macros.card,
+        group_chat(given),
+        expand=prepared(given).macros.card,
         scenario_override=metadata.get("scenario") or "",
         examples_override=metadata.get("mes_example") or "",
     )
@@ -86,10 +81,8 @@ def cards(given: Any) -> object:
 
 def depth_prompts(given: Any) -> object:
     prompts = group_depth_prompts(
-        Group.from_json(given["group"]),
-        [member(character) for character in given["characters"]],
-        given["characters"][given["character_id"]]["avatar"],
-        substitute=prepared(given).macros.card,
+        group_chat(given),
+        expand=prepared(given).macros.card,
     )
     return [{"text": prompt.text, "depth": prompt.depth, "role": ROLES[prompt.role]} for prompt in prompts]
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from tavernkit.cards import Character
+from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.groups import Group, GroupChat
 from tavernkit.silly_tavern.macros import (
     AuthorsNotes,
-    CardFields,
     ChatVariables,
     Diagnostic,
     ExpressionSettings,
     ExtensionValues,
-    Group,
-    GroupMember,
     MacroEnvironment,
     MacroMemory,
 )
@@ -26,20 +26,6 @@ POST_PROCESSORS: dict[str, Callable[[str], str]] = {
     "upper": str.upper,
     "bracket": lambda text: f"[{text}]",
 }
-
-
-@dataclass(frozen=True)
-class Line:
-    """A message of the chat."""
-
-    mes: str
-    name: str = ""
-    is_user: bool = False
-    is_system: bool = False
-    send_date: str | int | float | None = None
-    swipes: Sequence[str] | None = None
-    swipe_id: int | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -86,14 +72,14 @@ def read_case(env: Mapping[str, Any]) -> MacroCase:
     power_user = env.get("power_user", {})
     notes, expressions = env.get("notes", {}), env.get("expressions", {})
     image = env.get("image_prefix", {})
-    group = read_group(env.get("group"))
+    group = read_group(env)
     environment = MacroEnvironment(
         user_name=env.get("user", ""),
         character_name=env.get("char", ""),
         character=read_character(env, group),
         persona=env.get("persona", ""),
         group=group,
-        chat=[Line(**line) for line in env.get("chat", ())],
+        chat=[ChatMessage.from_json(line) for line in env.get("chat", ())],
         chat_id=env.get("chat_id"),
         main_chat=metadata.get("main_chat"),
         pick_reroll_seed=metadata.get("pick_reroll_seed"),
@@ -145,33 +131,25 @@ def settings(name: str, data: Mapping[str, Any] | None) -> Any:
     return default.replace(**{key: value for key, value in (data or {}).items() if key in default.field_names()})
 
 
-def read_character(env: Mapping[str, Any], group: Group | None) -> CardFields | None:
+def read_character(env: Mapping[str, Any], group: GroupChat | None) -> Character | None:
     if group is not None:
-        return next((member.card for member in group.members if member.name == env.get("char")), None)
+        return next((member.character for member in group.members if member.name == env.get("char")), None)
     data = env.get("character", {} if env.get("chat_id") is not None else None)
-    return None if data is None else CardFields.from_data(data)
+    return None if data is None else card(data)
 
 
-def read_group(data: Mapping[str, Any] | None) -> Group | None:
+def card(data: Mapping[str, Any]) -> Character:
+    return Character.from_card({"spec": "chara_card_v2", "data": data}, warn=lambda _: None)
+
+
+def read_group(env: Mapping[str, Any]) -> GroupChat | None:
+    data = env.get("group")
     if data is None:
         return None
-    cards = {card["avatar"]: card for card in data.get("characters", ())}
-    mode = data.get("generation_mode", 0)
-    return Group(
-        members=[
-            GroupMember(
-                name=cards[avatar]["name"],
-                muted=avatar in data.get("disabled_members", ()),
-                card=CardFields.from_data(cards[avatar]),
-            )
-            for avatar in data["members"]
-            if avatar in cards
-        ],
-        join_cards=bool(mode),
-        join_muted=mode == 2,
-        join_prefix=data.get("generation_mode_join_prefix", ""),
-        join_suffix=data.get("generation_mode_join_suffix", ""),
-    )
+    known = {each["avatar"]: card(each) for each in data.get("characters", ())}
+    chat = GroupChat.of(Group.from_json(data), known)
+    speaker = next((member.avatar for member in chat.members if member.name == env.get("char")), None)
+    return replace(chat, speaker=speaker)
 
 
 def read_memory(env: Mapping[str, Any], metadata: Mapping[str, Any]) -> MacroMemory:

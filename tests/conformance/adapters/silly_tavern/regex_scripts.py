@@ -23,7 +23,7 @@ def run_script(given: Any) -> object:
         return {
             "text": script.run(
                 given["text"],
-                substitute=macros,
+                expand=macros,
                 character=given["params"].get("characterOverride"),
                 strict=True,
                 warn=ignore,
@@ -48,7 +48,7 @@ def apply(given: Any) -> object:
         "text": scripts.apply(
             given["text"],
             given.get("placement"),
-            substitute=ExpandMacros(given["user_name"], given["char_name"]),
+            expand=ExpandMacros(given["user_name"], given["char_name"]),
             is_markdown=params.get("isMarkdown", False),
             is_prompt=params.get("isPrompt", False),
             is_edit=params.get("isEdit", False),

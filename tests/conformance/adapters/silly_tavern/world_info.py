@@ -10,13 +10,15 @@ from typing import Any
 from tavernkit.budget import get_tokenizer
 from tavernkit.silly_tavern.authors_note import AuthorsNote, NoteSettings, authors_note, with_lore
 from tavernkit.silly_tavern.chat_file import ChatMetadata
+from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.core_chat import core_chat
+from tavernkit.silly_tavern.extension_prompts import AUTHORS_NOTE, ExtensionPrompt, ExtensionPrompts
 from tavernkit.silly_tavern.regex_scripts import RegexPlacement, RegexScript, RegexScripts
+from tavernkit.silly_tavern.scan_messages import ScanMessages
 from tavernkit.silly_tavern.world_info import (
-    ChatLine,
     DepthGroup,
     ScanData,
     ScanInput,
-    ScanPrompt,
     Speaker,
     WorldBook,
     WorldInfoEngine,
@@ -24,8 +26,6 @@ from tavernkit.silly_tavern.world_info import (
     WorldInfoSettings,
     character_book_names,
     character_lore,
-    scan_injects,
-    scan_list,
     select_books,
 )
 from tavernkit.text.js_values import UNDEFINED
@@ -84,16 +84,18 @@ def scan_input(given: Mapping[str, Any], books: dict[str, WorldBook], random: Ra
     scripts = RegexScripts(tuple(map(RegexScript.from_json, given.get("regex_scripts", ()))))
     data = given.get("scan_data", {})
     prompts = [
-        ScanPrompt(prompt["value"], prompt["scan"], prompt.get("filter_result", True))
-        for prompt in given.get("extension_prompts", {}).values()
+        ExtensionPrompt(key, prompt["value"], scan=prompt["scan"])
+        for key, prompt in given.get("extension_prompts", {}).items()
+        if prompt.get("filter_result", True)
     ]
     if character:
-        prompts.append(ScanPrompt(note(given).text, given.get("note_allow_wi_scan", False)))
+        prompts.append(ExtensionPrompt(AUTHORS_NOTE, note(given).text, scan=given.get("note_allow_wi_scan", False)))
     return ScanInput(
-        messages=scan_list(
-            [ChatLine(line["name"], line["mes"], line.get("is_system", False)) for line in given["chat"]],
-            generation_type=given["type"],
-            include_names=settings.include_names,
+        messages=ScanMessages(
+            core_chat(
+                [ChatMessage.from_json(line) for line in given["chat"]], generation_type=given["type"], with_tools=False
+            ),
+            with_names=settings.include_names,
         ),
         books=select_books(
             books,
@@ -113,15 +115,15 @@ def scan_input(given: Mapping[str, Any], books: dict[str, WorldBook], random: Ra
             scenario=data.get("scenario", ""),
             creator_notes=data.get("creatorNotes", ""),
         ),
-        injects=scan_injects(prompts, macros),
+        injects=ExtensionPrompts(prompts).scanned(macros),
         generation_type=given["type"],
         speaker=Speaker(avatar, frozenset(given.get("tag_map", {}).get(avatar, ()))) if avatar else None,
         timed_state=given["chat_metadata"].get("timedWorldInfo") or {},
         forced=given.get("force_activate", ()),
         dry_run=given["dry_run"],
-        substitute=macros,
+        expand=macros,
         apply_regex=lambda text, depth: scripts.apply(
-            text, RegexPlacement.WORLD_INFO, substitute=macros, is_prompt=True, depth=depth
+            text, RegexPlacement.WORLD_INFO, expand=macros, is_prompt=True, depth=depth
         ),
         random=random,
         warn=ignore,

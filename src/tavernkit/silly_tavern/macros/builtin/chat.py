@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.macros.call import MacroCall
-from tavernkit.silly_tavern.macros.environment import ChatLine, MacroEnvironment
+from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.registry import MacroRegistry
 
 macros = MacroRegistry()
 
 
-def last_index(environment: MacroEnvironment, wanted: Callable[[ChatLine], bool] = lambda _line: True) -> int | None:
+def last_index(environment: MacroEnvironment, wanted: Callable[[ChatMessage], bool] = lambda _line: True) -> int | None:
     """The index of the newest message that is wanted; one whose next swipe is being made does not count."""
     chat = environment.chat
     for index in range(len(chat) - 1, -1, -1):
@@ -39,7 +40,7 @@ def index_range(environment: MacroEnvironment) -> str:
     return f"0-{len(chat) - 1}" if chat else ""
 
 
-def _in_progress(line: ChatLine) -> bool:
+def _in_progress(line: ChatMessage) -> bool:
     return line.swipes is not None and line.swipe_id is not None and line.swipe_id >= len(line.swipes)
 
 

@@ -6,6 +6,7 @@ from tavernkit.silly_tavern.macros.call import MacroCall
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.registry import Argument, MacroRegistry
 from tavernkit.text.js_values import trim
+from tavernkit.values import is_mapping
 
 macros = MacroRegistry()
 
@@ -30,9 +31,12 @@ def default_expression(environment: MacroEnvironment) -> str:
 def image_prefix(environment: MacroEnvironment, *, negative: bool) -> str:
     """The image prompt prefix of the character: the user's, else the card's."""
     own, card = environment.extensions, environment.character
-    if negative:
-        return own.image_negative_prefix or (card.image_negative_prefix if card else "")
-    return own.image_prefix or (card.image_prefix if card else "")
+    users = own.image_negative_prefix if negative else own.image_prefix
+    if users or card is None:
+        return users
+    prompts = card.extensions.get("sd_character_prompt")
+    text = prompts.get("negative" if negative else "positive") if is_mapping(prompts) else None
+    return text if isinstance(text, str) else ""
 
 
 @macros.macro("defaultExpression", category="misc")

@@ -23,29 +23,25 @@ def char(call: MacroCall) -> str:
 @macros.macro("group", hidden_aliases=("charIfNotGroup",), category="names")
 def group(call: MacroCall) -> str:
     """The names of all group members; outside of groups, the character's."""
-    members = call.environment.group
+    chat = call.environment.group
     if call.run.overrides.group is not None:
         return call.run.overrides.group
-    return call.run.character_name if members is None else ", ".join(member.name for member in members.members)
+    return call.run.character_name if chat is None else ", ".join(chat.names)
 
 
 @macros.macro("groupNotMuted", category="names")
 def group_not_muted(call: MacroCall) -> str:
     """The names of the group members who are not muted; outside of groups, the character's."""
-    members = call.environment.group
+    chat = call.environment.group
     if call.run.overrides.group is not None:
         return call.run.overrides.group
-    if members is None:
-        return call.run.character_name
-    return ", ".join(member.name for member in members.members if not member.muted)
+    return call.run.character_name if chat is None else ", ".join(chat.names_not_muted)
 
 
 @macros.macro("notChar", category="names")
 def not_char(call: MacroCall) -> str:
     """The names of the other group members who are not muted; outside of groups, the user's."""
-    members, own = call.environment.group, call.run.character_name
+    chat, own = call.environment.group, call.run.character_name
     if call.run.overrides.group is not None:
         return call.run.overrides.group
-    if members is None:
-        return call.run.user_name
-    return ", ".join(member.name for member in members.members if not member.muted and member.name != own)
+    return call.run.user_name if chat is None else ", ".join(name for name in chat.names_not_muted if name != own)

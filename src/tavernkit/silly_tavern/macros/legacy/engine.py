@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Mapping
 
 from tavernkit.errors import ConfigError, Warn, log_warning
-from tavernkit.silly_tavern.macros.card_texts import CardTexts
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, reporter
 from tavernkit.silly_tavern.macros.engine import MacroResult
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
@@ -67,20 +66,6 @@ class LegacyMacroEngine:
         run = LegacyRun(self._macros, environment, overrides or Overrides(), diagnostics.append, _checked(text))
         expanded = self._run(run)
         return MacroResult(expanded, tuple(diagnostics))
-
-    def card_texts(
-        self,
-        environment: MacroEnvironment,
-        *,
-        warn: Warn | None = None,
-        strict: bool = False,
-        user_name: str | None = None,
-        character_name: str | None = None,
-    ) -> CardTexts:
-        """The texts of the environment's card, expanded the way the card macros give them."""
-        overrides = Overrides(user_name=user_name, character_name=character_name)
-        send = reporter(log_warning if warn is None else warn, strict=strict)
-        return LegacyRun(self._macros, environment, overrides, send, "").cards
 
     def _run(self, run: LegacyRun) -> str:
         if not run.text:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from tavernkit.errors import MacroError, StrictModeError
+from tavernkit.silly_tavern.depth_prompt import depth_prompt_of
 from tavernkit.silly_tavern.macros.arguments import to_text
 from tavernkit.silly_tavern.macros.builtin import extension
 from tavernkit.silly_tavern.macros.call import MacroCall
-from tavernkit.silly_tavern.macros.card_texts import CardTexts
+from tavernkit.silly_tavern.macros.card_macros import CardMacros
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.legacy.finders import Finder, exactly
@@ -57,10 +58,10 @@ class LegacyRun(Expansion):
             self._registered, self.environment, overrides, self.send, text, budget=self.budget, where=where
         )
 
-    def make_cards(self) -> CardTexts:
+    def make_cards(self) -> CardMacros:
         """The texts of the card; example dialogue is written with the environment's names, whatever the overrides."""
         names = self.environment.user_name, self.environment.character_name
-        return CardTexts(self.environment, self.expand_apart, *names, on=self.overrides.card)
+        return CardMacros(self.environment, self.expand_apart, *names, on=self.overrides.card)
 
     def expand_inside(self, text: str) -> str:
         """Run all passes over a text."""
@@ -196,13 +197,13 @@ class LegacyRun(Expansion):
             return self.overrides.group
         if group is None:
             return self.character_name
-        return ", ".join(member.name for member in group.members if muted or not member.muted)
+        return ", ".join(group.names if muted else group.names_not_muted)
 
     def _not_char(self) -> str:
         group = self.environment.group
         if group is None:
             return self.user_name
-        others = [member.name for member in group.members if member.name != self.character_name]
+        others = [name for name in group.names if name != self.character_name]
         return ", ".join((*others, self.user_name))
 
     def _find_chat_hash(self) -> int | float | str:
@@ -230,10 +231,10 @@ class LegacyRun(Expansion):
             (card.personality, cards.personality),
             (self.environment.scenario_override or card.scenario, cards.scenario),
             (self.environment.examples_override or card.mes_example, cards.examples_raw),
-            (card.depth_prompt, cards.depth_prompt),
+            (depth_prompt_of(card).text, cards.depth_prompt),
             (card.creator_notes, cards.creator_notes),
         ):
-            if "{{" in field or (group is not None and group.join_cards):
+            if "{{" in field or (group is not None and group.joins_cards):
                 expand()
 
 

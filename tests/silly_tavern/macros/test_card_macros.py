@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tavernkit.cards import Character
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
+from tavernkit.silly_tavern.groups import Group, GroupChat
 from tavernkit.silly_tavern.instruct.template import InstructTemplate, NamesBehavior
 from tavernkit.silly_tavern.macros import (
-    CardFields,
-    Group,
-    GroupMember,
     MacroEngine,
     MacroEnvironment,
     MacroMemory,
@@ -18,36 +17,52 @@ from tavernkit.silly_tavern.macros import (
 ENGINE = MacroEngine()
 
 
-def test_fields_of_a_wrong_type_count_as_missing() -> None:
-    card = CardFields.from_data(
-        {
-            "description": 3,
-            "personality": "calm",
-            "alternate_greetings": ["a", None],
-            "extensions": {"depth_prompt": []},
-        }
-    )
-    assert (card.description, card.personality, card.alternate_greetings) == ("", "calm", ("a", ""))
-    assert CardFields.from_data({"alternate_greetings": "none", "extensions": None}) == CardFields()
-
-
 def test_without_a_character_only_the_persona_is_there() -> None:
     environment = MacroEnvironment(persona=" I am {{user}} ", user_name="Ann", scenario_override="here")
     assert ENGINE.expand("[{{persona}}][{{scenario}}][{{charPrompt}}]", environment) == "[I am Ann][][]"
 
 
 def test_joined_cards_keep_templates_of_values_that_expand_to_nothing() -> None:
-    members = [
-        GroupMember(name="Ada", card=CardFields(description="{{noop}}", mes_example="Ada: hi")),
-        GroupMember(name="Bo", muted=True, card=CardFields(description="Bo <fieldname>\r")),
-        GroupMember(name="Cy", card=CardFields(description="  ")),
-    ]
-    group = Group(members=members, join_cards=True, join_muted=True, join_prefix="<{{char}}|", join_suffix=">")
-    environment = MacroEnvironment(character_name="Ada", character=members[0].card, group=group)
+    cards = {
+        "ada.png": Character(name="Ada", description="{{noop}}", mes_example="Ada: hi"),
+        "bo.png": Character(name="Bo", description="Bo <fieldname>\r"),
+        "cy.png": Character(name="Cy", description="  "),
+    }
+    group = Group(
+        members=tuple(cards),
+        disabled_members=("bo.png",),
+        generation_mode="append_disabled",
+        join_prefix="<{{char}}|",
+        join_suffix=">",
+    )
+    chat = GroupChat.of(group, cards, "ada.png")
+    environment = MacroEnvironment(character_name="Ada", character=cards["ada.png"], group=chat)
     assert ENGINE.expand("{{description}}", environment) == "<Ada|>\n<Bo|Bo Description>"
     assert ENGINE.expand("{{mesExamplesRaw}}", environment) == "<Ada|<START>\nAda: hi>"
-    alone = environment.replace(group=Group(members=members, join_cards=True))
+    plain = Group(members=tuple(cards), disabled_members=("bo.png",), generation_mode="append")
+    alone = environment.replace(group=GroupChat.of(plain, cards, "ada.png"))
     assert ENGINE.expand("{{description}}", alone) == ""
+
+
+def test_the_speaker_is_heard_even_when_a_muted_member_has_the_same_name() -> None:
+    cards = {
+        "one.png": Character(name="Ada", description="the first"),
+        "two.png": Character(name="Ada", description="the second"),
+    }
+    group = Group(members=tuple(cards), disabled_members=tuple(cards), generation_mode="append")
+    chat = GroupChat.of(group, cards, "two.png")
+    environment = MacroEnvironment(character_name="Ada", character=cards["two.png"], group=chat)
+    assert ENGINE.expand("{{description}}", environment) == "the second"
+
+
+@pytest.mark.parametrize(
+    ("prompts", "expected"), [({"positive": "tall"}, "tall|"), ("odd", "|"), ({"positive": 3}, "|")]
+)
+def test_image_prefixes_of_a_wrong_type_count_as_missing(prompts: object, expected: str) -> None:
+    card = Character.from_card(
+        {"spec": "chara_card_v2", "data": {"name": "A", "extensions": {"sd_character_prompt": prompts}}}
+    )
+    assert ENGINE.expand("{{charPrefix}}|{{charNegativePrefix}}", MacroEnvironment(character=card)) == expected
 
 
 def instruct_environment(behavior: NamesBehavior, examples: str, **changes: object) -> MacroEnvironment:
@@ -61,7 +76,7 @@ def instruct_environment(behavior: NamesBehavior, examples: str, **changes: obje
     return MacroEnvironment(
         user_name="Tomas",
         character_name="Vesna",
-        character=CardFields(mes_example=examples),
+        character=Character(name="", mes_example=examples),
         main_api="textgenerationwebui",
         instruct=instruct,
         context=ContextTemplate(example_separator="***"),
@@ -84,8 +99,9 @@ def test_examples_in_instruct_mode(behavior: NamesBehavior, expected: str) -> No
 
 
 def test_examples_of_a_group_keep_the_name_read_last() -> None:
-    members = [GroupMember(name="Vesna"), GroupMember(name="Orrin")]
-    environment = instruct_environment("force", "Tomas: q\nOrrin: a\nTomas: r\nVesna: b", group=Group(members=members))
+    cards = {"v.png": Character(name="Vesna"), "o.png": Character(name="Orrin")}
+    group = GroupChat.of(Group(members=tuple(cards)), cards)
+    environment = instruct_environment("force", "Tomas: q\nOrrin: a\nTomas: r\nVesna: b", group=group)
     text = ENGINE.expand("{{mesExamples}}", environment)
     assert text == ("***\n<u Tomas>\nTomas: q\n<b Vesna>\nOrrin: a\n<u Tomas>\nTomas: r\n<b Vesna>\nOrrin: Vesna: b\n")
 

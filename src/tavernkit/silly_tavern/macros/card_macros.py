@@ -1,4 +1,4 @@
-"""The texts of a card as macros give them: trimmed, expanded on their own, joined for groups."""
+"""What the macros of the card give: its texts trimmed, expanded on their own, joined for groups."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import re
 from collections.abc import Collection
 from typing import Protocol
 
-from tavernkit.silly_tavern.examples import START, START_LINE, split_examples
+from tavernkit.cards.character import Character
+from tavernkit.silly_tavern.depth_prompt import depth_prompt_of
+from tavernkit.silly_tavern.examples import START_LINE, split_examples
+from tavernkit.silly_tavern.groups.cards import JoinedField, join_field
 from tavernkit.silly_tavern.instruct.examples import ExampleNames, format_examples
 from tavernkit.silly_tavern.instruct.names import NAME_MACRO
-from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API, CardFields, GroupMember, MacroEnvironment
+from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API, MacroEnvironment
 from tavernkit.text.js_values import trim
 
-_FIELD_NAME = re.compile("<FIELDNAME>", re.IGNORECASE | re.ASCII)
 _NEWLINES = re.compile("\n+")
-_JOINED = {
-    "description": "Description",
-    "personality": "Personality",
-    "scenario": "Scenario",
-    "mes_example": "Example Messages",
-}
 
 
 class ExpandText(Protocol):
@@ -39,8 +35,8 @@ class ExpandText(Protocol):
         ...
 
 
-class CardTexts:
-    """The card's texts, each made when it is first asked for and then kept: making one can change variables.
+class CardMacros:
+    """The card's texts for macros, each made when it is first asked for and then kept: making one can change variables.
 
     ``user_name`` and ``character_name`` are the names that example dialogue is written with.
     """
@@ -55,7 +51,7 @@ class CardTexts:
         self._made: dict[str, str] = {}
 
     @property
-    def card(self) -> CardFields:
+    def card(self) -> Character:
         """The card as written; an empty one when there is none or cards are switched off."""
         return (self._environment.character if self._on else None) or _NO_CARD
 
@@ -94,7 +90,7 @@ class CardTexts:
 
     def depth_prompt(self) -> str:
         """The card's prompt at a depth of the chat."""
-        return self._field("depth_prompt", self.card.depth_prompt)
+        return self._field("depth_prompt", depth_prompt_of(self.card).text)
 
     def creator_notes(self) -> str:
         """The creator's notes."""
@@ -135,43 +131,21 @@ class CardTexts:
             expanded = _NEWLINES.sub("\n", expanded)
         return expanded.replace("\r", "")
 
-    def _joined(self, name: str, override: str = "") -> str:
+    def _joined(self, name: JoinedField, override: str = "") -> str:
         """A field that a group may join; the chat's own text wins."""
         made = self._made.get(name)
         if made is None:
             made = self._made[name] = self._make_joined(name, override)
         return made
 
-    def _make_joined(self, name: str, override: str) -> str:
+    def _make_joined(self, name: JoinedField, override: str) -> str:
         group = self._environment.group
         own: str = getattr(self.card, name)
         if not self._has_card:
             return ""
-        if group is None or not group.join_cards or not group.members:
+        if group is None or not group.joins_cards:
             return self._expanded(trim(override or own), name)
-        chat_text = self._expanded(trim(override), name)
-        if chat_text:
-            return chat_text
-        chunks = [self._chunk(name, member) for member in group.members if self._takes_part(member)]
-        return "\n".join(chunk for chunk in chunks if chunk)
-
-    def _takes_part(self, member: GroupMember) -> bool:
-        group = self._environment.group
-        speaking = member.name == self._environment.character_name
-        return not member.muted or speaking or (group is not None and group.join_muted)
-
-    def _chunk(self, name: str, member: GroupMember) -> str:
-        value = trim(getattr(member.card, name))
-        group = self._environment.group
-        if not value or group is None:
-            return ""
-        if name == "mes_example" and not value.startswith(START):
-            value = f"{START}\n{value}"
-        title = _JOINED[name]
-        return "".join(
-            self._expanded(_FIELD_NAME.sub(lambda _found: title, text), name, member.name)
-            for text in (group.join_prefix, value, group.join_suffix)
-        )
+        return join_field(group, name, lambda text, character: self._expanded(text, name, character), override)
 
     def _example_blocks(self) -> list[str]:
         environment = self._environment
@@ -190,7 +164,7 @@ class CardTexts:
         names = ExampleNames(
             user=environment.user_name,
             character=environment.character_name,
-            members=tuple(member.name for member in group.members) if group else (),
+            members=group.names if group is not None else (),
             in_group=group is not None,
             written_user=self._names[0],
             written_character=self._names[1],
@@ -205,4 +179,4 @@ class CardTexts:
         return [piece for pieces in written for piece in pieces]
 
 
-_NO_CARD = CardFields()
+_NO_CARD = Character(name="")
