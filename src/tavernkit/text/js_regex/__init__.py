@@ -5,5 +5,6 @@ from tavernkit.text.js_regex.flags import FLAGS, parse_literal
 from tavernkit.text.js_regex.limits import DEFAULT_TIMEOUT
 from tavernkit.text.js_regex.match import JSMatch
 from tavernkit.text.js_regex.regex import JSRegex
+from tavernkit.text.js_regex.warming import warm_up
 
-__all__ = ["DEFAULT_TIMEOUT", "FLAGS", "JSMatch", "JSRegex", "JSRegexSyntaxError", "parse_literal"]
+__all__ = ["DEFAULT_TIMEOUT", "FLAGS", "JSMatch", "JSRegex", "JSRegexSyntaxError", "parse_literal", "warm_up"]

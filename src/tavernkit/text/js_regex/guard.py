@@ -17,6 +17,8 @@ from tavernkit.values import LRUCache
 
 _given_up: LRUCache[tuple[str, str, bytes], tuple[float, float]] = LRUCache(limits.GIVEN_UP_CACHE_SIZE)
 _MOST_DOUBLINGS = 20
+_FAIR_SHARE = 0.5
+"""How much of its budget a match must have had to be the one that is to blame for the rest, too."""
 
 
 class GaveUpError(Exception):
@@ -67,19 +69,31 @@ def _safe_length(model: CostModel) -> int:
     return 1 << (doublings - 1) if doublings else 0
 
 
-def run_guarded(engine: Engine, text: str, timeout: float, *, everything: bool) -> Sequence[Found]:
-    """Find the first match, or all, in a worker process; raises :class:`GaveUpError`."""
-    from tavernkit.text.js_regex.workers import OutOfTimeError, WorkerError, pool
+def run_guarded(engine: Engine, text: str, timeout: float, *, started: float, everything: bool) -> Sequence[Found]:
+    """Find the first match, or all, in a worker process, until ``timeout`` seconds after a time of the monotonic clock.
+
+    Raises :class:`GaveUpError`.
+    """
+    from tavernkit.text.js_regex.worker_process import NotStartedError, OutOfTimeError, WorkerError
+    from tavernkit.text.js_regex.workers import BusyError, pool
 
     key = (engine.source, engine.flags, hashlib.blake2b(text.encode(), digest_size=16).digest())
     known = _given_up.get(key)
-    if known is not None and known[0] >= timeout and time.monotonic() - known[1] < limits.GIVEN_UP_SECONDS:
-        raise GaveUpError(f"took longer than {timeout * 1000:g} ms a moment ago")
+    budget = f"{timeout * 1000:g} ms"
+    if known is not None and known[0] >= timeout and started - known[1] < limits.GIVEN_UP_SECONDS:
+        raise GaveUpError(f"took longer than {budget} a moment ago")
     try:
-        offsets = pool.run(engine, text, timeout, everything=everything)
-    except OutOfTimeError:
+        offsets = pool.run(engine, text, started + min(timeout, limits.MAX_TIMEOUT), everything=everything)
+    except OutOfTimeError as error:
+        if error.ran < timeout * _FAIR_SHARE:
+            left = f"{error.ran * 1000:.0f} ms"
+            raise GaveUpError(f"did not end in the {left} that were left of {budget} once it had a worker") from None
         _given_up.put(key, (timeout, time.monotonic()))
-        raise GaveUpError(f"took longer than {timeout * 1000:g} ms") from None
+        raise GaveUpError(f"took longer than {budget}") from None
+    except NotStartedError:
+        raise GaveUpError(f"was not run, as its worker did not start within {budget}") from None
+    except BusyError:
+        raise GaveUpError(f"was not run, as all workers were busy for {budget}") from None
     except WorkerError as error:
         raise GaveUpError(f"could not be run safely: {error}") from error
     width = 2 * (engine.group_count + 1)

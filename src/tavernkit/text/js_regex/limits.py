@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 DEFAULT_TIMEOUT = 0.1
-"""Seconds a call may compute before it counts as no match."""
+"""Seconds a call may take before it counts as no match."""
 
-BUSY_FACTOR = 3
-"""How much longer than that a guarded call may take when the machine is busy with other things."""
+MAX_TIMEOUT = 86_400.0
+"""Seconds that a larger budget is cut down to, as the system cannot wait for any time; ``None`` is no limit."""
 
 STEPS_PER_SECOND = 50_000_000
 """Steps of the engine that certainly fit into a second; the slowest kind was seen to take 4 ns, most take 1 or 2."""
@@ -30,13 +30,13 @@ MAX_REPLACED_LENGTH = 20_000_000
 """How long a text may become by a replacement template; one that would be longer is left as it was."""
 
 MAX_WORKERS = 8
-"""How many guarded calls may run at once; more wait for one of them to end."""
+"""How many guarded calls may run at once; more wait for one of them to end, as long as their own time lasts."""
 
 MAX_IDLE_WORKERS = 2
-"""How many worker processes are kept for the next guarded call."""
+"""How many worker processes are kept for the next guarded calls, whether ready or still starting."""
 
 WORKER_START_TIMEOUT = 30.0
-"""Seconds a worker process may take to start; this is not part of a call's time."""
+"""Seconds after which a worker process that is still not ready is given up; calls wait no longer than their budget."""
 
 WORKER_IDLE_SECONDS = 60.0
 """Seconds without a request after which a worker process ends (where the system has interval timers)."""
@@ -45,7 +45,7 @@ WORKER_MEMORY = 1 << 30
 """Bytes of address space a worker process may have (where the system can limit it)."""
 
 GIVEN_UP_CACHE_SIZE = 128
-"""How many calls that ran out of time are remembered, so that they are not tried again at once."""
+"""How many calls whose match ran out of time are remembered, so that they are not tried again at once."""
 
 GIVEN_UP_SECONDS = 60.0
 """How long they are remembered."""

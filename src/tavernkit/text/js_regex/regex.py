@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 import regress
@@ -26,8 +27,8 @@ _cache: LRUCache[tuple[str, str], JSRegex] = LRUCache(COMPILE_CACHE_SIZE)
 class JSRegex:
     """A compiled regular expression: immutable and safe to share between threads.
 
-    Unlike JavaScript's it has no ``lastIndex``: pass ``start``. A call that takes more than ``timeout`` seconds of
-    computing is given up, reported through ``warn`` and counts as no match; ``None`` is no limit at all.
+    Unlike JavaScript's it has no ``lastIndex``: pass ``start``. A call that takes more than ``timeout`` seconds,
+    all in all, is given up, reported through ``warn`` and counts as no match; ``None`` is no limit at all.
     """
 
     __slots__ = ("_engine", "_guard", "_lookback", "_pattern", "flags", "global_", "source", "sticky")
@@ -136,23 +137,25 @@ class JSRegex:
 
     def _find_everywhere(self, subject: Subject, timeout: float | None, warn: Warn | None) -> Sequence[Found]:
         text = subject.engine_text
+        started = time.monotonic()
         if timeout is None or self._guard.is_quick(text, timeout):
             return self._engine.find_all(text)
-        return self._find_guarded(self._engine, text, timeout, warn, everything=True)
+        return self._find_guarded(self._engine, text, timeout, warn, started=started, everything=True)
 
     def _find(self, engine: Engine, text: str, timeout: float | None, warn: Warn | None) -> Found | None:
+        started = time.monotonic()
         if timeout is None or self._guard.is_quick(text, timeout):
             return engine.find(text)
-        found = self._find_guarded(engine, text, timeout, warn, everything=False)
+        found = self._find_guarded(engine, text, timeout, warn, started=started, everything=False)
         return found[0] if found else None
 
     def _find_guarded(
-        self, engine: Engine, text: str, timeout: float, warn: Warn | None, *, everything: bool
+        self, engine: Engine, text: str, timeout: float, warn: Warn | None, *, started: float, everything: bool
     ) -> Sequence[Found]:
         from tavernkit.text.js_regex.guard import GaveUpError, run_guarded
 
         try:
-            return run_guarded(engine, text, timeout, everything=everything)
+            return run_guarded(engine, text, timeout, started=started, everything=everything)
         except GaveUpError as reason:
             if warn is not None:
                 warn(f"the regex {self._shown()} {reason}: it counts as no match")

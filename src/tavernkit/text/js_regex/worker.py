@@ -1,19 +1,18 @@
 """The process in which a regex that may run away does so: it is killed when its time is up.
 
-Started as a script, without site packages, so that starting is quick. Its arguments are the directory that the engine
-is imported from, the seconds after which it ends by itself when nothing is asked, and its memory limit. It reads
-requests from its standard input and writes replies to its standard output until the input ends. A request is a header
-and three texts in UTF-8; a reply is a header and offsets.
+Started as a script, without site packages and with the fewest imports, so that starting is quick. Its arguments are
+the directory that the engine is imported from, the seconds after which it ends by itself when nothing is asked, and
+its memory limit. It reads requests from its standard input and writes replies to its standard output until the input
+ends. A request is a header and three texts in UTF-8; a reply is a header and offsets.
 """
 
 import os
 import struct
 import sys
-from array import array
 
-REQUEST = struct.Struct("<IIIIIBdd")
-"""Sizes of source, flags and text; the first group wanted and how many; whether all matches are; seconds of computing
-and of time that it may take."""
+REQUEST = struct.Struct("<IIIIIBd")
+"""Sizes of source, flags and text; the first group wanted and how many; whether all matches are; seconds after which
+the process ends by itself, for the case that nobody waits any more, as the parent has died."""
 
 REPLY = struct.Struct("<BI")
 """Status and number of offsets, each a signed number of 8 bytes; -1 for a group that took no part."""
@@ -39,23 +38,17 @@ def _write(data: bytes) -> None:
         rest = rest[os.write(1, rest) :]
 
 
-def has_timers() -> bool:
-    """Tell whether the system can end a process after so much computing."""
-    import signal
-
-    return hasattr(signal, "setitimer")
-
-
-def _set_timers(computing: float, time: float) -> None:
-    """Let the system end this process after so much computing or time; 0 is never.
-
-    Computing is what a match is allowed: it does not run out because the machine is busy with something else. Time is
-    for the case that nobody waits any more, as the parent has died.
-    """
-    import signal
-
-    signal.setitimer(signal.ITIMER_PROF, computing)
-    signal.setitimer(signal.ITIMER_REAL, time)
+def _end_after(seconds: float) -> None:
+    """Let the system end this process after so much time, where it can."""
+    try:
+        # Not from the public module: it makes enumerations of all signals, which is a fifth of the time to start.
+        from _signal import (  # pyright: ignore[reportMissingImports]  # a built-in module without types
+            ITIMER_REAL,  # pyright: ignore[reportUnknownVariableType]
+            setitimer,  # pyright: ignore[reportUnknownVariableType]
+        )
+    except ImportError:
+        return
+    setitimer(ITIMER_REAL, seconds)
 
 
 def _limit_memory(size: int) -> None:
@@ -75,20 +68,15 @@ def main() -> None:
     from regress import Regex, RegressError
 
     _limit_memory(memory)
-    timers = has_timers()
     cache: dict[tuple[bytes, bytes], Regex] = {}
     _write(REPLY.pack(READY, 0))
     while True:
-        if timers:
-            _set_timers(0, idle_seconds)
-        source_size, flags_size, text_size, first, count, everything, computing, time = REQUEST.unpack(
-            _read(REQUEST.size)
-        )
+        _end_after(idle_seconds)
+        source_size, flags_size, text_size, first, count, everything, seconds = REQUEST.unpack(_read(REQUEST.size))
+        _end_after(seconds)
         key = (_read(source_size), _read(flags_size))
         text = _read(text_size).decode()
-        if timers:
-            _set_timers(computing, time)
-        offsets = array("q")
+        offsets: list[int] = []
         try:
             regex = cache.get(key)
             if regex is None:
@@ -98,13 +86,13 @@ def main() -> None:
             for match in regex.find_iter(text) or ():
                 for number in range(first, first + count):
                     span = match.group(number)
-                    offsets.extend((-1, -1) if span is None else (span.start, span.stop))
+                    offsets += (-1, -1) if span is None else (span.start, span.stop)
                 if not everything:
                     break
         except RegressError:
             _write(REPLY.pack(FAILED, 0))
         else:
-            _write(REPLY.pack(FOUND, len(offsets)) + offsets.tobytes())
+            _write(REPLY.pack(FOUND, len(offsets)) + struct.pack(f"<{len(offsets)}q", *offsets))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The pool of worker processes.
 
-Workers are started when they are needed, a few are kept, and one that runs out of time is killed. They end with this
-process, also when it is killed itself: their input ends then, and a running match ends by its alarm. A forked child
-starts its own.
+Workers are started when they are needed, a few are kept, and one that runs out of time is killed and replaced. They
+end with this process, also when it is killed itself: their input ends then, and a running match ends by its alarm. A
+forked child starts its own.
 """
 
 from __future__ import annotations
@@ -10,144 +10,17 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import select
-import signal
-import subprocess
-import sys
 import threading
 import time
-from array import array
 from collections.abc import Sequence
-from pathlib import Path
 
-import regress
-
-from tavernkit.text.js_regex import limits, worker
+from tavernkit.text.js_regex import limits
 from tavernkit.text.js_regex.engine import Engine
-
-_MARGIN = 5.0
-"""Seconds that a worker lives longer than its caller is willing to wait, should nobody kill it."""
+from tavernkit.text.js_regex.worker_process import NotStartedError, OutOfTimeError, Worker, WorkerError
 
 
-class OutOfTimeError(Exception):
-    """A match took longer than it may."""
-
-
-class WorkerError(Exception):
-    """A worker could not be started, or ended without an answer."""
-
-
-class Worker:
-    """One worker process."""
-
-    def __init__(self) -> None:
-        arguments = [
-            *(sys.executable, "-I", "-S", worker.__file__, str(Path(regress.__file__).parent.parent)),
-            *(str(limits.WORKER_IDLE_SECONDS), str(limits.WORKER_MEMORY)),
-        ]
-        try:
-            self._process = subprocess.Popen(  # noqa: S603  # our own script, run by our own interpreter
-                arguments,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-            )
-        except OSError as error:
-            raise WorkerError(f"the worker process did not start: {error}") from error
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._input = self._process.stdin
-        self._output = self._process.stdout
-        self._ready = False
-
-    def ask(self, engine: Engine, text: str, timeout: float, *, everything: bool) -> Sequence[int]:
-        """Run a match; the result is the offsets of all groups of all matches, one after the other."""
-        self._wait_for_start()
-        source, flags, data = engine.source.encode(), engine.flags.encode(), text.encode()
-        header = worker.REQUEST.pack(
-            *(len(source), len(flags), len(data)),
-            *(engine.first_group, engine.group_count + 1, everything),
-            *(timeout, timeout * limits.BUSY_FACTOR + _MARGIN),
-        )
-        deadline = time.monotonic() + timeout * (limits.BUSY_FACTOR if worker.has_timers() else 1)
-        try:
-            self._write(header + source + flags + data)
-        except OSError as error:
-            raise WorkerError("the worker process is gone") from error
-        status, count = worker.REPLY.unpack(self._read(worker.REPLY.size, deadline))
-        offsets = array("q")
-        offsets.frombytes(self._read(count * offsets.itemsize, deadline))
-        if status != worker.FOUND:
-            raise WorkerError("the worker process could not compile the pattern")
-        return offsets
-
-    def _wait_for_start(self) -> None:
-        if self._ready:
-            return
-        try:
-            self._read(worker.REPLY.size, time.monotonic() + limits.WORKER_START_TIMEOUT)
-        except OutOfTimeError:
-            raise WorkerError("the worker process did not start in time") from None
-        self._ready = True
-
-    def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self._input.write(rest) or 0 :]
-
-    def _read(self, size: int, deadline: float) -> bytes:
-        parts: list[bytes] = []
-        while size:
-            part = self._read_some(size, deadline)
-            if not part:
-                raise self._reason()
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
-
-    def _reason(self) -> Exception:
-        """Tell why the process ended: by its timer, or by a mishap."""
-        if worker.has_timers() and self._process.wait() == -signal.SIGPROF:
-            return OutOfTimeError()
-        return WorkerError("the worker process ended without an answer")
-
-    def _read_some(self, size: int, deadline: float) -> bytes:
-        if sys.platform == "win32":
-            return self._read_or_kill(size, deadline)
-        poll = select.poll()
-        poll.register(self._output, select.POLLIN)
-        if not poll.poll(max(deadline - time.monotonic(), 0) * 1000):
-            raise OutOfTimeError
-        return os.read(self._output.fileno(), size)
-
-    def _read_or_kill(self, size: int, deadline: float) -> bytes:
-        """Read where pipes cannot be waited for: a timer kills the process, which ends the read."""
-        timer = threading.Timer(max(deadline - time.monotonic(), 0), self._process.kill)
-        timer.start()
-        part = os.read(self._output.fileno(), size)
-        timer.cancel()
-        timer.join()
-        if not part and time.monotonic() >= deadline:
-            raise OutOfTimeError
-        return part
-
-    def stop(self) -> None:
-        """Kill the process and wait until it is gone."""
-        self._process.kill()
-        self._process.wait()
-        self._close()
-
-    def forget(self) -> None:
-        """Let go of a process that belongs to the parent of this one."""
-        self._close()
-        self._process.returncode = 0
-
-    def _close(self) -> None:
-        for pipe in (self._input, self._output):
-            with contextlib.suppress(OSError):
-                pipe.close()
+class BusyError(Exception):
+    """As many calls as may run at once were running until the deadline."""
 
 
 class WorkerPool:
@@ -161,37 +34,109 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
         self._busy: set[Worker] = set()
+        self._spares_in_the_making = 0
 
-    def run(self, engine: Engine, text: str, timeout: float, *, everything: bool) -> Sequence[int]:
-        """Run a match in a worker; raises :class:`OutOfTimeError` or :class:`WorkerError`."""
-        with self._slots:
-            idle = self._take_idle()
-            if idle is not None:
-                # It may have ended by itself just now.
-                with contextlib.suppress(WorkerError):
-                    return self._ask(idle, engine, text, timeout, everything=everything)
-            return self._ask(Worker(), engine, text, timeout, everything=everything)
+    def run(self, engine: Engine, text: str, deadline: float, *, everything: bool) -> Sequence[int]:
+        """Run a match in a worker, until a time of the monotonic clock at most.
 
-    def _ask(self, one: Worker, engine: Engine, text: str, timeout: float, *, everything: bool) -> Sequence[int]:
-        with self._lock:
-            self._busy.add(one)
-        keep = False
+        Raises :class:`OutOfTimeError`, :class:`NotStartedError`, :class:`BusyError` or :class:`WorkerError`.
+        """
+        slots = self._slots
+        if not slots.acquire(timeout=max(deadline - time.monotonic(), 0)):
+            raise BusyError
         try:
-            offsets = one.ask(engine, text, timeout, everything=everything)
-            keep = True
+            if time.monotonic() >= deadline:
+                raise BusyError
+            # An idle one may have ended by itself just now.
+            with contextlib.suppress(WorkerError):
+                return self._ask(self._take(), engine, text, deadline, everything=everything)
+            return self._ask(self._take(), engine, text, deadline, everything=everything)
         finally:
-            with self._lock:
-                self._busy.discard(one)
-                keep = keep and len(self._idle) < limits.MAX_IDLE_WORKERS
-                if keep:
-                    self._idle.append(one)
-            if not keep:
-                one.stop()
+            slots.release()
+
+    def _ask(self, one: Worker, engine: Engine, text: str, deadline: float, *, everything: bool) -> Sequence[int]:
+        keep = replace = False
+        try:
+            one.wait_until_ready(deadline)
+            offsets = one.ask(engine, text, deadline, everything=everything)
+            keep = True
+        except NotStartedError:
+            keep = not one.is_overdue
+            raise
+        except OutOfTimeError:
+            replace = True
+            raise
+        finally:
+            if not (keep and self._keep(one)):
+                self._discard(one, replace=replace)
         return offsets
 
-    def _take_idle(self) -> Worker | None:
+    def _take(self) -> Worker:
+        """Take an idle worker, or make one."""
         with self._lock:
-            return self._idle.pop() if self._idle else None
+            cold = not self._idle and not self._busy
+        if cold:
+            # What needed a worker once will need one again, and starting a second meanwhile costs next to nothing.
+            self.warm_up()
+        while (one := self._take_idle()) is not None:
+            if one.is_alive and not one.is_overdue:
+                return one
+            self._discard(one, replace=False)
+        one = Worker()
+        with self._lock:
+            self._busy.add(one)
+        return one
+
+    def _take_idle(self) -> Worker | None:
+        """Take a worker that is ready, or else the one that has been starting for longest."""
+        with self._lock:
+            if not self._idle:
+                return None
+            one = max(self._idle, key=lambda idle: idle.is_ready)
+            self._idle.remove(one)
+            self._busy.add(one)
+            return one
+
+    def _keep(self, one: Worker) -> bool:
+        """Make a worker idle, if there is room."""
+        with self._lock:
+            room = len(self._idle) + self._spares_in_the_making < limits.MAX_IDLE_WORKERS
+            if room:
+                self._busy.discard(one)
+                self._idle.append(one)
+        return room
+
+    def _discard(self, one: Worker, *, replace: bool) -> None:
+        one.kill()
+        if replace:
+            self._add_spare()
+        one.stop()
+        with self._lock:
+            self._busy.discard(one)
+
+    def _add_spare(self) -> bool:
+        """Start one more idle worker, if there is room; nobody waits until it is ready."""
+        with self._lock:
+            if len(self._idle) + self._spares_in_the_making >= limits.MAX_IDLE_WORKERS:
+                return False
+            self._spares_in_the_making += 1
+        spare = None
+        try:
+            spare = Worker()
+        except WorkerError:
+            # Whoever needs a worker next will be told why there is none.
+            return False
+        finally:
+            with self._lock:
+                self._spares_in_the_making -= 1
+                if spare is not None:
+                    self._idle.append(spare)
+        return True
+
+    def warm_up(self) -> None:
+        """Start workers until as many are idle as are kept."""
+        while self._add_spare():
+            pass
 
     @property
     def idle_count(self) -> int:
