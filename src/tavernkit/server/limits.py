@@ -35,6 +35,10 @@ MAX_CACHED_CHAT_LINES: Final = 2000
 """Longer chats are read anew each turn."""
 
 BUILD_THREADS: Final = 4
+SHORT_BUILD_SECONDS: Final = 0.01
+"""Builds that take no longer than this are made between requests, others beside them."""
+KNOWN_BUILDS: Final = 4096
+"""Kinds of builds whose time a process remembers."""
 MAX_STREAM_BACKLOG: Final = 256
 """Pieces of a reply that wait for a slow client before the model is no longer read."""
 

@@ -34,7 +34,7 @@ def serve(config: ServerConfig, *, say: Callable[[str], None] = print) -> None:
         "timeout_graceful_shutdown": int(config.shutdown_seconds) + 5,
     }
     if config.workers == 1:
-        server = uvicorn.Server(uvicorn.Config(create_app(config), **options))  # pyright: ignore[reportArgumentType]  # as uvicorn names them
+        server = uvicorn.Server(uvicorn.Config(create_app(config, own_process=True), **options))  # pyright: ignore[reportArgumentType]  # as uvicorn names them
         server.run(sockets=[listening])
         return
     os.environ[CONFIG_VARIABLE] = json.dumps(dump_config(config))

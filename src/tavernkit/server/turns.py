@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
+from tavernkit.server.build_room import BuildRoom
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Library
-from tavernkit.server.limits import BUILD_THREADS
 from tavernkit.server.metrics import Metrics
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine
@@ -37,8 +36,8 @@ class Turns:
         self._database = database
         self._upstreams = upstreams
         self._metrics = metrics
-        self._executor = ThreadPoolExecutor(BUILD_THREADS, thread_name_prefix="tavernkit-build")
-        self._talks = Talks(self._executor)
+        self._build_room = BuildRoom()
+        self._talks = Talks(self._build_room)
         self.log = TurnLog(config, database, library, self._talks)
         self._queues: dict[str, tuple[asyncio.Lock, int]] = {}
         self._running: dict[asyncio.Task[TurnOutcome], asyncio.Event] = {}
@@ -84,7 +83,7 @@ class Turns:
                 gone.set()
             if self._running:
                 await asyncio.wait(list(self._running), timeout=5)
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._build_room.close()
 
     async def _timed(self, request: TurnRequest, listener: Listener) -> TurnOutcome:
         started = time.perf_counter()

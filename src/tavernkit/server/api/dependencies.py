@@ -15,7 +15,7 @@ from tavernkit.server.service import Service
 _bearer = HTTPBearer(auto_error=False, description="An API key; none is needed on loopback unless configured.")
 
 
-def service_of(request: Request) -> Service:
+async def service_of(request: Request) -> Service:
     """The service of an application."""
     return cast("Service", request.app.state.service)
 
@@ -24,7 +24,7 @@ async def client_of(
     request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 ) -> Client:
     """Who asks; every request of theirs counts against their limit."""
-    service = service_of(request)
+    service = await service_of(request)
     client = await service.keys.client(credentials.credentials if credentials is not None else None)
     await service.keys.count(client)
     return client

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Executor
 
+from tavernkit.server.build_room import BuildRoom
 from tavernkit.server.library import RISU_AI, Cast
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.talks.risu_ai import RisuTalk
@@ -16,8 +16,8 @@ from tavernkit.values import is_object
 class Talks:
     """One way of talking a platform."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._silly_tavern = SillyTavernTalk(executor)
+    def __init__(self, build_room: BuildRoom) -> None:
+        self._silly_tavern = SillyTavernTalk(build_room)
         self._risu_ai = RisuTalk()
 
     def of(self, platform: str) -> SillyTavernTalk | RisuTalk:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from datetime import UTC, datetime
 
 from tavernkit import silly_tavern as st
 from tavernkit.cards import User
+from tavernkit.server.build_room import BuildRoom
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS
@@ -26,8 +25,8 @@ NEUTRAL = "role"
 class SillyTavernTalk:
     """Builds prompts as SillyTavern does and keeps its chats."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    def __init__(self, build_room: BuildRoom) -> None:
+        self._build_room = build_room
         self._services = st.Builder().services
         self._builders: LRUCache[tuple[object, ...], st.Builder] = LRUCache(CACHED_BUILDERS)
 
@@ -61,16 +60,14 @@ class SillyTavernTalk:
         return new_line(role, content, {"role": role, "content": content, "metadata": metadata})
 
     async def build(self, given: TalkInput) -> BuiltPrompt:
-        """Build the prompt of a turn, off the event loop: builds are work for the processor."""
-        loop = asyncio.get_running_loop()
-        plan = await loop.run_in_executor(self._executor, self._plan, given, _variables(given))
+        """Build the prompt of a turn."""
+        plan = await self._build(given, _variables(given))
         return BuiltPrompt(plan=plan, request=_request(plan, given), speaker=_speaker(plan, given.cast))
 
     async def run(self, given: TalkInput, ask: Ask) -> TalkResult:
         """Build, ask the model, and say what the chat becomes."""
         variables = _variables(given)
-        loop = asyncio.get_running_loop()
-        plan = await loop.run_in_executor(self._executor, self._plan, given, variables)
+        plan = await self._build(given, variables)
         reply = await ask(_request(plan, given))
         speaker = _speaker(plan, given.cast)
         lines, reply_id = _next_lines(given, plan, reply, speaker)
@@ -87,6 +84,10 @@ class SillyTavernTalk:
             global_variables=stored.get("global", {}),
             warnings=tuple(plan.warnings),
         )
+
+    async def _build(self, given: TalkInput, variables: InMemoryVariablesStore) -> st.ChatPlan:
+        size = len(given.lines).bit_length()
+        return await self._build_room.run((given.cast.key, size), lambda: self._plan(given, variables))
 
     def _plan(self, given: TalkInput, variables: InMemoryVariablesStore) -> st.ChatPlan:
         builder = self._builder(given.cast)

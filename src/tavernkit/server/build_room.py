@@ -1,0 +1,42 @@
+"""Where prompts are built: short builds at once, long ones in threads, where they hold nobody up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from tavernkit.server.limits import BUILD_THREADS, KNOWN_BUILDS, SHORT_BUILD_SECONDS
+from tavernkit.values import LRUCache
+
+Built = TypeVar("Built")
+
+
+class BuildRoom:
+    """Runs builds. Beside a busy event loop a thread waits longer for its turn than a short build takes."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(BUILD_THREADS, thread_name_prefix="tavernkit-build")
+        self._seconds: LRUCache[Hashable, float] = LRUCache(KNOWN_BUILDS)
+
+    async def run(self, kind: Hashable, build: Callable[[], Built]) -> Built:
+        """Build at once if the last build of the same kind was short, else in a thread."""
+        known = self._seconds.get(kind)
+        if known is not None and known <= SHORT_BUILD_SECONDS:
+            return self._timed(kind, build, time.perf_counter)
+        # A thread may have to wait; only what it works counts.
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, self._timed, kind, build, time.thread_time)
+
+    def close(self) -> None:
+        """Begin no more builds."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _timed(self, kind: Hashable, build: Callable[[], Built], clock: Callable[[], float]) -> Built:
+        started = clock()
+        try:
+            return build()
+        finally:
+            self._seconds.put(kind, clock() - started)
