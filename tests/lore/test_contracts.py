@@ -1,122 +1,91 @@
-"""Lore as every format has it: what is read, what is refused, what is written."""
+"""Both platforms' engines, seen through the contract only."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
-from tavernkit.errors import LoreParseError, WarningLog
-from tavernkit.lore import LoreBook, LoreEntry
+from tavernkit.lore import LoreEngine, LoreResult, LoreRow
+from tavernkit.prompt import Plan
+from tavernkit.report import lore_rows
+from tavernkit.risu_ai import lorebook as risu_ai
+from tavernkit.silly_tavern import world_info as silly_tavern
 
-FULL = {
-    "keys": ["lamp", "light"],
-    "content": "A lamp.",
-    "id": "7",
-    "name": "Lamp",
-    "comment": "the lamp",
-    "enabled": False,
-    "insertion_order": 5,
-    "priority": 9,
-    "use_regex": True,
-    "case_sensitive": False,
-    "constant": True,
-    "selective": True,
-    "secondary_keys": ["oil"],
-    "position": "before_char",
-    "extensions": {"weight": [1, 2]},
-}
+Scan = Callable[..., LoreResult]
 
 
-def test_an_entry_is_written_as_it_was_read() -> None:
-    assert json.loads(json.dumps(LoreEntry.from_mapping(FULL).to_dict())) == FULL
-
-
-def test_what_an_entry_does_not_say_has_its_default_and_is_not_written() -> None:
-    entry = LoreEntry.from_mapping({"content": "x"})
-    assert entry == LoreEntry(keys=(), content="x")
-    assert entry.to_dict() == {
-        "keys": [],
-        "content": "x",
-        "enabled": True,
-        "insertion_order": 100,
-        "use_regex": False,
-        "secondary_keys": [],
-        "extensions": {},
+def by_silly_tavern(*texts: str) -> LoreResult:
+    engine: LoreEngine[silly_tavern.ScanInput, silly_tavern.WorldInfoResult] = silly_tavern.WorldInfoEngine()
+    entries = {
+        "0": {"uid": 0, "key": ["lamp", "light"], "comment": "The lamp", "content": "It burns oil.", "order": 1},
+        "1": {"uid": 1, "key": ["ash"], "comment": "", "content": "Grey.", "order": 1},
+        "2": {"uid": 2, "key": ["fen"], "comment": "Fen", "content": "Wet.", "order": 1},
     }
+    book = silly_tavern.WorldBook.from_json({"entries": entries}, name="Tidewatch")
+    books = silly_tavern.SelectedBooks(global_=(book,))
+    given = silly_tavern.ScanInput(messages=texts[::-1], books=books, max_context=1000, count_tokens=len)
+    return engine.scan(given)
 
 
-def test_an_id_may_be_a_number() -> None:
-    assert LoreEntry.from_mapping({"id": 0}).id == "0"
-
-
-@pytest.mark.parametrize(
-    ("given", "order", "priority"),
-    [
-        (3.9, 3, 3),
-        ("12", 12, 12),
-        (0, 0, 0),
-        ("first", 100, None),
-        (float("inf"), 100, None),
-        (float("nan"), 100, None),
-        (True, 100, None),
-        ([1], 100, None),
-    ],
-)
-def test_numbers_are_made_whole_and_what_is_none_is_left_to_the_default(
-    given: object, order: int, priority: int | None
-) -> None:
-    entry = LoreEntry.from_mapping({"insertion_order": given, "priority": given})
-    assert (entry.insertion_order, entry.priority) == (order, priority)
-
-
-def test_secondary_keys_count_only_when_there_are_some() -> None:
-    assert LoreEntry.from_mapping({"selective": True, "secondary_keys": ["oil"]}).is_selective
-    assert not LoreEntry.from_mapping({"selective": True}).is_selective
-    assert not LoreEntry.from_mapping({"selective": False, "secondary_keys": ["oil"]}).is_selective
-
-
-@pytest.mark.parametrize("wrong", [{"keys": "lamp"}, {"keys": ["lamp", 1]}, {"secondary_keys": 3}, {"content": None}])
-def test_an_entry_of_the_wrong_types_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(LoreParseError, match=next(iter(wrong))):
-        LoreEntry.from_mapping(wrong)
-
-
-def test_a_book_is_written_as_it_was_read() -> None:
-    book = {
-        "name": "World",
-        "description": "of lamps",
-        "scan_depth": 4,
-        "token_budget": 500,
-        "recursive_scanning": True,
-        "extensions": {"a": 1},
-        "entries": [FULL],
-    }
-    assert json.loads(json.dumps(LoreBook.from_mapping(book).to_dict())) == book
-
-
-def test_a_book_lists_its_entries_by_what_they_are() -> None:
-    book = LoreBook.from_mapping({"entries": [{"name": "on"}, {"name": "off", "enabled": False, "constant": True}]})
-    assert [entry.name for entry in book.enabled_entries] == ["on"]
-    assert [entry.name for entry in book.constant_entries] == ["off"]
-    assert not book.is_empty
-
-
-@pytest.mark.parametrize("entries", [None, {}, "text", []])
-def test_a_book_without_a_list_of_entries_is_empty(entries: object) -> None:
-    assert LoreBook.from_mapping({"entries": entries}).is_empty
-
-
-def test_an_entry_that_cannot_be_read_is_named_and_left_out() -> None:
-    log = WarningLog()
-    book = LoreBook.from_mapping({"entries": [{"name": "good"}, 3, {"keys": "bad"}]}, warn=log)
-    assert [entry.name for entry in book.entries] == ["good"]
-    assert [message.split(":")[0] for message in log.messages] == [
-        "lore entry 1 is left out",
-        "lore entry 2 is left out",
+def by_risu_ai(*texts: str) -> LoreResult:
+    engine: LoreEngine[risu_ai.ScanInput, risu_ai.LorebookResult] = risu_ai.LorebookEngine()
+    entries = [
+        risu_ai.LorebookEntry(key="lamp, light", comment="The lamp", content="It burns oil.", book="Tidewatch"),
+        risu_ai.LorebookEntry(key="ash", content="Grey.", book="Tidewatch"),
+        risu_ai.LorebookEntry(key="fen", comment="Fen", content="Wet.", book="Tidewatch"),
     ]
+    messages = [risu_ai.LoreMessage("user", text) for text in texts]
+    return engine.scan(risu_ai.ScanInput(entries=entries, messages=messages, count_tokens=len))
 
 
-def test_without_anyone_to_tell_a_bad_entry_is_an_error() -> None:
-    with pytest.raises(LoreParseError, match="must be an object, not int"):
-        LoreBook.from_mapping({"entries": [3]})
+ENGINES = pytest.mark.parametrize("scan", [by_silly_tavern, by_risu_ai])
+
+
+@ENGINES
+def test_activated_entries_have_a_title_and_a_book(scan: Scan) -> None:
+    result = scan("the lamp and ash")
+    assert {(entry.title, entry.book) for entry in result.activated_entries} == {
+        ("The lamp", "Tidewatch"),
+        ("ash", "Tidewatch"),
+    }
+    assert result.total_tokens >= len("It burns oil.Grey.")
+
+
+@ENGINES
+def test_rows_tell_of_every_entry_with_those_in_the_prompt_first(scan: Scan) -> None:
+    rows = scan("a fen").rows()
+    assert [(row.title, row.active) for row in rows] == [("Fen", True), ("The lamp", False), ("ash", False)]
+    assert "'fen'" in rows[0].reason
+    assert all(row.reason for row in rows)
+    assert [tuple(row.keys) for row in rows] == [("fen",), ("lamp", "light"), ("ash",)]
+    assert [row.content for row in rows] == ["Wet.", "It burns oil.", "Grey."]
+    assert json.loads(json.dumps(rows[1].to_dict()))["book"] == "Tidewatch"
+
+
+@ENGINES
+def test_entries_that_no_text_touched_can_be_limited(scan: Scan) -> None:
+    assert [row.title for row in scan("a fen").rows(untouched=1)] == ["Fen", "The lamp"]
+    assert [row.title for row in scan("a fen").rows(untouched=0)] == ["Fen"]
+
+
+@ENGINES
+def test_a_report_shows_the_lore_of_a_plan_through_the_contract(scan: Scan) -> None:
+    plan = Plan(lore_result=scan("light"))
+    assert [row.title for row in lore_rows(plan.lore_result) if row.active] == ["The lamp"]
+
+
+def test_a_plan_without_lore_has_no_rows() -> None:
+    assert lore_rows(Plan().lore_result) == []
+
+
+def test_an_application_can_bring_a_lore_result_of_its_own() -> None:
+    class Nothing:
+        activated_entries = ()
+        total_tokens = 0
+
+        def rows(self, *, untouched: int | None = None) -> list[LoreRow]:
+            return [LoreRow("1", "Own", "mine", active=True, reason="always")]
+
+    assert [row.title for row in lore_rows(Plan(lore_result=Nothing()).lore_result)] == ["Own"]

@@ -118,26 +118,23 @@ def test_the_lore_of_a_world_book_is_listed_with_what_is_in_first() -> None:
 
 
 def test_the_lore_of_a_risu_lorebook_is_listed_with_what_is_in_first() -> None:
-    engine = LorebookEngine()
-    lore = engine.compile(
-        [
-            LorebookEntry(key="oil", comment="Oil", content="Slippery."),
-            LorebookEntry(key="lamp", comment="Lamp", content="@@depth 2\nBright."),
-            LorebookEntry(key="ghost", comment="Ghost", content="Boo."),
-        ]
-    )
-    result = engine.scan(lore, LorebookInput(messages=[LoreMessage("user", "the lamp")]))
+    entries = [
+        LorebookEntry(key="oil", comment="Oil", content="Slippery."),
+        LorebookEntry(key="lamp", comment="Lamp", content="@@depth 2\nBright."),
+        LorebookEntry(key="ghost", comment="Ghost", content="Boo."),
+    ]
+    result = LorebookEngine().scan(LorebookInput(entries=entries, messages=[LoreMessage("user", "the lamp")]))
     rows = lore_rows(result)
     assert [(row.id, row.title, row.active, row.content) for row in rows] == [
         ("1", "Lamp", True, "Bright."),
-        ("0", "Oil", False, ""),
-        ("2", "Ghost", False, ""),
+        ("0", "Oil", False, "Slippery."),
+        ("2", "Ghost", False, "Boo."),
     ]
-    assert rows[0].reason == "key 'lamp' in message 0 by user"
+    assert rows[0].reason == "key 'lamp' in message 0 (user)"
     assert [row.title for row in lore_rows(result, limit=1)] == ["Lamp", "Oil"]
 
 
-def test_an_unknown_lore_result_has_no_rows() -> None:
+def test_a_plan_without_lore_has_no_rows() -> None:
     assert lore_rows(None) == []
 
 

@@ -1,5 +1,5 @@
-"""The lore contracts that both platforms' engines implement, and what they share."""
+"""The lore contracts that both platforms' engines satisfy, and what they share."""
 
-from tavernkit.lore.contracts import LoreBook, LoreEngine, LoreEntry, LoreResult, TokenCounter
+from tavernkit.lore.contracts import LoreEngine, LoreEntry, LoreResult, LoreRow, TokenCounter
 
-__all__ = ["LoreBook", "LoreEngine", "LoreEntry", "LoreResult", "TokenCounter"]
+__all__ = ["LoreEngine", "LoreEntry", "LoreResult", "LoreRow", "TokenCounter"]

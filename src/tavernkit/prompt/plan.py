@@ -18,6 +18,7 @@ from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_obje
 
 if TYPE_CHECKING:
     from tavernkit.budget.report import TrimReport
+    from tavernkit.lore.contracts import LoreResult
     from tavernkit.prompt.explain import Explanation
     from tavernkit.prompt.trace import Trace
 
@@ -55,7 +56,7 @@ class Plan:
 
     blocks: Sequence[Block] = ()
     outlets: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-    lore_result: object = None
+    lore_result: LoreResult | None = None
     trim_report: TrimReport | None = None
     greeting: str | None = None
     greeting_index: int | None = None

@@ -6,7 +6,6 @@ from tavernkit._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from tavernkit.report.html import render_html as render_html
-    from tavernkit.report.lore import LoreRow as LoreRow
     from tavernkit.report.lore import lore_rows as lore_rows
     from tavernkit.report.plan_overview import Overview as Overview
     from tavernkit.report.plan_overview import Part as Part
@@ -19,7 +18,7 @@ __getattr__, __all__ = lazy_exports(
     __name__,
     {
         ".html": ("render_html",),
-        ".lore": ("LoreRow", "lore_rows"),
+        ".lore": ("lore_rows",),
         ".plan_overview": ("Overview", "Part", "Share", "overview"),
         ".source_families": ("SourceFamily", "family_of"),
     },

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tavernkit.lore import LoreRow
 from tavernkit.prompt.explain import ExplainedOmission
 from tavernkit.prompt.plan import Plan
-from tavernkit.report.lore import LoreRow, lore_rows
+from tavernkit.report.lore import lore_rows
 from tavernkit.report.source_families import FAMILIES, SourceFamily, family_of
 from tavernkit.values import JsonObject
 

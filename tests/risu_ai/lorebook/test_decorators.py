@@ -14,7 +14,7 @@ ENGINE = LorebookEngine()
 def scan(content: str, *texts: str, **given: object) -> LorebookResult:
     entries = [LorebookEntry(key="dragon", comment="it", content=content)]
     messages = [LoreMessage("user", text) for text in texts or ("dragon",)]
-    return ENGINE.scan(ENGINE.compile(entries), ScanInput(messages=messages, **given))  # pyright: ignore[reportArgumentType]
+    return ENGINE.scan(ScanInput(entries=entries, messages=messages, **given))  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(
@@ -134,14 +134,14 @@ def test_lore_of_the_lowest_priority_is_the_first_to_go() -> None:
         LorebookEntry(always_active=True, comment="most", order=1, content="ab"),
     ]
     settings = ScanInput().settings
-    given = ScanInput(settings=type(settings)(token_budget=2))
-    assert [lore.source for lore in ENGINE.scan(ENGINE.compile(entries), given).actives] == ["most"]
+    given = ScanInput(entries=entries, settings=type(settings)(token_budget=2))
+    assert [lore.source for lore in ENGINE.scan(given).actives] == ["most"]
 
 
 def test_a_regex_key_that_cannot_be_compiled_is_not_found() -> None:
     entry = LorebookEntry(key="/dra(/i", use_regex=True, comment="it", content="x")
-    given = ScanInput(messages=[LoreMessage("user", "dragon")], warn=WarningLog())
-    assert not ENGINE.scan(ENGINE.compile([entry]), given).actives
+    given = ScanInput(entries=[entry], messages=[LoreMessage("user", "dragon")], warn=WarningLog())
+    assert not ENGINE.scan(given).actives
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_a_regex_key_that_cannot_be_compiled_is_not_found() -> None:
 )
 def test_a_regex_key_keeps_its_first_slash_and_needs_it(key: str, found: bool) -> None:
     entry = LorebookEntry(key=key, use_regex=True, comment="it", content="x")
-    given = ScanInput(messages=[LoreMessage("user", "a dragon")])
-    assert bool(ENGINE.scan(ENGINE.compile([entry]), given).actives) is found
+    given = ScanInput(entries=[entry], messages=[LoreMessage("user", "a dragon")])
+    assert bool(ENGINE.scan(given).actives) is found
 
 
 def test_a_comment_in_a_text_is_not_there_for_keys() -> None:
@@ -169,21 +169,21 @@ def test_the_text_of_other_entries_is_not_searched_on_request() -> None:
     caller = LorebookEntry(always_active=True, content="a dragon")
     for content, found in (("x", 2), ("@@no_recursive_search\nx", 1)):
         entries = [caller, LorebookEntry(key="dragon", content=content)]
-        assert len(ENGINE.scan(ENGINE.compile(entries), ScanInput()).actives) == found
+        assert len(ENGINE.scan(ScanInput(entries=entries)).actives) == found
 
 
 def test_the_first_key_that_was_found_is_the_reason() -> None:
     result = scan("@@additional_keys fire\nx", "dragon fire")
-    assert result.explain(0).reason == "key 'fire' in message 0 by user"
+    assert result.explain(0).reason == "key 'fire' in message 0 (user)"
 
 
 def test_only_lore_is_injected_into_lore() -> None:
     target = LorebookEntry(always_active=True, comment="Target", content="text", order=2)
     for line, texts, reason in (
-        ("@@inject_lore Target", ["text more"], "injected into 'Target'"),
+        ("@@inject_lore Target", ["text more"], "always active; injected into 'Target'"),
         ("@@inject_at Target", ["more", "text"], "always active"),
     ):
         entries = [target, LorebookEntry(always_active=True, content=f"{line}\nmore", order=1)]
-        result = ENGINE.scan(ENGINE.compile(entries), ScanInput())
+        result = ENGINE.scan(ScanInput(entries=entries))
         assert [lore.text for lore in result.actives] == texts
         assert result.explain(1).reason == reason

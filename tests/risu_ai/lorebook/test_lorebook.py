@@ -27,14 +27,14 @@ ENGINE = LorebookEngine()
 def scan(entries: list[LorebookEntry], *texts: str, **settings: object) -> LorebookResult:
     messages = [LoreMessage("user", text) for text in texts]
     chosen = LorebookSettings(**settings)  # type: ignore[arg-type]
-    return ENGINE.scan(ENGINE.compile(entries), ScanInput(messages=messages, settings=chosen))
+    return ENGINE.scan(ScanInput(entries=entries, messages=messages, settings=chosen))
 
 
 def test_an_active_entry_says_which_key_was_found_where() -> None:
     result = scan([LorebookEntry(key="elf, dragon", comment="Dragons", content="They burn.")], "A DRAGON!")
     explanation = result.explain("Dragons")
     assert explanation.active
-    assert explanation.reason == "key 'dragon' in message 0 by user"
+    assert explanation.reason == "key 'dragon' in message 0 (user)"
     assert "in  Dragons  key 'dragon'" in result.table()
 
 
@@ -66,7 +66,7 @@ def test_text_of_an_active_entry_calls_up_others_in_the_same_pass() -> None:
     ]
     result = scan(entries, "dragon")
     assert {lore.source for lore in result.actives} == {"first", "second", "third"}
-    assert result.explain("third").reason == "key 'b' in lorebook second"
+    assert result.explain("third").reason == "key 'b' in lore 'second'"
     assert len(scan(entries, "dragon", recursive=False).actives) == 1
 
 
@@ -83,7 +83,7 @@ def test_what_is_no_entry_is_reported_and_left_out() -> None:
     sources = lore_of(context, warn=log)
     assert [entry.key for entry in sources.entries] == ["a", "c"]
     assert sources.settings.scan_depth == 2
-    assert "entry 0 of the character" in log.messages[0]
+    assert "entry 0 of character Bel" in log.messages[0]
 
 
 SPOKEN = [f"word{number}" for number in range(4)]
@@ -145,7 +145,7 @@ def test_a_child_is_rolled_for_again_with_its_parents_text() -> None:
         LorebookEntry(always_active=True, content="again", order=1),
     ]
     dice = iter([0.9, 0.9, 0.9, 0.1, 0.9])  # parent and child in two passes, the parent in a third
-    result = ENGINE.scan(ENGINE.compile(entries), ScanInput(random=lambda: next(dice)))
+    result = ENGINE.scan(ScanInput(entries=entries, random=lambda: next(dice)))
     assert [(lore.source, lore.text) for lore in result.actives] == [("lorebook 2", "again"), ("parent", "parent text")]
 
 
@@ -194,11 +194,12 @@ def test_waiting_for_keys_changes_nothing(
         if everything:
             lore = dataclasses.replace(lore, always_considered=frozenset(range(len(entries))))
         given = ScanInput(
+            entries=lore,
             messages=[LoreMessage("user", text) for text in texts],
             settings=LorebookSettings(full_word=full_word, recursive=recursive, token_budget=40),
             random=random.Random(3).random,
         )
-        result = ENGINE.scan(lore, given)
+        result = ENGINE.scan(given)
         return result.actives, result.hits, result.markers, result.total_tokens
 
     assert run(everything=False) == run(everything=True)

@@ -20,7 +20,7 @@ ENGINE = LorebookEngine()
 
 def scan(entries: list[LorebookEntry], *texts: str, **given: object) -> LorebookResult:
     messages = [LoreMessage("user", text) for text in texts]
-    return ENGINE.scan(ENGINE.compile(entries), ScanInput(messages=messages, **given))  # pyright: ignore[reportArgumentType]
+    return ENGINE.scan(ScanInput(entries=entries, messages=messages, **given))  # pyright: ignore[reportArgumentType]
 
 
 def test_an_entry_is_looked_at_once_a_pass_however_many_texts_name_it() -> None:
@@ -93,7 +93,7 @@ def test_passes_are_limited_and_the_limit_is_told(monkeypatch: pytest.MonkeyPatc
     ("entry", "reason"),
     [
         (LorebookEntry(always_active=True), "always active"),
-        (LorebookEntry(key="dragon"), "key 'dragon' in message 0 by user"),
+        (LorebookEntry(key="dragon"), "key 'dragon' in message 0 (user)"),
         (LorebookEntry(key="ghost", content="@@activate\nx"), "@@activate"),
         (LorebookEntry(always_active=True, content="@@activate\nx"), "@@activate"),
     ],

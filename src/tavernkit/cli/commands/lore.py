@@ -14,7 +14,7 @@ from tavernkit.cli.build_options import Platform
 from tavernkit.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from tavernkit.report import LoreRow
+    from tavernkit.lore import LoreResult, LoreRow
 
 app = typer.Typer(no_args_is_help=True, help="Lore books: what fires, what should fire, other formats.")
 
@@ -176,7 +176,7 @@ def _rows(
 
 def _scan_silly_tavern(
     books: list[Path], messages: list[tuple[str, str]], depth: int | None, budget: int, seed: int
-) -> object:
+) -> LoreResult:
     import random
 
     from tavernkit.budget import count_tokens
@@ -199,7 +199,7 @@ def _scan_silly_tavern(
 
 def _scan_risu_ai(
     books: list[Path], messages: list[tuple[str, str]], depth: int | None, budget: int, seed: int
-) -> object:
+) -> LoreResult:
     import random
 
     from tavernkit.budget import count_tokens
@@ -207,17 +207,19 @@ def _scan_risu_ai(
     from tavernkit.errors import log_warning
     from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, LorebookSettings, LoreMessage, ScanInput
 
-    raw = [entry for path in books for entry in read_risu_lore(path)]
-    entries = [read for entry in raw if (read := LorebookEntry.from_json(entry, warn=log_warning)) is not None]
-    engine, settings = LorebookEngine(), LorebookSettings(token_budget=budget)
+    raw = [(path.name, entry) for path in books for entry in read_risu_lore(path)]
+    found = (LorebookEntry.from_json(entry, warn=log_warning, book=name) for name, entry in raw)
+    entries = [entry for entry in found if entry is not None]
+    settings = LorebookSettings(token_budget=budget)
     given = ScanInput(
+        entries=entries,
         messages=[LoreMessage(role, text) for role, text in messages],
         settings=settings if depth is None else replace(settings, scan_depth=depth),
         count_tokens=count_tokens,
         random=random.Random(seed).random,
         warn=log_warning,
     )
-    return engine.scan(engine.compile(entries), given)
+    return LorebookEngine().scan(given)
 
 
 def register(root: typer.Typer) -> None:

@@ -13,8 +13,8 @@ from rich.text import Text
 from rich.tree import Tree
 
 from tavernkit.cli.terminal import table, visible
+from tavernkit.lore import LoreRow
 from tavernkit.prompt.trace import Trace
-from tavernkit.report.lore import LoreRow
 from tavernkit.report.plan_overview import Overview, Part, Share
 
 PREVIEW_LINES = 6

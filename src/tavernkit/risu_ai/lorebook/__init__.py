@@ -3,14 +3,13 @@
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
 from tavernkit.risu_ai.lorebook.engine import LorebookEngine, LorebookSettings, LoreMessage, ScanInput
 from tavernkit.risu_ai.lorebook.entry import LorebookEntry
-from tavernkit.risu_ai.lorebook.result import ActiveLore, KeyHit, LorebookResult, LoreExplanation, LoreInjection
+from tavernkit.risu_ai.lorebook.result import ActiveLore, KeyHit, LorebookResult, LoreInjection
 from tavernkit.risu_ai.lorebook.sources import LoreSources, lore_of
 
 __all__ = [
     "ActiveLore",
     "CompiledLore",
     "KeyHit",
-    "LoreExplanation",
     "LoreInjection",
     "LoreMessage",
     "LoreSources",

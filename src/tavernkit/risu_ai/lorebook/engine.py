@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tavernkit.errors import Warn
+from tavernkit.lore.contracts import TokenCounter
 from tavernkit.risu_ai.js_replace import replace_first
 from tavernkit.risu_ai.js_sort import sort_descending
 from tavernkit.risu_ai.lorebook.activation import EntryState, RunState, apply_decorators
@@ -16,7 +17,7 @@ from tavernkit.risu_ai.lorebook.decorators import parse_content
 from tavernkit.risu_ai.lorebook.entry import CHILD, LorebookEntry, number_of, split_keys
 from tavernkit.risu_ai.lorebook.keys import Query, ScannedText, search_literal, search_regex
 from tavernkit.risu_ai.lorebook.markers import DONT_PREFIX, KEEP_PREFIX, content_id
-from tavernkit.risu_ai.lorebook.result import ActiveLore, KeyHit, LorebookResult
+from tavernkit.risu_ai.lorebook.result import ActiveLore, KeyHit, LorebookResult, entry_title
 
 MAX_PASSES = 1000
 """Passes over the entries in one scan; each activates at least one, so honest books need far fewer."""
@@ -42,12 +43,16 @@ class LoreMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanInput:
-    """One scan: the chat, the settings, and what the engine asks of the world."""
+    """One scan: the entries, the chat, the settings, and what the engine asks of the world.
 
+    ``entries`` that are scanned more than once are better compiled, with :meth:`LorebookEngine.compile`.
+    """
+
+    entries: CompiledLore | Sequence[LorebookEntry] = ()
     messages: Sequence[LoreMessage] = ()
     settings: LorebookSettings = field(default_factory=LorebookSettings)
     greeting_index: float | None = -1
-    count_tokens: Callable[[str], int] = len
+    count_tokens: TokenCounter = len
     random: Callable[[], float] = lambda: 0.5
     chat_variable: Callable[[str], str] = lambda name: "null"
     warn: Warn | None = None
@@ -60,9 +65,10 @@ class LorebookEngine:
         """Prepare entries for scanning."""
         return CompiledLore.of(entries)
 
-    def scan(self, lore: CompiledLore, given: ScanInput) -> LorebookResult:
+    def scan(self, scan_input: ScanInput) -> LorebookResult:
         """Find the active entries and put them into the order of the prompt."""
-        scan = _Scan(lore, given)
+        entries = scan_input.entries
+        scan = _Scan(entries if isinstance(entries, CompiledLore) else self.compile(entries), scan_input)
         scan.run()
         return scan.result()
 
@@ -137,7 +143,8 @@ class _Scan:
         self.activate(index, entry, state, parsed.text, why)
         recursive = self.given.settings.recursive if state.recursive is None else state.recursive
         if recursive:
-            self.add_to_pool(ScannedText(f"lorebook {self.name(index, entry)}", parsed.text))
+            title = f"lore {entry_title(entry, index)!r}"
+            self.add_to_pool(ScannedText(f"lorebook {self.name(index, entry)}", parsed.text, title))
         return recursive
 
     def as_child(self, index: int, entry: LorebookEntry, state: EntryState) -> LorebookEntry:
@@ -169,7 +176,7 @@ class _Scan:
                 return ""
             if found and not why:
                 hit = self.hits[-1]
-                why = f"key {hit.key!r} in {hit.source}"
+                why = f"key {hit.key!r} in {hit.title}"
         return why
 
     def window(self, depth: float) -> list[ScannedText]:
@@ -180,8 +187,10 @@ class _Scan:
         start = math.trunc(start) if math.isfinite(start) else start
         first = min(max(start + count if start < 0 else start, 0), count)
         return [
-            ScannedText(f"message {i} by {message.role}", message.text)
-            for i, message in enumerate(messages[int(first) :])
+            ScannedText(
+                f"message {place} by {message.role}", message.text, f"message {int(first) + place} ({message.role})"
+            )
+            for place, message in enumerate(messages[int(first) :])
         ]
 
     def activate(self, index: int, entry: LorebookEntry, state: EntryState, text: str, why: str) -> None:
@@ -203,6 +212,8 @@ class _Scan:
             tokens=self.given.count_tokens(text),
             inject=state.inject,
             reason=why,
+            title=entry_title(entry, index),
+            book=entry.book,
         )
 
     def add_to_pool(self, text: ScannedText) -> None:
@@ -236,9 +247,15 @@ class _Scan:
             markers=dict(self.run_state.markers),
             total_tokens=used,
             budget=int(budget) if math.isfinite(budget) else 0,
-            names=[self.name(i, self.entries.get(i, entry)) for i, entry in enumerate(self.lore.entries)],
+            entries=self.scanned(),
             reasons=self.reasons,
         )
+
+    def scanned(self) -> Sequence[LorebookEntry]:
+        """All entries; children as they were scanned, with what they took from their parents."""
+        if not self.entries:
+            return self.lore.entries
+        return tuple(self.entries.get(index, entry) for index, entry in enumerate(self.lore.entries))
 
     def inject(self, kept: list[ActiveLore]) -> list[ActiveLore]:
         """Put entries that inject themselves into others; what finds no target is dropped, with a reason."""
@@ -252,7 +269,6 @@ class _Scan:
                 self.reasons[lore.index] = f"injects into {inject.location!r}, which is not active"
                 continue
             target = staying[position]
-            self.reasons[lore.index] = f"injected into {inject.location!r}"
             match inject.operation:
                 case "append":
                     text = f"{target.text} {lore.text}"
@@ -260,7 +276,7 @@ class _Scan:
                     text = f"{lore.text} {target.text}"
                 case _:
                     text = replace_first(target.text, inject.param, lore.text)
-            staying[position] = replace(target, text=text)
+            staying[position] = replace(target, text=text, injected=(*target.injected, lore))
         return staying
 
 

@@ -13,11 +13,15 @@ from tavernkit.values import FrozenJson, is_mapping
 CHILD = "child"
 FOLDER = "folder"
 FOLDER_MARK = "\uf000folder:"
+TITLE_KEYS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class LorebookEntry:
-    """What the engine reads of an entry. ``order`` is kept as it is stored, which may be a text; NaN if it is not."""
+    """What the engine reads of an entry. ``order`` is kept as it is stored, which may be a text; NaN if it is not.
+
+    ``book`` says in words where the entry is stored, for explanations only.
+    """
 
     key: str = ""
     secondary_key: str = ""
@@ -29,9 +33,12 @@ class LorebookEntry:
     selective: bool = False
     use_regex: bool = False
     id: str | None = None
+    book: str = ""
 
     @classmethod
-    def from_json(cls, value: object, *, warn: Warn | None = None, where: str = "entry") -> LorebookEntry | None:
+    def from_json(
+        cls, value: object, *, warn: Warn | None = None, where: str = "entry", book: str = ""
+    ) -> LorebookEntry | None:
         """Read an entry; what is no object is reported and left out."""
         if not is_mapping(value):
             if warn is not None:
@@ -48,7 +55,18 @@ class LorebookEntry:
             selective=truthy(value.get("selective")),
             use_regex=truthy(value.get("useRegex")),
             id=None if value.get("id") is None else to_string(value.get("id")),
+            book=book,
         )
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its primary keys, one by one."""
+        return split_keys(self.key)
+
+    @property
+    def title(self) -> str:
+        """What people call it: its comment, else its first keys; empty if it has neither."""
+        return self.comment or ", ".join(self.keys[:TITLE_KEYS])
 
     @property
     def reachable(self) -> bool:

@@ -28,10 +28,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class ScannedText:
-    """A text that keys are looked for in, and what a hit in it is called."""
+    """A text that keys are looked for in, what RisuAI calls a hit in it, and what people would call it."""
 
     source: str
     text: str
+    title: str
 
 
 def folded(text: str) -> str:
@@ -75,7 +76,7 @@ def search_literal(
             if not literals.contains(text.text, key, full_word=full_word):
                 everywhere = False
                 continue
-            hits.append(KeyHit(text.source, key))
+            hits.append(KeyHit(text.source, key, text.title))
             if not query.all_mode:
                 return True
     return query.all_mode and everywhere
@@ -99,6 +100,6 @@ def search_regex(query: Query, texts: Sequence[ScannedText], hits: list[KeyHit],
             except JSRegexSyntaxError:
                 return False
             if regex.test(text.text, warn=warn):
-                hits.append(KeyHit(text.source, key))
+                hits.append(KeyHit(text.source, key, text.title))
                 return True
     return False

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
+from tavernkit.lore.contracts import LoreRow
+from tavernkit.prompt.omission import Omission
+from tavernkit.risu_ai.lorebook.entry import LorebookEntry
 from tavernkit.values import FrozenJson
 
 Operation = Literal["append", "prepend", "replace"]
+
+NO_KEY_FOUND = "none of its keys was found"
+"""The reason of every entry that no text touched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +32,9 @@ class LoreInjection:
 class ActiveLore:
     """One entry that goes into the prompt: its text (macros not expanded) and its place.
 
-    ``order`` and ``priority`` are as stored, which may be a text; ``index`` is its place among all entries.
+    ``order`` and ``priority`` are as stored, which may be a text; ``index`` is its place among all entries. ``source``
+    is RisuAI's name for it, ``title`` and ``book`` are for people; ``injected`` are the entries that are part of its
+    text.
     """
 
     index: int
@@ -39,68 +48,95 @@ class ActiveLore:
     tokens: int = 0
     inject: LoreInjection | None = None
     reason: str = ""
+    title: str = ""
+    book: str = ""
+    injected: tuple[ActiveLore, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class KeyHit:
-    """A key that was found: where, and the key as it is written."""
+    """A key that was found: where (in RisuAI's words and in ours), and the key as it is written."""
 
     source: str
     key: str
-
-
-@dataclass(frozen=True, slots=True)
-class LoreExplanation:
-    """Why an entry is in or out."""
-
-    index: int
-    source: str
-    active: bool
-    reason: str
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LorebookResult:
-    """The active entries in the order of the prompt, every key hit, and the markers to store as chat variables."""
+    """The active entries in the order of the prompt, every key hit, and the markers to store as chat variables.
+
+    ``entries`` are all that were scanned; ``reasons`` has, by their index, why those stayed out that were looked at.
+    """
 
     actives: Sequence[ActiveLore] = ()
     hits: Sequence[KeyHit] = ()
     markers: Mapping[str, str] = field(default_factory=dict[str, str])
     total_tokens: int = 0
     budget: int = 0
-    names: Sequence[str] = ()
+    entries: Sequence[LorebookEntry] = ()
     reasons: Mapping[int, str] = field(default_factory=dict[int, str])
-    no_key_reason: str = "none of its keys was found"
 
     @property
     def activated_entries(self) -> Sequence[ActiveLore]:
         """The active entries."""
         return self.actives
 
-    def explain(self, entry: int | str) -> LoreExplanation:
+    def explain(self, entry: int | str) -> LoreRow:
         """Say why an entry (its index, or its name) is in or out."""
-        index = entry if isinstance(entry, int) else self._index_of(entry)
-        active = next((each for each in self.actives if each.index == index), None)
-        reason = active.reason if active is not None else self.reasons.get(index, self.no_key_reason)
-        return LoreExplanation(index, self.names[index], active is not None, reason)
+        return self._row(entry if isinstance(entry, int) else self._index_of(entry), self._places())
+
+    def rows(self, *, untouched: int | None = None) -> list[LoreRow]:
+        """All entries, those in the prompt first; ``untouched`` limits how many are listed that no text touched."""
+        places = self._places()
+        decided = [*sorted(places), *sorted(self.reasons)]
+        seen = frozenset(decided)
+        rest = islice((index for index in range(len(self.entries)) if index not in seen), untouched)
+        return [self._row(index, places) for index in (*decided, *rest)]
 
     @property
-    def explanations(self) -> list[LoreExplanation]:
-        """One for every entry that was considered."""
-        by_index = {each.index: each.reason for each in self.actives}
-        return [
-            LoreExplanation(i, name, i in by_index, by_index.get(i) or self.reasons.get(i, self.no_key_reason))
-            for i, name in enumerate(self.names)
-        ]
+    def omissions(self) -> tuple[Omission, ...]:
+        """The entries that were looked at but are not in the prompt, in the form that plans report."""
+        return tuple(
+            Omission("lore_entry", str(index), reason, entry_title(self.entries[index], index))
+            for index, reason in self.reasons.items()
+        )
 
     def table(self) -> str:
-        """The explanations for people."""
+        """All entries with their reasons, for people."""
         rows = [("", "entry", "why")]
-        rows += [("in" if each.active else "out", each.source, each.reason) for each in self.explanations]
+        rows += [("in" if each.active else "out", each.title, each.reason) for each in self.rows()]
         widths = [max(len(row[column]) for row in rows) for column in range(2)]
         return "\n".join(f"{a.ljust(widths[0])}  {b.ljust(widths[1])}  {c}".rstrip() for a, b, c in rows)
 
+    def _places(self) -> Mapping[int, tuple[str, str]]:
+        """The reason and the text of everything that is in the prompt, by index."""
+        found = {each.index: (each.reason, each.text) for each in self.actives}
+        for target in self.actives:
+            for each in target.injected:
+                found[each.index] = (f"{each.reason}; injected into {target.title!r}", each.text)
+        return found
+
+    def _row(self, index: int, places: Mapping[int, tuple[str, str]]) -> LoreRow:
+        entry = self.entries[index]
+        reason, text = places.get(index, (self.reasons.get(index, NO_KEY_FOUND), entry.content))
+        return LoreRow(
+            id=str(index),
+            title=entry_title(entry, index),
+            book=entry.book,
+            active=index in places,
+            reason=reason,
+            keys=entry.keys,
+            content=text,
+        )
+
     def _index_of(self, name: str) -> int:
-        if name not in self.names:
+        found = next((i for i, entry in enumerate(self.entries) if name in (entry_title(entry, i), f"{i}")), None)
+        if found is None:
             raise KeyError(f"no entry is called {name!r}")
-        return list(self.names).index(name)
+        return found
+
+
+def entry_title(entry: LorebookEntry, index: int) -> str:
+    """What people call an entry, whatever it has."""
+    return entry.title or f"lorebook {index}"

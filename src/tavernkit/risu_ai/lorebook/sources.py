@@ -27,14 +27,16 @@ def lore_of(context: RisuContext, defaults: LorebookSettings | None = None, *, w
     character = context.character
     books: list[tuple[str, Sequence[object]]] = []
     if character is not None:
-        books.append(("of the character", character.lore or ()))
-    books.append(("of the chat", context.chat.local_lore))
-    books += [(f"of module {module.name or module.id}", module.lore) for module in context.enabled_modules]
+        books.append(
+            (f"{'group' if character.is_group else 'character'} {character.name}".strip(), character.lore or ())
+        )
+    books.append(("this chat", context.chat.local_lore))
+    books += [(f"module {module.name or module.id}", module.lore) for module in context.enabled_modules]
     entries = [
         entry
-        for where, book in books
+        for name, book in books
         for number, raw in enumerate(book)
-        if (entry := LorebookEntry.from_json(raw, warn=warn, where=f"entry {number} {where}")) is not None
+        if (entry := LorebookEntry.from_json(raw, warn=warn, where=f"entry {number} of {name}", book=name)) is not None
     ]
     own = character.raw.get("loreSettings") if character is not None else None
     return LoreSources(

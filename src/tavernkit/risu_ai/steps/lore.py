@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.errors import DecoratorParseError
 from tavernkit.risu_ai.lorebook.engine import LorebookSettings, LoreMessage, ScanInput
@@ -32,8 +31,8 @@ class LoreStep(Step[RisuState, NoConfig]):
             state.texts.context.set_var(name, value)
         state.lore, state.lore_result = result.actives, result
         state.stat("lore_activated", len(result.actives))
-        for index, reason in result.reasons.items():
-            state.omit(Omission("lore_entry", str(index), reason, result.names[index]))
+        for omission in result.omissions:
+            state.omit(omission)
 
 
 def _scan(state: RisuState) -> LorebookResult:
@@ -41,8 +40,8 @@ def _scan(state: RisuState) -> LorebookResult:
     defaults = LorebookSettings(scan_depth=settings.lorebook_depth, token_budget=settings.lorebook_tokens)
     lore = state.services.lore(context, defaults, state.warn)
     return state.services.lore_engine.scan(
-        lore.compiled,
         ScanInput(
+            entries=lore.compiled,
             messages=[LoreMessage(message.role, message.data) for message in state.chat.messages],
             settings=lore.settings,
             greeting_index=state.chat.greeting_index,

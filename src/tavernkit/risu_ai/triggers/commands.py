@@ -220,10 +220,9 @@ def _get_variable(line: Line, command: Command) -> str:
 def _test_lorebook(line: Line, command: Command) -> str:
     world = line.world
     lore = lore_of(world.context, warn=world.warn)
-    engine = LorebookEngine()
-    result = engine.scan(
-        engine.compile(lore.entries),
+    result = LorebookEngine().scan(
         ScanInput(
+            entries=lore.entries,
             messages=lore.messages,
             settings=lore.settings,
             greeting_index=world.chat.greeting_index,

@@ -22,6 +22,8 @@ from tavernkit.silly_tavern.world_info.fields import (
 from tavernkit.text.js_values import UNDEFINED, Undefined, to_string, truthy
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, thaw, thaw_object
 
+TITLE_KEYS = 3
+
 TEMPLATE: Mapping[str, Json] = {
     "key": [],
     "keysecondary": [],
@@ -138,6 +140,16 @@ class Entry:
     def identity(self) -> str:
         """What activation and timed effects know the entry by: ``book.uid``."""
         return f"{self.world}.{to_string(self.uid)}"
+
+    @property
+    def title(self) -> str:
+        """What people call it: its comment, else its first keys, else its identity."""
+        return self.comment or ", ".join(self.keys[:TITLE_KEYS]) or self.identity
+
+    @property
+    def book(self) -> str:
+        """The name of its book."""
+        return self.world
 
     @cached_property
     def restricted(self) -> bool:

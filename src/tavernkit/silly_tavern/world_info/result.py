@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from types import MappingProxyType
 from typing import overload
 
 from tavernkit.errors import ConfigError
+from tavernkit.lore.contracts import LoreRow
 from tavernkit.prompt.omission import Omission
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.explanation import Explainer, Explanation
@@ -166,6 +168,25 @@ class WorldInfoResult:
         if untouched:
             lines.append(f"{untouched} more entries: none of their keys is in any text")
         return "\n".join(lines)
+
+    def rows(self, *, untouched: int | None = None) -> list[LoreRow]:
+        """All entries, those in the prompt first; ``untouched`` limits how many are listed that no text touched."""
+        contents = {one.entry.identity: one.content for one in self.activated}
+        touched = {one.entry.identity: one for one in self.explanations.touched()}
+        rest = (one for one in self.explanations if one.entry.identity not in touched)
+        listed = (*sorted(touched.values(), key=lambda one: not one.active), *islice(rest, untouched))
+        return [
+            LoreRow(
+                id=one.entry.identity,
+                title=one.entry.title,
+                book=one.entry.book,
+                active=one.active,
+                reason=one.text,
+                keys=tuple(one.entry.keys),
+                content=contents.get(one.entry.identity, one.entry.content),
+            )
+            for one in listed
+        ]
 
     @property
     def omissions(self) -> tuple[Omission, ...]:

@@ -22,13 +22,13 @@ def run(case: Case) -> object:
     given = case.input
     context = context_of(given)
     randoms = itertools.cycle(given.get("random", [0.5]))
-    engine = LorebookEngine()
     stored = context.variables.to_dict().get("local", {})  # type: ignore[attr-defined]
     marked = {name: value for name, value in stored.items() if name.startswith("__internal_")}
     db = database(given)
     settings = LorebookSettings(scan_depth=db.get("loreBookDepth", 5), token_budget=db.get("loreBookToken", 800))
     lore = lore_of(context, settings)
     scan = ScanInput(
+        entries=lore.entries,
         messages=lore.messages,
         settings=lore.settings,
         greeting_index=context.chat.greeting_index,
@@ -37,7 +37,7 @@ def run(case: Case) -> object:
         chat_variable=context.chat_variable,
     )
     try:
-        result = engine.scan(engine.compile(lore.entries), scan)
+        result = LorebookEngine().scan(scan)
     except DecoratorParseError:
         return {"error": "TypeError"}
     return {

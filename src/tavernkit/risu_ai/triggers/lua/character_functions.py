@@ -199,10 +199,9 @@ def load_lore(call: LuaCall, arguments: list[Json]) -> str:
     world = call.world
     context = world.context
     lore = lore_of(context, warn=world.warn)
-    engine = LorebookEngine()
-    result = engine.scan(
-        engine.compile(lore.entries),
+    result = LorebookEngine().scan(
         ScanInput(
+            entries=lore.entries,
             messages=lore.messages,
             settings=dataclasses.replace(lore.settings, token_budget=math.inf),
             greeting_index=context.chat.greeting_index,
