@@ -10,7 +10,7 @@ from tavernkit.risu_ai.chat_log import ROLES, chat_id
 from tavernkit.risu_ai.errors import PromptTemplateError
 from tavernkit.risu_ai.inlays import Media
 from tavernkit.risu_ai.js_replace import replace_first
-from tavernkit.risu_ai.prompt_message import PromptMessage, new_chat_line
+from tavernkit.risu_ai.prompt_message import PromptMessage, new_chat_line, source_of
 from tavernkit.risu_ai.prompt_template.chat_ml import take_thoughts
 from tavernkit.risu_ai.prompt_template.settings import PromptSettings
 from tavernkit.risu_ai.reformat import SLOT
@@ -20,6 +20,7 @@ from tavernkit.risu_ai.world import RisuCharacter, RisuMessage
 DEFAULT_GROUP_TEMPLATE = "<{{char}}'s Message>\n{{slot}}\n</{{char}}'s Message>"
 UNKNOWN_CHARACTER = "Unknown Character"
 NAME_ADDED = "nameAdded"
+MESSAGE = "message of the chat"
 
 EditProcess = Callable[[str, int, str], str]
 """Runs the ``editprocess`` scripts: the text, its index (-1 for the greeting) and the role of the message."""
@@ -58,15 +59,18 @@ def start_line(model: str, settings: PromptSettings) -> list[PromptMessage]:
 
 
 def greeting_message(
-    greeting: str | None, name: str, texts: Texts, scripts: EditProcess, *, send_name: bool
+    character: RisuCharacter, index: float | None, texts: Texts, scripts: EditProcess, *, send_name: bool
 ) -> PromptMessage:
     """The character's first message; RisuAI throws where the chat's choice does not exist."""
+    greeting = character.greeting(index)
     if greeting is None:
         raise PromptTemplateError("the chat's greeting index names no greeting of the character")
     text = scripts(texts(greeting), -1, "")
-    source = {"stage": "chat", "kind": "greeting"}
+    chosen = f"alternate {index:g}" if index is not None and index >= 0 else ""
+    source = source_of("chat", "greeting", "the character speaks first; it is no message of the chat", name=chosen)
     if send_name:
-        return PromptMessage(role="assistant", content=f"{name}: {text}", attr=[NAME_ADDED], source=source)
+        content = f"{character.name}: {text}"
+        return PromptMessage(role="assistant", content=content, attr=[NAME_ADDED], source=source)
     return PromptMessage(role="assistant", content=text, source=source)
 
 
@@ -91,7 +95,7 @@ class HistoryWriter:
             role=ROLES[role],
             content=self.scripts(self.texts(message.data, role=role), index, message.role),
             memo=chat_id(message),
-            source={"stage": "chat", "kind": "message", "id": str(index), "name": f"{index} ({role})"},
+            source=source_of("chat", "message", MESSAGE, name=f"{index} ({role})", id=str(index)),
         )
         self.media.take_inlays(item)
         if self.rules.wraps(message, self.speaker):

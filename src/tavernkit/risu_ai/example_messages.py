@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tavernkit.risu_ai.prompt_message import NEW_EXAMPLE_MEMO, PromptMessage, new_chat_line
+from tavernkit.risu_ai.prompt_message import NEW_EXAMPLE_MEMO, PromptMessage, new_chat_line, source_of
 from tavernkit.text.js_values import js_lower, trim, trim_start
 
-_SOURCE = {"stage": "chat", "kind": "example"}
+_SOURCE = source_of("chat", "example", "example dialogue of the character")
 _CHARACTER_TAGS, _USER_TAGS = ("{{char}}:", "<bot>:"), ("{{user}}:", "<user>:")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.prompt_template.printing import splice
 from tavernkit.risu_ai.state import RisuState
 
@@ -26,7 +26,8 @@ def _messages(state: RisuState, position: str) -> list[tuple[int, PromptMessage]
     found: list[tuple[int, PromptMessage]] = []
     for injection in registry:
         if injection.position == position and injection.active_for(state):
-            source = {"stage": "injection", "kind": "injection", "id": injection.id, "name": injection.id}
+            where = f"in the chat at depth {injection.depth}" if position == "chat" else f"{position} everything"
+            source = source_of("injection", "injection", where, name=injection.id, id=injection.id)
             content = state.texts(injection.content)
             found.append((injection.depth, PromptMessage(role=injection.role, content=content, source=source)))
     return found

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-
 from tavernkit.budget.report import EvictionRecord, TrimReport
 from tavernkit.budget.trimmer import apply, trim
 from tavernkit.errors import MaxTokensExceededError
 from tavernkit.prompt.builder import finished_plan
-from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.plan import Plan
 from tavernkit.risu_ai.build_context import REFERENCE
 from tavernkit.risu_ai.chat_log import chat_id, sent_messages
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.token_counting import RESERVE, MessageCounter
-from tavernkit.risu_ai.trimming import Dropped
+from tavernkit.risu_ai.trimming import Dropped, omissions_of
 
 
 def reference_report(state: RisuState, final_tokens: int) -> TrimReport:
     """Tell what RisuAI's own trimming left out."""
-    for group, dropped in groupby(state.dropped, key=_group):
-        state.omit(_omission(group, list(dropped)))
+    for omission in omissions_of(state.dropped):
+        state.omit(omission)
     return TrimReport(
         strategy=REFERENCE,
         budget_tokens=state.preset.max_context - state.preset.max_response - RESERVE,
-        initial_tokens=final_tokens + sum(dropped.tokens for dropped in state.dropped),
+        initial_tokens=final_tokens + sum(dropped.tokens or 0 for dropped in state.dropped),
         final_tokens=final_tokens,
         evictions=[_record(dropped) for dropped in state.dropped],
     )
@@ -75,31 +72,11 @@ class _Estimator:
         return self._counter.text(text)
 
 
-def _label(dropped: Dropped) -> str:
-    return dropped.message.memo or str(dropped.message.source.get("kind", "message"))
-
-
-def _group(dropped: Dropped) -> str:
-    return "examples" if dropped.message.source.get("kind") == "example" else "history"
-
-
-def _omission(group: str, dropped: list[Dropped]) -> Omission:
-    """One line for all that went in a row: a long chat may lose thousands of messages."""
-    first, last = _label(dropped[0]), _label(dropped[-1])
-    return Omission(
-        kind="example" if group == "examples" else "history",
-        id=first if first == last else f"{first} to {last}",
-        reason="the context is too small: the oldest chat items go first",
-        name=None if len(dropped) == 1 else f"{len(dropped)} messages ({first} to {last})",
-        tokens=sum(each.tokens for each in dropped),
-    )
-
-
 def _record(dropped: Dropped) -> EvictionRecord:
     return EvictionRecord(
-        block_id=_label(dropped),
-        token_count=dropped.tokens,
+        block_id=dropped.message.memo or dropped.title,
+        token_count=dropped.tokens or 0,
         reason="budget_exceeded",
-        budget_group=_group(dropped),
+        budget_group=dropped.budget_group,
         source=dropped.message.source,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -11,7 +12,7 @@ from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
 from tavernkit.risu_ai.cbs.escapes import unescape
-from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.prompt_message import PromptMessage, explained
 from tavernkit.risu_ai.request import RequestRules, request_messages, unescaped
 from tavernkit.risu_ai.text_prompt import TextRules, write_text
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat
@@ -56,30 +57,37 @@ class RisuPlan(Plan):
 
 def make_blocks(messages: Sequence[PromptMessage], tokens: Sequence[int]) -> list[Block]:
     """Make the blocks of messages, in order; a message that is shown twice gives two blocks."""
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
+    shown: Counter[int] = Counter()
     blocks: list[Block] = []
     for message, count in zip(messages, tokens, strict=True):
         label = message.memo or str(message.source.get("kind", "message"))
-        seen[label] = seen.get(label, 0) + 1
-        blocks.append(_block(message, label if seen[label] == 1 else f"{label}#{seen[label]}", count))
+        seen[label] += 1
+        time = shown[id(message)]
+        shown[id(message)] += 1
+        place = message.printed[time] if time < len(message.printed) else ""
+        blocks.append(_block(message, label if seen[label] == 1 else f"{label}#{seen[label]}", place, count))
     return blocks
 
+
+LISTED_PARTS = 6
+"""How many parts of a joined message are named in its source."""
 
 _GROUPS = {"chat": "history", "lore": "lore"}
 
 
-def _block(message: PromptMessage, block_id: str, tokens: int) -> Block:
-    source = _source(message)
+def _block(message: PromptMessage, block_id: str, place: str, tokens: int) -> Block:
+    source = explained(message.source, place, place=place) if place else message.source
     stage, kind = message.source.get("stage"), message.source.get("kind")
     group = "examples" if kind == "example" else _GROUPS.get(str(stage), "system")
-    metadata: dict[str, FrozenJson] = {"source": source, "tokens": tokens}
+    metadata: dict[str, FrozenJson] = {"source": _joined(source, message.merged), "tokens": tokens}
     secondary: tuple[tuple[str, FrozenJson], ...] = (
         ("memo", message.memo),
         ("removable", message.removable),
         ("attr", tuple(message.attr)),
         ("thoughts", tuple(message.thoughts)),
         ("cache_point", message.cache_point),
-        ("parts", (message.source, *message.merged) if message.merged else ()),
+        ("parts", (source, *message.merged) if message.merged else ()),
     )
     metadata.update((key, value) for key, value in secondary if value)
     return Block(
@@ -95,14 +103,19 @@ def _block(message: PromptMessage, block_id: str, tokens: int) -> Block:
     )
 
 
-def _source(message: PromptMessage) -> FrozenObject:
-    if not message.merged:
-        return message.source
-    parts = [_label(part) for part in (message.source, *message.merged)]
+def _joined(first: FrozenObject, others: Sequence[FrozenObject]) -> FrozenObject:
+    """One source for system messages that were joined; each one's own is kept in the block's ``parts``."""
+    if not others:
+        return first
+    parts = (first, *others)
+    labels = list(dict.fromkeys(_label(part) for part in parts))
+    reasons = list(dict.fromkeys(str(part.get("reason") or "") for part in parts))
+    more = f" + {len(labels) - LISTED_PARTS} more" if len(labels) > LISTED_PARTS else ""
+    others_too = f" | {len(reasons) - LISTED_PARTS} more" if len(reasons) > LISTED_PARTS else ""
     return {
-        "stage": message.source.get("stage"),
-        "kind": " + ".join(dict.fromkeys(parts)),
-        "reason": "neighbouring system messages are joined for this model",
+        "stage": first.get("stage"),
+        "kind": " + ".join(labels[:LISTED_PARTS]) + more,
+        "reason": f"joined for this model: {' | '.join(reasons[:LISTED_PARTS])}{others_too}",
     }
 
 

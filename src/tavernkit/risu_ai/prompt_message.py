@@ -21,8 +21,8 @@ class PromptMessage:
 
     It can be changed, because RisuAI's assembly edits messages in place and prints some of them twice: two places
     that show the same object show the same edits. ``role`` is ``None`` where RisuAI has no role for a card.
-    ``memo`` is the id of the chat message or one of RisuAI's marks; ``source`` says where the text came from, and
-    ``merged`` the same of what was joined to it.
+    ``memo`` is the id of the chat message or one of RisuAI's marks; ``source`` says where the text came from and why
+    (see :func:`source_of`), ``merged`` the same of what was joined to it, and ``printed`` where it was put, each time.
     """
 
     role: str | None
@@ -36,6 +36,7 @@ class PromptMessage:
     cache_point: bool = False
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     merged: list[FrozenObject] = field(default_factory=list[FrozenObject])
+    printed: list[str] = field(default_factory=list[str])
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> PromptMessage:
@@ -82,6 +83,7 @@ class PromptMessage:
             cache_point=self.cache_point,
             source=self.source,
             merged=list(self.merged),
+            printed=list(self.printed),
         )
 
     @property
@@ -90,9 +92,25 @@ class PromptMessage:
         return not self.multimodals and not trim(self.content)
 
 
+def source_of(stage: str, kind: str, reason: str, *, name: str = "", **more: FrozenJson) -> FrozenObject:
+    """Say where a text came from: the step, what it is, why it is there, and what people call it."""
+    return {"stage": stage, "kind": kind, **({"name": name} if name else {}), "reason": reason, **more}
+
+
+def explained(source: FrozenObject, remark: str, **more: FrozenJson) -> FrozenObject:
+    """A source with a remark behind its reason."""
+    return {**source, "reason": f"{source['reason']}; {remark}" if source.get("reason") else remark, **more}
+
+
+_STARTS = {
+    NEW_CHAT_MEMO: source_of("chat", "start marker", "parts the chat from what is before it"),
+    NEW_EXAMPLE_MEMO: source_of("chat", "start marker", "an example starts here"),
+}
+
+
 def new_chat_line(memo: str = NEW_CHAT_MEMO) -> PromptMessage:
     """The line that starts a chat or an example."""
-    return PromptMessage(role="system", content=NEW_CHAT, memo=memo, source={"stage": "chat", "kind": "start marker"})
+    return PromptMessage(role="system", content=NEW_CHAT, memo=memo, source=_STARTS[memo])
 
 
 def _texts(value: object) -> list[str]:

@@ -8,7 +8,7 @@ from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.errors import RequestFormatError
 from tavernkit.risu_ai.js_replace import replace_first
 from tavernkit.risu_ai.model_flags import ALTERNATE_ROLE, FIRST_SYSTEM, FULL_SYSTEM, STARTS_WITH_USER
-from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.prompt_message import PromptMessage, source_of
 
 SLOT = "{{slot}}"
 DEFAULT_SYSTEM_CONTENT = "system: {{slot}}"
@@ -41,7 +41,7 @@ def reformat(
     if ALTERNATE_ROLE in flags:
         found = _merge_equal_roles(found)
     if STARTS_WITH_USER in flags and (not found or found[0].role != "user"):
-        source = {"stage": "request", "kind": "blank user message", "reason": "the model must start with the user"}
+        source = source_of("request", "blank user message", "the model must start with the user")
         found.insert(0, PromptMessage(role="user", content=" ", source=source))
     return found if first is None else [first, *found]
 

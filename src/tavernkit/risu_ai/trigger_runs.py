@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 from tavernkit.risu_ai.chat_log import with_ids
 from tavernkit.risu_ai.context import RisuContext
-from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.regex_scripts.script import ScriptMode
 from tavernkit.risu_ai.triggers.engine import RunOptions
 from tavernkit.risu_ai.triggers.host import RefusingHost
 from tavernkit.risu_ai.triggers.result import StoredState, TriggerResult
+from tavernkit.risu_ai.trimming import Dropped, omissions_of
 from tavernkit.risu_ai.world import RisuCharacter
 from tavernkit.values import Json, is_object
 
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai.state import RisuState
 
 TriggerMode = Literal["start", "input", "output"]
+
+LUA_EDIT, REQUEST_TRIGGER = "Lua editRequest", "request trigger"
+_EDITED = {
+    LUA_EDIT: source_of("triggers", LUA_EDIT, "a Lua listener changed or added it"),
+    REQUEST_TRIGGER: source_of("triggers", REQUEST_TRIGGER, "a request trigger changed or added it"),
+}
 
 _EDIT_KINDS: dict[ScriptMode, str] = {"editinput": "editInput", "editoutput": "editOutput"}
 
@@ -59,7 +66,12 @@ def edit_list(state: RisuState, messages: list[PromptMessage]) -> list[PromptMes
     _store(state, result.stored)
     if result.data == given:
         return messages
-    return _read(result.data, messages, "Lua editRequest")
+    edited = _read(result.data, messages, LUA_EDIT)
+    kept = {(message.role, message.content) for message in edited}
+    gone = (message for message in messages if (message.role, message.content) not in kept)
+    for omission in omissions_of([Dropped(message, None, "a Lua listener changed or removed it") for message in gone]):
+        state.omit(omission)
+    return edited
 
 
 def edit_request(state: RisuState, messages: list[PromptMessage]) -> list[PromptMessage]:
@@ -68,7 +80,7 @@ def edit_request(state: RisuState, messages: list[PromptMessage]) -> list[Prompt
         return messages
     given = [message.to_json() for message in messages]
     edited = state.trigger_engine.edit_request(state.texts.context, given, **_options(state))
-    return messages if edited == given else _read([*edited], messages, "request trigger")
+    return messages if edited == given else _read([*edited], messages, REQUEST_TRIGGER)
 
 
 def _has_triggers(state: RisuState) -> bool:
@@ -112,7 +124,8 @@ def _read(data: Json, before: Sequence[PromptMessage], editor: str) -> list[Prom
             continue
         message = PromptMessage.from_json(item)
         old = known.get((message.role, message.content))
-        message.source = {"stage": "triggers", "kind": editor} if old is None else old.source
+        message.source = _EDITED[editor] if old is None else old.source
         message.merged = [] if old is None else list(old.merged)
+        message.printed = [] if old is None else list(old.printed)
         found.append(message)
     return found

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
+from tavernkit.prompt.omission import Omission
 from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.token_counting import MessageCounter
+
+OLDEST = "the context is too small: the oldest chat items go first"
+BLANKED = "the finished prompt is too long for the context: chat items go from the top"
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A chat item that went for want of room, and what it cost."""
+    """A chat item that is not in the prompt, what it would have cost (if that is known), and why it is not."""
 
     message: PromptMessage
-    tokens: int
+    tokens: int | None
+    reason: str
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        source = self.message.source
+        return f"{source.get('kind', 'message')} {source.get('name', '')}".rstrip()
+
+    @property
+    def budget_group(self) -> str:
+        """Whether it is an example or part of the chat."""
+        return "examples" if self.message.source.get("kind") == "example" else "history"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +52,7 @@ def drop_oldest(messages: Sequence[PromptMessage], total: int, limit: int, count
             return Trimmed(list(messages[len(dropped) :]), total, tuple(dropped), total)
         oldest = messages[len(dropped)]
         tokens = counter.message(oldest)
-        dropped.append(Dropped(oldest, tokens))
+        dropped.append(Dropped(oldest, tokens, OLDEST))
         total -= tokens
     return Trimmed(list(messages[len(dropped) :]), total, tuple(dropped))
 
@@ -49,7 +66,7 @@ def blank_removable(messages: Sequence[PromptMessage], limit: int, counter: Mess
             break
         if message.removable:
             tokens = counter.message(message)
-            dropped.append(Dropped(message.copy(), tokens))
+            dropped.append(Dropped(message.copy(), tokens, BLANKED))
             total -= tokens
             message.content = ""
     else:
@@ -58,3 +75,19 @@ def blank_removable(messages: Sequence[PromptMessage], limit: int, counter: Mess
     if not dropped:
         return Trimmed(list(messages), total)
     return Trimmed([message for message in messages if message.content or message.multimodals], total, tuple(dropped))
+
+
+def omissions_of(dropped: Sequence[Dropped]) -> Iterator[Omission]:
+    """Tell what went: one line for all that went in a row, as a long chat may lose thousands of messages."""
+    for (group, reason), run in groupby(dropped, key=lambda each: (each.budget_group, each.reason)):
+        gone = list(run)
+        costs = [each.tokens for each in gone]
+        first, last = gone[0].title, gone[-1].title
+        span = first if first == last else f"{first} to {last}"
+        yield Omission(
+            kind="example" if group == "examples" else "history",
+            id=span,
+            reason=reason,
+            name=span if len(gone) == 1 else f"{len(gone)} messages ({span})",
+            tokens=None if None in costs else sum(cost for cost in costs if cost is not None),
+        )

@@ -11,6 +11,7 @@ from tavernkit.risu_ai.lorebook.result import ActiveLore
 from tavernkit.risu_ai.prompt_template.cards import AuthorNoteCard, ChatMLCard, PlainCard, SlotCard, TemplateCard
 from tavernkit.risu_ai.prompt_template.lore_places import DEPTH, POINT_PREFIX, in_lorebook_slot
 from tavernkit.risu_ai.prompt_template.slots import ORDER_NAMES, Slots
+from tavernkit.risu_ai.trimming import Dropped, omissions_of
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.state import RisuState
@@ -29,6 +30,9 @@ def unprinted_slots(slots: Slots, template: Sequence[TemplateCard] | None, order
     for kind, attribute in _CARDS:
         if kind not in types and _filled(slots, attribute):
             yield Omission("prompt", kind, f"the prompt template has no {kind} card")
+    if "chat" in types:
+        hidden = (message for message in slots.chats if not message.printed and not message.blank)
+        yield from omissions_of([Dropped(message, None, "no chat card of the template shows it") for message in hidden])
     if _filled(slots, "last_chat"):
         yield Omission("prompt", "start and historyend", "with a prompt template RisuAI prints no such trigger texts")
 
@@ -40,6 +44,8 @@ def unused_prompts(state: RisuState) -> Iterator[Omission]:
         yield Omission("prompt", "system prompt", "with a prompt template the character's system prompt is not used")
     if state.template is None and preset.main_prompt is None:
         yield Omission("prompt", "main prompt", "the preset states none: RisuAI's own text is not part of this library")
+    if state.template is None and preset.jailbreak and not state.context.settings.jailbreak_toggle:
+        yield Omission("prompt", "jailbreak", "the jailbreak toggle is off")
     if preset.prompt_settings.assistant_prefill:
         yield Omission(
             "prompt", "assistant prefill", "RisuAI stores it and does not send it: use a last card with role bot"
@@ -47,10 +53,12 @@ def unused_prompts(state: RisuState) -> Iterator[Omission]:
     if persona is not None and persona.prompt and not state.context.persona_prompt:
         reason = "the prompt of a bound persona is used only while there is a persona prompt in the settings"
         yield Omission("prompt", "persona", reason, persona.name)
-    sent, _ = sent_messages(state.chat)
+    sent, cut = sent_messages(state.chat)
     disabled = len(state.chat.messages) - len(sent)
     if disabled:
         yield Omission("history", "disabled", "disabled in the chat", f"{disabled} messages")
+    if cut and not state.in_group:
+        yield Omission("history", "greeting", "a message of the chat disables everything before it", "greeting")
 
 
 def unprinted_lore(lore: Sequence[ActiveLore], template: Sequence[TemplateCard] | None) -> Iterator[Omission]:
@@ -61,7 +69,7 @@ def unprinted_lore(lore: Sequence[ActiveLore], template: Sequence[TemplateCard] 
     for entry in lore:
         reason = _why_not(entry, types, locations, cards, templated=template is not None)
         if reason is not None:
-            yield Omission("lore_entry", str(entry.index), f"active, but {reason}", entry.source, entry.tokens)
+            yield Omission("lore_entry", str(entry.index), f"active, but {reason}", entry.title, entry.tokens)
 
 
 def _why_not(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from tavernkit.risu_ai.memory.contract import (
     MEMORY_MEMOS,
     Embed,
@@ -24,16 +26,24 @@ def uses_memory(settings: FrozenObject) -> bool:
     return named or any(settings.get(key) for key in ("hanuraiEnable", "hypav2", "hypaV3"))
 
 
+def memory_name(settings: FrozenObject) -> str:
+    """What RisuAI's users call the kind of memory that the database asks for."""
+    return next((name for key, name, _ in _KINDS if settings.get(key)), "SupaMemory")
+
+
 def remember(given: MemoryInput) -> MemoryOutcome:
     """Run the kind of memory that the database asks for; raises :class:`MemoryFailedError`."""
-    settings = given.settings
-    if settings.get("hanuraiEnable"):
-        return hanurai(given)
-    if settings.get("hypav2"):
-        return hypa_v2(given)
-    if settings.get("hypaV3"):
-        return hypa_v3(given)
-    return supa_memory(given, hypa=bool(settings.get("hypaMemory")))
+    for key, _, run in _KINDS:
+        if given.settings.get(key):
+            return run(given)
+    return supa_memory(given, hypa=bool(given.settings.get("hypaMemory")))
+
+
+_KINDS: Sequence[tuple[str, str, Callable[[MemoryInput], MemoryOutcome]]] = (
+    ("hanuraiEnable", "HanuraiMemory", hanurai),
+    ("hypav2", "HypaMemory V2", hypa_v2),
+    ("hypaV3", "HypaMemory V3", hypa_v3),
+)
 
 
 __all__ = [
@@ -43,6 +53,7 @@ __all__ = [
     "MemoryModels",
     "MemoryOutcome",
     "Summarize",
+    "memory_name",
     "remember",
     "uses_memory",
 ]

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tavernkit.errors import Warn
+from tavernkit.prompt.omission import Omission
 from tavernkit.risu_ai.character_fields import CharacterFields
 from tavernkit.risu_ai.errors import PromptTemplateError
 from tavernkit.risu_ai.js_replace import replace_all, replace_first
-from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.prompt_template.cards import (
     END,
     EVERYTHING,
@@ -23,17 +24,20 @@ from tavernkit.risu_ai.prompt_template.cards import (
     TemplateCard,
 )
 from tavernkit.risu_ai.prompt_template.chat_ml import parse_chat_ml
-from tavernkit.risu_ai.prompt_template.lore_places import Positions
+from tavernkit.risu_ai.prompt_template.lore_places import Positions, with_lore
 from tavernkit.risu_ai.prompt_template.printing import AUTOMATIC_CACHE_POINTS, Printer, systemize
 from tavernkit.risu_ai.prompt_template.settings import PromptSettings
 from tavernkit.risu_ai.prompt_template.slots import Slots
 from tavernkit.risu_ai.reformat import SLOT
 from tavernkit.risu_ai.texts import Texts
+from tavernkit.text.js_values import trim
 from tavernkit.values import FrozenObject
 
 ORIGINAL = "{{original}}"
 OWN_ASSET_COMMAND = "{{//@customimageinstruction}}"
 """A comment with which a card says that it brings its own image instruction."""
+
+REPLACED_NOTE = "the character's own text instead of the global note"
 
 UTILITY_TEMPLATE: Sequence[TemplateCard] = (
     PlainCard(type2="main"),
@@ -44,6 +48,9 @@ UTILITY_TEMPLATE: Sequence[TemplateCard] = (
     SlotCard(type="postEverything"),
 )
 """The template of utility bots, whatever the preset has."""
+
+END_CARD = SlotCard(type="postEverything")
+"""Put behind a template that has no such card."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,43 +81,59 @@ class CardWriter:
             return self._slot(card)
         return ()
 
-    def print(self, cards: Sequence[TemplateCard], printer: Printer) -> None:
-        """Print a template."""
+    def print(self, cards: Sequence[TemplateCard], printer: Printer) -> list[Omission]:
+        """Print a template; tells which texts of it are not in the prompt, and why."""
+        left_out: list[Omission] = []
         automatic = self.automatic_cache_point and not any(isinstance(card, CacheCard) for card in cards)
-        for card in cards:
+        only_chat = sum(isinstance(card, ChatCard) for card in cards) == 1
+        for number, card in enumerate(cards, start=1):
+            place = _place(card, number, cards)
             if isinstance(card, ChatCard):
-                printer.push(self._chat(card))
+                printer.push(self._chat(card), "" if only_chat else place)
                 if automatic:
                     printer.mark_cache(AUTOMATIC_CACHE_POINTS, "user")
             elif isinstance(card, CacheCard):
                 printer.mark_cache(card.depth, card.role)
             elif isinstance(card, SlotCard) and card.type == "memory":
-                printer.push(self._memory(card))
+                printer.push(self._memory(card), place)
             else:
-                printer.push(self.counted(card))
+                messages = list(self.counted(card))
+                printer.push(messages, place)
+                if isinstance(card, (PlainCard, ChatMLCard)) and all(message.blank for message in messages):
+                    left_out.append(Omission("prompt", place, self._why_silent(card), f"{_title(card)}, {place}"))
+        return left_out
+
+    def _why_silent(self, card: PlainCard | ChatMLCard) -> str:
+        if card.type == "jailbreak" and not self.jailbreak_toggle:
+            return "the jailbreak toggle is off"
+        if card.type == "cot" and not self.chain_of_thought:
+            return "chain of thought is switched off"
+        return "nothing is left of it when its CBS is expanded" if trim(card.text) else "the card is empty"
 
     def _plain(self, card: PlainCard) -> Iterable[PromptMessage]:
         if (card.type == "jailbreak" and not self.jailbreak_toggle) or (
             card.type == "cot" and not self.chain_of_thought
         ):
             return
-        content = self.positions.fill(card.text, card.location)
+        content, source = self.positions.fill(card.text, card.location), _source(card)
+        lore = self.positions.lore_in(card.text, card.location)
         if card.type2 == "globalNote":
             if self.fields.replace_global_note:
                 note = self.positions.fill(self.fields.replace_global_note, card.location)
                 content = replace_all(note, ORIGINAL, content)
+                source = {**source, "reason": REPLACED_NOTE}
             if self.asset_command is not None and OWN_ASSET_COMMAND not in card.text:
                 content = f"{content}\n{self.asset_command}"
         role = ROLES.get(card.role)
         if role is None:
-            self.warn(f"{_title(card)} has the role {card.role!r}, which RisuAI's cards do not have")
-        yield PromptMessage(role=role, content=self.texts(content, role=card.role), source=_source(card))
+            self.warn(f"the {_title(card)} has the role {card.role!r}, which RisuAI's cards do not have")
+        yield PromptMessage(role=role, content=self.texts(content, role=card.role), source=with_lore(source, lore))
 
     def _chat_ml(self, card: ChatMLCard) -> Iterable[PromptMessage]:
         found = parse_chat_ml(card.text, lambda text: self.texts.as_speaker(text, None), _source(card))
         if found is not None:
             return found
-        problem = f"{_title(card)} does not start with <|im_start|>"
+        problem = f"the {_title(card)} does not start with <|im_start|>"
         if self.strict:
             raise PromptTemplateError(problem)
         self.warn(f"{problem}; RisuAI throws here, the card is left out")
@@ -133,7 +156,7 @@ class CardWriter:
     def _post_everything(self) -> Iterable[PromptMessage]:
         yield from self.slots.post_everything
         if self.switches.post_end_inner_format:
-            source = {"stage": "template", "kind": "post end inner format"}
+            source = source_of("template", "post end inner format", "the template's text behind everything")
             yield PromptMessage(role="system", content=self.switches.post_end_inner_format, source=source)
 
     def _framed(
@@ -144,7 +167,10 @@ class CardWriter:
             copy = message.copy()
             copy.content = copy.content or default
             if inner_format:
-                frame = inner_format if location is None else self.positions.fill(inner_format, location)
+                frame = inner_format
+                if location is not None:
+                    frame = self.positions.fill(inner_format, location)
+                    copy.source = with_lore(copy.source, self.positions.lore_in(inner_format, location))
                 copy.content = replace_first(self.texts(frame), SLOT, copy.content)
             yield copy
 
@@ -166,12 +192,21 @@ class CardWriter:
 
 
 def _title(card: PlainCard | ChatMLCard) -> str:
-    return f"the {card.type} card {card.name!r}" if card.name else f"a {card.type} card ({card.text!r:.40})"
+    return f"{card.type} card {card.name!r}" if card.name else f"{card.type} card ({card.text!r:.40})"
 
 
 def _source(card: PlainCard | ChatMLCard) -> FrozenObject:
     kind = f"{card.type2} prompt" if isinstance(card, PlainCard) and card.type == "plain" else f"{card.type} card"
-    return {"stage": "template", "kind": kind, **({"name": card.name} if card.name else {})}
+    return source_of("template", kind, _REASONS.get(card.type, "a text of the prompt template"), name=card.name)
+
+
+_REASONS = {"jailbreak": "the jailbreak toggle is on", "cot": "chain of thought is switched on"}
+
+
+def _place(card: TemplateCard, number: int, template: Sequence[TemplateCard]) -> str:
+    if card is END_CARD:
+        return "behind the template"
+    return f"card {number} of the utility bot template" if template is UTILITY_TEMPLATE else f"card {number}"
 
 
 def active_template(
@@ -182,4 +217,4 @@ def active_template(
         template = UTILITY_TEMPLATE
     if template is None or any(card.type == "postEverything" for card in template):
         return template
-    return (*template, SlotCard(type="postEverything"))
+    return (*template, END_CARD)

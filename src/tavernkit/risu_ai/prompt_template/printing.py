@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableSequence
 from typing import TypeVar
 
-from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.prompt_message import PromptMessage, explained
 
 T = TypeVar("T")
 
@@ -24,15 +24,16 @@ class Printer:
         self.messages: list[PromptMessage] = []
         self._merges = merges_system(model)
 
-    def push(self, messages: Iterable[PromptMessage]) -> None:
-        """Print messages; blank ones are left out."""
+    def push(self, messages: Iterable[PromptMessage], place: str = "") -> None:
+        """Print messages; blank ones are left out. ``place`` is what explanations say of where that is."""
         for message in messages:
             if message.blank:
                 continue
             last = self.messages[-1] if self.messages else None
+            message.printed.append(place)
             if last is not None and self._merges and _joinable(last, message):
                 last.content = f"{last.content}\n\n{message.content}"
-                last.merged.append(message.source)
+                last.merged.append(explained(message.source, place, place=place) if place else message.source)
             else:
                 self.messages.append(message)
 

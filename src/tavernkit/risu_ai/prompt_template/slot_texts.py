@@ -9,8 +9,8 @@ from tavernkit.risu_ai.character_fields import CharacterFields
 from tavernkit.risu_ai.js_replace import replace_all
 from tavernkit.risu_ai.lorebook.result import ActiveLore
 from tavernkit.risu_ai.preset import Preset
-from tavernkit.risu_ai.prompt_message import PromptMessage
-from tavernkit.risu_ai.prompt_template.card_writer import ORIGINAL
+from tavernkit.risu_ai.prompt_message import PromptMessage, source_of
+from tavernkit.risu_ai.prompt_template.card_writer import ORIGINAL, REPLACED_NOTE
 from tavernkit.risu_ai.prompt_template.cards import AuthorNoteCard, TemplateCard
 from tavernkit.risu_ai.prompt_template.lore_places import (
     AFTER_DESCRIPTION,
@@ -58,39 +58,45 @@ class SlotWriter:
 
     def _prompts(self, slots: Slots) -> None:
         preset, fields = self.preset, self.fields
-        main = preset.main_prompt or ""
+        main, why = preset.main_prompt or "", "the preset's main prompt"
         if fields.system_prompt:
             main = replace_all(fields.system_prompt, ORIGINAL, main)
+            why = "the character's system prompt instead of the preset's main prompt"
         if preset.prompt_preprocess and self.settings.additional_prompt:
             main = f"{main}\n{self.settings.additional_prompt}"
-        slots.main += role_split(self.texts(main), {"stage": "slots", "kind": "main prompt"})
+        slots.main += role_split(self.texts(main), source_of("slots", "main prompt", why))
         if self.settings.jailbreak_toggle:
             jailbreak = self.texts(preset.jailbreak or "")
-            slots.jailbreak += role_split(jailbreak, {"stage": "slots", "kind": "jailbreak"})
-        note = preset.global_note
+            slots.jailbreak += role_split(jailbreak, source_of("slots", "jailbreak", "the jailbreak toggle is on"))
+        note, why = preset.global_note, "the preset's global note"
         if fields.replace_global_note:
             note = replace_all(fields.replace_global_note, ORIGINAL, note)
-        slots.global_note += role_split(self.texts(note), {"stage": "slots", "kind": "global note"})
+            why = REPLACED_NOTE
+        slots.global_note += role_split(self.texts(note), source_of("slots", "global note", why))
 
     def _author_note(self, slots: Slots, template: Sequence[TemplateCard]) -> None:
-        note, kind = self.note, "author's note"
+        note, why = self.note, "the note of this chat"
         if not note:
             first = next((card for card in template if isinstance(card, AuthorNoteCard)), None)
-            note, kind = first.default_text if first is not None else "", "author's note of the template"
+            note, why = first.default_text if first is not None else "", "the template's text for chats without a note"
         if note:
-            slots.author_note.append(_system(self.texts(note), kind))
+            slots.author_note.append(_system(self.texts(note), "author's note", why))
 
     def _description(self, slots: Slots) -> None:
         character = self.character
         prefix = self.settings.description_prefix if self.preset.prompt_preprocess else ""
         text = self.texts(prefix + (character.description or ""))
+        used = ["description"]
         if self.background:
             text += f"\n\n{self.background}"
+            used.append("additional text")
         if character.personality:
             text += self.texts(f"\n\nDescription of {{{{char}}}}: {character.personality}")
+            used.append("personality")
         if character.scenario:
             text += self.texts(f"\n\nCircumstances and context of the dialogue: {character.scenario}")
-        slots.description.append(_system(text, "description"))
+            used.append("scenario")
+        slots.description.append(_system(text, "description", f"the character's {', '.join(used)}"))
         for entry in self.lore:
             if entry.pos == BEFORE_DESCRIPTION:
                 slots.description.insert(0, self._lore(entry))
@@ -102,20 +108,29 @@ class SlotWriter:
         if not prompt:
             return
         bound = self.texts.context.persona
-        slots.persona.append(_system(self.texts(prompt if bound is None else bound.prompt or ""), "persona"))
+        text, why = prompt, "the persona prompt of the settings"
+        if bound is not None:
+            text, why = bound.prompt or "", "the persona this chat is bound to"
+        name = "" if bound is None else bound.name or ""
+        slots.persona.append(_system(self.texts(text), "persona", why, name))
 
     def _post_everything(self, slots: Slots) -> None:
         slot = slots.post_everything
         if self.settings.chain_of_thought and not self.own_thinking:
-            slot.append(_system(self.settings.texts.chain_of_thought, "chain of thought"))
+            slot.append(
+                _system(self.settings.texts.chain_of_thought, "chain of thought", "chain of thought is switched on")
+            )
         if self.in_group:
-            slot.append(_system(f"[Write the next reply only as {self.character.name}]", "group instruction"))
+            name = self.character.name
+            slot.append(
+                _system(f"[Write the next reply only as {name}]", "group instruction", f"{name} speaks for the group")
+            )
         if self.fields.inlay_view == "emotion":
             names = ", ".join(emotion.name for emotion in self.character.emotions or ())
             text = replace_all(self.fields.emotion_instructions, SLOT, names)
-            slot.append(_system(text, "emotion instructions"))
+            slot.append(_system(text, "emotion instructions", "the character shows emotions in its texts"))
         elif self.fields.inlay_view == "imggen":
-            slot.append(_system(self.fields.image_instructions, "image instructions"))
+            slot.append(_system(self.fields.image_instructions, "image instructions", "the character has images made"))
         last = [entry for entry in self.lore if at_end(entry)]
         slot += [self._lore(entry) for entry in last if entry.role != "assistant"]
         slot += [self._lore(entry) for entry in last if entry.role == "assistant"]
@@ -126,8 +141,10 @@ class SlotWriter:
 
 def continue_line(model: str) -> list[PromptMessage]:
     """The request to go on with the last message, for models that get one."""
-    return [_system(CONTINUE_LINE, "continue instruction")] if model.startswith(_CONTINUING_MODELS) else []
+    if not model.startswith(_CONTINUING_MODELS):
+        return []
+    return [_system(CONTINUE_LINE, "continue instruction", "the last message is to be continued")]
 
 
-def _system(content: str, kind: str) -> PromptMessage:
-    return PromptMessage(role="system", content=content, source={"stage": "slots", "kind": kind})
+def _system(content: str, kind: str, reason: str, name: str = "") -> PromptMessage:
+    return PromptMessage(role="system", content=content, source=source_of("slots", kind, reason, name=name))

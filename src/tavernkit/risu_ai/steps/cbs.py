@@ -67,8 +67,8 @@ def _greet(state: RisuState) -> None:
         return
     try:
         greeting = greeting_message(
-            state.character.greeting(state.chat.greeting_index),
-            state.character.name,
+            state.character,
+            state.chat.greeting_index,
             state.texts,
             state.edit_process,
             send_name=state.switches.send_name,

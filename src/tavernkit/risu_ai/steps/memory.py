@@ -8,10 +8,10 @@ from types import MappingProxyType
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.build_context import REFERENCE
 from tavernkit.risu_ai.character_fields import character_fields
-from tavernkit.risu_ai.memory import MEMORY_MEMOS, MemoryInput, remember, uses_memory
-from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.memory import MEMORY_MEMOS, MemoryInput, memory_name, remember, uses_memory
+from tavernkit.risu_ai.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.state import RisuState
-from tavernkit.risu_ai.trimming import drop_oldest
+from tavernkit.risu_ai.trimming import Dropped, drop_oldest, omissions_of
 from tavernkit.values import freeze_object
 
 
@@ -32,12 +32,23 @@ class MemoryStep(Step[RisuState, NoConfig]):
         if not _remembered(state) and state.context.strategy == REFERENCE:
             _trim(state)
         slots = state.slots
-        slots.chats = [message for message in slots.chats if not message.blank]
+        _drop_blank(state)
         if state.template is None and slots.chats:
             slots.last_chat.append(slots.chats.pop())
         for message in slots.chats:
             message.removable = message.memo not in MEMORY_MEMOS
         _store(state)
+
+
+def _drop_blank(state: RisuState) -> None:
+    blank = [
+        Dropped(message, 0, "nothing is left of it after CBS and scripts")
+        for message in state.slots.chats
+        if message.blank
+    ]
+    for omission in omissions_of(blank):
+        state.omit(omission)
+    state.slots.chats = [message for message in state.slots.chats if not message.blank]
 
 
 def _store(state: RisuState) -> None:
@@ -76,8 +87,22 @@ def _remembered(state: RisuState) -> bool:
     state.total = outcome.total
     state.last_memory = outcome.last_memory
     state.memory_data = dict(outcome.stored)
+    _tell(state, outcome.items)
     _place(state, outcome.items)
     return True
+
+
+def _tell(state: RisuState, items: list[PromptMessage]) -> None:
+    """Say which memory there is, and which messages it stands for."""
+    name, kept = memory_name(state.context.settings.raw), {id(item) for item in items}
+    gone = [item for item in state.slots.chats if id(item) not in kept]
+    reason = f"{name} stands in for the oldest messages"
+    for omission in omissions_of([Dropped(item, state.counter.message(item), reason) for item in gone]):
+        state.omit(omission)
+    why = f"stands in for {len(gone)} messages that no longer fit" if gone else "what is remembered of this chat"
+    for item in items:
+        if item.memo in MEMORY_MEMOS:
+            item.source = source_of("memory", "memory", why, name=name)
 
 
 def _place(state: RisuState, items: list[PromptMessage]) -> None:

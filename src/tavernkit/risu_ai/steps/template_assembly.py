@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.injected import inject_around, inject_into_chat
-from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.prompt_template.lore_places import REVERSE_DEPTH, in_chat, lore_message
 from tavernkit.risu_ai.prompt_template.printing import Printer, splice
 from tavernkit.risu_ai.prompt_template.slot_texts import continue_line
@@ -31,7 +31,8 @@ class TemplateAssemblyStep(Step[RisuState, NoConfig]):
             state.slots.post_everything += continue_line(state.preset.ai_model)
         printer = Printer(state.preset.ai_model)
         if state.template is not None:
-            state.card_writer().print(state.template, printer)
+            for omission in state.card_writer().print(state.template, printer):
+                state.omit(omission)
         else:
             for name in (*state.preset.formating_order, "postEverything"):
                 printer.push(state.slots.named(name) or ())
@@ -62,13 +63,15 @@ def _add_trigger_texts(state: RisuState) -> None:
 
 
 def _trigger_message(text: str, location: str) -> PromptMessage:
-    return PromptMessage(role="system", content=text, source={"stage": "triggers", "kind": f"trigger {location}"})
+    source = source_of("triggers", f"trigger {location}", "a start trigger added it")
+    return PromptMessage(role="system", content=text, source=source)
 
 
 def _place_depth_prompt(state: RisuState, messages: list[PromptMessage]) -> None:
     depth_prompt = state.fields.depth_prompt
     if depth_prompt is None or not depth_prompt.prompt:
         return
-    source = {"stage": "template", "kind": "depth prompt"}
+    where = f"the character's depth prompt, {depth_prompt.depth:g} messages before the end of the prompt"
+    source = source_of("template", "depth prompt", where)
     message = PromptMessage(role="system", content=state.texts(depth_prompt.prompt), source=source)
     splice(messages, len(messages) - depth_prompt.depth, message)
