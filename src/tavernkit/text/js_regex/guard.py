@@ -6,12 +6,13 @@ import hashlib
 import time
 from bisect import bisect
 from collections.abc import Sequence
+from math import inf
 
 from tavernkit.text.js_regex import limits
 from tavernkit.text.js_regex.cost import AnyText, CostModel
 from tavernkit.text.js_regex.engine import Engine
 from tavernkit.text.js_regex.match import Found, FoundSpans
-from tavernkit.text.js_regex.measures import PatternMeasures, measure
+from tavernkit.text.js_regex.measures import PatternMeasures, known_measures, measure
 from tavernkit.text.js_regex.nodes import Pattern
 from tavernkit.values import LRUCache
 
@@ -36,23 +37,38 @@ class Guard:
         self._safe_length = 0
         self._from_one_place: dict[int, float] = {}
 
+    def is_known_quick(self, text: str, timeout: float) -> bool:
+        """Tell whether :meth:`is_quick` is already known to be true, by length or from before; this costs nothing."""
+        if len(text) <= self._safe_length:
+            return timeout >= limits.DEFAULT_TIMEOUT
+        measures = known_measures(text)
+        return measures is not None and measures.bounds.get(self, inf) <= timeout * limits.STEPS_PER_SECOND
+
     def is_quick(self, text: str, timeout: float) -> bool:
         """Tell whether the pattern certainly takes no longer than ``timeout`` seconds on a text."""
-        length = len(text)
-        if length <= self._safe_length and timeout >= limits.DEFAULT_TIMEOUT:
+        if self._model is None:
+            self._model = CostModel(self._pattern)
+            self._safe_length = _safe_length(self._model)
+        if self.is_known_quick(text, timeout):
             return True
-        model = self._model
-        if model is None:
-            model = CostModel(self._pattern)
-            self._safe_length = _safe_length(model)
-            self._model = model
-            return self.is_quick(text, timeout)
         allowed = timeout * limits.STEPS_PER_SECOND
-        if model.first_characters:
-            starts = sum([text.count(character) for character in model.first_characters])
-            if (length + 1) * model.head + starts * self._steps_from_one_place(model, length) <= allowed:
-                return True
-        return model.steps(PatternMeasures(measure(text), model.alphabet)) <= allowed
+        if (len(text) + 1) * self._model.head > allowed:
+            return False
+        measures = measure(text)
+        steps = self._steps_by_starts(self._model, text)
+        if steps > allowed:
+            steps = self._model.steps(PatternMeasures(measures, self._model.alphabet))
+        if steps > allowed:
+            return False
+        measures.keep_bound(self, steps)
+        return True
+
+    def _steps_by_starts(self, model: CostModel, text: str) -> float:
+        """Bound the steps by counting the characters that a match can begin with, if they are few."""
+        if not model.first_characters:
+            return inf
+        starts = sum([text.count(character) for character in model.first_characters])
+        return (len(text) + 1) * model.head + starts * self._steps_from_one_place(model, len(text))
 
     def _steps_from_one_place(self, model: CostModel, length: int) -> float:
         doublings = length.bit_length()

@@ -14,8 +14,14 @@ STEPS_PER_SECOND = 50_000_000
 SUBJECT_CACHE_SIZE = 16
 """How many texts beyond ASCII are kept in the form the engine needs, as many expressions run on one text."""
 
-MEASURES_CACHE_SIZE = 16
-"""How many texts the measures of are kept."""
+MEASURES_CACHE_SIZE = 64
+"""How many texts are kept with what is known of them: their measures, and which expressions are quick on them."""
+
+MEASURED_LENGTH = 4_000_000
+"""How many characters these texts may have together."""
+
+BOUNDS_CACHE_SIZE = 1024
+"""How many expressions are known to be quick on one text."""
 
 COMPILE_CACHE_SIZE = 2048
 """How many compiled expressions are kept."""

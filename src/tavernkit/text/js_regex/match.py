@@ -77,46 +77,51 @@ class JSMatch:
     @property
     def input(self) -> str:
         """The whole text that was searched."""
-        return self._subject.text
+        return self._subject if isinstance(self._subject, str) else self._subject.text
 
     def replaced(self, template: str) -> str:
         """The whole text with this match replaced by what a template (``$1``, ``$&``, …) gives."""
         from tavernkit.text.js_regex.template import compile_template, replace_by_template
 
-        parts = compile_template(template, self._pattern.group_count, self._pattern.names)
-        replaced = replace_by_template(self._subject, [self._found], parts)
+        compiled = compile_template(template, self._pattern.group_count, self._pattern.names)
+        replaced = replace_by_template(self._subject, [self._found], compiled)
         return self.input if replaced is None else replaced
 
     @property
     def start(self) -> int:
         """Where the match begins."""
-        return self._subject.python_offset(self._found.range().start)
+        return self._python_offset(self._found.range().start)
 
     @property
     def end(self) -> int:
         """Where the match ends."""
-        return self._subject.python_offset(self._found.range().stop)
+        return self._python_offset(self._found.range().stop)
 
     @property
     def utf16_start(self) -> int:
         """Where the match begins in UTF-16 code units (``match.index``)."""
-        return self._subject.utf16_offset(self._found.range().start)
+        return self._utf16_offset(self._found.range().start)
 
     @property
     def utf16_end(self) -> int:
         """Where the match ends in UTF-16 code units (``lastIndex`` after it)."""
-        return self._subject.utf16_offset(self._found.range().stop)
+        return self._utf16_offset(self._found.range().stop)
+
+    def _python_offset(self, offset: int) -> int:
+        return offset if isinstance(self._subject, str) else self._subject.python_offset(offset)
+
+    def _utf16_offset(self, offset: int) -> int:
+        return offset if isinstance(self._subject, str) else self._subject.utf16_offset(offset)
 
     @property
     def text(self) -> str:
         """What was matched (``match[0]``)."""
-        subject = self._subject
-        return subject.text[self._found.range()] if subject.plain else subject.cut(self._found.range())
+        return self._subject[self._found.range()]
 
     def group(self, number: int) -> str | None:
         """Return what one group captured; 0 is the whole match, ``None`` a group that took no part."""
         span = self._found.group(number)
-        return None if span is None else self._subject.cut(span)
+        return None if span is None else self._subject[span]
 
     @property
     def groups(self) -> tuple[str | None, ...]:
@@ -145,7 +150,7 @@ class JSMatch:
         span = self._found.group(number)
         if span is None:
             return None
-        return self._subject.python_offset(span.start), self._subject.python_offset(span.stop)
+        return self._python_offset(span.start), self._python_offset(span.stop)
 
     def __repr__(self) -> str:
         return f"JSMatch({self.start}, {self.end}, {self.text!r}, groups={self.groups!r})"

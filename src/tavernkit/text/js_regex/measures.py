@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+import threading
 from functools import lru_cache
 
 from tavernkit.text.js_regex.alphabet import ASCII, ASCII_SIZE, Alphabet
-from tavernkit.text.js_regex.limits import MEASURES_CACHE_SIZE
-from tavernkit.values import LRUCache
+from tavernkit.text.js_regex.limits import BOUNDS_CACHE_SIZE, MEASURED_LENGTH, MEASURES_CACHE_SIZE
 
 _MEMBER = b"\x01"
 _QUESTION_MARK = 1 << ord("?")
@@ -24,29 +24,42 @@ def _table(ascii_mask: int) -> bytes:
 class TextMeasures:
     """The measures of one text, by sets of any pattern; each is taken when first asked for."""
 
-    __slots__ = ("_counts", "_data", "_runs", "text", "wide")
+    __slots__ = ("_counts", "_data", "_runs", "bounds", "text", "wide")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.wide = not text.isascii()
         """Whether there are characters beyond ASCII; in the data below they are all ``?``."""
-        self._data = text.encode("ascii", "replace")
+        self.bounds: dict[object, float] = {}
+        """What is known of patterns (each by its guard): the steps that they certainly take no more of on the text."""
+        self._data: bytes | None = None
         self._runs: dict[int, int] = {}
         self._counts: dict[int, int] = {}
+
+    def keep_bound(self, pattern: object, steps: float) -> None:
+        """Remember what is known of a pattern."""
+        if len(self.bounds) >= BOUNDS_CACHE_SIZE:
+            self.bounds = {}
+        self.bounds[pattern] = steps
+
+    def _marked(self, ascii_mask: int) -> bytes:
+        """Return the text with 1 for a member of a set and 0 for any other character."""
+        if self._data is None:
+            self._data = self.text.encode("ascii", "replace")
+        return self._data.translate(_table(ascii_mask))
 
     def run(self, ascii_mask: int) -> int:
         """Return the length of the longest run of a set's characters, or a little more."""
         known = self._runs.get(ascii_mask)
         if known is None:
-            marked = self._data.translate(_table(ascii_mask))
-            known = self._runs[ascii_mask] = min(_longest_run(marked), len(self.text))
+            known = self._runs[ascii_mask] = min(_longest_run(self._marked(ascii_mask)), len(self.text))
         return known
 
     def count(self, ascii_mask: int) -> int:
         """Return the number of a set's characters."""
         known = self._counts.get(ascii_mask)
         if known is None:
-            known = self._counts[ascii_mask] = self._data.translate(_table(ascii_mask)).count(_MEMBER)
+            known = self._counts[ascii_mask] = self._marked(ascii_mask).count(_MEMBER)
         return known
 
 
@@ -109,9 +122,23 @@ def _longest_run(marked: bytes) -> int:
     return max(map(len, marked.split(b"\0")))
 
 
-_cache: LRUCache[str, TextMeasures] = LRUCache(MEASURES_CACHE_SIZE)
+# Asked for at every call on a longer text, so that even a lock would be felt: only changes are made under one.
+_measured: dict[str, TextMeasures] = {}
+_lock = threading.Lock()
+
+
+def known_measures(text: str) -> TextMeasures | None:
+    """Return the measures of a text if it is one of the last that were measured."""
+    return _measured.get(text)
 
 
 def measure(text: str) -> TextMeasures:
     """Return the measures of a text; those of the last few texts are kept, as many expressions run on one text."""
-    return _cache.get_or_make(text, lambda: TextMeasures(text))
+    known = _measured.get(text)
+    if known is None:
+        known = TextMeasures(text)
+        with _lock:
+            _measured[text] = known
+            while len(_measured) > MEASURES_CACHE_SIZE or sum(map(len, _measured)) > MEASURED_LENGTH:
+                del _measured[next(iter(_measured))]
+    return known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import repeat
 
 import regress
 
@@ -15,7 +16,7 @@ from tavernkit.text.js_regex.flags import check_flags
 from tavernkit.text.js_regex.limits import COMPILE_CACHE_SIZE, DEFAULT_TIMEOUT
 from tavernkit.text.js_regex.lookback import lookback
 from tavernkit.text.js_regex.match import Found, JSMatch, found_at
-from tavernkit.text.js_regex.subject import Subject, subject_of
+from tavernkit.text.js_regex.subject import Subject, engine_text, subject_of
 from tavernkit.text.js_regex.syntax import parse_pattern
 from tavernkit.text.js_regex.template import compile_template, replace_by_template, replace_each
 from tavernkit.values import LRUCache
@@ -58,6 +59,9 @@ class JSRegex:
         self, text: str, start: int = 0, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None
     ) -> JSMatch | None:
         """Find the first match at or after an offset (a sticky expression: exactly at it)."""
+        if start == 0 and self._runs_at_once(text, timeout):
+            found = self._engine.regex.find(text)
+            return None if found is None else JSMatch(text, found, self._pattern)
         if start > len(text):
             return None
         subject = subject_of(text, unicode=self._pattern.unicode)
@@ -66,14 +70,21 @@ class JSRegex:
 
     def test(self, text: str, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None) -> bool:
         """Tell whether there is a match."""
+        if self._runs_at_once(text, timeout):
+            return self._engine.regex.find(text) is not None
         return self.search(text, timeout=timeout, warn=warn) is not None
+
+    def _runs_at_once(self, text: str, timeout: float | None) -> bool:
+        """Tell whether nothing stands between a text and the engine, as it mostly is."""
+        return text.isascii() and not self.sticky and (timeout is None or self._guard.is_known_quick(text, timeout))
 
     def find_all(
         self, text: str, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None
     ) -> list[JSMatch]:
         """Find all matches, one after the other (``matchAll``), with or without the ``g`` flag."""
-        subject, pattern = subject_of(text, unicode=self._pattern.unicode), self._pattern
-        return [JSMatch(subject, found, pattern) for found in self._find_all(subject, timeout, warn)]
+        subject = subject_of(text, unicode=self._pattern.unicode)
+        found = self._find_all(subject, timeout, warn)
+        return list(map(JSMatch, repeat(subject), found, repeat(self._pattern)))
 
     def replace(
         self,
@@ -120,23 +131,23 @@ class JSRegex:
         at = 0
         for one in found:
             whole = one.range()
-            if whole.start < subject.size and whole.stop != at:
-                parts += [subject.cut(slice(at, whole.start)), *JSMatch(subject, one, self._pattern).groups]
+            if whole.start < len(subject) and whole.stop != at:
+                parts += [subject[at : whole.start], *JSMatch(subject, one, self._pattern).groups]
                 at = whole.stop
-        parts.append(subject.cut(slice(at, subject.size)))
+        parts.append(subject[at:])
         return parts if limit is None else parts[:limit]
 
     def _find_first(self, subject: Subject, start: int, timeout: float | None, warn: Warn | None) -> Found | None:
         if start > 0 or self.sticky:
             return self._find_from(subject, max(start, 0), timeout, warn)
-        return self._find(self._engine, subject.engine_text, timeout, warn)
+        return self._find(self._engine, engine_text(subject), timeout, warn)
 
     def _find_all(self, subject: Subject, timeout: float | None, warn: Warn | None) -> Sequence[Found]:
         found = self._find_everywhere(subject, timeout, warn)
         return _adjacent(found, subject) if self.sticky else found
 
     def _find_everywhere(self, subject: Subject, timeout: float | None, warn: Warn | None) -> Sequence[Found]:
-        text = subject.engine_text
+        text = engine_text(subject)
         started = time.monotonic()
         if timeout is None or self._guard.is_quick(text, timeout):
             return self._engine.find_all(text)
@@ -163,12 +174,12 @@ class JSRegex:
 
     def _find_from(self, subject: Subject, start: int, timeout: float | None, warn: Warn | None) -> Found | None:
         """Search from the middle: only what the pattern may look back at is kept of what is before."""
-        offset = subject.counted_offset(start)
+        offset = start if isinstance(subject, str) else subject.counted_offset(start)
         kept = min(self._lookback, offset)
         engine = self._engine
         if kept or self.sticky:
             engine = self._compile_engine(emit_from(self._pattern, kept, sticky=self.sticky), first_group=1)
-        text = subject.engine_text
+        text = engine_text(subject)
         found = self._find(engine, text[offset - kept :], timeout, warn)
         return None if found is None else found_at(found, self._pattern.group_count, text[: offset - kept])
 
@@ -189,7 +200,10 @@ def _adjacent(found: Sequence[Found], subject: Subject) -> list[Found]:
     kept: list[Found] = []
     expected = 0
     for one in found:
-        start, end = subject.count(one.range().start), subject.count(one.range().stop)
+        whole = one.range()
+        start, end = whole.start, whole.stop
+        if not isinstance(subject, str):
+            start, end = subject.count(start), subject.count(end)
         if start != expected:
             break
         kept.append(one)

@@ -6,7 +6,7 @@ text with characters outside the basic plane is therefore given to the engine wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TypeAlias
 
 from tavernkit.text.js_regex.limits import SUBJECT_CACHE_SIZE
 from tavernkit.text.js_regex.surrogates import STAND_IN_LEAD, astral_characters, from_stand_ins, halves, to_stand_ins
@@ -14,19 +14,15 @@ from tavernkit.text.js_values.strings import has_astral, join_surrogates, python
 from tavernkit.values import LRUCache
 
 
-class Subject:
-    """A text, and what the engine sees of it. ``plain`` text is ASCII: then the engine's offsets are the text's."""
+class WideText:
+    """A text with characters beyond ASCII. It has a length and can be cut like a text, by the engine's offsets."""
 
-    __slots__ = ("_cursor", "_data", "_halved", "_stand_ins", "_units", "engine_text", "plain", "text")
+    __slots__ = ("_cursor", "_data", "_halved", "_stand_ins", "_units", "engine_text", "text")
 
     def __init__(self, text: str, *, unicode: bool) -> None:
         self.text = text
         self.engine_text = text
-        self.plain = text.isascii()
-        if not self.plain:
-            self._prepare(unicode)
-
-    def _prepare(self, unicode: bool) -> None:
+        """What the engine sees of the text."""
         self._units = self._stand_ins = False
         self._cursor = (0, 0)
         self._halved: dict[bytes, bytes] = {}
@@ -45,20 +41,11 @@ class Subject:
             self._data = self._data.replace(character, self._halved[character])
         self.engine_text = self._data.decode()
 
-    @property
-    def size(self) -> int:
-        """The engine's offset of the end of the text."""
-        return len(self.text) if self.plain else len(self._data)
+    def __len__(self) -> int:
+        return len(self._data)
 
-    @property
-    def cutter(self) -> Callable[[slice], str]:
-        """The quickest way to :meth:`cut` often."""
-        return self.text.__getitem__ if self.plain else self.cut
-
-    def cut(self, span: slice) -> str:
-        """Return a part of the text by engine offsets; it may begin or end with half a character."""
-        if self.plain:
-            return self.text[span]
+    def __getitem__(self, span: slice) -> str:
+        """Return a part of the text; it may begin or end with half a character."""
         part = self._data[span]
         if not self._stand_ins or STAND_IN_LEAD not in part:
             return part.decode()
@@ -70,12 +57,10 @@ class Subject:
     def join(self, parts: list[str]) -> str:
         """Put parts together again."""
         text = "".join(parts)
-        return text if self.plain or not self._stand_ins else join_surrogates(text)
+        return join_surrogates(text) if self._stand_ins else text
 
     def count(self, offset: int) -> int:
         """Count what the regex counts (characters, or units) up to an engine offset."""
-        if self.plain:
-            return offset
         # From where the last count ended: callers mostly go forward.
         at, count = self._cursor
         if offset >= at:
@@ -88,23 +73,31 @@ class Subject:
     def python_offset(self, offset: int) -> int:
         """Turn an engine offset into an offset of the text."""
         counted = self.count(offset)
-        return counted if self.plain or not self._units else python_index(self.text, counted)
+        return counted if not self._units else python_index(self.text, counted)
 
     def utf16_offset(self, offset: int) -> int:
         """Turn an engine offset into a JavaScript offset."""
         counted = self.count(offset)
-        return counted if self.plain or self._units else utf16_index(self.text, counted)
+        return counted if self._units else utf16_index(self.text, counted)
 
     def counted_offset(self, offset: int) -> int:
         """Turn an offset of the text into the number of things (characters or units) before it."""
-        return offset if self.plain or not self._units else utf16_index(self.text, offset)
+        return offset if not self._units else utf16_index(self.text, offset)
 
 
-_cache: LRUCache[tuple[str, bool], Subject] = LRUCache(SUBJECT_CACHE_SIZE)
+Subject: TypeAlias = "str | WideText"
+"""A text that a regex runs on: of ASCII text the engine's offsets are the text's own, so it needs no other form."""
+
+_cache: LRUCache[tuple[str, bool], WideText] = LRUCache(SUBJECT_CACHE_SIZE)
 
 
 def subject_of(text: str, *, unicode: bool) -> Subject:
     """Return a text in the form the engine needs."""
     if text.isascii():
-        return Subject(text, unicode=unicode)
-    return _cache.get_or_make((text, unicode), lambda: Subject(text, unicode=unicode))
+        return text
+    return _cache.get_or_make((text, unicode), lambda: WideText(text, unicode=unicode))
+
+
+def engine_text(subject: Subject) -> str:
+    """Return what the engine sees of a text."""
+    return subject if isinstance(subject, str) else subject.engine_text

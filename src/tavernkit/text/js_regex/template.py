@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from tavernkit.text.js_regex.limits import MAX_REPLACED_LENGTH
@@ -18,15 +19,26 @@ _BEFORE, _AFTER = -1, -2
 _SYMBOLS: dict[str, Part] = {"$": "$", "&": 0, "`": _BEFORE, "'": _AFTER}
 _TOKEN = re.compile(r"\$(?:([$&`'])|([0-9]{1,2})|<([^>]*)>)")
 _CACHE_SIZE = 512
-_cache: LRUCache[tuple[str, int, tuple[tuple[str, tuple[int, ...]], ...]], list[Part]] = LRUCache(_CACHE_SIZE)
 
 
-def compile_template(template: str, group_count: int, names: Names) -> list[Part]:
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A template that was read."""
+
+    parts: tuple[Part, ...]
+    around: tuple[str, int, str] | None
+    """The text before and after its one group, if there is but one and nothing else: the shape most templates have."""
+
+
+_cache: LRUCache[tuple[str, int, tuple[tuple[str, tuple[int, ...]], ...]], Template] = LRUCache(_CACHE_SIZE)
+
+
+def compile_template(template: str, group_count: int, names: Names) -> Template:
     """Read a template for a pattern with these groups; without named groups ``$<`` is text."""
     if "$" not in template:
-        return [template]
+        return Template((template,), None)
     key = (template, group_count, tuple(names.items()))
-    return _cache.get_or_make(key, lambda: _parse(template, group_count, names))
+    return _cache.get_or_make(key, lambda: _compile(template, group_count, names))
 
 
 def replace_each(subject: Subject, found: Sequence[Found], replace: Callable[[Found], str]) -> str:
@@ -35,38 +47,56 @@ def replace_each(subject: Subject, found: Sequence[Found], replace: Callable[[Fo
     at = 0
     for one in found:
         whole = one.range()
-        pieces += (subject.cut(slice(at, whole.start)), replace(one))
+        pieces += (subject[at : whole.start], replace(one))
         at = whole.stop
-    pieces.append(subject.cut(slice(at, subject.size)))
-    return subject.join(pieces)
+    pieces.append(subject[at:])
+    return _join(subject, pieces)
 
 
-def replace_by_template(subject: Subject, found: Sequence[Found], parts: list[Part]) -> str | None:
+def replace_by_template(subject: Subject, found: Sequence[Found], template: Template) -> str | None:
     """Put what a template gives in the place of each match; nothing if the text would become too long."""
-    cut, size = subject.cutter, subject.size
+    size = len(subject)
     # A template may hold the whole text several times for each match: only then is the length worth counting.
-    longest = sum([len(part) if isinstance(part, str) else size for part in parts])
+    longest = sum([len(part) if isinstance(part, str) else size for part in template.parts])
     counted = longest * len(found) > MAX_REPLACED_LENGTH
+    if template.around is not None and not counted:
+        return _join(subject, _around_groups(subject, found, *template.around))
     pieces: list[str] = []
     at = length = 0
     for one in found:
         whole = one.range()
-        pieces.append(cut(slice(at, whole.start)))
+        pieces.append(subject[at : whole.start])
         known = len(pieces)
-        for part in parts:
+        for part in template.parts:
             if isinstance(part, str):
                 pieces.append(part)
                 continue
             span = one.group(part) if isinstance(part, int) and part >= 0 else _span(part, one, size)
             if span is not None:
-                pieces.append(cut(span))
+                pieces.append(subject[span])
         at = whole.stop
         if counted:
             length += sum(map(len, pieces[known:]))
             if length > MAX_REPLACED_LENGTH:
                 return None
-    pieces.append(cut(slice(at, size)))
-    return subject.join(pieces)
+    pieces.append(subject[at:])
+    return _join(subject, pieces)
+
+
+def _around_groups(subject: Subject, found: Sequence[Found], before: str, group: int, after: str) -> list[str]:
+    pieces: list[str] = []
+    at = 0
+    for one in found:
+        whole = one.range()
+        captured = one.group(group) if group else whole
+        pieces += (subject[at : whole.start], before, "" if captured is None else subject[captured], after)
+        at = whole.stop
+    pieces.append(subject[at:])
+    return pieces
+
+
+def _join(subject: Subject, pieces: list[str]) -> str:
+    return "".join(pieces) if isinstance(subject, str) else subject.join(pieces)
 
 
 def _span(part: int | tuple[int, ...], found: Found, size: int) -> slice | None:
@@ -75,6 +105,16 @@ def _span(part: int | tuple[int, ...], found: Found, size: int) -> slice | None:
         return next((span for span in spans if span is not None), None)
     whole = found.range()
     return slice(0, whole.start) if part == _BEFORE else slice(whole.stop, size)
+
+
+def _compile(template: str, group_count: int, names: Names) -> Template:
+    parts = _parse(template, group_count, names)
+    references = [index for index, part in enumerate(parts) if not isinstance(part, str)]
+    group = parts[references[0]] if len(references) == 1 else None
+    if not isinstance(group, int) or group < 0:
+        return Template(tuple(parts), None)
+    before, after = parts[: references[0]], parts[references[0] + 1 :]
+    return Template(tuple(parts), ("".join(map(str, before)), group, "".join(map(str, after))))
 
 
 def _parse(template: str, group_count: int, names: Names) -> list[Part]:
