@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import TypeAlias
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -23,10 +24,17 @@ def owned_by(client: Client) -> str | None:
     return None if client.may("admin") else client.owner
 
 
-async def edit_message(database: Database, client: Client, chat_id: str, message_id: str, content: str) -> ChatLine:
+Rewrite: TypeAlias = Callable[[AsyncConnection, ChatState, ChatLine, str], Awaitable[str]]
+"""What a platform stores of an edited text."""
+
+
+async def edit_message(
+    database: Database, client: Client, chat_id: str, message_id: str, content: str, rewrite: Rewrite
+) -> ChatLine:
     """Give a message another text."""
     async with _editing(database, client, chat_id) as (connection, chat, lines):
         line = _line(lines, message_id)
+        content = await rewrite(connection, chat, line, content)
         changed = replace(line, content=content, native=_native(chat, line, content), status=chats.COMPLETE)
         await _store(connection, chat, lines, [changed if each.id == message_id else each for each in lines])
     return changed

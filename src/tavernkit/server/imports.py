@@ -18,13 +18,14 @@ from tavernkit.errors import TavernKitError
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.import_archive import files_below, unpack
 from tavernkit.server.item_files import NewItem, persona_item, read_item
-from tavernkit.server.library import StoredPersona
+from tavernkit.server.library import StoredPersona, read_scripts
 from tavernkit.server.limits import MAX_JOB_WARNINGS, MAX_MESSAGES
+from tavernkit.server.regex_files import add_scripts
 from tavernkit.server.storage import chats, jobs
 from tavernkit.server.storage.chats import Selection, new_line
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.items import Kind, save_item
-from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, is_mapping, is_object
+from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, is_mapping, is_object, is_sequence, thaw
 
 logger = logging.getLogger("tavernkit.server")
 
@@ -123,6 +124,9 @@ class Imports:
                 await _store_chat(connection, progress, made)
             elif isinstance(made, _FoundGroup):
                 await _store_group(connection, progress, made)
+            elif isinstance(made, _FoundScripts):
+                await add_scripts(connection, made.scripts)
+                progress.counts["regex"] = len(made.scripts)
             await jobs.update_job(connection, progress.job_id, done=progress.done, result=progress.result())
 
 
@@ -130,6 +134,11 @@ class Imports:
 class _FoundChat:
     avatar: str
     file: st.ChatFile
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundScripts:
+    scripts: tuple[JsonObject, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +216,9 @@ def _data_folder(source: st.DataFolder) -> Iterator[tuple[str, Callable[[], obje
         yield item("preset", "OpenAI Settings", f"{name}.json")
     for persona in _personas(source):
         yield f"persona {persona.name}", lambda persona=persona: persona_item(persona)
+    scripts = source.settings.extension_settings.get("regex")
+    if is_sequence(scripts) and scripts:
+        yield "settings.json: regex scripts", lambda: _FoundScripts(read_scripts(thaw(scripts)))
     for group_id in source.groups():
         yield f"groups/{group_id}", lambda group_id=group_id: _FoundGroup(source.group(group_id))
     for avatar in source.characters():

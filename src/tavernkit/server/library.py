@@ -18,10 +18,12 @@ from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import PARSED_ITEMS
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.items import ItemInfo, Kind, Ref, infos, item_file, slug
-from tavernkit.values import LRUCache, is_mapping, is_object, is_sequence
+from tavernkit.values import JsonObject, LRUCache, is_list, is_mapping, is_object, is_sequence
 
 SILLY_TAVERN, RISU_AI = "silly_tavern", "risu_ai"
 PLATFORMS = (SILLY_TAVERN, RISU_AI)
+GLOBAL_SCRIPTS: Ref = ("regex", "global")
+"""The regex scripts that run in every chat of SillyTavern."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,8 @@ class Cast:
     books: tuple[st.WorldBook, ...] = ()
     character_books: tuple[st.WorldBook, ...] = ()
     persona_books: tuple[st.WorldBook, ...] = ()
+    regex_scripts: tuple[JsonObject, ...] = ()
+    """SillyTavern's global scripts."""
 
     @property
     def name(self) -> str:
@@ -121,6 +125,8 @@ def _parse(kind: Kind, platform: str, name: str, data: bytes) -> object:
 
             return risu_ai.Preset.load(data, name=name, warn=_quiet)
         return st.Preset.from_json(parse_json(data, what="preset", warn=_quiet), name=name, warn=_quiet)
+    if kind == "regex":
+        return read_scripts(parse_json(data, what="regex scripts", warn=_quiet))
     if kind == "module":
         from tavernkit import risu_ai
 
@@ -129,6 +135,14 @@ def _parse(kind: Kind, platform: str, name: str, data: bytes) -> object:
     if not is_object(value):
         raise ServiceError(422, f"a {kind} is a JSON object", code=f"invalid_{kind}")
     return st.Group.from_json(value) if kind == "group" else read_persona(value)
+
+
+def read_scripts(value: object) -> tuple[JsonObject, ...]:
+    """Read a list of regex scripts, or a single one, from parsed JSON."""
+    listed = value if is_list(value) else [value]
+    if not all(is_object(script) for script in listed):
+        raise ServiceError(422, "regex scripts are a list of JSON objects", code="invalid_regex")
+    return tuple(script for script in listed if is_object(script))
 
 
 def read_persona(value: object) -> StoredPersona:
@@ -169,7 +183,7 @@ def _refs(selection: Selection) -> list[Ref]:
 
 def _implied(selection: Selection, values: dict[Ref, object]) -> Collection[Ref]:
     """What the chosen items ask for themselves: a group's members, the books of a card and a persona."""
-    refs: set[Ref] = set()
+    refs: set[Ref] = {GLOBAL_SCRIPTS} if selection.platform == SILLY_TAVERN else set()
     for value in values.values():
         if isinstance(value, st.Group):
             refs |= {("character", member) for member in value.members}
@@ -188,6 +202,7 @@ def _cast(selection: Selection, values: dict[Ref, object], key: tuple[object, ..
         found = (values.get(("book", each)) for each in ids)
         return tuple(book for book in found if isinstance(book, st.WorldBook))
 
+    scripts = values.get(GLOBAL_SCRIPTS)
     character, group = one("character", selection.character), one("group", selection.group)
     persona = one("persona", selection.persona)
     members = group.members if isinstance(group, st.Group) else ()
@@ -204,6 +219,7 @@ def _cast(selection: Selection, values: dict[Ref, object], key: tuple[object, ..
         books=books(selection.books),
         character_books=books([slug(world)] if world and slug(world) not in selection.books else ()),
         persona_books=books(persona.books if isinstance(persona, StoredPersona) else ()),
+        regex_scripts=tuple(script for script in scripts if is_object(script)) if is_sequence(scripts) else (),
     )
 
 

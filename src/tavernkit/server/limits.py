@@ -15,6 +15,8 @@ MAX_ID_CHARACTERS: Final = 200
 """Ids that clients choose: sessions, idempotency keys."""
 MAX_NAME_CHARACTERS: Final = 200
 MAX_TOOLS: Final = 128
+MAX_SCRIPTS: Final = 1000
+"""Global regex scripts."""
 MAX_BOOKS: Final = 64
 """Books that one request or session may switch on."""
 MAX_PAGE: Final = 200

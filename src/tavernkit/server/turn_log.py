@@ -242,6 +242,15 @@ class TurnLog:
         cast = await self._library.cast(connection, selection)
         return self._talks.of(selection.platform).greeting(cast, user_name=self._config.user_name, index=index)
 
+    async def edited(self, connection: AsyncConnection, chat: ChatState, line: ChatLine, content: str) -> str:
+        """What is stored of an edited message; one whose character is gone is stored as it is."""
+        try:
+            cast = await self._library.cast(connection, chat.selection)
+        except ServiceError:
+            return content
+        talk = self._talks.of(chat.selection.platform)
+        return talk.edited(line, content, cast, user_name=self._config.user_name)
+
     async def _chat_lines(self, connection: AsyncConnection, chat: ChatState) -> list[ChatLine]:
         known = self._lines.get(chat.id)
         if known is not None and known[0] == chat.version:

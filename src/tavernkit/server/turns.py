@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
+from tavernkit.server.announcement import AnnouncingListener
 from tavernkit.server.build_room import BuildRoom
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
@@ -17,10 +18,18 @@ from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.storage.database import Database
 from tavernkit.server.talks.registry import Talks, pending_line
-from tavernkit.server.talks.talk import BuiltPrompt, TalkInput, TalkResult
+from tavernkit.server.talks.talk import BuiltPrompt, Spoken, TalkInput, TalkResult
 from tavernkit.server.turn_log import INTERRUPTED, OpenTurn, TurnLog
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
-from tavernkit.server.upstreams import Listener, NobodyListensError, Reply, Upstream, Upstreams, as_service_error
+from tavernkit.server.upstreams import (
+    Listener,
+    NobodyListensError,
+    Reply,
+    Speaks,
+    Upstream,
+    Upstreams,
+    as_service_error,
+)
 from tavernkit.values import JsonObject, is_object
 from tavernkit.vibe_tavern import TransportError
 
@@ -120,14 +129,20 @@ class Turns:
         given = self._talk_input(request, opened)
         asked = 0.0
 
-        async def ask(body: JsonObject) -> Reply:
-            nonlocal asked
+        speakers = 0
+
+        async def ask(body: JsonObject, *, speaker: str | None = None) -> Reply:
+            nonlocal asked, speakers
             if upstream.config.model is not None:
                 body["model"] = upstream.config.model
             body.setdefault("model", upstream.name)
+            told = listener
+            if speaker is not None:
+                lead = f"{speaker}: " if speakers == 0 else f"\n\n{speaker}: "
+                told, speakers = AnnouncingListener(listener, Speaks(speaker, lead)), speakers + 1
             before = time.perf_counter()
             try:
-                return await upstream.ask(body, listener)
+                return await upstream.ask(body, told)
             finally:
                 asked += time.perf_counter() - before
 
@@ -201,11 +216,17 @@ def _response(request: TurnRequest, opened: OpenTurn, result: TalkResult) -> Jso
         "broken": reply.broken,
         "usage": reply.usage or _estimated_usage(result),
         "speaker": result.speaker,
+        "replies": [_spoken(each) for each in result.spoken] if len(result.spoken) > 1 else [],
         "session": opened.chat.external_id if opened.chat is not None else None,
         "session_id": opened.chat.id if opened.chat is not None else None,
         "message_id": result.reply_id if opened.chat is not None else None,
         "created": int(time.time()),
     }
+
+
+def _spoken(each: Spoken) -> JsonObject:
+    reply = each.reply
+    return {"speaker": each.speaker, "text": reply.text, "reasoning": reply.reasoning, "message_id": each.line_id}
 
 
 def _estimated_usage(result: TalkResult) -> JsonObject:

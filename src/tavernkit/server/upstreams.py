@@ -43,6 +43,14 @@ class Reply:
     broken: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Speaks:
+    """Who speaks from here on; ``lead`` is what stands before their words in one text of all speakers."""
+
+    speaker: str
+    lead: str
+
+
 class Listener(Protocol):
     """Whoever waits for a reply."""
 
@@ -56,7 +64,7 @@ class Listener(Protocol):
         """Set when nobody listens any more."""
         ...
 
-    async def piece(self, chunk: ChatChunk) -> None:
+    async def piece(self, chunk: ChatChunk | Speaks) -> None:
         """Take a piece; may wait for a slow client."""
         ...
 

@@ -33,6 +33,7 @@ from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable, storable_json
 from tavernkit.server.storage.items import ItemInfo, list_items
 from tavernkit.server.turn_request import NewMessage, TurnOutcome, TurnRequest
+from tavernkit.server.upstreams import Speaks
 from tavernkit.values import Json, JsonObject, is_list, is_object
 from tavernkit.vibe_tavern import ChatChunk
 
@@ -136,17 +137,17 @@ async def _events(
     body: ChatCompletionRequest,
     turn_id: str,
     turn: asyncio.Task[TurnOutcome],
-    first: ChatChunk | None,
-    pieces: AsyncGenerator[ChatChunk],
+    first: ChatChunk | Speaks | None,
+    pieces: AsyncGenerator[ChatChunk | Speaks],
     warnings: Sequence[str],
 ) -> AsyncGenerator[bytes]:
     writer = ChunkWriter(f"chatcmpl-{turn_id}", body.model, int(time.time()))
     yield writer.delta({"role": "assistant", "content": ""})
+    said: list[str] = []
     if first is not None:
-        if (delta := piece_delta(first)) is not None:
-            yield writer.delta(delta)
-        async for chunk in pieces:
+        async for chunk in _with_first(first, pieces):
             if (delta := piece_delta(chunk)) is not None:
+                said.append(str(delta.get("content", "")))
                 yield writer.delta(delta)
     try:
         outcome = await asyncio.shield(turn)
@@ -164,10 +165,20 @@ async def _events(
         return
     reason = response.get("finish_reason")
     extension = _extension(outcome, body.tavernkit, warnings)
+    if first is not None and response["text"] != "".join(said):
+        extension["content"] = response["text"]  # scripts changed what was streamed: this is what is stored
     yield writer.delta({}, finish_reason=reason if isinstance(reason, str) else "stop", extension=extension)
     if body.stream_options is not None and body.stream_options.include_usage:
         yield writer.usage(response.get("usage"))
     yield DONE
+
+
+async def _with_first(
+    first: ChatChunk | Speaks, pieces: AsyncGenerator[ChatChunk | Speaks]
+) -> AsyncGenerator[ChatChunk | Speaks]:
+    yield first
+    async for chunk in pieces:
+        yield chunk
 
 
 def parse_model(model: str, options: TavernKitOptions) -> Selection:
@@ -244,6 +255,10 @@ def _extension(outcome: TurnOutcome, options: TavernKitOptions, warnings: Sequen
     found: JsonObject = {}
     if response.get("session") is not None:
         found |= {key: response.get(key) for key in ("session", "session_id", "message_id", "speaker")}
+    if response.get("replies"):
+        found["replies"] = response["replies"]
+    if response.get("broken"):
+        found["broken"] = response["broken"]
     if outcome.replayed:
         found["replayed"] = True
     if warnings:

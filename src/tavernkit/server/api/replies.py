@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.limits import MAX_STREAM_BACKLOG
 from tavernkit.server.turn_request import TurnOutcome
+from tavernkit.server.upstreams import Speaks
 from tavernkit.values import Json, JsonObject, is_list, is_object
 from tavernkit.vibe_tavern import ChatChunk, ToolCallDelta
 
@@ -23,14 +24,14 @@ class ReplyListener:
     def __init__(self, *, streaming: bool) -> None:
         self.streaming = streaming
         self.gone = asyncio.Event()
-        self._pieces: asyncio.Queue[ChatChunk] = asyncio.Queue(MAX_STREAM_BACKLOG)
+        self._pieces: asyncio.Queue[ChatChunk | Speaks] = asyncio.Queue(MAX_STREAM_BACKLOG)
 
-    async def piece(self, chunk: ChatChunk) -> None:
+    async def piece(self, chunk: ChatChunk | Speaks) -> None:
         """Take a piece."""
         if not self.gone.is_set():
             await self._pieces.put(chunk)
 
-    async def pieces(self, turn: asyncio.Task[TurnOutcome]) -> AsyncGenerator[ChatChunk]:
+    async def pieces(self, turn: asyncio.Task[TurnOutcome]) -> AsyncGenerator[ChatChunk | Speaks]:
         """All pieces until the turn has ended."""
         while True:
             if not self._pieces.empty():
@@ -150,8 +151,10 @@ class ChunkWriter:
 DONE = b"data: [DONE]\n\n"
 
 
-def piece_delta(chunk: ChatChunk) -> JsonObject | None:
+def piece_delta(chunk: ChatChunk | Speaks) -> JsonObject | None:
     """A model's piece as a delta; nothing if it holds nothing."""
+    if isinstance(chunk, Speaks):
+        return {"content": chunk.lead}
     delta: JsonObject = {}
     if chunk.text:
         delta["content"] = chunk.text

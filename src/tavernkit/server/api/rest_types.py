@@ -215,8 +215,17 @@ class TurnIn(BaseModel):
     explain: bool = False
 
 
+class SpokenOut(BaseModel):
+    """One of several replies of a turn."""
+
+    speaker: str
+    text: str
+    reasoning: str
+    message_id: str | None
+
+
 class TurnOut(BaseModel):
-    """What a turn came to."""
+    """What a turn came to; where several spoke, ``text`` is all of it and ``replies`` has each."""
 
     id: str
     status: str
@@ -227,6 +236,8 @@ class TurnOut(BaseModel):
     usage: dict[str, Any] | None
     speaker: str
     message_id: str | None
+    replies: list[SpokenOut] = []
+    broken: str | None = None
     replayed: bool
     explanation: dict[str, Any] | None = None
 

@@ -157,7 +157,10 @@ async def edit(
     session_id: PathId, message_id: PathId, body: MessagePatch, service: TheService, client: ChatClient
 ) -> MessageOut:
     """Change the text of a message."""
-    return MessageOut.of(await edit_message(service.database, client, session_id, message_id, body.content))
+    changed = await edit_message(
+        service.database, client, session_id, message_id, body.content, service.turns.log.edited
+    )
+    return MessageOut.of(changed)
 
 
 @router.delete("/{session_id}/messages/{message_id}", status_code=204)
@@ -204,13 +207,14 @@ async def _turn(
     outcome = await until_done(request, service.turns.start(wanted, listener), listener)
     response = outcome.response
     plan = outcome.result.plan if outcome.result is not None else None
-    shown = ("status", "text", "reasoning", "tool_calls", "finish_reason", "usage", "speaker", "message_id")
+    shown = ("status", "text", "reasoning", "tool_calls", "finish_reason", "usage", "speaker")
+    also = ("message_id", "replies", "broken")
     return TurnOut.model_validate(
         {
             "id": outcome.turn_id,
             "replayed": outcome.replayed,
             "explanation": explanation(plan) if body.explain and plan is not None else None,
-            **{key: response.get(key) for key in shown},
+            **{key: response.get(key) for key in (*shown, *also) if key in response},
         }
     )
 

@@ -17,7 +17,7 @@ from tavernkit.server.limits import MAX_PAGE
 from tavernkit.server.storage.statements import select_several, table_of
 from tavernkit.server.storage.tables import Item
 
-Kind: TypeAlias = Literal["character", "book", "preset", "persona", "group", "module"]
+Kind: TypeAlias = Literal["character", "book", "preset", "persona", "group", "module", "regex"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Ref: TypeAlias = tuple[Kind, str]
 """What names an item: its kind and id."""

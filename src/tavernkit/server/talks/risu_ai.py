@@ -49,6 +49,11 @@ class RisuTalk:
         del content, metadata
         raise ServiceError(400, f"messages of the role {role!r} are not for RisuAI's chats", code="unsupported_role")
 
+    def edited(self, line: ChatLine, content: str, cast: Cast, *, user_name: str) -> str:
+        """An edited message as it is typed: RisuAI's scripts run when it is sent or shown."""
+        del line, cast, user_name
+        return content
+
     async def build(self, given: TalkInput) -> BuiltPrompt:
         """Build the prompt of a turn."""
         plan = self._builder(given.cast).build(**_inputs(given, _variables(given)))

@@ -4,185 +4,201 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from tavernkit import silly_tavern as st
-from tavernkit.cards import User
+from tavernkit.errors import TavernKitError
 from tavernkit.server.build_room import BuildRoom
-from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
-from tavernkit.server.limits import CACHED_BUILDERS
-from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_line
-from tavernkit.server.talks.talk import Ask, BuiltPrompt, TalkInput, TalkResult, model_request
-from tavernkit.server.upstreams import Reply
+from tavernkit.server.storage.chats import ChatLine, new_id, new_line
+from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
+from tavernkit.server.talks.silly_tavern_builds import Builds, card_of, pending_line, typed_line
+from tavernkit.server.talks.silly_tavern_lines import NEUTRAL
+from tavernkit.server.talks.talk import Ask, BuiltPrompt, Spoken, TalkInput, TalkResult, joined_reply, model_request
+from tavernkit.server.upstreams import NobodyListensError, Reply
 from tavernkit.stores import InMemoryVariablesStore
-from tavernkit.values import JsonObject, LRUCache, is_mapping, is_object, is_sequence, thaw_object
-
-NEUTRAL = "role"
-"""A key that only neutral messages have: tool calls and their results, and what a client brings along."""
+from tavernkit.values import JsonObject, thaw_object
 
 
 class SillyTavernTalk:
     """Builds prompts as SillyTavern does and keeps its chats."""
 
+    user_line = staticmethod(lines_of_chats.user_line)
+    neutral_line = staticmethod(lines_of_chats.neutral_line)
+
     def __init__(self, build_room: BuildRoom) -> None:
         self._build_room = build_room
-        self._services = st.Builder().services
-        self._builders: LRUCache[tuple[object, ...], st.Builder] = LRUCache(CACHED_BUILDERS)
+        self._builds = Builds()
 
     def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> list[ChatLine]:
         """The lines a new chat begins with."""
+        speakers = [(None, cast.character)] if cast.group is None else [*cast.members.items()]
         lines: list[ChatLine] = []
-        bundles = cast.members.values() if cast.group is not None else [cast.character]
-        for bundle in bundles:
-            if bundle is None:
+        for avatar, bundle in speakers:
+            greetings = bundle.character.all_greetings if bundle is not None else ()
+            if bundle is None or not greetings or not greetings[min(index, len(greetings) - 1)]:
                 continue
             card = bundle.character
-            greetings = card.all_greetings
-            if not greetings or not greetings[min(index, len(greetings) - 1)]:
-                continue
-            environment = self._builder(cast).make_context(character=card)
-            expanded = [self._expand(greeting, cast, user_name, environment.character_name) for greeting in greetings]
+            texts = self._builds.texts(cast, card, user_name=user_name)
+            expanded = [texts.greeting(greeting) for greeting in greetings]
             chosen = min(index, len(expanded) - 1)
-            message = st.ChatMessage(name=card.name, mes=expanded[chosen], send_date=_now())
+            message = st.ChatMessage(
+                name=card.name, mes=expanded[chosen], send_date=lines_of_chats.now(), original_avatar=avatar
+            )
             if len(expanded) > 1:
                 message = message.replace(swipes=tuple(expanded), swipe_id=chosen)
             lines.append(new_line("assistant", message.mes, message.to_json()))
         return lines
 
-    def user_line(self, text: str, *, user_name: str, extra: JsonObject | None = None) -> ChatLine:
-        """A line of the user, as it is typed."""
-        message = st.ChatMessage(name=user_name, mes=text, is_user=True, send_date=_now(), extra=extra or {})
-        return new_line("user", text, message.to_json())
-
-    def neutral_line(self, role: str, content: str, metadata: JsonObject) -> ChatLine:
-        """A line that calls tools, or answers a call."""
-        return new_line(role, content, {"role": role, "content": content, "metadata": metadata})
+    def edited(self, line: ChatLine, content: str, cast: Cast, *, user_name: str) -> str:
+        """What is stored of an edited message."""
+        if NEUTRAL in line.native:
+            return content
+        message = st.ChatMessage.from_json(line.native)
+        texts = self._builds.texts(cast, card_of(cast, message.original_avatar), user_name=user_name)
+        return texts.edited(content, message)
 
     async def build(self, given: TalkInput) -> BuiltPrompt:
-        """Build the prompt of a turn."""
-        plan = await self._build(given, _variables(given))
+        """Build the prompt of a turn, in a group that of its first speaker."""
+        variables = _variables(given)
+        given = self._with_sent_text(given, variables)
+        speakers = await self._speakers(given, variables)
+        plan = await self._build(dataclasses.replace(given, speaker=speakers[0] if speakers else None), variables)
         return BuiltPrompt(plan=plan, request=_request(plan, given), speaker=_speaker(plan, given.cast))
 
     async def run(self, given: TalkInput, ask: Ask) -> TalkResult:
-        """Build, ask the model, and say what the chat becomes."""
+        """Build, ask the model, and say what the chat becomes: in a group once for each who speaks."""
         variables = _variables(given)
-        plan = await self._build(given, variables)
-        reply = await ask(_request(plan, given))
-        speaker = _speaker(plan, given.cast)
-        lines, reply_id = _next_lines(given, plan, reply, speaker)
-        stored = variables.to_dict()
-        return TalkResult(
-            reply=reply,
-            text=reply.text,
-            speaker=speaker,
-            plan=plan,
-            lines=lines,
-            reply_id=reply_id,
-            details={**given.details, "timedWorldInfo": thaw_object(plan.timed_world_info)},
-            local_variables=stored.get("local", {}),
-            global_variables=stored.get("global", {}),
-            warnings=tuple(plan.warnings),
-        )
+        turn = _Turn(self._begun(given, variables))
+        speakers = await self._speakers(turn.given, variables)
+        turn.several = several = len(speakers) > 1
+        if not speakers:  # nobody has anything to say: what the user says is kept
+            turn.lines = [*self._sent(turn.given, variables).lines]
+        for number, speaker in enumerate(speakers):
+            now = dataclasses.replace(turn.given, speaker=speaker)
+            try:
+                plan = await self._build(now, variables)
+                name = _speaker(plan, given.cast)
+                reply = await ask(_request(plan, now), speaker=name if several else None)
+            except (TavernKitError, NobodyListensError) as error:
+                if not turn.spoken:
+                    raise
+                # Those who spoke before have spoken: what they said is kept, and the round ends here.
+                turn.broken = str(error) or type(error).__name__
+                break
+            turn.take(plan, self._as_stored(now, reply, variables), name, speaker)
+            if reply.broken or reply.tool_calls:
+                break
+            if number + 1 < len(speakers):
+                turn.next_speaker()
+        return turn.result(variables, given)
+
+    def _as_stored(self, given: TalkInput, reply: Reply, variables: InMemoryVariablesStore) -> Reply:
+        """A reply as regex scripts leave it."""
+        card = card_of(given.cast, given.speaker)
+        texts = self._builds.texts(given.cast, card, user_name=given.user_name, variables=variables)
+        written = texts.impersonated if given.kind == "impersonate" else texts.reply
+        return dataclasses.replace(reply, text=written(reply.text), reasoning=texts.reasoning(reply.reasoning))
+
+    def _begun(self, given: TalkInput, variables: InMemoryVariablesStore) -> TalkInput:
+        """The turn as it begins: what it replaces is gone, what it needs is there."""
+        if given.kind in ("swipe", "continue"):
+            lines_of_chats.last_reply(given.lines, given.kind)
+        if given.kind == "regenerate" and given.cast.group is not None:
+            # In a group the whole round is regenerated: whoever speaks then answers what came before it.
+            lines = lines_of_chats.without_last_round(given.lines, in_group=True)
+            return dataclasses.replace(given, kind="normal", lines=lines)
+        return self._with_sent_text(given, variables)
+
+    def _with_sent_text(self, given: TalkInput, variables: InMemoryVariablesStore) -> TalkInput:
+        """A line that does not go through the input box gets its text here."""
+        return given if given.kind != "normal" or typed_line(given) is not None else self._sent(given, variables)
+
+    def _sent(self, given: TalkInput, variables: InMemoryVariablesStore) -> TalkInput:
+        """The turn with the user's words as they are stored."""
+        sent = pending_line(given)
+        if sent is None:
+            return given
+        card = card_of(given.cast, given.speaker)
+        texts = self._builds.texts(given.cast, card, user_name=given.user_name, variables=variables)
+        line = lines_of_chats.with_text(sent, texts.user_input(sent.content))
+        return dataclasses.replace(given, lines=[*given.lines[:-1], line])
+
+    async def _speakers(self, given: TalkInput, variables: InMemoryVariablesStore) -> Sequence[str | None]:
+        """Who speaks in this turn: the character, or members of the group by its own rules."""
+        if given.cast.group is None:
+            return (given.speaker,)
+        key = (given.cast.key, "decide")
+        decision = await self._build_room.run(key, lambda: self._builds.decide(given, variables))
+        # Swiping and going on are about the last reply, which is one.
+        return decision.activated if given.kind in ("normal", "regenerate") else decision.activated[-1:]
 
     async def _build(self, given: TalkInput, variables: InMemoryVariablesStore) -> st.ChatPlan:
         size = len(given.lines).bit_length()
-        return await self._build_room.run((given.cast.key, size), lambda: self._plan(given, variables))
+        return await self._build_room.run((given.cast.key, size), lambda: self._builds.plan(given, variables))
 
-    def _plan(self, given: TalkInput, variables: InMemoryVariablesStore) -> st.ChatPlan:
-        builder = self._builder(given.cast)
-        cast = given.cast
-        inputs: dict[str, object] = {
-            "chat_metadata": {**given.details, "variables": {}},
-            "chat_id": given.chat_id,
-            "variables": variables,
-            "generation_type": given.kind,
-            "response_length": given.response_length,
-        }
-        if cast.persona is None:
-            inputs["user"] = User(name=given.user_name)
-        if given.seed is not None:
-            inputs["seed"] = given.seed
-        if given.dialect is not None:
-            inputs["dialect"] = given.dialect
-        if given.speaker is not None:
-            inputs["speaker"] = given.speaker
-        history = list(given.lines)
-        if given.kind == "normal":
-            # A slash command would not be sent: here a client's text is a text.
-            sent = history[-1] if history and history[-1].id == given.pending else None
-            if sent is not None and not sent.content.lstrip().startswith("/") and sent.content:
-                inputs["message"] = history.pop().content
-            else:
-                inputs["tool_recursion"] = 1
-        inputs["history"] = [_message(line) for line in history]
-        tools = given.options.get("tools")
-        if tools or any(_is_about_tools(line) for line in history):
-            preset = builder.make_context().active_preset
-            inputs["preset"] = preset.replace(function_calling=True)
-            inputs["tools"] = _tools(tools)
-        return builder.build(**inputs)
 
-    def _builder(self, cast: Cast) -> st.Builder:
-        return self._builders.get_or_make(cast.key, lambda: self._make_builder(cast))
+class _Turn:
+    """What a turn has come to so far."""
 
-    def _make_builder(self, cast: Cast) -> st.Builder:
-        inputs: dict[str, object] = {
-            "preset": cast.preset if isinstance(cast.preset, st.Preset) else st.Preset.default(),
-            "books": cast.books,
-            "character_books": cast.character_books,
-            "persona_books": cast.persona_books,
-            "use_embedded_book": not cast.character_books,
-            "warning_handler": None,
-        }
-        if cast.character is not None:
-            inputs["character"] = cast.character.character
-        if cast.group is not None:
-            inputs["group"] = cast.group
-            inputs["members"] = {member: bundle.character for member, bundle in cast.members.items()}
-        persona = cast.persona
-        if persona is not None:
-            inputs["user"] = User(name=persona.name, persona=persona.description)
-            inputs["persona"] = st.Persona(persona.description, persona.position, persona.depth, persona.role)
-        return st.Builder(services=self._services).replace(**inputs)
+    def __init__(self, given: TalkInput) -> None:
+        self.given = given
+        self.lines = list(given.lines)
+        self.details: JsonObject = given.details
+        self.spoken: list[Spoken] = []
+        self.plan: st.ChatPlan | None = None
+        self.several = False
+        self.broken: str | None = None
+        self._round = new_id() if given.cast.group is not None else None
 
-    def _expand(self, text: str, cast: Cast, user_name: str, character_name: str) -> str:
-        name = cast.persona.name if cast.persona is not None else user_name
-        environment = st.MacroEnvironment(
-            user_name=name,
-            character_name=character_name,
-            persona=cast.persona.description if cast.persona is not None else "",
+    def take(self, plan: st.ChatPlan, reply: Reply, speaker: str, avatar: str | None) -> None:
+        """Add a reply."""
+        self.plan = plan
+        self.details = {**self.details, "timedWorldInfo": thaw_object(plan.timed_world_info)}
+        line_id = self._place(plan, reply, speaker, avatar)
+        self.spoken.append(Spoken(speaker=speaker, reply=reply, line_id=line_id))
+
+    def next_speaker(self) -> None:
+        """Let the next member answer what has been said by now."""
+        self.given = dataclasses.replace(
+            self.given, kind="normal", lines=list(self.lines), pending=None, details=self.details
         )
-        return self._services.macro_engine.expand(text, environment, warn=_quiet)
 
+    def result(self, variables: InMemoryVariablesStore, given: TalkInput) -> TalkResult:
+        """Everything that is stored together."""
+        stored = variables.to_dict()
+        reply = joined_reply(self.spoken, named=self.several, broken=self.broken)
+        return TalkResult(
+            reply=reply,
+            text=reply.text,
+            speaker=self.spoken[-1].speaker if self.spoken else given.cast.name,
+            plan=self.plan,
+            lines=self.lines,
+            reply_id=self.spoken[-1].line_id if self.spoken else None,
+            details=self.details,
+            local_variables=stored.get("local", {}),
+            global_variables=stored.get("global", {}),
+            warnings=tuple(self.plan.warnings) if self.plan is not None else (),
+            spoken=tuple(self.spoken),
+        )
 
-def _message(line: ChatLine) -> object:
-    return dict(line.native) if NEUTRAL in line.native else st.ChatMessage.from_json(line.native)
-
-
-def _is_about_tools(line: ChatLine) -> bool:
-    metadata = line.native.get("metadata")
-    return line.role == "tool" or (is_object(metadata) and bool(metadata.get("tool_calls")))
+    def _place(self, plan: st.ChatPlan, reply: Reply, speaker: str, avatar: str | None) -> str | None:
+        given, lines = self.given, self.lines
+        if given.kind == "impersonate":
+            return None
+        if given.kind in ("swipe", "continue"):
+            lines[-1] = lines_of_chats.changed_reply(lines[-1], reply, kind=given.kind)
+            return lines[-1].id
+        if given.kind == "regenerate":
+            self.lines = lines = lines_of_chats.without_last_round(lines, in_group=False)
+        if given.pending is not None and lines and lines[-1].id == given.pending:
+            lines[-1] = lines_of_chats.as_sent(lines[-1], plan.chat)
+        member = avatar if given.cast.group is not None else None
+        lines.append(lines_of_chats.reply_line(reply, speaker, avatar=member, round_id=self._round))
+        return lines[-1].id
 
 
 def _variables(given: TalkInput) -> InMemoryVariablesStore:
     return InMemoryVariablesStore({"local": given.local_variables, "global": given.global_variables})
-
-
-def _tools(tools: object) -> list[st.Tool]:
-    found: list[st.Tool] = []
-    for each in tools if is_sequence(tools) else ():
-        function = each.get("function") if is_object(each) else None
-        if is_mapping(function) and isinstance(function.get("name"), str):
-            parameters = function.get("parameters")
-            found.append(
-                st.Tool(
-                    name=str(function["name"]),
-                    description=str(function.get("description") or ""),
-                    parameters=parameters if is_object(parameters) else {},
-                )
-            )
-    return found
 
 
 def _request(plan: st.ChatPlan, given: TalkInput) -> JsonObject:
@@ -192,78 +208,3 @@ def _request(plan: st.ChatPlan, given: TalkInput) -> JsonObject:
 def _speaker(plan: st.ChatPlan, cast: Cast) -> str:
     name = plan.llm_options.get("char_name")
     return name if isinstance(name, str) and name else cast.name
-
-
-def _next_lines(given: TalkInput, plan: st.ChatPlan, reply: Reply, speaker: str) -> tuple[list[ChatLine], str | None]:
-    lines = list(given.lines)
-    if given.kind == "impersonate":
-        return lines, None
-    last = lines[-1] if lines else None
-    if given.kind in ("swipe", "continue"):
-        if last is None or last.role != "assistant" or NEUTRAL in last.native:
-            raise ServiceError(409, f"there is no reply to {given.kind}", code="no_reply")
-        message = st.ChatMessage.from_json(last.native)
-        changed = _swiped(message, reply) if given.kind == "swipe" else _continued(message, reply)
-        lines[-1] = dataclasses.replace(
-            last, content=changed.mes, native=changed.to_json(), status=PARTIAL if reply.broken else COMPLETE
-        )
-        return lines, last.id
-    if given.kind == "regenerate" and last is not None and last.role == "assistant":
-        lines.pop()
-    if given.pending is not None and lines and lines[-1].id == given.pending:
-        lines[-1] = _as_sent(lines[-1], plan.chat)
-    lines.append(_reply_line(reply, speaker))
-    return lines, lines[-1].id
-
-
-def _as_sent(line: ChatLine, chat: Sequence[st.ChatMessage]) -> ChatLine:
-    """What the user wrote, with macros expanded and scripts run."""
-    sent = chat[-1] if chat else None
-    if sent is None or not sent.is_user or sent.mes == line.content:
-        return line
-    native = {**line.native, **sent.to_json()}
-    return dataclasses.replace(line, content=sent.mes, native=native)
-
-
-def _reply_line(reply: Reply, speaker: str) -> ChatLine:
-    status = PARTIAL if reply.broken else COMPLETE
-    if reply.tool_calls:
-        content: JsonObject = {
-            "role": "assistant",
-            "content": reply.text,
-            "metadata": {"tool_calls": list(reply.tool_calls)},
-        }
-        return new_line("assistant", reply.text, content, status=status)
-    message = st.ChatMessage(name=speaker, mes=reply.text, send_date=_now(), extra=_extra(reply))
-    return new_line("assistant", reply.text, message.to_json(), status=status)
-
-
-def _extra(reply: Reply) -> JsonObject:
-    extra: JsonObject = {}
-    if reply.reasoning:
-        extra["reasoning"] = reply.reasoning
-    if reply.broken:
-        extra["tavernkit"] = {"partial": reply.broken}
-    return extra
-
-
-def _swiped(message: st.ChatMessage, reply: Reply) -> st.ChatMessage:
-    swipes = [*(message.swipes or (message.mes,)), reply.text]
-    return message.replace(mes=reply.text, swipes=tuple(swipes), swipe_id=len(swipes) - 1, extra=_extra(reply))
-
-
-def _continued(message: st.ChatMessage, reply: Reply) -> st.ChatMessage:
-    text = message.mes + reply.text
-    if message.swipes is not None and message.swipe_id is not None and message.swipe_id < len(message.swipes):
-        swipes = [*message.swipes]
-        swipes[message.swipe_id] = text
-        message = message.replace(swipes=tuple(swipes))
-    return message.replace(mes=text)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _quiet(_: str) -> None:
-    """What a greeting's macros complain about is told by lint."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol, TypeAlias
 
 from tavernkit.prompt.plan import Plan
 from tavernkit.server.library import Cast
@@ -65,8 +65,20 @@ class TalkInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """One reply of a turn, who gave it, and its line."""
+
+    speaker: str
+    reply: Reply
+    line_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TalkResult:
-    """What a turn came to: everything that is stored together."""
+    """What a turn came to: everything that is stored together.
+
+    ``spoken`` has every reply of a group's round; ``reply`` and ``text`` are all of them in one.
+    """
 
     reply: Reply
     text: str
@@ -78,6 +90,7 @@ class TalkResult:
     local_variables: JsonObject
     global_variables: JsonObject
     warnings: Sequence[str] = ()
+    spoken: Sequence[Spoken] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +102,41 @@ class BuiltPrompt:
     speaker: str
 
 
-Ask: TypeAlias = Callable[[JsonObject], Awaitable[Reply]]
-"""Sends a request in OpenAI's shape."""
+class Ask(Protocol):
+    """Sends a request in OpenAI's shape; ``speaker`` is told to the client where several speak."""
+
+    async def __call__(self, request: JsonObject, /, *, speaker: str | None = None) -> Reply:
+        """Send a request and wait for the reply."""
+        ...
+
+
+def joined_reply(spoken: Sequence[Spoken], *, named: bool, broken: str | None = None) -> Reply:
+    """All replies of a round in one: each with its speaker's name in front, if ``named``, and their costs added."""
+    if not spoken:
+        return Reply(finish_reason="stop", broken=broken)
+    last = spoken[-1].reply
+    texts = [f"{each.speaker}: {each.reply.text}" if named else each.reply.text for each in spoken]
+    return replace(
+        last,
+        text="\n\n".join(texts),
+        reasoning="\n\n".join(each.reply.reasoning for each in spoken if each.reply.reasoning),
+        refusal="\n\n".join(each.reply.refusal for each in spoken if each.reply.refusal),
+        usage=_summed([each.reply.usage for each in spoken]),
+        broken=broken or last.broken,
+    )
+
+
+def _summed(usages: Sequence[JsonObject | None]) -> JsonObject | None:
+    """Token counts of several requests; nothing if one of them was not told."""
+    known = [usage for usage in usages if usage is not None]
+    if len(known) != len(usages):
+        return None
+    if len(known) == 1:
+        return known[0]
+    total: JsonObject = {}
+    for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
+        total[name] = sum(count for usage in known if isinstance(count := usage.get(name), int))
+    return total
 
 
 def model_request(

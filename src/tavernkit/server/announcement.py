@@ -1,0 +1,33 @@
+"""Who speaks, told to a client where several do."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tavernkit.server.upstreams import Listener, Speaks
+from tavernkit.vibe_tavern import ChatChunk
+
+
+class AnnouncingListener:
+    """Tells the speaker's name with the first piece: until then the request may still fail as a whole."""
+
+    def __init__(self, inner: Listener, speaks: Speaks) -> None:
+        self._inner = inner
+        self._speaks: Speaks | None = speaks
+
+    @property
+    def streaming(self) -> bool:
+        """Whether pieces are wanted."""
+        return self._inner.streaming
+
+    @property
+    def gone(self) -> asyncio.Event:
+        """Set when nobody listens any more."""
+        return self._inner.gone
+
+    async def piece(self, chunk: ChatChunk | Speaks) -> None:
+        """Take a piece."""
+        if self._speaks is not None:
+            await self._inner.piece(self._speaks)
+            self._speaks = None
+        await self._inner.piece(chunk)

@@ -1,0 +1,42 @@
+"""SillyTavern's global regex scripts, kept as one item of the library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit.server.library import GLOBAL_SCRIPTS, SILLY_TAVERN, parse_item
+from tavernkit.server.storage.chats import new_id
+from tavernkit.server.storage.items import infos, item_file, save_item
+from tavernkit.silly_tavern.regex_scripts import migrate_script
+from tavernkit.values import JsonObject, is_object, is_sequence
+
+
+async def save_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject]) -> list[JsonObject]:
+    """Store the scripts, brought up to date as SillyTavern does when it loads them."""
+    kind, item_id = GLOBAL_SCRIPTS
+    migrated = [migrate_script(script, new_id=new_id) for script in scripts]
+    await save_item(
+        connection,
+        kind,
+        name=item_id,
+        platform=SILLY_TAVERN,
+        file=json.dumps(migrated).encode(),
+        filename="regex.json",
+        item_id=item_id,
+    )
+    return migrated
+
+
+async def add_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject]) -> None:
+    """Add scripts behind those that are there; one with the same id takes the place of the old one."""
+    kept: list[JsonObject] = []
+    if GLOBAL_SCRIPTS in await infos(connection, [GLOBAL_SCRIPTS]):
+        found = parse_item("regex", SILLY_TAVERN, "global", await item_file(connection, *GLOBAL_SCRIPTS))
+        kept = [script for script in found if is_object(script)] if is_sequence(found) else []
+    by_id = {script.get("id"): script for script in scripts if script.get("id")}
+    merged = [by_id.pop(script.get("id"), script) for script in kept]
+    merged += [script for script in scripts if not script.get("id") or script.get("id") in by_id]
+    await save_scripts(connection, merged)

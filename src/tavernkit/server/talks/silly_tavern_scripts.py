@@ -1,0 +1,84 @@
+"""Regex scripts of SillyTavern's chats: what they make of a text before it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tavernkit import silly_tavern as st
+from tavernkit.cards import Character
+from tavernkit.server.library import Cast
+from tavernkit.silly_tavern.regex_scripts import RegexPlacement
+from tavernkit.values import thaw
+
+API = "openai"
+
+
+def scripts_of(cast: Cast, card: Character | None) -> st.RegexScripts:
+    """The global scripts, those of the preset and those of the character: whoever added them has allowed them."""
+    preset = cast.preset if isinstance(cast.preset, st.Preset) else None
+    avatar = card.name if card is not None else None
+    return st.RegexScripts.from_settings(
+        {
+            "regex": thaw(cast.regex_scripts),
+            "character_allowed_regex": [avatar],
+            "preset_allowed_regex": {API: [preset.name] if preset is not None else []},
+        },
+        card_data={"extensions": card.extensions} if card is not None else None,
+        avatar=avatar,
+        preset={"extensions": preset.extensions} if preset is not None else None,
+        preset_name=preset.name if preset is not None else None,
+        api=API,
+        warn=_quiet,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTexts:
+    """Runs the scripts that change stored texts; those for prompts or for display only do not."""
+
+    scripts: st.RegexScripts
+    engine: st.MacroEngine
+    environment: st.MacroEnvironment
+
+    def reply(self, text: str) -> str:
+        """What is stored of a reply."""
+        return self._apply(text, RegexPlacement.AI_OUTPUT)
+
+    def greeting(self, text: str) -> str:
+        """What is stored of a greeting."""
+        return self._expand(self.reply(text))
+
+    def reasoning(self, text: str) -> str:
+        """What is stored of a model's thoughts."""
+        return self._apply(text, RegexPlacement.REASONING)
+
+    def user_input(self, text: str) -> str:
+        """What is stored of the user's words: scripts run, macros expanded."""
+        return self._expand(self._apply(text, RegexPlacement.USER_INPUT))
+
+    def impersonated(self, text: str) -> str:
+        """What the model wrote for the user."""
+        return self._apply(text, RegexPlacement.USER_INPUT)
+
+    def edited(self, text: str, message: st.ChatMessage) -> str:
+        """What is stored of a message that the user has changed."""
+        if message.is_user:
+            return self._apply(text, RegexPlacement.USER_INPUT, is_edit=True, character=message.name)
+        if message.narrator:
+            return self._apply(text, RegexPlacement.SLASH_COMMAND, is_edit=True)
+        return self._apply(text, RegexPlacement.AI_OUTPUT, is_edit=True, character=message.name)
+
+    def _apply(
+        self, text: str, placement: RegexPlacement, *, is_edit: bool = False, character: str | None = None
+    ) -> str:
+        return self.scripts.apply(
+            text, placement, expand=self._expand, is_edit=is_edit, character=character, warn=_quiet
+        )
+
+    def _expand(self, text: str, /, *, character: str | None = None, escape: Callable[[str], str] | None = None) -> str:
+        return self.engine.expand(text, self.environment, warn=_quiet, character_name=character, post_process=escape)
+
+
+def _quiet(_: str) -> None:
+    """What is wrong with a script is told when it is imported, and by lint."""
