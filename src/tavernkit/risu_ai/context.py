@@ -141,15 +141,17 @@ class RisuContext:
         """The speaker, where a group is replaced by its member who spoke last (``bot`` before the first message)."""
         speaker: RisuCharacter | str | None = self.speaker or None
         if isinstance(speaker, RisuCharacter) and speaker.is_group:
-            speaker = self._last_member()
+            speaker = self._last_member(speaker)
         if self.token_counting and speaker is None and self.character is None:
             return "bot"
         return speaker
 
-    def _last_member(self) -> RisuCharacter | str | None:
-        if not self.chat.messages:
+    def _last_member(self, group: RisuCharacter) -> RisuCharacter | str | None:
+        selected = self.character is not None and self.character.id == group.id
+        chat = self.chat if selected else group.stored_chat or self.chat
+        if not chat.messages:
             return "bot"
-        saying = self.chat.messages[-1].saying
+        saying = chat.messages[-1].saying
         return next((each for each in self.characters if saying is not None and each.id == saying), None)
 
     @property

@@ -129,6 +129,12 @@ class RisuCharacter:
             raw=freeze_object(value),
         )
 
+    @property
+    def stored_chat(self) -> RisuChat | None:
+        """The active chat the file holds; nothing when it holds none."""
+        chats, page = _objects(self.raw, "chats") or (), _number(self.raw, "chatPage")
+        return next((RisuChat.from_json(chat) for index, chat in enumerate(chats) if index == page), None)
+
     def greeting(self, index: float | None) -> str | None:
         """Return the greeting of a chat's ``greeting_index``, or nothing when there is none."""
         if index == -1:

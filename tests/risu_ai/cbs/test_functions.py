@@ -61,12 +61,22 @@ class TestTime:
         summer = "{{date::HH::398770000000000000}}"
         assert int(expand(summer, device("Asia/Seoul"))) == (int(expand(summer)) + 9) % 24
 
+    def test_dates_before_all_rules_have_the_local_mean_time_of_the_zone(self) -> None:
+        before_christ = "{{date::YYYY HH:mm:ss DDDD::-99000000000000000}}"
+        assert expand(before_christ, device("Asia/Seoul")) == "-1168 00:27:52 299"
+
     @pytest.mark.parametrize(
         ("locale", "written"),
         [
             ("en-AU", "1:42:05 pm 06/03/2024"),
             ("fr-FR", "13:42:05 06/03/2024"),
             ("zh-TW", "下午1:42:05 2024/3/6"),
+            ("zh-HK", "下午1:42:05 6/3/2024"),
+            ("en-IN", "1:42:05 pm 6/3/2024"),
+            ("es-MX", "1:42:05 p.m. 6/3/2024"),
+            ("uk-UA", "13:42:05 06.03.2024"),
+            ("id-ID", "13.42.05 6/3/2024"),
+            ("cs-CZ", "13:42:05 6. 3. 2024"),
             ("xx-YY", "1:42:05 PM 3/6/2024"),
         ],
     )
@@ -97,6 +107,15 @@ class TestContextFunctions:
         context = RisuContext(char=group, speaker=group, characters=members, chat=chat)
         assert expand("{{char}}: {{description}}", context) == "One: first"
         assert expand("{{char}}", context.replace(chat=RisuChat())) == "bot"
+
+    def test_a_group_that_is_not_selected_speaks_from_its_own_chat(self) -> None:
+        one, two = RisuCharacter(name="One", id="1"), RisuCharacter(name="Two", id="2", description="second")
+        said = {"message": [{"role": "char", "data": "hi", "saying": "2"}]}
+        group = RisuCharacter.from_json({"type": "group", "chaId": "g", "chatPage": 1, "chats": [{}, said]})
+        chat = RisuChat(messages=(RisuMessage(role="char", data="hi", saying="1"),))
+        context = RisuContext(char=one, speaker=group, characters=(one, two), chat=chat)
+        assert expand("{{description}}", context) == "second"
+        assert expand("{{char}}", context.replace(char=group)) == "One"
 
     def test_toggles_come_from_the_context_unless_the_store_has_them(self) -> None:
         context = RisuContext(char="Bel", toggles={"nsfw": "1", "mode": 2})

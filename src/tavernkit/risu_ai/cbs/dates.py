@@ -45,8 +45,7 @@ def valid_time(time: float) -> int:
 
 def local_time(time: int, zone: tzinfo) -> LocalTime:
     """Show a moment in a time zone. Years that Python does not have borrow the rules of one that is alike."""
-    # Calendars repeat every 400 years, weekdays included.
-    cycles = 0 if _RANGE[0] <= time < _RANGE[1] else time // _CYCLE
+    cycles = _cycles(time, _RANGE[0], _RANGE[1], _CYCLE, future=0)
     moment = (_EPOCH + timedelta(milliseconds=time - cycles * _CYCLE)).astimezone(zone)
     return LocalTime(
         moment.year + cycles * _CYCLE_YEARS,
@@ -61,6 +60,16 @@ def local_time(time: int, zone: tzinfo) -> LocalTime:
 
 def start_of_day(year: int, month: int, day: int, zone: tzinfo) -> int:
     """Return the moment at which a day begins in a time zone."""
-    cycles = 0 if _FIRST_YEAR <= year <= _LAST_YEAR else (year - 1970) // _CYCLE_YEARS
+    cycles = _cycles(year, _FIRST_YEAR, _LAST_YEAR + 1, _CYCLE_YEARS, future=1970)
     moment = datetime(year - cycles * _CYCLE_YEARS, month, day, tzinfo=zone)
     return milliseconds(moment) + cycles * _CYCLE
+
+
+def _cycles(point: int, first: int, end: int, cycle: int, *, future: int) -> int:
+    """Count the spans of 400 years (calendars repeat after them, weekdays included) between a point and its like.
+
+    Before the first year that is a year without any rule of summer time yet, after the last one a year of today's.
+    """
+    if first <= point < end:
+        return 0
+    return (point - (first if point < first else future)) // cycle
