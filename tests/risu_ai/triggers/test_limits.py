@@ -82,8 +82,8 @@ def test_time_is_limited() -> None:
 def test_low_level_triggers_cannot_nest_forever() -> None:
     outcome = run(trigger(setvar("n", "1", "+="), {"type": "runtrigger", "value": "t"}), lowLevelAccess=True)
     assert outcome.result.ok
-    assert outcome["n"] == "33"
-    assert "32 deep" in outcome.warnings[0]
+    assert outcome["n"] == "65"
+    assert "64 deep" in outcome.warnings[0]
 
 
 def test_low_level_triggers_cannot_start_runs_forever() -> None:
@@ -96,7 +96,7 @@ def test_low_level_triggers_cannot_start_runs_forever() -> None:
 def test_commands_that_run_triggers_that_run_commands_end() -> None:
     outcome = run(trigger({"type": "command", "value": "/trigger t"}))
     assert outcome.result.ok
-    assert "32 deep" in outcome.warnings[0]
+    assert "64 deep" in outcome.warnings[0]
 
 
 def test_the_log_is_bounded_and_counts_what_it_dropped() -> None:

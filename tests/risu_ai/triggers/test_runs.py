@@ -209,3 +209,25 @@ def test_nothing_listens_to_texts_on_their_way_into_a_prompt() -> None:
 
 def test_results_of_a_command_are_put_in_as_javascript_does() -> None:
     assert TriggerEngine().command(world(), "/pass $$5 | /pass [{{pipe}}]").value == "[$5]"
+
+
+def test_a_missing_variable_name_of_a_first_version_effect_is_the_word_undefined() -> None:
+    found = run(trigger({"type": "runLLM", "value": "x"}), lowLevelAccess=True)
+    assert found["undefined"] == "Error: no model is available"
+    extracted = run(
+        trigger({"type": "extractRegex", "value": "ab", "regex": "b", "flags": "", "result": "$&"}), lowLevelAccess=True
+    )
+    assert extracted["undefined"] == "b"
+
+
+def test_a_missing_pattern_finds_the_empty_text() -> None:
+    effect = {"type": "extractRegex", "value": "ab", "result": "[$&]", "inputVar": "r"}
+    assert run(trigger(effect), lowLevelAccess=True)["r"] == "[]"
+
+
+def test_a_command_after_a_trigger_has_nothing_in_its_pipe() -> None:
+    engine, context = TriggerEngine(), world(trigger(setvar("a", "1"), name="go", mode="manual"))
+    assert engine.command(context, "/trigger go | /pass <{{pipe}}>").value == "<undefined>"
+    empty = engine.command(context, "/trigger go | /send", warn=lambda _: None)
+    assert empty.error is not None
+    assert empty.stored.variables == {"a": "1"}

@@ -45,7 +45,7 @@ class Command:
     name: str
     argument: str
     named: Mapping[str, str]
-    pipe: str
+    pipe: Pipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def run_line(world: World, text: str, run_by_name: RunByName) -> Pipe | bool:
     line = Line(world, run_by_name)
     pipe: Pipe = ""
     for part in _parts(text):
-        command = _read(world, trim(part), "" if pipe is UNDEFINED else pipe)
+        command = _read(world, trim(part), pipe)
         function = _COMMANDS.get(command.name)
         if function is None:
             return False
@@ -95,12 +95,12 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _read(world: World, text: str, pipe: str) -> Command:
+def _read(world: World, text: str, pipe: Pipe) -> Command:
     name, *words = [word for word in text.removeprefix("/").split(" ") if word] or [""]
     named = {word.split("=")[0]: world.cbs(word.split("=")[1]) for word in words if "=" in word}
     argument = " ".join(word for word in words if "=" not in word)
     for mark in ("{{pipe}}", "{{slot}}"):
-        argument = replace_first(argument, mark, pipe)
+        argument = replace_first(argument, mark, to_string(pipe))
     return Command(name, world.cbs(argument or pipe), named, pipe)
 
 
@@ -108,13 +108,13 @@ def _input(line: Line, command: Command) -> str:
     return line.world.ask_host("ask", lambda: line.world.host.ask(command.argument), "", command.argument)
 
 
-def _echo(line: Line, command: Command) -> str:
+def _echo(line: Line, command: Command) -> Pipe:
     host, text = line.world.host, command.argument
     line.world.ask_host("alert", lambda: host.alert("normal", text), None, "normal", text)
     return command.pipe
 
 
-def _buttons(line: Line, command: Command) -> str:
+def _buttons(line: Line, command: Command) -> Pipe:
     try:
         labels = json_parse(command.named.get("labels", ""))
     except JSError:
@@ -125,22 +125,22 @@ def _buttons(line: Line, command: Command) -> str:
     return line.world.ask_host("select", lambda: line.world.host.select(options, None), "0", options)
 
 
-def _speak(line: Line, command: Command) -> str:
+def _speak(line: Line, command: Command) -> Pipe:
     line.world.ask_host("speak", lambda: line.world.host.speak(command.argument), None, command.argument)
     return command.pipe
 
 
-def _send(line: Line, command: Command) -> str:
+def _send(line: Line, command: Command) -> Pipe:
     line.add_message("user", command.argument)
     return command.pipe
 
 
-def _send_as(line: Line, command: Command) -> str:
+def _send_as(line: Line, command: Command) -> Pipe:
     line.add_message("char", command.argument)
     return command.pipe
 
 
-def _comment(line: Line, command: Command) -> str:
+def _comment(line: Line, command: Command) -> Pipe:
     messages = line.world.chat.messages
     if not messages:
         raise TriggerFailedError("there is no message to comment")
@@ -149,7 +149,7 @@ def _comment(line: Line, command: Command) -> str:
     return command.pipe
 
 
-def _cut(line: Line, command: Command) -> str:
+def _cut(line: Line, command: Command) -> Pipe:
     """Keep a range of messages or only one, or remove the one with an id."""
     messages, count = line.world.chat.messages, len(line.world.chat.messages)
     bounds = _RANGE.fullmatch(command.argument)
@@ -164,7 +164,7 @@ def _cut(line: Line, command: Command) -> str:
     return command.pipe
 
 
-def _delete(line: Line, command: Command) -> str:
+def _delete(line: Line, command: Command) -> Pipe:
     """Keep only the last messages."""
     number = parse_int(command.argument)
     messages = line.world.chat.messages
@@ -173,7 +173,7 @@ def _delete(line: Line, command: Command) -> str:
     return command.pipe
 
 
-def _length(line: Line, command: Command) -> str:
+def _length(line: Line, command: Command) -> Pipe:
     try:
         value = json_parse(command.argument)
     except JSError:

@@ -37,7 +37,7 @@ class TriggerLimits:
     lore: int = 20_000
     nested_runs: int = 10
     all_nested_runs: int = 1000
-    depth: int = 32
+    depth: int = 64
     host_calls: int = 1000
     events: int = 10_000
     lua_instructions: int = 50_000_000

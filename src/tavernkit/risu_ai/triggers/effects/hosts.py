@@ -9,7 +9,7 @@ from tavernkit.risu_ai.triggers.commands import run_line
 from tavernkit.risu_ai.triggers.host import LLMReply
 from tavernkit.risu_ai.triggers.registry import EffectTable
 from tavernkit.risu_ai.triggers.signals import RunAbortedError
-from tavernkit.text.js_values import to_string
+from tavernkit.text.js_values import UNDEFINED, to_string
 from tavernkit.values import Json, JsonObject
 
 if TYPE_CHECKING:
@@ -21,6 +21,11 @@ effects = EffectTable()
 
 LIST_MARK = "§"
 IMAGE_FAILED = "Error: Image generation failed"
+
+
+def raw_name(effect: Effect) -> str:
+    """The variable that an effect of the first version writes; its name is not expanded, a missing one is a word."""
+    return to_string(effect.fields.get("inputVar", UNDEFINED))
 
 
 def ask(world: World, text: str) -> str:
@@ -117,10 +122,7 @@ def _prompt(run: Run, text: str) -> list[JsonObject]:
 def run_model_v1(run: Run, effect: Effect) -> None:
     """Ask the model and store its answer, or why there is none."""
     reply = ask_model(run.world, _prompt(run, run.cbs(effect.fields.get("value"))), "model")
-    run.set(
-        to_string(effect.fields.get("inputVar")),
-        reply.result if reply.kind == "success" else f"Error: {reply.result}",
-    )
+    run.set(raw_name(effect), reply.result if reply.kind == "success" else f"Error: {reply.result}")
 
 
 @effects.effect("v2RunLLM", low_level=True)
@@ -136,7 +138,7 @@ def check_similarity_v1(run: Run, effect: Effect) -> None:
     """Rank texts by how close they are to another one."""
     texts, query = run.cbs(effect.fields.get("value")), run.cbs(effect.fields.get("source"))
     found = similarity(run.world, query, texts.split(LIST_MARK))
-    run.set(to_string(effect.fields.get("inputVar")), LIST_MARK.join(found))
+    run.set(raw_name(effect), LIST_MARK.join(found))
 
 
 @effects.effect("v2CheckSimilarity", low_level=True)
@@ -151,7 +153,7 @@ def make_image_v1(run: Run, effect: Effect) -> None:
     """Make a picture and store the tag that shows it."""
     negative, prompt = run.cbs(effect.fields.get("negValue")), run.cbs(effect.fields.get("value"))
     made = make_image(run.world, prompt, negative, run.character.name)
-    run.set(to_string(effect.fields.get("inputVar")), IMAGE_FAILED if made is None else made)
+    run.set(raw_name(effect), IMAGE_FAILED if made is None else made)
 
 
 @effects.effect("v2ImgGen", low_level=True)

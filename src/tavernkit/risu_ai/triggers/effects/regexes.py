@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tavernkit.risu_ai.js_replace import replace_all, replace_first
+from tavernkit.risu_ai.triggers.effects.hosts import raw_name
 from tavernkit.risu_ai.triggers.registry import EffectTable
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
@@ -39,12 +40,12 @@ def extract_v1(run: Run, effect: Effect) -> None:
     """Find a pattern and store what is made of the match."""
     fields = effect.fields
     text = run.cbs(fields.get("value"))
-    regex = _compile(_raw(fields.get("regex")), _raw(fields.get("flags")))
+    regex = _compile(_raw(fields.get("regex", "")), _raw(fields.get("flags", "")))
     match = regex.search(text, warn=run.world.warn)
     if match is None:
         raise TriggerFailedError("the pattern is not in the text")
     result = _format(_raw(fields.get("result")), [match.text, *match.groups], "undefined")
-    run.set(_raw(fields.get("inputVar")), result)
+    run.set(raw_name(effect), result)
 
 
 def _raw(value: object) -> str:
