@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tavernkit.risu_ai.regex_scripts import RegexScriptRunner, ScriptMode, scripts_of
+from tavernkit.risu_ai.regex_scripts import RegexScriptRunner, scripts_of
 from tavernkit.risu_ai.triggers import StoredState, TriggerEngine
+from tavernkit.text.js_values import to_string
 from tests.conformance.adapters.risu_ai.trigger_inputs import World, error_class
 from tests.conformance.runner import Case
 
@@ -25,7 +26,7 @@ def run(case: Case) -> object:
 
 
 def step(world: World, engine: TriggerEngine, given: Any) -> dict[str, Any]:
-    return CALLS[given["call"]](world, engine, given)
+    return CALLS[given.get("call", "trigger")](world, engine, given)
 
 
 def trigger(world: World, engine: TriggerEngine, given: Any) -> dict[str, Any]:
@@ -33,6 +34,9 @@ def trigger(world: World, engine: TriggerEngine, given: Any) -> dict[str, Any]:
         world.context,
         given["mode"],
         name=given.get("manualName", ""),
+        trigger_id=given.get("triggerId"),
+        temp_variables=given.get("tempVars"),
+        recursion=given.get("recursiveCount", 0),
         display_data=given.get("displayData"),
         **world.options,
     )
@@ -63,19 +67,16 @@ def lua_button(world: World, engine: TriggerEngine, given: Any) -> dict[str, Any
 
 
 def process_script(world: World, engine: TriggerEngine, given: Any) -> dict[str, Any]:
-    def before(text: str, mode: ScriptMode, index: int) -> str:
+    text, mode, index = given["data"], given["mode"], given["chatID"]
+    actual: dict[str, Any] = {}
+    if mode != "editprocess":
         edited = engine.edit_text(world.context, EDIT_KINDS[mode], text, index=index, **world.options)
         world.keep(edited.stored)
-        assert isinstance(edited.data, str)
-        return edited.data
-
-    context = world.context
-    scripts = scripts_of(context, [])
-    runner = RegexScriptRunner()
-    result = runner.run(given["data"], given["mode"], scripts, context, index=given["chatID"], before=before)
-    stored = StoredState(context=world.context, variables={})
-    returned = {"data": result.text, "emoChanged": result.emotion_changed}
-    return {"returned": returned, "stored": world.stored(stored)}
+        text = to_string(edited.data)
+        actual = {"stored": world.stored(edited.stored), **world.effects(edited)}
+    result = RegexScriptRunner().run(text, mode, scripts_of(world.context, []), world.context, index=index)
+    actual.setdefault("stored", world.stored(StoredState(context=world.context, variables={})))
+    return {**actual, "returned": {"data": result.text, "emoChanged": result.emotion_changed}}
 
 
 CALLS = {"trigger": trigger, "luaEdit": lua_edit, "luaButton": lua_button, "processScript": process_script}
