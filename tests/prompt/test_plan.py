@@ -95,7 +95,7 @@ def test_the_explanation_names_source_cost_and_reason() -> None:
     assert explanation.total_tokens == 13
     assert [row.reason for row in explanation.left_out] == ["switched off", "its cooldown lasts until message 9"]
     text = str(explanation)
-    for part in ("preset prompt main", "You are Aria.", "lore_entry Dragon", "cooldown", "something odd", "13 tokens"):
+    for part in ("preset prompt main", "You are Aria.", "lore entry Dragon", "cooldown", "something odd", "13 tokens"):
         assert part in text
     assert explanation.to_dict()["left_out"][1]["tokens"] == 12  # type: ignore[index]
 

@@ -185,5 +185,5 @@ def test_even_an_empty_line_ends_the_assembly_once_reservations_have_eaten_the_b
     )
     plan = build(preset=prompts, history=chat(">Hi.", "Well"), generation_type="continue", on_overflow="return")
     assert plan.overflow is not None
-    assert "newMainChat" in plan.overflow
+    assert "New Chat" in plan.overflow
     assert plan.budget_left < 0

@@ -294,7 +294,7 @@ def test_every_block_says_where_it_came_from():
 def test_the_explanation_tells_what_is_in_and_what_is_out():
     told = str(build(books=[book("w", "Lore.", constant=False, key=["zzz"])], message="Hello?").explain())
     assert "preset prompt Main Prompt" in told
-    assert "history Mira" in told
+    assert "message #3 of Mira" in told
     assert "Enhance Definitions" in told
     assert "switched off in the prompt list" in told
 
@@ -303,7 +303,7 @@ def test_lore_is_named_with_the_key_that_called_it():
     lore = book("w", "Boats leak.", constant=False, key=["alone"], comment="Boats")
     plan = build(books=[lore])
     block = next(block for block in plan.blocks if block.content == "Boats leak.")
-    assert block.source["reason"] == "Boats (key 'alone')"  # pyright: ignore[reportArgumentType, reportCallIssue, reportIndexIssue, reportOptionalSubscript]
+    assert block.source["reason"] == "Boats in w (key 'alone')"  # pyright: ignore[reportArgumentType, reportCallIssue, reportIndexIssue, reportOptionalSubscript]
 
 
 def test_an_embedded_book_counts_as_the_characters():

@@ -10,7 +10,7 @@ from tavernkit.silly_tavern.extension_prompts import IN_CHAT, ExtensionPrompts
 def prompt(
     content: str, depth: float | None = 0, role: str | None = "system", order: float | None = None
 ) -> InChatPrompt:
-    return InChatPrompt(content, content, role, content, depth, order)
+    return InChatPrompt(content, {}, role, content, depth, order)
 
 
 def result(

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tavernkit.silly_tavern import OrderEntry, PresetPrompt
-from tavernkit.silly_tavern.chat_completion.prompt_collection import Prompt, PromptCollection, Source, collect
+from tavernkit.silly_tavern.chat_completion.prompt_collection import Prompt, PromptCollection, collect
+from tavernkit.silly_tavern.provenance import source
 
-SOURCE = Source("test", "test", "test")
+SOURCE = source("test", "test", "test", "a test", "for a test")
 
 
 def prompt(identifier: str, content: str = "", **fields: Any) -> PresetPrompt:

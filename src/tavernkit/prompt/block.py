@@ -37,7 +37,7 @@ def _new_id() -> str:
 class Block:
     """One piece of a prompt, with where it goes, what it costs to lose, and where it came from.
 
-    ``metadata["source"]`` is its provenance (stage, kind, id, name, reason); blocks that share
+    ``metadata["source"]`` is its provenance (stage, kind, id, name, title for people, reason); blocks that share
     ``metadata["eviction_bundle"]`` are kept or dropped together. ``message_metadata`` goes to the message's metadata.
     """
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from tavernkit.prompt.block import Block
+from tavernkit.prompt.omission import Omission
 from tavernkit.values import JsonObject, is_mapping
 
 if TYPE_CHECKING:
@@ -108,6 +109,9 @@ def describe_source(block: Block) -> str:
     """Say in a few words where a block came from."""
     source = block.source
     if is_mapping(source):
+        title = source.get("title")
+        if title:
+            return str(title)
         kind = str(source.get("kind") or source.get("stage") or "")
         label = source.get("name") or source.get("id")
         return f"{kind} {label}".strip() if label is not None else kind or "unknown"
@@ -132,10 +136,13 @@ def _left_out(plan: Plan) -> list[ExplainedOmission]:
         if block.disabled:
             reason, tokens = evicted.get(block.id, ("switched off", _tokens(plan, block)))
             rows.append(ExplainedOmission(f"{describe_source(block)}: {preview(block.content)}", reason, tokens))
-    rows += [
-        ExplainedOmission(f"{each.kind} {each.name or each.id}", each.reason, each.tokens) for each in plan.omissions
-    ]
+    rows += [ExplainedOmission(_what(each), each.reason, each.tokens) for each in plan.omissions]
     return rows
+
+
+def _what(omission: Omission) -> str:
+    kind, name = omission.kind.replace("_", " "), omission.name or omission.id
+    return name if name.startswith(kind) else f"{kind} {name}"
 
 
 _REASONS: Mapping[str, str] = {

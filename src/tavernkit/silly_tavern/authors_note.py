@@ -82,7 +82,7 @@ def authors_note(
     if interval <= 0:
         reason = "the author's note is switched off (its interval is 0)"
     elif due:
-        reason = "author's note" if interval == 1 else f"author's note, due every {interval} user messages"
+        reason = "due every turn" if interval == 1 else f"due every {interval} user messages"
     else:
         reason = f"the author's note is not due: {user_messages} user messages, interval {interval}"
     return AuthorsNote(

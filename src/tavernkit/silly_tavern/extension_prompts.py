@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from tavernkit.prompt.injections import Injection
 from tavernkit.silly_tavern.json_reader import as_number
+from tavernkit.silly_tavern.provenance import source
 from tavernkit.text.js_values import is_index_key, trim, utf16_sort_key
+from tavernkit.values import FrozenJson, FrozenObject
 
 NONE, AFTER_MAIN, IN_CHAT, BEFORE_MAIN = -1, 0, 1, 2
 """Positions: nowhere (scanned only), after the main prompt, in the chat at a depth, before the main prompt."""
@@ -25,6 +27,16 @@ PERSONA = "PERSONA_DESCRIPTION"
 QUIET_PROMPT = "QUIET_PROMPT"
 DEPTH_PROMPT = "DEPTH_PROMPT"
 
+_KNOWN_TITLES = {
+    SUMMARY: "Summary",
+    AUTHORS_NOTE: "Author's Note",
+    VECTORS_MEMORY: "Vector Storage (chat)",
+    VECTORS_DATA_BANK: "Vector Storage (Data Bank)",
+    SMART_CONTEXT: "Smart Context",
+    PERSONA: "Persona Description",
+    QUIET_PROMPT: "Quiet Prompt",
+    DEPTH_PROMPT: "Character's Note",
+}
 _REWRITTEN = re.compile(
     rf"(?:{PERSONA}|{QUIET_PROMPT}|{DEPTH_PROMPT}(?:_.*)?|customDepthWI_.*|customWIOutlet_.*|__STORY_STRING__)",
     re.DOTALL,
@@ -35,7 +47,10 @@ _INJECTION_POSITIONS = {"before": BEFORE_MAIN, "after": AFTER_MAIN, "chat": IN_C
 
 @dataclass(frozen=True, slots=True)
 class ExtensionPrompt:
-    """One registered text; ``kind`` and ``reason`` are its provenance. With an odd role or depth it never shows."""
+    """One registered text. With an odd role or depth it never shows.
+
+    ``kind``, ``reason``, ``title`` and the lore ``entries`` it is made of are its provenance.
+    """
 
     key: str
     value: str
@@ -44,7 +59,9 @@ class ExtensionPrompt:
     role: int | float = 0
     scan: bool = False
     kind: str = "extension"
-    reason: str = "registered extension prompt"
+    reason: str = "registered by an extension"
+    title: str = ""
+    entries: Sequence[FrozenJson] = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> ExtensionPrompt:
@@ -61,12 +78,14 @@ class ExtensionPrompt:
 
     @property
     def label(self) -> str:
-        """What people call it: what it is if that says it, else its key."""
-        return self.key if self.kind in ("extension", "injection") else self.kind
+        """What people call it."""
+        return self.title or _KNOWN_TITLES.get(self.key) or f"{self.kind} {self.key}"
 
-    def with_value(self, value: str) -> ExtensionPrompt:
-        """The same prompt with another text."""
-        return replace(self, value=value)
+    def source(self, stage: str, where: str = "") -> FrozenObject:
+        """Its provenance; ``where`` says more about its place."""
+        reason = ", ".join(part for part in (self.reason, where) if part)
+        more: dict[str, FrozenJson] = {"entries": self.entries} if self.entries else {}
+        return source(stage, self.kind, self.key, self.label, reason, **more)
 
     @classmethod
     def from_injection(cls, injection: Injection) -> ExtensionPrompt:

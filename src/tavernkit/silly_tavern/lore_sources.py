@@ -1,46 +1,51 @@
-"""Which lore entries a text before or after the character is made of, and why."""
+"""Which lore entries a text is made of, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from tavernkit.silly_tavern.world_info.explanation import Explanation
-from tavernkit.silly_tavern.world_info.placement import PlacedEntry
+from tavernkit.silly_tavern.world_info.placement import ExampleEntry, PlacedEntry
 from tavernkit.silly_tavern.world_info.result import WorldInfoResult
-from tavernkit.values import FrozenJson, is_mapping
-
-LoreSources: TypeAlias = Mapping[str, Sequence[FrozenJson]]
-"""Lore entries by the identifier of the prompt they are in."""
+from tavernkit.values import FrozenJson, FrozenObject, is_mapping
 
 
-def lore_sources(result: WorldInfoResult | None) -> LoreSources:
-    """What the texts before and after the character are made of."""
-    if result is None:
-        return {}
-    explained = {one.entry.identity: one for one in result.explanations.touched() if one.active}
+class LoreSources:
+    """The provenance of a scan's entries, looked up when a text needs it."""
 
-    def entries(placed: tuple[PlacedEntry, ...]) -> list[FrozenJson]:
-        found: list[FrozenJson] = []
-        for one in placed:
-            why = explained.get(one.entry.identity)
-            found.append(
-                {
-                    "id": one.entry.identity,
-                    "name": one.entry.comment,
-                    "cause": _cause(why) if why is not None else "",
-                    "reason": why.text if why is not None else "",
-                }
-            )
-        return found
+    def __init__(self, result: WorldInfoResult | None = None) -> None:
+        self._result = result
 
-    return {"worldInfoBefore": entries(result.placement.before), "worldInfoAfter": entries(result.placement.after)}
+    def of(self, placed: Iterable[PlacedEntry | ExampleEntry]) -> list[FrozenJson]:
+        """The entries of a text: which they are, what called them, the whole reason."""
+        return [self._source(one) for one in placed]
+
+    def _source(self, one: PlacedEntry | ExampleEntry) -> FrozenObject:
+        entry, why = one.entry, self._explained.get(one.entry.identity)
+        return {
+            "id": entry.identity,
+            "name": entry.title,
+            "book": entry.world,
+            "cause": _cause(why) if why is not None else "",
+            "reason": why.text if why is not None else "",
+        }
+
+    @cached_property
+    def _explained(self) -> Mapping[str, Explanation]:
+        if self._result is None:
+            return {}
+        return {one.entry.identity: one for one in self._result.explanations.touched() if one.active}
 
 
-def lore_reason(entries: Sequence[object]) -> str:
-    """The entries and their causes in one line."""
-    listed = (each for each in entries if is_mapping(each))
-    return ", ".join(f"{each.get('name') or each.get('id')} ({each.get('cause')})" for each in listed)
+def lore_reason(entries: Iterable[object]) -> str:
+    """The entries, their books and their causes in one line."""
+    return ", ".join(_told(each) for each in entries if is_mapping(each))
+
+
+def _told(entry: Mapping[str, object]) -> str:
+    book = f" in {entry['book']}" if entry.get("book") else ""
+    return f"{entry['name']}{book} ({entry['cause']})"
 
 
 def _cause(why: Explanation) -> str:

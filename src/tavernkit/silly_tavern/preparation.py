@@ -24,6 +24,7 @@ from tavernkit.silly_tavern.extension_prompts import (
 )
 from tavernkit.silly_tavern.groups.cards import group_depth_prompts, merge_cards
 from tavernkit.silly_tavern.prompt_scripts import PromptScripts
+from tavernkit.silly_tavern.provenance import CARD_FIELD
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.turn import TurnInput, begin_turn
 from tavernkit.silly_tavern.world_info.selection import file_stem
@@ -48,7 +49,7 @@ def prepare(state: SillyTavernState) -> None:
     _prepare_core_chat(state)
     state.examples = example_blocks(state, state.card.examples, ExampleBlock(()))
     _register_note(state)
-    state.extensions.set(ExtensionPrompt(QUIET_PROMPT, state.quiet_prompt, scan=True, kind="quiet prompt"))
+    state.extensions.set(ExtensionPrompt(QUIET_PROMPT, state.quiet_prompt, scan=True, kind="quiet prompt", reason=""))
 
 
 def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...]) -> None:
@@ -88,7 +89,7 @@ def example_blocks(state: SillyTavernState, text: str, template: ExampleBlock) -
             tuple(parse_block(block, **names, group_names=group)),
             template.kind,
             template.id,
-            template.name,
+            template.title,
             template.reason,
         )
         for block in split_examples(text)
@@ -152,7 +153,14 @@ def _register_depth_prompts(state: SillyTavernState) -> None:
 def _register_depth_prompt(state: SillyTavernState, key: str, prompt: DepthPrompt) -> None:
     state.extensions.set(
         ExtensionPrompt(
-            key, prompt.text, IN_CHAT, prompt.depth, prompt.role, kind="depth prompt", reason="the character's note"
+            key,
+            prompt.text,
+            IN_CHAT,
+            prompt.depth,
+            prompt.role,
+            kind="depth prompt",
+            reason=CARD_FIELD,
+            title="Character's Note",
         )
     )
 

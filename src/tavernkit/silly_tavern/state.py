@@ -17,6 +17,7 @@ from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.core_chat import CoreMessage
 from tavernkit.silly_tavern.extension_prompts import ExtensionPrompts
+from tavernkit.silly_tavern.lore_sources import LoreSources
 from tavernkit.silly_tavern.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern.services import Services
 from tavernkit.silly_tavern.substitution import Substitution
@@ -61,6 +62,8 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         """lore: the author's note of this turn."""
         self.lore_result: WorldInfoResult | None = None
         """lore: what the scan gave."""
+        self.lore_sources = LoreSources()
+        """lore: where the entries of the scan came from."""
         self.outlets: Mapping[str, str] = {}
         """lore: texts for ``{{outlet::name}}``."""
         self.prompt_entries = PromptCollection(())

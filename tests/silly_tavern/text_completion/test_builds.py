@@ -52,8 +52,8 @@ def test_every_character_belongs_to_a_block():
 def test_the_explanation_names_lore_and_its_cause():
     rows = {row.block_id: row for row in build(books=[book("Boats leak.")]).explain().blocks}
     assert (rows["worldInfoBefore"].source, rows["worldInfoBefore"].reason) == (
-        "lore worldInfoBefore",
-        "Boats (key 'alone')",
+        "World Info before the character",
+        "Boats in Book (key 'alone')",
     )
     assert rows["chatHistory-1"].role == "user"
     assert "replyLine" in rows
@@ -120,7 +120,7 @@ def test_an_injection_that_is_too_long_blocks_the_chat_and_says_so():
     big = {"key": "big", "value": "x" * 30_000, "position": IN_CHAT, "depth": 4, "role": 0}
     plan = build(extension_prompts=[big])
     assert plan.prompt == STORY
-    assert plan.warnings[0] == "no room for what stands in the chat: injection-4-system left out"
+    assert plan.warnings[0] == "no room for what stands in the chat: extension big left out"
 
 
 def test_a_newest_message_that_is_too_long_is_told():

@@ -21,10 +21,11 @@ from tavernkit.silly_tavern.chat_completion.slots import (
     MessageCollection,
     PlacedMessage,
     Slots,
-    source,
 )
 from tavernkit.silly_tavern.chat_completion.token_counting import PRIMING_TOKENS, MessageCounter
 from tavernkit.silly_tavern.core_chat import CoreMessage, role_of
+from tavernkit.silly_tavern.provenance import TITLES, message_source, source
+from tavernkit.values import FrozenObject
 
 FIRST_PROMPTS = (
     "worldInfoBefore",
@@ -129,7 +130,7 @@ class _Assembly:
             role=role,
             content=prompt.content,
             tokens=self.counter.message(role, prompt.content) if prompt.content else 0,
-            source=prompt.source.to_json(),
+            source=prompt.source,
             group="lore" if prompt.identifier in LORE_PROMPTS else "system",
         )
 
@@ -148,7 +149,7 @@ class _Assembly:
             role=role,
             content=content,
             tokens=self.counter.message(role, content, name) if content or name else 0,
-            source=source("plan_assembly", "history", entry.index, entry.line.name, "the message being continued"),
+            source=message_source("plan_assembly", entry.index, entry.line.name, "the message being continued"),
             name=name,
             history_index=entry.index,
         )
@@ -159,7 +160,7 @@ class _Assembly:
         if index < 0:
             return
         history = slots.place(index, MessageCollection(CHAT_HISTORY))
-        new_chat = self.system_line("newMainChat", str(layout.new_chat or ""), "start of the chat")
+        new_chat = self.system_line("newMainChat", str(layout.new_chat or ""), "the chat begins after it")
         slots.reserve(new_chat.tokens)
         nudge = self.message(layout.group_nudge) if layout.group_nudge is not None else None
         slots.reserve(nudge.tokens if nudge is not None else 0)
@@ -199,7 +200,7 @@ class _Assembly:
             role=role,
             content=content,
             tokens=self.counter.message(role, content) if content else 0,
-            source=source("plan_assembly", "history", entry.index, entry.line.name, "the message being continued"),
+            source=message_source("plan_assembly", entry.index, entry.line.name, "the message being continued"),
             history_index=entry.index,
         )
 
@@ -217,7 +218,7 @@ class _Assembly:
                 role="user",
                 content=layout.send_if_empty,
                 tokens=tokens,
-                source=source("plan_assembly", "preset", "send_if_empty", reason="the history ends with an assistant"),
+                source=_preset_text("send_if_empty", "the chat would end with the character's words"),
                 group="history",
             )
             self.slots.insert(history, replacement)
@@ -256,7 +257,7 @@ class _Assembly:
         examples = slots.place(index, MessageCollection(DIALOGUE_EXAMPLES))
         header_text = str(layout.example_header or "")
         for number, block in enumerate(layout.examples):
-            header = self.system_line("newChat", header_text, "start of an example")
+            header = self.system_line("newChat", header_text, "an example begins after it")
             header.group, header.bundle = "examples", f"example-{number}"
             messages = self.example_messages(block, number)
             if not slots.affords(header.tokens + sum(message.tokens for message in messages)):
@@ -267,7 +268,7 @@ class _Assembly:
                 slots.insert(examples, message)
 
     def example_messages(self, block: ExampleBlock, number: int) -> list[PlacedMessage]:
-        found = source("compilation", block.kind, block.id, block.name, block.reason)
+        found = block.source("compilation", number)
         return [
             PlacedMessage(
                 identifier=f"{DIALOGUE_EXAMPLES} {number}-{index}",
@@ -288,8 +289,12 @@ class _Assembly:
             role="system",
             content=content,
             tokens=self.counter.message("system", content) if content else 0,
-            source=source("plan_assembly", "preset", identifier, reason=reason),
+            source=_preset_text(identifier, reason),
         )
+
+
+def _preset_text(identifier: str, reason: str) -> FrozenObject:
+    return source("plan_assembly", "preset", identifier, TITLES[identifier], reason)
 
 
 def placed(assembled: Assembled) -> Sequence[tuple[MessageCollection, PlacedMessage]]:

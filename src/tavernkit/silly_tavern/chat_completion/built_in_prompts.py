@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from tavernkit.silly_tavern.card_fields import CardTexts
 from tavernkit.silly_tavern.chat_completion.prompt_collection import (
@@ -13,7 +13,6 @@ from tavernkit.silly_tavern.chat_completion.prompt_collection import (
     START,
     Prompt,
     PromptCollection,
-    Source,
 )
 from tavernkit.silly_tavern.extension_prompts import (
     AFTER_MAIN,
@@ -28,8 +27,9 @@ from tavernkit.silly_tavern.extension_prompts import (
     ExtensionPrompts,
     identifier_of,
 )
-from tavernkit.silly_tavern.lore_sources import LoreSources, lore_reason
+from tavernkit.silly_tavern.lore_sources import lore_reason
 from tavernkit.silly_tavern.preset import Preset
+from tavernkit.silly_tavern.provenance import CARD_FIELD, CARD_OR_CHAT, TITLES, source
 from tavernkit.text.js_values import trim
 from tavernkit.values import FrozenJson
 
@@ -45,6 +45,7 @@ NAMED_EXTENSIONS = {
 ALWAYS_SYSTEM = (VECTORS_MEMORY, SMART_CONTEXT)
 BESIDE_MAIN = tuple(NAMED_EXTENSIONS.values())
 
+PERSONA_DESCRIPTION = "personaDescription"
 _STAGE = "pinned_groups"
 _POSITIONS: Mapping[int | float, str] = {AFTER_MAIN: END, BEFORE_MAIN: START}
 
@@ -59,7 +60,8 @@ class BuildTexts:
     quiet_prompt: str
     bias: str
     persona: str
-    lore_sources: LoreSources = field(default_factory=dict[str, "Sequence[FrozenJson]"])
+    entries_before: Sequence[FrozenJson] = ()
+    entries_after: Sequence[FrozenJson] = ()
 
 
 def merge_built_ins(
@@ -78,8 +80,8 @@ def merge_built_ins(
             role = "system" if key in ALWAYS_SYSTEM else _role(found)
             collection.merge(_from_extension(found, identifier, role, expand))
     if texts.persona:
-        source = Source(_STAGE, "persona", "personaDescription", reason="persona, in the prompt")
-        collection.merge(Prompt("personaDescription", expand(texts.persona), source, role="system"))
+        found = source(_STAGE, "persona", PERSONA_DESCRIPTION, TITLES[PERSONA_DESCRIPTION], "the user's persona")
+        collection.merge(Prompt(PERSONA_DESCRIPTION, expand(texts.persona), found, role="system"))
     for found in extensions:
         if found.key not in NAMED_EXTENSIONS and found.value and found.position in _POSITIONS:
             prompt = _from_extension(found, identifier_of(found.key), _role(found), expand)
@@ -92,8 +94,10 @@ def override_by_card(collection: PromptCollection, card: CardTexts, expand: Call
         (MAIN, card.system_prompt, "system_prompt"),
         (JAILBREAK, card.post_history, "post_history_instructions"),
     ):
-        reason = f"the card's text instead of the preset's {identifier} prompt"
-        collection.override(identifier, text, expand, Source(_STAGE, "card field", card_field, reason=reason))
+        title = TITLES[identifier]
+        reason = f"the card's text instead of the preset's {title}"
+        found = source(_STAGE, "card field", card_field, f"{title} of the card", reason)
+        collection.override(identifier, text, expand, found)
 
 
 def beside_main(collection: PromptCollection) -> list[Prompt]:
@@ -113,31 +117,35 @@ def format_lore(text: str, wi_format: str) -> str:
 
 def _own_prompts(texts: BuildTexts, preset: Preset, expand: Callable[[str], str]) -> list[Prompt]:
     def prompt(identifier: str, content: str, kind: str, reason: str, *, role: str = "system") -> Prompt:
-        return Prompt(identifier, content, Source(_STAGE, kind, identifier, reason=reason), role=role)
+        return Prompt(identifier, content, source(_STAGE, kind, identifier, TITLES[identifier], reason), role=role)
 
     def formatted(text: str, template: str) -> str:
         return expand(template) if text and template else text
 
-    def lore(identifier: str, text: str) -> Prompt:
-        listed = texts.lore_sources.get(identifier, ())
-        source = Source(_STAGE, "lore", identifier, reason=lore_reason(listed), more={"entries": listed})
-        return Prompt(identifier, format_lore(text, preset.wi_format), source, role="system")
+    def lore(identifier: str, text: str, entries: Sequence[FrozenJson]) -> Prompt:
+        found = source(_STAGE, "lore", identifier, TITLES[identifier], lore_reason(entries), entries=entries)
+        return Prompt(identifier, format_lore(text, preset.wi_format), found, role="system")
 
     card = texts.card
     return [
-        lore("worldInfoBefore", texts.lore_before),
-        lore("worldInfoAfter", texts.lore_after),
-        prompt("charDescription", card.description, "card field", "the character's description"),
+        lore("worldInfoBefore", texts.lore_before, texts.entries_before),
+        lore("worldInfoAfter", texts.lore_after, texts.entries_after),
+        prompt("charDescription", card.description, "card field", CARD_FIELD),
         prompt(
             "charPersonality",
             formatted(card.personality, preset.personality_format),
             "card field",
-            "the character's personality",
+            CARD_FIELD,
         ),
-        prompt("scenario", formatted(card.scenario, preset.scenario_format), "card field", "the scenario"),
-        prompt("impersonate", expand(preset.impersonation_prompt), "preset", "impersonation prompt"),
-        prompt("quietPrompt", texts.quiet_prompt, "quiet prompt", "quiet prompt of this generation"),
-        prompt("groupNudge", expand(preset.group_nudge_prompt), "preset", "group nudge"),
+        prompt(
+            "scenario",
+            formatted(card.scenario, preset.scenario_format),
+            "card field",
+            CARD_OR_CHAT,
+        ),
+        prompt("impersonate", expand(preset.impersonation_prompt), "preset", "asks the model to write as the user"),
+        prompt("quietPrompt", texts.quiet_prompt, "quiet prompt", "asked for in this generation only"),
+        prompt("groupNudge", expand(preset.group_nudge_prompt), "preset", "asks for the speaker of this turn only"),
         prompt("bias", texts.bias, "bias", "the reply shall begin with it", role="assistant"),
     ]
 
@@ -146,7 +154,7 @@ def _from_extension(found: ExtensionPrompt, identifier: str, role: str | None, e
     return Prompt(
         identifier=identifier,
         content=expand(found.value),
-        source=Source("injection", found.kind, found.key, reason=found.reason),
+        source=found.source("injection"),
         role=role,
         position=_POSITIONS.get(found.position),
     )

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry
 from tavernkit.silly_tavern.chat_completion.media import Measure, inline_media
-from tavernkit.silly_tavern.chat_completion.slots import PlacedMessage, source
+from tavernkit.silly_tavern.chat_completion.slots import PlacedMessage
 from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.chat_completion.tools import ToolCalls, tool_calls, tools_supported
 from tavernkit.silly_tavern.core_chat import NAMES_FIELD, CoreMessage, name_prefix, role_of
 from tavernkit.silly_tavern.preset import Preset
+from tavernkit.silly_tavern.provenance import message_source, reason_of, source, title_of
 from tavernkit.text.js_values import json_stringify
-from tavernkit.values import FrozenJson, FrozenObject, JsonObject
+from tavernkit.values import FrozenObject, JsonObject
 
 _BAD_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
 MAX_NAME_LENGTH = 64
@@ -137,25 +138,18 @@ class HistoryConverter:
 
 def injected_source(entry: Injected) -> FrozenObject:
     """Provenance of a message in the chat that is made of prompts."""
-    parts: list[FrozenJson] = [
-        {"kind": "preset prompt", "id": prompt.identifier, "name": prompt.name} for prompt in entry.prompts
-    ]
-    parts += [{"kind": each.kind, "id": each.key, "reason": each.reason} for each in entry.extensions]
-    reason = f"in the chat at depth {entry.depth}"
-    if len(parts) == 1 and entry.prompts:
-        return source("injection", "preset prompt", entry.prompts[0].identifier, entry.prompts[0].name, reason)
+    where = f"in the chat at depth {entry.depth}"
+    parts = [prompt.source for prompt in entry.prompts] + [each.source("injection") for each in entry.extensions]
     if len(parts) == 1:
-        only = entry.extensions[0]
-        return source("injection", only.kind, only.key, reason=f"{only.reason}, {reason}")
-    names = [prompt.name or prompt.identifier for prompt in entry.prompts] + [each.label for each in entry.extensions]
-    return source("injection", "injection", " + ".join(names), reason=reason, parts=parts)
+        only = parts[0]
+        reason = (
+            reason_of(only) if only.get("kind") == "lore" else f"{reason_of(only)}, {where}"
+        )  # its title says where
+        return {**only, "stage": "injection", "reason": reason}
+    reason = f"{where}: " + "; ".join(f"{title_of(part)}: {reason_of(part)}" for part in parts)
+    title = " + ".join(title_of(part) for part in parts)
+    return source("injection", "injection", title, title, reason, parts=parts)
 
 
 def _chat_source(entry: CoreMessage, reason: str = "message of the chat") -> FrozenObject:
-    return {
-        "stage": "compilation",
-        "kind": "history",
-        "id": entry.index,
-        "name": entry.line.name,
-        "reason": reason,
-    }
+    return message_source("compilation", entry.index, entry.line.name, reason)

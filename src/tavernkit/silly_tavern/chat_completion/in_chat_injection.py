@@ -10,16 +10,17 @@ from tavernkit.silly_tavern.extension_prompts import ROLES, ExtensionPrompt, joi
 from tavernkit.silly_tavern.limits import MAX_INJECTION_DEPTH
 from tavernkit.silly_tavern.preset_prompts import DEFAULT_INJECTION_ORDER
 from tavernkit.text.js_values import trim
+from tavernkit.values import FrozenObject
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class InChatPrompt:
-    """A preset's prompt that goes into the chat."""
+    """A prompt of the list that goes into the chat."""
 
     identifier: str
-    name: str
+    source: FrozenObject
     role: str | None
     content: str
     depth: int | float | None

@@ -10,6 +10,8 @@ from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.prompt_collection import Prompt, PromptCollection
 from tavernkit.silly_tavern.core_chat import CoreMessage
 from tavernkit.silly_tavern.examples import ExampleMessage
+from tavernkit.silly_tavern.provenance import source
+from tavernkit.values import FrozenObject
 
 
 class LateText:
@@ -39,9 +41,13 @@ class ExampleBlock:
     messages: tuple[ExampleMessage, ...]
     kind: str = "card field"
     id: str = "mes_example"
-    name: str = ""
+    title: str = ""
     reason: str = "example dialogue of the card"
     text: str = ""
+
+    def source(self, stage: str, number: int) -> FrozenObject:
+        """Its provenance; ``number`` counts the examples of this prompt from 0."""
+        return source(stage, self.kind, self.id, self.title or f"example dialogue {number + 1}", self.reason)
 
 
 @dataclass(slots=True)

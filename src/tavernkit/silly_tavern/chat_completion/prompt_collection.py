@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tavernkit.silly_tavern.preset_prompts import OrderEntry, PresetPrompt
-from tavernkit.values import EMPTY_OBJECT, FrozenObject
+from tavernkit.silly_tavern.provenance import TITLES, source
+from tavernkit.values import FrozenObject
 
 MAIN = "main"
 JAILBREAK = "jailbreak"
@@ -18,29 +19,12 @@ START, END = "start", "end"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where a prompt came from, for people."""
-
-    stage: str
-    kind: str
-    id: str
-    name: str = ""
-    reason: str = ""
-    more: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-
-    def to_json(self) -> FrozenObject:
-        """The form blocks carry."""
-        named = {"name": self.name} if self.name else {}
-        return {"stage": self.stage, "kind": self.kind, "id": self.id, **named, "reason": self.reason, **self.more}
-
-
-@dataclass(frozen=True, slots=True)
 class Prompt:
     """A prompt of this build, its content expanded. ``custom`` marks a user's own prompt, which is sent by itself."""
 
     identifier: str
     content: str
-    source: Source
+    source: FrozenObject
     role: str | None = None
     custom: bool = False
     injection_position: int | float | None = None
@@ -102,7 +86,7 @@ class PromptCollection:
             role=old.role or prompt.role,
         )
 
-    def override(self, identifier: str, text: str, expand: Callable[[str, str], str], source: Source) -> bool:
+    def override(self, identifier: str, text: str, expand: Callable[[str, str], str], source: FrozenObject) -> bool:
         """Let a card's text replace a prompt, unless the preset forbids it; ``{{original}}`` is the text before.
 
         ``expand`` takes the text and the original.
@@ -151,7 +135,7 @@ def _taken(prompt: PresetPrompt, content: str) -> Prompt:
     return Prompt(
         identifier=prompt.identifier,
         content=content,
-        source=Source("entries", "preset prompt", prompt.identifier, prompt.name, "in the preset's prompt list"),
+        source=_preset_source(prompt),
         role=prompt.role,
         custom=prompt.system_prompt is False,
         injection_position=prompt.injection_position,
@@ -159,6 +143,12 @@ def _taken(prompt: PresetPrompt, content: str) -> Prompt:
         injection_order=prompt.injection_order,
         forbid_overrides=prompt.forbid_overrides,
     )
+
+
+def _preset_source(prompt: PresetPrompt) -> FrozenObject:
+    name = prompt.name or TITLES.get(prompt.identifier, prompt.identifier)
+    reason = "switched on in the preset's prompt list"
+    return source("entries", "preset prompt", prompt.identifier, f"preset prompt {name}", reason, name=name)
 
 
 def _first(value: int | float | None, otherwise: int | float | None) -> int | float | None:

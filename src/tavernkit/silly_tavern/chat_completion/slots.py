@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tavernkit.values import FrozenJson, FrozenObject, JsonObject
+from tavernkit.silly_tavern.provenance import TITLES, title_of
+from tavernkit.values import FrozenObject, JsonObject
 
 
 @dataclass(slots=True)
@@ -42,6 +43,11 @@ class MessageCollection:
     messages: list[PlacedMessage] = field(default_factory=list[PlacedMessage])
 
     @property
+    def title(self) -> str:
+        """What people call it."""
+        return title_of(self.messages[0].source) if self.messages else TITLES.get(self.identifier, self.identifier)
+
+    @property
     def tokens(self) -> int:
         """What its messages cost."""
         return sum(message.tokens for message in self.messages if message.sent)
@@ -50,9 +56,10 @@ class MessageCollection:
 class BudgetOverflowError(Exception):
     """Something that must be in the prompt does not fit; the assembly ends here."""
 
-    def __init__(self, identifier: str | None, tokens: int, budget: int) -> None:
-        super().__init__(f"{identifier} needs {tokens} tokens, {budget} are left")
+    def __init__(self, identifier: str | None, title: str, tokens: int, budget: int) -> None:
+        super().__init__(f"{title} needs {tokens} tokens, {budget} are left")
         self.identifier = identifier
+        self.title = title
         self.tokens = tokens
         self.budget = budget
 
@@ -91,7 +98,7 @@ class Slots:
 
     def place(self, slot: int, collection: MessageCollection) -> MessageCollection:
         """Put a collection into its slot and pay for it."""
-        self._pay(collection.identifier, collection.tokens)
+        self._pay(collection.identifier, collection.title, collection.tokens)
         old = self._filled.get(slot)
         if old is not None and old.identifier != collection.identifier:
             self.overwritten.append(old)
@@ -107,23 +114,12 @@ class Slots:
 
         A message without anything to send is not added, but it too ends the assembly when the budget is negative.
         """
-        self._pay(message.identifier, message.tokens if message.sent else 0)
+        self._pay(message.identifier, title_of(message.source), message.tokens if message.sent else 0)
         if not message.sent:
             return
         collection.messages.insert(0 if at_start else len(collection.messages), message)
 
-    def _pay(self, identifier: str | None, tokens: int) -> None:
+    def _pay(self, identifier: str | None, title: str, tokens: int) -> None:
         if not self.affords(tokens):
-            raise BudgetOverflowError(identifier, tokens, int(self.budget))
+            raise BudgetOverflowError(identifier, title, tokens, int(self.budget))
         self.budget -= tokens
-
-
-def source(stage: str, kind: str, id: object, name: str = "", reason: str = "", **more: FrozenJson) -> FrozenObject:  # noqa: A002  # the key's name
-    """Provenance of a message."""
-    found: dict[str, FrozenJson] = {"stage": stage, "kind": kind, "id": id if isinstance(id, int) else str(id)}
-    if name:
-        found["name"] = name
-    if reason:
-        found["reason"] = reason
-    found.update(more)
-    return found

@@ -12,7 +12,7 @@ from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.core_chat import role_of
-from tavernkit.values import FrozenObject
+from tavernkit.silly_tavern.provenance import message_source
 
 
 class Evictions(Sequence[EvictionRecord]):
@@ -49,7 +49,11 @@ class Evictions(Sequence[EvictionRecord]):
         if isinstance(entry, Injected):
             role, text, source = entry.role, entry.content, injected_source(entry)
         else:
-            role, text, source = role_of(entry.line), entry.text, _chat_source(entry.index, entry.line.name)
+            role, text, source = (
+                role_of(entry.line),
+                entry.text,
+                message_source("compilation", entry.index, entry.line.name),
+            )
         return EvictionRecord(
             block_id=f"{CHAT_HISTORY}-{number + 1}",
             token_count=self._counter.message(role, text),
@@ -58,7 +62,3 @@ class Evictions(Sequence[EvictionRecord]):
             slot=CHAT_HISTORY,
             source=source,
         )
-
-
-def _chat_source(index: int, name: str) -> FrozenObject:
-    return {"stage": "compilation", "kind": "history", "id": index, "name": name}

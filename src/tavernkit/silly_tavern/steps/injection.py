@@ -9,6 +9,7 @@ from tavernkit.silly_tavern.chat_completion.in_chat_injection import InChatPromp
 from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry, Layout
 from tavernkit.silly_tavern.chat_completion.prompt_collection import MAIN, START, Prompt
 from tavernkit.silly_tavern.core_chat import role_of
+from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.chat import place_in_chat
 
@@ -45,7 +46,7 @@ def _entry(message: Injected) -> HistoryEntry:
 def _in_chat(prompt: Prompt) -> InChatPrompt:
     return InChatPrompt(
         identifier=prompt.identifier,
-        name=prompt.source.name,
+        source=prompt.source,
         role=prompt.role,
         content=prompt.content,
         depth=prompt.injection_depth,
@@ -58,20 +59,25 @@ def _place_beside_main(state: SillyTavernState, layout: Layout, in_chat: list[In
     main = state.prompt_entries.get(MAIN)
     for prompt in beside_main(state.prompt_entries):
         if main is None:
-            state.omit(Omission("injection", prompt.source.id, "the main prompt it stands beside is not in the list"))
+            state.omit(_without_main(prompt))
         elif not main.in_chat:
             layout.beside_main.append(prompt)
         else:
             place = next(index for index, each in enumerate(in_chat) if each.identifier == MAIN)
             beside = InChatPrompt(
                 identifier=prompt.identifier,
-                name=prompt.source.name,
+                source=prompt.source,
                 role=main.role,
                 content=prompt.content,
                 depth=main.injection_depth,
                 order=main.injection_order,
             )
             in_chat.insert(place if prompt.position == START else place + 1, beside)
+
+
+def _without_main(prompt: Prompt) -> Omission:
+    reason = "the main prompt it stands beside is not in the list"
+    return Omission("injection", str(prompt.source.get("id")), reason, title_of(prompt.source))
 
 
 def _take_prefill(state: SillyTavernState, layout: Layout, newest_first: list[HistoryEntry]) -> None:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.authors_note import with_lore
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
-from tavernkit.silly_tavern.extension_prompts import AUTHORS_NOTE, IN_CHAT, PERSONA, QUIET_PROMPT, ExtensionPrompt
+from tavernkit.silly_tavern.extension_prompts import (
+    AUTHORS_NOTE,
+    IN_CHAT,
+    PERSONA,
+    QUIET_PROMPT,
+    ROLES,
+    ExtensionPrompt,
+)
+from tavernkit.silly_tavern.lore_sources import LoreSources, lore_reason
 from tavernkit.silly_tavern.persona import AT_DEPTH
 from tavernkit.silly_tavern.preparation import example_blocks, prepare
 from tavernkit.silly_tavern.scan_messages import ScanMessages
@@ -19,6 +28,7 @@ from tavernkit.silly_tavern.world_info.placement import DepthGroup
 from tavernkit.silly_tavern.world_info.result import WorldInfoResult
 from tavernkit.silly_tavern.world_info.scan_input import ScanData, ScanInput, Speaker
 from tavernkit.text.js_values import to_number, to_string
+from tavernkit.values import FrozenJson
 
 TOKENS_A_TEXT = 6
 """What the chat-completion counter adds to each text of the lore budget."""
@@ -28,7 +38,7 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
     """Makes everything ready that lore can match, scans, and gives the lore its places.
 
     Reads ``context``. Writes ``turn``, ``quiet_prompt``, ``card``, ``core``, ``examples``, ``extensions``, ``note``,
-    ``lore_result`` and ``outlets``; in text completion ``draft`` too.
+    ``lore_result``, ``lore_sources`` and ``outlets``; in text completion ``draft`` too.
     """
 
     name = "lore"
@@ -40,6 +50,7 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
             begin_draft(state)
         result = state.services.lore_engine.scan(scan_input(state))
         state.lore_result = result
+        state.lore_sources = LoreSources(result)
         state.extensions.remove(QUIET_PROMPT)
         _wrap_note(state, result)
         _add_examples(state, result)
@@ -90,31 +101,37 @@ def _chat_tokens(counter: MessageCounter) -> Callable[[str], int]:
 
 def _wrap_note(state: SillyTavernState, result: WorldInfoResult) -> None:
     if state.note is not None and state.note.due:
-        _set_note(state, with_lore(state.note.text, result.an_top, result.an_bottom))
+        entries = state.lore_sources.of((*result.placement.an_top, *result.placement.an_bottom))
+        _set_note(state, with_lore(state.note.text, result.an_top, result.an_bottom), entries)
 
 
-def _set_note(state: SillyTavernState, text: str) -> None:
+def _set_note(state: SillyTavernState, text: str, entries: Sequence[FrozenJson] = ()) -> None:
     note = state.extensions.get(AUTHORS_NOTE)
-    if note is not None:
-        state.extensions.set(note.with_value(text))
+    if note is None:
+        return
+    reason = f"{note.reason}; with World Info: {lore_reason(entries)}" if entries else note.reason
+    state.extensions.set(replace(note, value=text, reason=reason, entries=entries or note.entries))
 
 
 def _add_examples(state: SillyTavernState, result: WorldInfoResult) -> None:
     for example in result.examples:
-        template = ExampleBlock((), "lore", example.entry.identity, example.entry.comment, "lore as example dialogue")
+        title = f"World Info as example dialogue: {example.entry.title}"
+        reason = lore_reason(state.lore_sources.of([example]))
+        template = ExampleBlock((), "lore", example.entry.identity, title, reason)
         blocks = example_blocks(state, state.macros.card(example.content), template)
         state.examples = [*blocks, *state.examples] if example.before else [*state.examples, *blocks]
 
 
 def _register(state: SillyTavernState, result: WorldInfoResult) -> None:
     for group in result.depth_groups:
-        state.extensions.set(_depth_prompt(group))
+        state.extensions.set(_depth_prompt(group, state.lore_sources.of(group.entries)))
     state.outlets = result.outlets
     state.macros.change(outlets=result.outlets)
 
 
-def _depth_prompt(group: DepthGroup) -> ExtensionPrompt:
+def _depth_prompt(group: DepthGroup, entries: Sequence[FrozenJson]) -> ExtensionPrompt:
     depth, role = to_number(group.depth), to_number(group.role)
+    spoken = ROLES[int(role)] if role in (0, 1, 2) else "no role"
     return ExtensionPrompt(
         key=f"customDepthWI_{to_string(group.depth)}_{to_string(group.role)}",
         value=group.text,
@@ -122,16 +139,19 @@ def _depth_prompt(group: DepthGroup) -> ExtensionPrompt:
         depth=depth if depth == depth else -1,
         role=role if role == role else -1,
         kind="lore",
-        reason=", ".join(placed.entry.comment or placed.entry.identity for placed in group.entries),
+        reason=lore_reason(entries),
+        title=f"World Info at depth {to_string(group.depth)} ({spoken})",
+        entries=entries,
     )
 
 
 def _place_persona(state: SillyTavernState) -> None:
     persona = state.context.active_persona
     if persona.description and persona.place == AT_DEPTH:
+        place = (IN_CHAT, persona.depth, persona.role)
         state.extensions.set(
             ExtensionPrompt(
-                PERSONA, persona.description, IN_CHAT, persona.depth, persona.role, True, "persona", "persona at depth"
+                PERSONA, persona.description, *place, scan=True, kind="persona", reason="the user's persona"
             )
         )
     note = state.extensions.get(AUTHORS_NOTE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.chat_completion.built_in_prompts import BuildTexts, merge_built_ins, override_by_card
-from tavernkit.silly_tavern.lore_sources import lore_sources
 from tavernkit.silly_tavern.persona import IN_PROMPT
 from tavernkit.silly_tavern.state import SillyTavernState
 
@@ -35,7 +34,8 @@ class PinnedGroupsStep(Step[SillyTavernState, NoConfig]):
             quiet_prompt=state.quiet_prompt,
             bias=state.turn.bias,
             persona=persona.description if persona.place == IN_PROMPT else "",
-            lore_sources=lore_sources(result),
+            entries_before=state.lore_sources.of(result.placement.before) if result is not None else (),
+            entries_after=state.lore_sources.of(result.placement.after) if result is not None else (),
         )
         collection = state.prompt_entries
         own = {prompt.identifier for prompt in collection if prompt.custom}

@@ -12,10 +12,11 @@ from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.chat_completion.assembly import Assembled, LeftOut
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
-from tavernkit.silly_tavern.chat_completion.slots import PlacedMessage
+from tavernkit.silly_tavern.chat_completion.slots import BudgetOverflowError, PlacedMessage
 from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.chat_completion.unreached import Evictions
 from tavernkit.silly_tavern.context import REFERENCE
+from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.trimming import trim_text
 
@@ -97,12 +98,15 @@ def _reference_report(state: SillyTavernState, assembled: Assembled) -> TrimRepo
         reason = "older than the first message that does not fit the token budget"
         span = f"{CHAT_HISTORY}-1 to {CHAT_HISTORY}-{len(unreached)}"
         state.omit(Omission("history", span, reason, f"{len(unreached)} messages"))
-    for block in assembled.unreached_examples:
-        state.omit(Omission("example", block.id, "comes after an example that does not fit", block.name or None))
+    first = len(state.examples) - len(assembled.unreached_examples)
+    for number, block in enumerate(assembled.unreached_examples, start=first):
+        reason = "comes after an example that does not fit"
+        state.omit(Omission("example", block.id, reason, title_of(block.source("compilation", number))))
     for collection in assembled.slots.overwritten:
         for message in collection.messages:
             reason = "the example dialogue took its place, as it does in SillyTavern"
-            state.omit(Omission("history", message.identifier or collection.identifier, reason, None, message.tokens))
+            identifier, title = message.identifier or collection.identifier, title_of(message.source)
+            state.omit(Omission("history", identifier, reason, title, message.tokens))
             state.warn(f"{message.content!r:.60} is lost: {reason}; put another prompt after the examples")
     final = sum(collection.tokens for collection in assembled.slots)
     return TrimReport(
@@ -128,36 +132,38 @@ def _tell(state: SillyTavernState, left_out: LeftOut) -> None:
     first = left_out.messages[0]
     kind = "example" if first.group == "examples" else "history"
     tokens = sum(message.tokens for message in left_out.messages)
-    name = first.source.get("name")
-    label = name if isinstance(name, str) else None
-    state.omit(Omission(kind, left_out.messages[-1].identifier or kind, left_out.reason, label, tokens))
+    # The first message of an example is the line that announces it.
+    title = title_of(left_out.messages[-1 if kind == "example" else 0].source)
+    state.omit(Omission(kind, left_out.messages[-1].identifier or kind, left_out.reason, title, tokens))
 
 
 def _refuse_overflow(state: SillyTavernState, assembled: Assembled, plan: Plan) -> None:
     overflow = assembled.overflow
     if overflow is None:
         return
-    _tell_unplaced(state, assembled, overflow.identifier)
+    _tell_unplaced(state, assembled, overflow)
     context = state.context
     limit = context.max_context - context.max_response
     _refuse(state, limit - overflow.budget + overflow.tokens, f"mandatory prompts do not fit: {overflow}", plan)
 
 
-def _tell_unplaced(state: SillyTavernState, assembled: Assembled, culprit: str | None) -> None:
+def _tell_unplaced(state: SillyTavernState, assembled: Assembled, overflow: BudgetOverflowError) -> None:
     """Name the prompts that an assembly which ended early never placed."""
     placed = {message.identifier for collection in assembled.slots for message in collection.messages}
     for prompt in state.prompt_entries:
         if not prompt.content or prompt.in_chat or prompt.identifier in placed or prompt.identifier in _OCCASIONAL:
             continue
-        if prompt.identifier == culprit:
+        if prompt.identifier == overflow.identifier:
             reason = "does not fit the token budget; the assembly ended here"
         elif state.prompt_entries.disabled(prompt.identifier):
             reason = "switched off in the prompt list"
         else:
-            reason = f"the assembly ended before it, at {culprit}"
-        state.omit(Omission("prompt", prompt.identifier, reason, prompt.source.name or None))
+            reason = f"the assembly ended before it, at {overflow.title}"
+        state.omit(
+            Omission("prompt", prompt.identifier, reason, str(prompt.source.get("name") or title_of(prompt.source)))
+        )
     if assembled.slots.get(CHAT_HISTORY) is None and CHAT_HISTORY in state.prompt_entries:
-        reason = f"the assembly ended before the chat, at {culprit}"
+        reason = f"the assembly ended before the chat, at {overflow.title}"
         state.omit(Omission("history", CHAT_HISTORY, reason, f"{len(state.core)} messages"))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tavernkit.silly_tavern.chat_completion.slots import source
 from tavernkit.silly_tavern.instruct.formatting import FIRST, Line
+from tavernkit.silly_tavern.provenance import source
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.history_items import HistoryWriter, history_items
 from tavernkit.silly_tavern.text_completion.messages import inject, post_history_message
@@ -13,7 +13,7 @@ from tavernkit.silly_tavern.text_completion.segments import Origin, Segment
 CHAT_START = Origin(
     "chatStart",
     "system",
-    source("macro_expansion", "context template", "chat_start", reason="the line before the chat"),
+    source("macro_expansion", "context template", "chat_start", "Chat Start", "the line before the chat"),
     "chatStart",
 )
 ALIGNMENT = Origin(
@@ -23,7 +23,8 @@ ALIGNMENT = Origin(
         "macro_expansion",
         "instruct template",
         "user_alignment_message",
-        reason="the chat does not begin with the user",
+        "User Alignment Message",
+        "the chat does not begin with the user",
     ),
     "userAlignment",
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern.chat_completion.prompt_collection import DIALOGUE_EXAMPLES
-from tavernkit.silly_tavern.chat_completion.slots import source
 from tavernkit.silly_tavern.instruct.examples import ExampleNames, format_examples
 from tavernkit.silly_tavern.preparation import example_heading, group_names
 from tavernkit.silly_tavern.state import SillyTavernState
@@ -43,7 +42,7 @@ def _origin(block: ExampleBlock, number: int, piece: int) -> Origin:
     return Origin(
         id=f"{DIALOGUE_EXAMPLES} {number}-{piece}",
         role="system",
-        source=source("entries", block.kind, block.id, block.name, block.reason),
+        source=block.source("entries", number),
         slot=DIALOGUE_EXAMPLES,
         group="examples",
     )

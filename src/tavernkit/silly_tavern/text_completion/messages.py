@@ -9,15 +9,16 @@ from typing import TypeAlias
 from tavernkit.silly_tavern.chat_completion.history_messages import injected_source
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
-from tavernkit.silly_tavern.chat_completion.slots import source
 from tavernkit.silly_tavern.core_chat import CoreMessage, role_of
 from tavernkit.silly_tavern.extension_prompts import ROLES, ExtensionPrompt, joined
 from tavernkit.silly_tavern.limits import MAX_INJECTION_DEPTH
 from tavernkit.silly_tavern.preset_prompts import DEFAULT_INJECTION_ORDER
+from tavernkit.silly_tavern.provenance import TITLES, message_source, source
 from tavernkit.silly_tavern.text_completion.segments import Origin
 from tavernkit.text.js_values import trim_start
 
 USER = 1
+_POST_HISTORY, _AFTER_CHAT = TITLES["jailbreak"], "stands at the end of the chat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def chat_message(message: CoreMessage) -> TextMessage:
         origin=Origin(
             id=f"{CHAT_HISTORY}-{message.index}",
             role=role_of(line),
-            source=source("injection", "history", message.index, line.name, "message of the chat"),
+            source=message_source("injection", message.index, line.name),
             slot=CHAT_HISTORY,
             group="history",
         ),
@@ -79,14 +80,18 @@ def inject(
 
 def post_history_message(text: str, *, from_card: bool) -> TextMessage:
     """The instructions after the chat, as a message of the user without a name."""
-    where = ("card field", "post_history_instructions") if from_card else ("system prompt", "post_history")
+    found = (
+        source("injection", "card field", "post_history_instructions", f"{_POST_HISTORY} of the card", _AFTER_CHAT)
+        if from_card
+        else source("injection", "system prompt", "post_history", _POST_HISTORY, _AFTER_CHAT)
+    )
     return TextMessage(
         name="",
         text=text,
         origin=Origin(
             id="jailbreak",
             role="user",
-            source=source("injection", *where, reason="post-history instructions"),
+            source=found,
             slot="jailbreak",
         ),
         is_user=True,

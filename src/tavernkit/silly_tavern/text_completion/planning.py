@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from tavernkit.silly_tavern.chat_completion.slots import source
 from tavernkit.silly_tavern.context import REFERENCE
 from tavernkit.silly_tavern.output_cleanup import CleanUp, clean_up
 from tavernkit.silly_tavern.preparation import group_names
+from tavernkit.silly_tavern.provenance import TITLES, source
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText, TextLayout, assemble
 from tavernkit.silly_tavern.text_completion.plan import TextPlan
@@ -21,11 +21,14 @@ from tavernkit.values import EMPTY_OBJECT
 GUIDANCE = Origin(
     "guidance",
     "system",
-    source("plan_assembly", "chat metadata", "cfg_prompt", reason="classifier-free guidance of the chat"),
+    source("plan_assembly", "chat metadata", "cfg_prompt", "CFG Prompt", "classifier-free guidance of the chat"),
     "guidance",
 )
 BIAS = Origin(
-    "bias", "assistant", source("plan_assembly", "bias", "bias", reason="the reply shall begin with it"), "bias"
+    "bias",
+    "assistant",
+    source("plan_assembly", "bias", "bias", TITLES["bias"], "the reply shall begin with it"),
+    "bias",
 )
 
 

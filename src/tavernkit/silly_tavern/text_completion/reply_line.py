@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tavernkit.silly_tavern.chat_completion.slots import source
 from tavernkit.silly_tavern.instruct.formatting import InstructFormatter, Line
 from tavernkit.silly_tavern.instruct.names import NOBODY
+from tavernkit.silly_tavern.provenance import TITLES, source
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment, text_of
 
 REPLY = Origin(
-    "replyLine", "assistant", source("compilation", "reply line", "replyLine", reason="the reply follows"), "replyLine"
+    "replyLine",
+    "assistant",
+    source("compilation", "reply line", "replyLine", "the line of the reply", "the reply follows it"),
+    "replyLine",
 )
 QUIET = Origin(
     "quietPrompt",
     "system",
-    source("compilation", "quiet prompt", "quietPrompt", reason="quiet prompt of this generation"),
+    source("compilation", "quiet prompt", "quietPrompt", TITLES["quietPrompt"], "asked for in this generation only"),
     "quietPrompt",
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tavernkit.silly_tavern.chat_completion.prompt_collection import DIALOGUE_EXAMPLES, MAIN
-from tavernkit.silly_tavern.chat_completion.slots import source
 from tavernkit.silly_tavern.context_template.story_string import (
     StoryMacros,
     StoryString,
@@ -12,11 +11,13 @@ from tavernkit.silly_tavern.context_template.story_string import (
 )
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 from tavernkit.silly_tavern.extension_prompts import AFTER_MAIN, BEFORE_MAIN, IN_CHAT, ExtensionPrompt, joined
-from tavernkit.silly_tavern.lore_sources import lore_reason, lore_sources
+from tavernkit.silly_tavern.lore_sources import lore_reason
 from tavernkit.silly_tavern.persona import IN_PROMPT
+from tavernkit.silly_tavern.provenance import CARD_FIELD, CARD_OR_CHAT, TITLES, source
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment
 from tavernkit.text.js_values import trim, utf16_sort_key
+from tavernkit.values import FrozenJson
 
 STORY_STRING = "__STORY_STRING__"
 """The registry key of a story string that stands in the chat."""
@@ -24,7 +25,7 @@ STORY_STRING = "__STORY_STRING__"
 TEMPLATE = Origin(
     "storyString",
     "system",
-    source("pinned_groups", "context template", "story_string", reason="text of the context template"),
+    source("pinned_groups", "context template", "story_string", "Story String", "the context template's own text"),
     "storyString",
 )
 
@@ -35,17 +36,17 @@ _LORE = {
     "loreAfter": "worldInfoAfter",
 }
 _PARTS = {
-    "system": (MAIN, "system prompt", "the system prompt"),
-    "description": ("charDescription", "card field", "the character's description"),
-    "personality": ("charPersonality", "card field", "the character's personality"),
-    "scenario": ("scenario", "card field", "the scenario"),
-    "persona": ("personaDescription", "persona", "persona, in the prompt"),
-    "anchorBefore": ("anchorBefore", "injection", "injected before the prompt"),
-    "anchorAfter": ("anchorAfter", "injection", "injected after the prompt"),
-    "mesExamples": (DIALOGUE_EXAMPLES, "card field", "example dialogue in the story string"),
-    "mesExamplesRaw": (DIALOGUE_EXAMPLES, "card field", "example dialogue in the story string"),
+    "system": (MAIN, "system prompt", "System Prompt", "the story string asks for it"),
+    "description": ("charDescription", "card field", TITLES["charDescription"], CARD_FIELD),
+    "personality": ("charPersonality", "card field", TITLES["charPersonality"], CARD_FIELD),
+    "scenario": ("scenario", "card field", TITLES["scenario"], CARD_OR_CHAT),
+    "persona": ("personaDescription", "persona", TITLES["personaDescription"], "the user's persona"),
+    "anchorBefore": ("anchorBefore", "injection", "injections before the prompt", ""),
+    "anchorAfter": ("anchorAfter", "injection", "injections after the prompt", ""),
+    "mesExamples": (DIALOGUE_EXAMPLES, "card field", TITLES[DIALOGUE_EXAMPLES], "the story string asks for it"),
+    "mesExamplesRaw": (DIALOGUE_EXAMPLES, "card field", TITLES[DIALOGUE_EXAMPLES], "the story string asks for it"),
 }
-"""Parameters, the identifiers of what they hold, and how to call it."""
+"""Parameters, the identifiers of what they hold, what that is, how to call it and why it is there."""
 
 
 def tell_story(state: SillyTavernState) -> None:
@@ -129,19 +130,22 @@ def _anchor(state: SillyTavernState, position: int) -> str:
 def _origin(state: SillyTavernState, parameter: str | None) -> Origin:
     if parameter in _LORE:
         identifier = _LORE[parameter]
-        entries = lore_sources(state.lore_result).get(identifier, ())
-        reason = lore_reason(entries)
-        return Origin(
-            identifier,
-            "system",
-            source("pinned_groups", "lore", identifier, reason=reason, entries=entries),
-            identifier,
-            "lore",
-        )
+        entries = _lore_entries(state, identifier)
+        found = source("pinned_groups", "lore", identifier, TITLES[identifier], lore_reason(entries), entries=entries)
+        return Origin(identifier, "system", found, identifier, "lore")
     if parameter not in _PARTS:
         return TEMPLATE
-    identifier, kind, reason = _PARTS[parameter]
+    identifier, kind, title, reason = _PARTS[parameter]
     if parameter in ("anchorBefore", "anchorAfter"):
         anchored = _anchored(state, BEFORE_MAIN if parameter == "anchorBefore" else AFTER_MAIN)
-        reason = f"{reason}: {', '.join(prompt.label for prompt in anchored)}"
-    return Origin(identifier, "system", source("pinned_groups", kind, identifier, reason=reason), identifier)
+        title = " + ".join(prompt.label for prompt in anchored) or title
+        reason = "; ".join(prompt.reason for prompt in anchored)
+    return Origin(identifier, "system", source("pinned_groups", kind, identifier, title, reason), identifier)
+
+
+def _lore_entries(state: SillyTavernState, identifier: str) -> list[FrozenJson]:
+    result = state.lore_result
+    if result is None:
+        return []
+    placement = result.placement
+    return state.lore_sources.of(placement.before if identifier == "worldInfoBefore" else placement.after)

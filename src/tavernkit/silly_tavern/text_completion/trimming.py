@@ -11,6 +11,7 @@ from tavernkit.prompt.omission import Omission
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.context import REFERENCE
 from tavernkit.silly_tavern.core_chat import CoreMessage
+from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText
 from tavernkit.silly_tavern.text_completion.history_items import HistoryItem
@@ -83,16 +84,16 @@ def _tell(state: SillyTavernState, assembled: AssembledText) -> None:
     lost = [item.entry for item in assembled.left_out]
     injected = [entry for entry in lost if isinstance(entry, TextMessage)]
     for message in injected:
-        state.omit(Omission("injection", message.origin.id, reason))
+        state.omit(Omission("injection", message.origin.id, reason, title_of(message.origin.source)))
     chat = [entry for entry in lost if isinstance(entry, CoreMessage)]
     if chat:
         newest, oldest = f"{CHAT_HISTORY}-{chat[0].index}", f"{CHAT_HISTORY}-{chat[-1].index}"
         span = newest if len(chat) == 1 else f"{oldest} to {newest}"
         state.omit(Omission("history", span, reason, f"{len(chat)} messages"))
     for segment in assembled.left_out_examples:
-        state.omit(Omission("example", segment.origin.id, reason))
+        state.omit(Omission("example", segment.origin.id, reason, title_of(segment.origin.source)))
     if injected:
-        names = ", ".join(message.origin.id for message in injected)
+        names = ", ".join(title_of(message.origin.source) for message in injected)
         state.warn(f"no room for what stands in the chat: {names} left out")
     if not assembled.history and not assembled.continued:
         state.warn("the prompt has no room for the chat: all messages and the reply line are left out")
