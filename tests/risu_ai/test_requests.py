@@ -55,7 +55,7 @@ def test_an_empty_list_starts_with_the_user_where_it_must():
 
 def test_the_last_message_of_the_assistant_is_a_prefix_for_deepseek():
     rules = RequestRules(flags=frozenset({"hasFullSystemPrompt", "deepSeekPrefix", "deepSeekThinkingInput"}))
-    found = request_messages([message("user", "u"), message("assistant", "a", thoughts=["t", "s"])], rules)
+    found = request_messages([message("user", "u"), message("assistant", "a", thoughts=("t", "s"))], rules)
     assert found[-1] == {"role": "assistant", "content": "a", "prefix": True, "reasoning_content": "t\ns"}
 
 
@@ -91,7 +91,7 @@ def test_start_lines_are_blanked_only_by_the_new_handling():
 
 def test_media_are_written_in_parts_and_keep_an_empty_message_alive():
     picture = {"type": "image", "url": "https://example.invalid/a.png"}
-    found = request_messages([message("user", "", multimodals=[picture])], RequestRules())
+    found = request_messages([message("user", "", multimodals=(picture,))], RequestRules())
     assert found == [
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://example.invalid/a.png"}}]}
     ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
 
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.chat_log import ROLES, chat_id
@@ -16,11 +18,13 @@ from tavernkit.risu_ai.prompt_template.settings import PromptSettings
 from tavernkit.risu_ai.reformat import SLOT
 from tavernkit.risu_ai.texts import Texts
 from tavernkit.risu_ai.world import RisuCharacter, RisuMessage
+from tavernkit.values import FrozenObject
 
 DEFAULT_GROUP_TEMPLATE = "<{{char}}'s Message>\n{{slot}}\n</{{char}}'s Message>"
 UNKNOWN_CHARACTER = "Unknown Character"
 NAME_ADDED = "nameAdded"
-MESSAGE = "message of the chat"
+CACHED_SOURCES = 16_384
+"""Accounts of messages by their place: every turn makes the same ones."""
 
 EditProcess = Callable[[str, int, str], str]
 """Runs the ``editprocess`` scripts: the text, its index (-1 for the greeting) and the role of the message."""
@@ -70,7 +74,7 @@ def greeting_message(
     source = source_of("chat", "greeting", "the character speaks first; it is no message of the chat", name=chosen)
     if send_name:
         content = f"{character.name}: {text}"
-        return PromptMessage(role="assistant", content=content, attr=[NAME_ADDED], source=source)
+        return PromptMessage(role="assistant", content=content, attr=(NAME_ADDED,), source=source)
     return PromptMessage(role="assistant", content=text, source=source)
 
 
@@ -95,7 +99,7 @@ class HistoryWriter:
             role=ROLES[role],
             content=self.scripts(self.texts(message.data, role=role), index, message.role),
             memo=chat_id(message),
-            source=source_of("chat", "message", MESSAGE, name=f"{index} ({role})", id=str(index)),
+            source=_message_source(index, role),
         )
         self.media.take_inlays(item)
         if self.rules.wraps(message, self.speaker):
@@ -108,3 +112,10 @@ class HistoryWriter:
             item.thoughts = thoughts
         self.media.take_asset_prompts(item)
         return item
+
+
+@lru_cache(CACHED_SOURCES)
+def _message_source(index: int, role: str) -> FrozenObject:
+    return MappingProxyType(
+        source_of("chat", "message", "message of the chat", name=f"{index} ({role})", id=str(index))
+    )

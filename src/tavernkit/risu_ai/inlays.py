@@ -67,4 +67,4 @@ class Media:
         elif inlay.attachment.kind == "image" and not self._sees_images:
             message.content += f"[{inlay.caption}]"
         else:
-            message.multimodals.append(inlay.attachment.to_dict())
+            message.multimodals += (inlay.attachment.to_dict(),)

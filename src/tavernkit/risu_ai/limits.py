@@ -32,6 +32,15 @@ CACHED_LOREBOOKS = 32
 CACHED_SCRIPT_RUNNERS = 64
 """Chats whose regex script results a builder keeps."""
 
+CACHED_SCRIPT_LISTS = 64
+"""Lists of regex scripts that are kept ready."""
+
+CACHED_SCRIPT_TEXTS = 8192
+"""Texts of which a list of regex scripts remembers what it makes of them."""
+
+LONG_SCRIPT_TEXT = 4096
+"""Characters of a text that is too long to be remembered so."""
+
 CACHED_TRIGGER_ENGINES = 64
 """Chats whose Lua scripts a builder keeps."""
 

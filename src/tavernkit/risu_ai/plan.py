@@ -84,8 +84,8 @@ def _block(message: PromptMessage, block_id: str, place: str, tokens: int) -> Bl
     secondary: tuple[tuple[str, FrozenJson], ...] = (
         ("memo", message.memo),
         ("removable", message.removable),
-        ("attr", tuple(message.attr)),
-        ("thoughts", tuple(message.thoughts)),
+        ("attr", message.attr),
+        ("thoughts", message.thoughts),
         ("cache_point", message.cache_point),
         ("parts", (source, *message.merged) if message.merged else ()),
     )
@@ -135,9 +135,9 @@ def prompt_message(block: Block) -> PromptMessage:
         name=block.name,
         memo=memo if isinstance(memo, str) else None,
         removable=bool(metadata.get("removable")),
-        attr=[str(each) for each in cast("Sequence[object]", metadata.get("attr") or ())],
-        multimodals=list(block.attachments or ()),
-        thoughts=[str(each) for each in cast("Sequence[object]", metadata.get("thoughts") or ())],
+        attr=tuple(str(each) for each in cast("Sequence[object]", metadata.get("attr") or ())),
+        multimodals=tuple(block.attachments or ()),
+        thoughts=tuple(str(each) for each in cast("Sequence[object]", metadata.get("thoughts") or ())),
         cache_point=bool(metadata.get("cache_point")),
         source=cast("FrozenObject", metadata.get("source") or EMPTY_OBJECT),
     )

@@ -30,13 +30,13 @@ class PromptMessage:
     name: str | None = None
     memo: str | None = None
     removable: bool = False
-    attr: list[str] = field(default_factory=list[str])
-    multimodals: list[FrozenJson] = field(default_factory=list[FrozenJson])
-    thoughts: list[str] = field(default_factory=list[str])
+    attr: tuple[str, ...] = ()
+    multimodals: tuple[FrozenJson, ...] = ()
+    thoughts: tuple[str, ...] = ()
     cache_point: bool = False
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-    merged: list[FrozenObject] = field(default_factory=list[FrozenObject])
-    printed: list[str] = field(default_factory=list[str])
+    merged: tuple[FrozenObject, ...] = ()
+    printed: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> PromptMessage:
@@ -77,13 +77,13 @@ class PromptMessage:
             name=self.name,
             memo=self.memo,
             removable=self.removable,
-            attr=list(self.attr),
-            multimodals=list(self.multimodals),
-            thoughts=list(self.thoughts),
+            attr=self.attr,
+            multimodals=self.multimodals,
+            thoughts=self.thoughts,
             cache_point=self.cache_point,
             source=self.source,
-            merged=list(self.merged),
-            printed=list(self.printed),
+            merged=self.merged,
+            printed=self.printed,
         )
 
     @property
@@ -113,9 +113,9 @@ def new_chat_line(memo: str = NEW_CHAT_MEMO) -> PromptMessage:
     return PromptMessage(role="system", content=NEW_CHAT, memo=memo, source=_STARTS[memo])
 
 
-def _texts(value: object) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if is_sequence(value) else []
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if is_sequence(value) else ()
 
 
-def _values(value: object) -> list[FrozenJson]:
-    return [freeze(item) for item in value if is_mapping(item)] if is_sequence(value) else []
+def _values(value: object) -> tuple[FrozenJson, ...]:
+    return tuple(freeze(item) for item in value if is_mapping(item)) if is_sequence(value) else ()

@@ -13,6 +13,7 @@ from tavernkit.risu_ai.limits import CACHED_LOREBOOKS, CACHED_SCRIPT_RUNNERS, CA
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
 from tavernkit.risu_ai.lorebook.engine import LorebookEngine, LorebookSettings
 from tavernkit.risu_ai.lorebook.sources import lore_of
+from tavernkit.risu_ai.regex_scripts.mode_scripts import ScriptLists
 from tavernkit.risu_ai.regex_scripts.runner import RegexScriptRunner
 from tavernkit.risu_ai.token_counting import MessageCounter
 from tavernkit.risu_ai.triggers.engine import TriggerEngine
@@ -36,6 +37,7 @@ class Services:
         self.lore_engine = lore_engine if lore_engine is not None else LorebookEngine()
         self._lore: LRUCache[tuple[object, ...], GatheredLore] = LRUCache(CACHED_LOREBOOKS)
         self._scripts: LRUCache[tuple[object, ...], tuple[RegexScriptRunner, object]] = LRUCache(CACHED_SCRIPT_RUNNERS)
+        self._script_lists = ScriptLists()
         self._triggers: LRUCache[tuple[object, ...], tuple[TriggerEngine, object]] = LRUCache(CACHED_TRIGGER_ENGINES)
         self._counters: dict[str, MessageCounter] = {}
         self._lock = threading.Lock()
@@ -59,8 +61,10 @@ class Services:
         ``owner`` is kept as long as the results are: a key may hold its id.
         """
         if key is None:
-            return RegexScriptRunner(self.engine)
-        return self._scripts.get_or_make(key, lambda: (RegexScriptRunner(self.engine), owner))[0]
+            return RegexScriptRunner(self.engine, lists=self._script_lists)
+        return self._scripts.get_or_make(
+            key, lambda: (RegexScriptRunner(self.engine, lists=self._script_lists), owner)
+        )[0]
 
     def trigger_engine(self, key: tuple[object, ...] | None, owner: object = None) -> TriggerEngine:
         """Runs triggers and keeps the Lua scripts of one chat; without a key for this build."""

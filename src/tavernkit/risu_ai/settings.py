@@ -33,6 +33,7 @@ class BuiltInTexts:
 class Settings:
     """The user's settings. ``preset`` is the one in force; ``raw`` has every key of the database.
 
+    ``selected_persona`` is the place of the persona in use among ``personas``, which triggers read and write.
     ``jailbreak_toggle`` and ``chain_of_thought`` switch those cards on. ``fallback_models`` (for the main model)
     are asked instead of the preset's model, in order. The limits of memory are read from ``raw`` where they are used.
     """
@@ -40,6 +41,7 @@ class Settings:
     username: str = "User"
     persona_prompt: str = ""
     personas: tuple[RisuPersona, ...] = ()
+    selected_persona: int = 0
     preset: Preset = field(default_factory=Preset)
     presets: tuple[Preset, ...] = ()
     preset_chain: str = ""
@@ -79,6 +81,7 @@ class Settings:
             username=reader.text("username", "User"),
             persona_prompt=reader.text("personaPrompt"),
             personas=tuple(RisuPersona.from_json(each) for each in reader.objects("personas")),
+            selected_persona=reader.integer("selectedPersona", 0),
             preset=Preset.from_database(database, warn=warn),
             presets=tuple(Preset.from_json(each, warn=warn) for each in reader.objects("botPresets")),
             preset_chain=reader.text("presetChain"),

@@ -93,6 +93,7 @@ def _options(state: RisuState, *, strict: bool = False) -> RunOptions:
     return {
         "host": host if host is not None else RefusingHost(),
         "count_tokens": state.counter.text,
+        "selected_persona": state.context.settings.selected_persona,
         "warn": state.warn,
         "strict": strict,
     }
@@ -125,7 +126,7 @@ def _read(data: Json, before: Sequence[PromptMessage], editor: str) -> list[Prom
         message = PromptMessage.from_json(item)
         old = known.get((message.role, message.content))
         message.source = _EDITED[editor] if old is None else old.source
-        message.merged = [] if old is None else list(old.merged)
-        message.printed = [] if old is None else list(old.printed)
+        message.merged = () if old is None else old.merged
+        message.printed = () if old is None else old.printed
         found.append(message)
     return found

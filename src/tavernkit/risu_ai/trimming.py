@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from tavernkit.prompt.omission import Omission
 from tavernkit.risu_ai.prompt_message import PromptMessage
@@ -14,8 +15,7 @@ OLDEST = "the context is too small: the oldest chat items go first"
 BLANKED = "the finished prompt is too long for the context: chat items go from the top"
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(NamedTuple):
     """A chat item that is not in the prompt, what it would have cost (if that is known), and why it is not."""
 
     message: PromptMessage

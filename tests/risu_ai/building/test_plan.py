@@ -41,7 +41,7 @@ def test_equal_builds_have_equal_fingerprints():
 
 
 def test_blocks_give_back_the_messages_they_were_made_of():
-    message = PromptMessage(role=None, content="x", memo="m", attr=["nameAdded"], thoughts=["t"], cache_point=True)
+    message = PromptMessage(role=None, content="x", memo="m", attr=("nameAdded",), thoughts=("t",), cache_point=True)
     assert PromptMessage.from_json(message.to_json()).to_json() == message.to_json()
     plan = build(preset=preset([*STANDARD, {"type": "cache", "depth": 1, "role": "user"}]))
     assert [each.cache_point for each in plan.prompt_messages()].count(True) == 1

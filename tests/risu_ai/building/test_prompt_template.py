@@ -126,7 +126,7 @@ def test_thoughts_are_kept_aside():
     chat = [{"role": "char", "data": "<Thoughts>hm</Thoughts>Yes."}]
     plan = build(history=chat)
     last = plan.prompt_messages()[-1]
-    assert (last.content, last.thoughts) == ("Yes.", ["hm"])
+    assert (last.content, last.thoughts) == ("Yes.", ("hm",))
 
 
 def test_pictures_of_messages_are_attached():
@@ -138,7 +138,7 @@ def test_pictures_of_messages_are_attached():
     plan = build(history=chat, inlays=inlays)
     user, reply = plan.prompt_messages()[-2:]
     assert [part["url"] for part in user.multimodals] == ["https://example.invalid/a.png"]  # type: ignore[index, call-overload]
-    assert (reply.content, reply.multimodals) == ("Nice", [])
+    assert (reply.content, reply.multimodals) == ("Nice", ())
     assert any("'gone'" in warning for warning in plan.warnings)
     parts = plan.to_messages()[-2]["content"]
     assert isinstance(parts, list)

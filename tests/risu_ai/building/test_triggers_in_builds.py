@@ -120,3 +120,16 @@ def test_memory_without_models_is_reported():
     plan = build(character=character(supaMemory=True), settings=settings)
     assert any("MemoryModels" in warning for warning in plan.warnings)
     assert "What now?" in contents(plan)
+
+
+def test_triggers_see_and_change_the_selected_persona():
+    read = {"type": "v2GetPersonaDesc", "outputVar": "who", "indent": 0}
+    write = {"type": "v2SetPersonaDesc", "value": "Changed.", "valueType": "value", "indent": 0}
+    personas = [{"name": "Ann", "personaPrompt": "First."}, {"name": "Ben", "personaPrompt": "Second."}]
+    settings = Settings.from_json({"personas": personas, "selectedPersona": 1})
+    variables = InMemoryVariablesStore()
+    owner = character(triggerscript=[trigger(read, write)])
+    cards = [{"type": "plain", "type2": "main", "text": "{{persona}}", "role": "system"}, *STANDARD[4:5]]
+    plan = build(character=owner, settings=settings, variables=variables, preset=preset(cards))
+    assert variables.get("who") == "Second."
+    assert contents(plan)[0] == "Changed."

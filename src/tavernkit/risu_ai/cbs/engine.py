@@ -7,7 +7,7 @@ from tavernkit.risu_ai.cbs.cache import ProgramCache
 from tavernkit.risu_ai.cbs.compiler import Compiler, Program
 from tavernkit.risu_ai.cbs.folding import Folder
 from tavernkit.risu_ai.cbs.functions import standard_registry
-from tavernkit.risu_ai.cbs.limits import CACHED_INSERT_BYTES, CACHED_TEXT_BYTES, MAX_COMPILED_TEXT
+from tavernkit.risu_ai.cbs.limits import CACHED_INSERT_BYTES, CACHED_TEXT_BYTES, MAX_COMPILED_TEXT, MAX_TREE_DEPTH
 from tavernkit.risu_ai.cbs.nodes import Takeover, fill
 from tavernkit.risu_ai.cbs.registry import CBSRegistry
 from tavernkit.risu_ai.cbs.run import ParseArguments, Run, Session
@@ -60,6 +60,17 @@ class CBSEngine:
                 raise
             report(f"the text is kept as it was: {error}")
         return text
+
+    def constant(self, text: str) -> str | None:
+        """Give the expansion of a text that is the same in every context; nothing for any other text."""
+        if "{" not in text and "<" not in text:
+            return join_surrogates(text)
+        if len(text) > MAX_COMPILED_TEXT:
+            return None
+        if self._version != self.registry.version:
+            self._forget()
+        program = self._compile(join_surrogates(text))
+        return program.text if program.depth <= MAX_TREE_DEPTH else None
 
     def execute(self, run: Run) -> str:
         """Expand the text of a run: its tree as far as it goes, then the scanner."""

@@ -32,14 +32,15 @@ def parse_chat_ml(
     return messages
 
 
-def take_thoughts(text: str) -> tuple[str, list[str]]:
+def take_thoughts(text: str) -> tuple[str, tuple[str, ...]]:
     """Part a text from the thoughts in it: everything from the first opening to the last closing tag."""
     if "<Thoughts>" not in text:
-        return text, []
+        return text, ()
     thoughts: list[str] = []
 
     def take(match: re.Match[str]) -> str:
         thoughts.append(match[1])
         return ""
 
-    return _THOUGHTS.sub(take, text), thoughts
+    rest = _THOUGHTS.sub(take, text)
+    return rest, tuple(thoughts)

@@ -30,10 +30,10 @@ class Printer:
             if message.blank:
                 continue
             last = self.messages[-1] if self.messages else None
-            message.printed.append(place)
+            message.printed += (place,)
             if last is not None and self._merges and _joinable(last, message):
                 last.content = f"{last.content}\n\n{message.content}"
-                last.merged.append(explained(message.source, place, place=place) if place else message.source)
+                last.merged += (explained(message.source, place, place=place) if place else message.source,)
             else:
                 self.messages.append(message)
 

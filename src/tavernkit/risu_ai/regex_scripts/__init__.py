@@ -1,6 +1,7 @@
 """RisuAI's regex scripts: reading them, and running them over inputs, replies, histories and translations."""
 
-from tavernkit.risu_ai.regex_scripts.runner import RegexScriptRunner, ScriptResult
+from tavernkit.risu_ai.regex_scripts.results import ScriptResult
+from tavernkit.risu_ai.regex_scripts.runner import RegexScriptRunner
 from tavernkit.risu_ai.regex_scripts.script import (
     RegexScript,
     ScriptMode,

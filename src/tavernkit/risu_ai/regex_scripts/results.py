@@ -1,9 +1,24 @@
-"""Results of scripts that are not made again."""
+"""What scripts make of a text, and results that are not made again."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+_NOTHING: Mapping[int, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptResult:
+    """The text after the scripts; ``stored`` are message texts that ``@@inject`` changed."""
+
+    text: str
+    emotion_changed: bool = False
+    emotions: Sequence[str] = ()
+    stored: Mapping[int, str] = field(default_factory=lambda: _NOTHING)
 
 
 class ScriptResults:
@@ -11,7 +26,7 @@ class ScriptResults:
 
     def __init__(self, max_size: int) -> None:
         self._max_size = max_size
-        self._results: dict[Hashable, str] = {}
+        self._results: OrderedDict[Hashable, str] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> str:
@@ -20,8 +35,8 @@ class ScriptResults:
             return self._results.get(key, "")
 
     def put(self, key: Hashable, result: str) -> None:
-        """Remember a result."""
+        """Remember a result, in the place of an older one with the same key."""
         with self._lock:
             self._results[key] = result
             if len(self._results) > self._max_size:
-                del self._results[next(iter(self._results))]
+                self._results.popitem(last=False)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.context import RisuContext
-from tavernkit.risu_ai.regex_scripts.mode_scripts import ModeScripts, ReadyScript
-from tavernkit.risu_ai.regex_scripts.results import ScriptResults
+from tavernkit.risu_ai.regex_scripts.mode_scripts import FixedResult, ModeScripts, ReadyScript, ScriptLists
+from tavernkit.risu_ai.regex_scripts.results import ScriptResult, ScriptResults
 from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, ScriptMode
 from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
-from tavernkit.text.js_values import join_surrogates, parse_int, trim
+from tavernkit.text.js_values import parse_int, trim
 
 MAX_EMOTIONS = 5
 CACHED_RESULTS = 1000
@@ -23,16 +23,6 @@ EditHook = Callable[[str, ScriptMode, int], str]
 """What runs before the scripts: Lua listeners and display triggers."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptResult:
-    """The text after the scripts; ``stored`` are message texts that ``@@inject`` changed."""
-
-    text: str
-    emotion_changed: bool = False
-    emotions: Sequence[str] = ()
-    stored: Mapping[int, str] = field(default_factory=dict[int, str])
-
-
 class _NoEffectError(Exception):
     """A script that cannot be carried out leaves the text as it is."""
 
@@ -40,10 +30,13 @@ class _NoEffectError(Exception):
 class RegexScriptRunner:
     """Runs scripts over texts. Results are remembered, as RisuAI does, so that dice are not rolled again."""
 
-    def __init__(self, engine: CBSEngine | None = None, *, remember: int = CACHED_RESULTS) -> None:
+    def __init__(
+        self, engine: CBSEngine | None = None, *, remember: int = CACHED_RESULTS, lists: ScriptLists | None = None
+    ) -> None:
         self._engine = engine if engine is not None else CBSEngine()
         self._results = ScriptResults(remember)
-        self._mode_scripts: dict[ScriptMode, ModeScripts] = {}
+        self._lists = lists if lists is not None else ScriptLists()
+        self._last: dict[ScriptMode, tuple[tuple[RegexScript, ...], ModeScripts]] = {}
 
     def run(
         self,
@@ -60,27 +53,35 @@ class RegexScriptRunner:
         """Run the scripts of a mode over a text; ``index`` is the message's place in the chat, -1 for none."""
         if before is not None and mode != "editprocess":
             text = before(text, mode, index)
+        chosen, version = self._scripts_of(mode, scripts), self._engine.registry.version
+        fixed = None if chosen.fixed_results is None else chosen.fixed_results.get(version, text)
+        if fixed is not None:
+            self._results.put((fixed.expanded, mode, chosen.fixed_key, index), fixed.result.text)
+            return fixed.result
         call = _Call(self._engine, context, index, chat_role, warn)
-        text = call.expand(text)
-        chosen = self._scripts_of(mode, scripts)
+        given, text = text, call.expand(text)
         if not chosen.ready:
             return ScriptResult(text)
         key = (text, mode, chosen.key(call.expand), index)
         known = self._results.get(key)
         if known:
             return ScriptResult(known)
+        expanded = text
         for each in chosen.ready:
             text = call.run(each, text)
         self._results.put(key, text)
-        return ScriptResult(text, call.emotion_changed, tuple(call.emotions), call.stored)
+        result = ScriptResult(text, call.emotion_changed, tuple(call.emotions), call.stored)
+        if chosen.fixed_results is not None and call.fixed:
+            chosen.fixed_results.put(version, given, FixedResult(expanded, result))
+        return result
 
     def _scripts_of(self, mode: ScriptMode, scripts: Sequence[RegexScript]) -> ModeScripts:
-        """The scripts of a mode, made ready again only if the list is another one than the last time."""
-        given = tuple(scripts)
-        last = self._mode_scripts.get(mode)
-        if last is None or last.given != given:
-            last = self._mode_scripts[mode] = ModeScripts.of(given, mode)
-        return last
+        """The scripts of a mode, looked up only if the list is another object than the last time."""
+        given = scripts if isinstance(scripts, tuple) else tuple(scripts)
+        last = self._last.get(mode)
+        if last is None or last[0] is not given:
+            last = self._last[mode] = (given, self._lists.get(given, mode))
+        return last[1]
 
 
 @dataclass(slots=True)
@@ -90,18 +91,28 @@ class _Call:
     index: int
     chat_role: str
     warn: Warn | None
+    fixed: bool = True
+    """Whether nothing so far depends on the context."""
     expanding: RisuContext | None = None
     emotions: list[str] = field(default_factory=list[str])
     emotion_changed: bool = False
     stored: dict[int, str] = field(default_factory=dict[int, str])
 
     def expand(self, text: str) -> str:
-        # A history has thousands of texts, most without CBS: a context is made for those that have some.
-        if "{" not in text and "<" not in text:
-            return join_surrogates(text)
+        # A history has thousands of texts, most of which say the same to everybody: a context is made for the others.
+        constant = self.engine.constant(text)
+        if constant is not None:
+            return constant
+        self.fixed = False
         if self.expanding is None:
             self.expanding = self.context.replace(chat_index=self.index, chat_role=self.chat_role)
         return self.engine.expand(text, self.expanding, warn=self.warn)
+
+    def tell(self, message: str) -> None:
+        """Warn. A text that was warned about is done again the next time, to be warned about again."""
+        self.fixed = False
+        if self.warn is not None:
+            self.warn(message)
 
     def run(self, ready: ReadyScript, text: str) -> str:
         compiled, out = ready.compiled, ready.out
@@ -115,7 +126,7 @@ class _Call:
             self._report(script, f"its pattern is no regular expression ({error})")
             return text
         if not out.startswith("@@") and not compiled.actions:
-            return self.expand(regex.replace(text, out, warn=self.warn))
+            return self.expand(regex.replace(text, out, warn=self.tell))
         try:
             return self._act(compiled, regex, text, out)
         except _NoEffectError as reason:
@@ -123,7 +134,7 @@ class _Call:
             return text
 
     def _act(self, compiled: CompiledScript, regex: JSRegex, text: str, out: str) -> str:
-        first = regex.search(text, warn=self.warn)
+        first = regex.search(text, warn=self.tell)
         if first is None:
             if compiled.has("repeat_back") and self.index != -1:
                 return self._repeat_back(regex, text, out)
@@ -143,8 +154,8 @@ class _Call:
 
     def _replaced(self, regex: JSRegex, text: str, out: str, start: int) -> str:
         if not start:
-            return regex.replace(text, out, warn=self.warn)
-        found = regex.search(text, start, warn=self.warn)
+            return regex.replace(text, out, warn=self.tell)
+        found = regex.search(text, start, warn=self.tell)
         return text if found is None else found.replaced(out)
 
     def _feel(self, name: str) -> None:
@@ -159,10 +170,10 @@ class _Call:
         matches = [first]
         if regex.global_:
             # The test before has used up the first match, unless it was an empty one, which is found again.
-            matches = regex.find_all(text, warn=self.warn)[1 if first.text else 0 :]
+            matches = regex.find_all(text, warn=self.tell)[1 if first.text else 0 :]
         top = compiled.has("move_top")
         template = out.replace("@@move_top ", "", 1).replace("@@move_bottom ", "", 1)
-        text = regex.replace(text, "", warn=self.warn)
+        text = regex.replace(text, "", warn=self.tell)
         for found in matches:
             piece = _moved(template, found)
             text = f"{piece}\n{text}" if top else f"{text}\n{piece}"
@@ -170,7 +181,7 @@ class _Call:
 
     def _repeat_back(self, regex: JSRegex, text: str, out: str) -> str:
         source = self._earlier_text()
-        found = None if source is None else regex.search(source, warn=self.warn)
+        found = None if source is None else regex.search(source, warn=self.tell)
         if found is None:
             raise _NoEffectError("there is nothing to repeat in the message before")
         words = out.split(" ")
@@ -198,8 +209,7 @@ class _Call:
             raise _NoEffectError(f"the chat has no message {self.index}")
 
     def _report(self, script: RegexScript, why: str) -> None:
-        if self.warn is not None:
-            self.warn(f"regex script {script.comment or script.pattern!r} has no effect: {why}")
+        self.tell(f"regex script {script.comment or script.pattern!r} has no effect: {why}")
 
 
 def _moved(template: str, found: JSMatch) -> str:

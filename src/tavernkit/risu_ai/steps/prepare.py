@@ -48,7 +48,7 @@ def settle(state: RisuState) -> None:
     state.switches = state.preset.prompt_settings if state.template_in_use else PromptSettings()
     state.template = active_template(state.preset.prompt_template, state.fields, state.switches)
     state.see_chat(with_ids(context.chat))
-    state.scripts = scripts_of(state.texts.context, state.preset.regex, warn=state.warn)
+    state.scripts = tuple(scripts_of(state.texts.context, state.preset.regex, warn=state.warn))
     state.runner = state.services.script_runner(context.session, context.variables)
     state.trigger_engine = state.services.trigger_engine(context.session, context.variables)
 
