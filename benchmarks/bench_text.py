@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from itertools import count
 
@@ -11,7 +12,8 @@ import regress
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks import workloads
-from tavernkit.text.js_regex import JSRegex, guard
+from tavernkit.text.js_regex import JSRegex, guard, warm_up
+from tavernkit.text.js_regex.worker_process import Worker
 from tavernkit.text.js_values import json_stringify, number_to_string, to_number
 from tavernkit.text.verbatim_masker import mask, unmask
 
@@ -75,7 +77,7 @@ def ours_and_direct(name: str) -> dict[str, Callable[[str], object]]:
 @pytest.mark.parametrize("name", PATTERNS)
 @pytest.mark.parametrize("who", ["direct", "ours"])
 def test_ordinary(benchmark: BenchmarkFixture, name: str, how: str, who: str) -> None:
-    """5 KB of prose. Target: ours within twice of the bare engine where there is work to do."""
+    """5 KB of prose. Target: finding all and replacing within twice of the bare engine, a search within 1 µs more."""
     benchmark.group = f"{how} {name}"
     work = ours_and_direct(name)
     result = benchmark(work[f"{how}-{who}"], ASCII)
@@ -110,8 +112,20 @@ def test_guarded_call(benchmark: BenchmarkFixture) -> None:
     assert len(benchmark(GUARDED.find_all, text, timeout=10)) == 100
 
 
+def test_worker_start(benchmark: BenchmarkFixture) -> None:
+    """From nothing to a worker process that is ready; counts against the budget of the first guarded call."""
+
+    def start() -> None:
+        worker = Worker()
+        worker.wait_until_ready(time.monotonic() + 60)
+        worker.stop()
+
+    benchmark(start)
+
+
 def test_hopeless_call_again(benchmark: BenchmarkFixture) -> None:
     """A call that ran out of time a moment ago is not tried again."""
+    warm_up()
     text = "a" * 64 + "!"
     regex = JSRegex("(a+)+$")
     assert regex.search(text, timeout=0.05) is None

@@ -22,6 +22,11 @@ test_search_from_the_middle = long(
 test_replacing_by_itself = long(
     given(p.patterns, p.pattern_flags, p.subjects | p.any_texts)(p.check_replacing_by_itself_changes_nothing)
 )
+test_templates_do_what_functions_do = long(
+    given(p.patterns, p.pattern_flags, p.halved_texts | p.any_texts, p.template_pieces, p.template_pieces)(
+        p.check_templates_do_what_functions_do
+    )
+)
 test_anything_compiles_or_is_refused = long(
     given(st.text("ab()[]{}|*+?^$.\\dwpukPx123-,<>=!:é😀&~q", max_size=14), st.sampled_from(["", "u", "v", "i", "iv"]))(
         p.check_anything_compiles_or_is_refused

@@ -108,6 +108,26 @@ def check_replacing_by_itself_changes_nothing(source: str, flags: str, text: str
         assert js.join_surrogates(regex.replace(text, lambda match: match.text, timeout=30)) == js.join_surrogates(text)
 
 
+halved_texts = st.text("ab 😀😁é\ud83d\ude00", max_size=12)
+template_pieces = st.sampled_from(["", "x", "é", "😀", "\ud83d", "\ude00"])
+
+
+def check_templates_do_what_functions_do(source: str, flags: str, text: str, before: str, after: str) -> None:
+    if CostModel(parse_pattern(source, flags)).steps(AnyText(2 * len(text) + 1)) == math.inf:
+        return
+    for more in ("g", "gu", ""):
+        try:
+            regex = JSRegex.compile(f"({source})", flags + more)
+        except JSRegexSyntaxError:
+            continue
+        around = regex.replace(text, lambda match: before + match.text + after, timeout=30)
+        assert regex.replace(text, f"{before}$&{after}", timeout=30) == around
+        assert regex.replace(text, f"{before}$1{after}", timeout=30) == around
+        assert regex.replace(text, before + after, timeout=30) == regex.replace(
+            text, lambda _: before + after, timeout=30
+        )
+
+
 def check_anything_compiles_or_is_refused(source: str, flags: str) -> None:
     with contextlib.suppress(JSRegexSyntaxError):
         JSRegex(source, flags)

@@ -17,7 +17,7 @@ from tavernkit.values import LRUCache
 class WideText:
     """A text with characters beyond ASCII. It has a length and can be cut like a text, by the engine's offsets."""
 
-    __slots__ = ("_cursor", "_data", "_halved", "_stand_ins", "_units", "engine_text", "text")
+    __slots__ = ("_cursor", "_halved", "_stand_ins", "_units", "data", "engine_text", "text")
 
     def __init__(self, text: str, *, unicode: bool) -> None:
         self.text = text
@@ -27,32 +27,43 @@ class WideText:
         self._cursor = (0, 0)
         self._halved: dict[bytes, bytes] = {}
         try:
-            self._data = self.text.encode()
+            self.data = self.text.encode()
         except UnicodeEncodeError:
             self._stand_ins = True
             self.text = join_surrogates(self.text)
             self.engine_text = to_stand_ins(self.text)
-            self._data = self.engine_text.encode()
+            self.data = self.engine_text.encode()
         if unicode or not (self._stand_ins or has_astral(self.text)):
             return
         self._units = self._stand_ins = True
-        for character in astral_characters(self._data):
+        for character in astral_characters(self.data):
             self._halved[character] = halves(character)
-            self._data = self._data.replace(character, self._halved[character])
-        self.engine_text = self._data.decode()
+            self.data = self.data.replace(character, self._halved[character])
+        self.engine_text = self.data.decode()
 
     def __len__(self) -> int:
-        return len(self._data)
+        return len(self.data)
 
     def __getitem__(self, span: slice) -> str:
         """Return a part of the text; it may begin or end with half a character."""
-        part = self._data[span]
-        if not self._stand_ins or STAND_IN_LEAD not in part:
-            return part.decode()
+        part = self.data[span]
+        return self.decoded(part) if self._stand_ins and not part.isascii() else part.decode()
+
+    def encoded(self, text: str) -> bytes | None:
+        """Return another text in the form that the data of this one has; nothing if it cannot be told apart there."""
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            return None
+        return data if data.find(STAND_IN_LEAD) < 0 else None
+
+    def decoded(self, data: bytes) -> str:
+        """Return what parts of the data are as text; halves of a character that have come together are one again."""
         for character, two in self._halved.items():
-            part = part.replace(two, character)
-        text = part.decode()
-        return from_stand_ins(text) if STAND_IN_LEAD in part else text
+            data = data.replace(two, character)
+        text = data.decode()
+        # Not "in", which takes bytes for a number first and is several times slower.
+        return from_stand_ins(text) if self._stand_ins and data.find(STAND_IN_LEAD) >= 0 else text
 
     def join(self, parts: list[str]) -> str:
         """Put parts together again."""
@@ -64,9 +75,9 @@ class WideText:
         # From where the last count ended: callers mostly go forward.
         at, count = self._cursor
         if offset >= at:
-            count += len(self._data[at:offset].decode())
+            count += len(self.data[at:offset].decode())
         else:
-            count -= len(self._data[offset:at].decode())
+            count -= len(self.data[offset:at].decode())
         self._cursor = (offset, count)
         return count
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import AnyStr, TypeAlias
 
 from tavernkit.text.js_regex.limits import MAX_REPLACED_LENGTH
 from tavernkit.text.js_regex.match import Found, Names
@@ -26,8 +26,8 @@ class Template:
     """A template that was read."""
 
     parts: tuple[Part, ...]
-    around: tuple[str, int, str] | None
-    """The text before and after its one group, if there is but one and nothing else: the shape most templates have."""
+    around: tuple[str, int | None, str] | None
+    """The text before and after its one group, or all of its text: the shape that most templates have."""
 
 
 _cache: LRUCache[tuple[str, int, tuple[tuple[str, tuple[int, ...]], ...]], Template] = LRUCache(_CACHE_SIZE)
@@ -36,7 +36,7 @@ _cache: LRUCache[tuple[str, int, tuple[tuple[str, tuple[int, ...]], ...]], Templ
 def compile_template(template: str, group_count: int, names: Names) -> Template:
     """Read a template for a pattern with these groups; without named groups ``$<`` is text."""
     if "$" not in template:
-        return Template((template,), None)
+        return Template((template,), (template, None, ""))
     key = (template, group_count, tuple(names.items()))
     return _cache.get_or_make(key, lambda: _compile(template, group_count, names))
 
@@ -59,8 +59,9 @@ def replace_by_template(subject: Subject, found: Sequence[Found], template: Temp
     # A template may hold the whole text several times for each match: only then is the length worth counting.
     longest = sum([len(part) if isinstance(part, str) else size for part in template.parts])
     counted = longest * len(found) > MAX_REPLACED_LENGTH
-    if template.around is not None and not counted:
-        return _join(subject, _around_groups(subject, found, *template.around))
+    replaced = None if counted or template.around is None else _replace_around(subject, found, *template.around)
+    if replaced is not None:
+        return replaced
     pieces: list[str] = []
     at = length = 0
     for one in found:
@@ -83,15 +84,29 @@ def replace_by_template(subject: Subject, found: Sequence[Found], template: Temp
     return _join(subject, pieces)
 
 
-def _around_groups(subject: Subject, found: Sequence[Found], before: str, group: int, after: str) -> list[str]:
-    pieces: list[str] = []
+def _replace_around(subject: Subject, found: Sequence[Found], before: str, group: int | None, after: str) -> str | None:
+    """Put text around a group of each match; nothing if this cannot be done with the text in its encoded form."""
+    if isinstance(subject, str):
+        return "".join(_pieces(subject, found, before, group, after))
+    encoded = subject.encoded(before), subject.encoded(after)
+    if encoded[0] is None or encoded[1] is None:
+        return None
+    return subject.decoded(b"".join(_pieces(subject.data, found, encoded[0], group, encoded[1])))
+
+
+def _pieces(text: AnyStr, found: Sequence[Found], before: AnyStr, group: int | None, after: AnyStr) -> list[AnyStr]:
+    nothing = text[:0]
+    pieces: list[AnyStr] = []
     at = 0
     for one in found:
         whole = one.range()
-        captured = one.group(group) if group else whole
-        pieces += (subject[at : whole.start], before, "" if captured is None else subject[captured], after)
+        if group is None:
+            pieces += (text[at : whole.start], before)
+        else:
+            captured = one.group(group) if group else whole
+            pieces += (text[at : whole.start], before, nothing if captured is None else text[captured], after)
         at = whole.stop
-    pieces.append(subject[at:])
+    pieces.append(text[at:])
     return pieces
 
 
@@ -110,6 +125,8 @@ def _span(part: int | tuple[int, ...], found: Found, size: int) -> slice | None:
 def _compile(template: str, group_count: int, names: Names) -> Template:
     parts = _parse(template, group_count, names)
     references = [index for index, part in enumerate(parts) if not isinstance(part, str)]
+    if not references:
+        return Template(tuple(parts), ("".join(map(str, parts)), None, ""))
     group = parts[references[0]] if len(references) == 1 else None
     if not isinstance(group, int) or group < 0:
         return Template(tuple(parts), None)
