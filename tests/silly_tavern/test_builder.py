@@ -303,7 +303,7 @@ def test_lore_is_named_with_the_key_that_called_it():
     lore = book("w", "Boats leak.", constant=False, key=["alone"], comment="Boats")
     plan = build(books=[lore])
     block = next(block for block in plan.blocks if block.content == "Boats leak.")
-    assert block.source["reason"] == "Boats in w (key 'alone')"  # pyright: ignore[reportArgumentType, reportCallIssue, reportIndexIssue, reportOptionalSubscript]
+    assert block.source["reason"] == "Boats (key 'alone') in w"  # pyright: ignore[reportArgumentType, reportCallIssue, reportIndexIssue, reportOptionalSubscript]
 
 
 def test_an_embedded_book_counts_as_the_characters():

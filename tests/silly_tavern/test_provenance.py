@@ -120,7 +120,7 @@ def test_lore_at_a_depth_is_named_by_its_place_and_its_entries() -> None:
     block = next(block for block in plan.blocks if block.content == "Fog.")
     assert is_mapping(block.source)
     assert block.source["title"] == "World Info at depth 2 (user)"
-    assert block.source["reason"] == "Weather in Coast (key 'alone')"
+    assert block.source["reason"] == "Weather (key 'alone') in Coast"
     entries = block.source["entries"]
     assert is_sequence(entries)
     assert [each["id"] for each in entries if is_mapping(each)] == ["Coast.1"]
@@ -143,7 +143,7 @@ def test_lore_around_the_authors_note_is_told_with_it() -> None:
     plan = build(books=[WorldBook.from_json({"entries": {"1": entry}}, name="Coast")], chat_metadata=note)
     block = next(block for block in plan.blocks if block.content == "Fog.\nN")
     assert is_mapping(block.source)
-    assert "with World Info: Weather in Coast (constant)" in str(block.source["reason"])
+    assert "with World Info: Weather (constant) in Coast" in str(block.source["reason"])
 
 
 def test_the_cards_own_prompts_say_whose_place_they_took() -> None:

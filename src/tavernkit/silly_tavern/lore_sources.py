@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import groupby
 
 from tavernkit.silly_tavern.world_info.explanation import Explanation
 from tavernkit.silly_tavern.world_info.placement import ExampleEntry, PlacedEntry
@@ -39,13 +40,13 @@ class LoreSources:
 
 
 def lore_reason(entries: Iterable[object]) -> str:
-    """The entries, their books and their causes in one line."""
-    return ", ".join(_told(each) for each in entries if is_mapping(each))
-
-
-def _told(entry: Mapping[str, object]) -> str:
-    book = f" in {entry['book']}" if entry.get("book") else ""
-    return f"{entry['name']}{book} ({entry['cause']})"
+    """The entries with their causes and books in one line; a book is named once for its neighbouring entries."""
+    listed = [each for each in entries if is_mapping(each)]
+    told: list[str] = []
+    for book, neighbours in groupby(listed, key=lambda each: each["book"]):
+        names = ", ".join(f"{each['name']} ({each['cause']})" for each in neighbours)
+        told.append(f"{names} in {book}" if book else names)
+    return "; ".join(told)
 
 
 def _cause(why: Explanation) -> str:

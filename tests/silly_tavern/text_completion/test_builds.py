@@ -53,7 +53,7 @@ def test_the_explanation_names_lore_and_its_cause():
     rows = {row.block_id: row for row in build(books=[book("Boats leak.")]).explain().blocks}
     assert (rows["worldInfoBefore"].source, rows["worldInfoBefore"].reason) == (
         "World Info before the character",
-        "Boats in Book (key 'alone')",
+        "Boats (key 'alone') in Book",
     )
     assert rows["chatHistory-1"].role == "user"
     assert "replyLine" in rows
