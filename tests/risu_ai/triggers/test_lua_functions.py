@@ -36,6 +36,8 @@ def value(expression: str, **fields: Any) -> Any:
         ("select(2, pcall(error, 'x'))", "x"),
         ("select(2, xpcall(error, function(e) return e .. '!' end, 'x'))", "x!"),
         ("coroutine.wrap(function(a) return coroutine.yield(a) end)('y')", "y"),
+        ("require('json').encode({1})", "[1]"),
+        ("require('string').upper('a')", "A"),
         ("os.date('!%Y-%m-%d', 0)", "1970-01-01"),
         ("os.time({year = 1970, month = 1, day = 2, hour = 0})", "86400"),
         ("math.random(5, 5)", "5"),
@@ -156,3 +158,8 @@ def test_a_list_too_large_for_a_script_is_left_alone() -> None:
     text, warnings = "x" * 16_000_000, list[str]()
     assert engine.edit(world(lua("y = 1")), "editOutput", text, warn=warnings.append).data == text
     assert "at most" in warnings[0]
+
+
+def test_integers_beyond_javascripts_are_stored_as_its_doubles() -> None:
+    code = "function onStart(id) setChatVar(id, 'v', 9007199254740993) setChatVar(id, 't', getChatVar(id, 'v')) end"
+    assert run(lua(code))["t"] == "9007199254740992"

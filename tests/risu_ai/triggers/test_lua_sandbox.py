@@ -12,7 +12,7 @@ from tavernkit.testing.trigger_host import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import lua, run, setvar, trigger, world
 
 GONE = [
-    *("io", "debug", "package", "require", "dofile", "loadfile", "python", "warn", "string.dump"),
+    *("io", "debug", "package", "dofile", "loadfile", "python", "warn", "string.dump"),
     *("os.execute", "os.remove", "os.rename", "os.getenv", "os.exit", "os.tmpname", "os.setlocale"),
 ]
 
@@ -25,6 +25,8 @@ ESCAPES = {
     "metatable of texts": "return getmetatable('').__index.dump",
     "metatable of promises": "return getmetatable(hash('x', 'y')) or nil",
     "loaded modules": "return package and package.loaded",
+    "a module of Lua": "return require('io')",
+    "a module by metatable": "return require(setmetatable({}, {__eq = function() return true end}))",
     "registry": "return debug and debug.getregistry()",
     "python builtins": "return python and python.builtins",
     "python eval": "return python and python.eval('1')",

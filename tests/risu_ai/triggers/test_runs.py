@@ -231,3 +231,8 @@ def test_a_command_after_a_trigger_has_nothing_in_its_pipe() -> None:
     empty = engine.command(context, "/trigger go | /send", warn=lambda _: None)
     assert empty.error is not None
     assert empty.stored.variables == {"a": "1"}
+
+
+def test_a_message_to_draw_anew_without_an_index_is_called_undefined() -> None:
+    outcome = run(trigger({"type": "v2UpdateChatAt", "indent": 0}))
+    assert outcome.result.reloads.messages == {"undefined": 1}

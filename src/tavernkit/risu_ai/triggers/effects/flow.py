@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tavernkit.risu_ai.triggers.conditions import compare
 from tavernkit.risu_ai.triggers.registry import EffectTable
-from tavernkit.text.js_values import to_number, truthy
+from tavernkit.text.js_values import UNDEFINED, to_number, truthy
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.triggers.program import Effect
@@ -123,5 +123,4 @@ def update_screen(run: Run, effect: Effect) -> None:
 @effects.effect("v2UpdateChatAt")
 def update_message(run: Run, effect: Effect) -> None:
     """Draw a message anew."""
-    index = effect.fields.get("index")
-    run.world.reload_message(index)
+    run.world.reload_message(effect.fields.get("index", UNDEFINED))

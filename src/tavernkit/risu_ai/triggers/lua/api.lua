@@ -12,6 +12,15 @@ local setmetatable, concat, gmatch, rawget = setmetatable, table.concat, string.
 local _ENV = globals
 globals.json = json
 
+-- Nothing is loaded: scripts may name what they have anyway.
+local modules = { json = json, coroutine = coroutine, math = math, os = os, string = string, table = table, utf8 = utf8 }
+
+function require(name)
+  local module = rawget(modules, name)
+  if module == nil then error("module '" .. tostring(name) .. "' not found", 2) end
+  return module
+end
+
 -- Promises. Calls of the host block, so a promise is always settled when the script gets it.
 
 local settled = setmetatable({}, { __mode = "k" })

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, cast
 
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
+from tavernkit.text.js_values import MAX_SAFE_INTEGER
 from tavernkit.values import Json
 
 
@@ -59,8 +60,10 @@ class TableReader:
     def _read(self, value: object, depth: int, left: list[int]) -> Json:
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
-        if value is None or isinstance(value, (bool, int, float)):
+        if value is None or isinstance(value, (bool, float)):
             return value
+        if isinstance(value, int):
+            return value if abs(value) <= MAX_SAFE_INTEGER else float(value)  # JavaScript has only doubles
         if self._type_of(value) != "table":
             return None
         if depth >= MAX_TABLE_DEPTH:
