@@ -21,13 +21,15 @@ def run(case: Case) -> object:
     context = context_of(given)
     if call["mode"] == "edittrans":
         return translation(given, call)
+    conditions = call.get("cbsConditions", {})
+    context = context.replace(first_message=conditions.get("firstmsg", False))
     result = RegexScriptRunner().run(
         call["data"],
         call["mode"],
         scripts_of(context, database(given).get("presetRegex", [])),
         context,
         index=call["chatID"],
-        chat_role=call.get("cbsConditions", {}).get("chatRole", ""),
+        chat_role=conditions.get("chatRole", ""),
     )
     found: dict[str, object] = {"data": result.text, "emoChanged": result.emotion_changed}
     if result.emotions:

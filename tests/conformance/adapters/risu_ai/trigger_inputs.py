@@ -152,9 +152,12 @@ class VectorHost(ScriptedTriggerHost):
     def image(self, prompt: str, negative: str, character: str) -> str | None:
         source = self.pictures.pop(0) if self.pictures else PICTURE
         self.calls.append(("image", prompt, negative, character, source))
-        return "inlay-id-1" if source else None
+        if not source:
+            return None
+        return self.inlay_ids.pop(0) if self.inlay_ids else "inlay-id-1"
 
     pictures: list[str]
+    inlay_ids: list[str]
 
 
 def host_of(answers: Mapping[str, Any]) -> VectorHost:
@@ -165,14 +168,24 @@ def host_of(answers: Mapping[str, Any]) -> VectorHost:
                 queues[kind] = [LLMReply(each["type"], each["result"]) for each in queue]
             case "fetch":
                 queues[kind] = [OSError(each) if isinstance(each, str) else FetchReply(**each) for each in queue]
-            case "image":
+            case "image" | "inlay":
                 pass
+            case "getInlay":
+                queues["inlay"] = [inlay_of(each) for each in queue]
             case _:
                 queues[_KINDS.get(kind, kind)] = list(queue)
-    queues["inlay"] = [InlayData("image", "BASE64", 1, 2)] * 10
+    queues["inlay"] = [*queues.get("inlay", ()), *[inlay_of({})] * 10]
     host = VectorHost(**queues)
     host.pictures = list(answers.get("image", ()))
+    host.inlay_ids = list(answers.get("inlay", ()))
     return host
+
+
+def inlay_of(stored: Mapping[str, Any] | None) -> InlayData | None:
+    if stored is None:
+        return None
+    kind, data = stored.get("type", "image"), stored.get("data", "BASE64")
+    return InlayData(kind, data, stored.get("width", 1), stored.get("height", 2))
 
 
 def error_class(error: TriggerError) -> str:
