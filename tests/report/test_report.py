@@ -130,7 +130,7 @@ def test_the_lore_of_a_risu_lorebook_is_listed_with_what_is_in_first() -> None:
         ("0", "Oil", False, "Slippery."),
         ("2", "Ghost", False, "Boo."),
     ]
-    assert rows[0].reason == "key 'lamp' in message 0 (user)"
+    assert rows[0].reason == "key 'lamp' in message #0 (user)"
     assert [row.title for row in lore_rows(result, limit=1)] == ["Lamp", "Oil"]
 
 

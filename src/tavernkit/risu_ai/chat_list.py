@@ -91,15 +91,19 @@ class HistoryWriter:
 
     def write(self, messages: Sequence[RisuMessage]) -> list[PromptMessage]:
         """Write the messages that are sent, oldest first."""
-        return [self._item(message, index, len(messages)) for index, message in enumerate(messages)]
+        user = self.texts.context.user_name
+        return [self._item(message, index, len(messages), user) for index, message in enumerate(messages)]
 
-    def _item(self, message: RisuMessage, index: int, count: int) -> PromptMessage:
+    def _item(self, message: RisuMessage, index: int, count: int, user: str) -> PromptMessage:
         role = "user" if message.role == "user" else "char"
+        name = user if role == "user" else self.speaker.name
+        if self.rules.in_group and role == "char":
+            name = self.rules.name_of(message.saying)
         item = PromptMessage(
             role=ROLES[role],
             content=self.scripts(self.texts(message.data, role=role), index, message.role),
             memo=chat_id(message),
-            source=_message_source(index, role),
+            source=_message_source(index, name),
         )
         self.media.take_inlays(item)
         if self.rules.wraps(message, self.speaker):
@@ -115,7 +119,6 @@ class HistoryWriter:
 
 
 @lru_cache(CACHED_SOURCES)
-def _message_source(index: int, role: str) -> FrozenObject:
-    return MappingProxyType(
-        source_of("chat", "message", "message of the chat", name=f"{index} ({role})", id=str(index))
-    )
+def _message_source(index: int, name: str) -> FrozenObject:
+    title = f"message #{index} of {name}" if name else f"message #{index}"
+    return MappingProxyType(source_of("chat", "message", "message of the chat", name=name, title=title, id=str(index)))

@@ -12,7 +12,7 @@ from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
 from tavernkit.risu_ai.cbs.escapes import unescape
-from tavernkit.risu_ai.prompt_message import PromptMessage, explained
+from tavernkit.risu_ai.prompt_message import PromptMessage, explained, title_of
 from tavernkit.risu_ai.request import RequestRules, request_messages, unescaped
 from tavernkit.risu_ai.text_prompt import TextRules, write_text
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat
@@ -108,7 +108,7 @@ def _joined(first: FrozenObject, others: Sequence[FrozenObject]) -> FrozenObject
     if not others:
         return first
     parts = (first, *others)
-    labels = list(dict.fromkeys(_label(part) for part in parts))
+    labels = list(dict.fromkeys(title_of(part) for part in parts))
     reasons = list(dict.fromkeys(str(part.get("reason") or "") for part in parts))
     more = f" + {len(labels) - LISTED_PARTS} more" if len(labels) > LISTED_PARTS else ""
     others_too = f" | {len(reasons) - LISTED_PARTS} more" if len(reasons) > LISTED_PARTS else ""
@@ -117,12 +117,6 @@ def _joined(first: FrozenObject, others: Sequence[FrozenObject]) -> FrozenObject
         "kind": " + ".join(labels[:LISTED_PARTS]) + more,
         "reason": f"joined for this model: {' | '.join(reasons[:LISTED_PARTS])}{others_too}",
     }
-
-
-def _label(source: FrozenObject) -> str:
-    name = source.get("name")
-    kind = str(source.get("kind", ""))
-    return f"{kind} {name}" if name else kind
 
 
 def prompt_message(block: Block) -> PromptMessage:

@@ -93,8 +93,16 @@ class PromptMessage:
 
 
 def source_of(stage: str, kind: str, reason: str, *, name: str = "", **more: FrozenJson) -> FrozenObject:
-    """Say where a text came from: the step, what it is, why it is there, and what people call it."""
+    """Say where a text came from: the step, what it is, why it is there, and its name.
+
+    What people call it is its ``title``, if it has one, else what it is and its name.
+    """
     return {"stage": stage, "kind": kind, **({"name": name} if name else {}), "reason": reason, **more}
+
+
+def title_of(source: FrozenObject) -> str:
+    """What people call a text that came from there."""
+    return str(source.get("title") or f"{source.get('kind', 'message')} {source.get('name', '')}".rstrip())
 
 
 def explained(source: FrozenObject, remark: str, **more: FrozenJson) -> FrozenObject:
@@ -103,8 +111,8 @@ def explained(source: FrozenObject, remark: str, **more: FrozenJson) -> FrozenOb
 
 
 _STARTS = {
-    NEW_CHAT_MEMO: source_of("chat", "start marker", "parts the chat from what is before it"),
-    NEW_EXAMPLE_MEMO: source_of("chat", "start marker", "an example starts here"),
+    NEW_CHAT_MEMO: source_of("chat", "start marker", "the chat begins after it"),
+    NEW_EXAMPLE_MEMO: source_of("chat", "start marker", "an example begins after it"),
 }
 
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tavernkit.prompt.omission import Omission
-from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.prompt_message import PromptMessage, title_of
 from tavernkit.risu_ai.token_counting import MessageCounter
 
 OLDEST = "the context is too small: the oldest chat items go first"
@@ -25,8 +25,7 @@ class Dropped(NamedTuple):
     @property
     def title(self) -> str:
         """What people call it."""
-        source = self.message.source
-        return f"{source.get('kind', 'message')} {source.get('name', '')}".rstrip()
+        return title_of(self.message.source)
 
     @property
     def budget_group(self) -> str:

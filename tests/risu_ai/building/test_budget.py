@@ -33,7 +33,7 @@ def test_the_oldest_go_first_and_are_told():
     assert plan.last_memory == "m3"
     assert plan.trim_report is not None
     assert plan.trim_report.eviction_count == 5
-    assert omitted(plan)["5 messages (start marker to message 2 (char))"].startswith("the context is too small")
+    assert omitted(plan)["5 messages (start marker to message #2 of Mira)"].startswith("the context is too small")
 
 
 def test_a_prompt_that_cannot_fit_is_refused_with_the_numbers():

@@ -42,7 +42,7 @@ def test_every_block_of_the_shipped_example_has_a_reason() -> None:
     reasons = why(plan)
     assert reasons["description"] == "the character's description, personality, scenario"
     assert reasons["greeting"].startswith("the character speaks first")
-    assert reasons["message 0 (char)"] == "message of the chat"
+    assert reasons["message #0 of Aria"] == "message of the chat"
 
 
 def test_every_block_of_the_benchmarked_workload_has_a_reason() -> None:
@@ -71,23 +71,23 @@ def test_texts_say_which_card_of_the_template_printed_them() -> None:
     assert reasons["main prompt"] == "a text of the prompt template; card 1"
     assert reasons["description"] == "the character's description; card 2"
     assert reasons["lore L"] == "always active, from character Mira; card 4"
-    assert reasons["message 2 (user)"] == "message of the chat"
+    assert reasons["message #2 of Ann"] == "message of the chat"
 
 
 def test_messages_say_which_chat_card_printed_them_when_there_are_several() -> None:
     cards = [{**CHAT_CARD, "rangeEnd": -1}, {"type": "description"}, {**CHAT_CARD, "rangeStart": -2}]
     rows = [row for row in build(preset=preset(cards)).explain().blocks if row.source.startswith("message")]
     assert [(row.source, row.reason.partition("; ")[2]) for row in rows] == [
-        ("message 0 (user)", "card 1"),
-        ("message 1 (char)", "card 1"),
-        ("message 1 (char)", "card 3"),
-        ("message 2 (user)", "card 3"),
+        ("message #0 of Ann", "card 1"),
+        ("message #1 of Mira", "card 1"),
+        ("message #1 of Mira", "card 3"),
+        ("message #2 of Ann", "card 3"),
     ]
 
 
 def test_messages_that_no_chat_card_shows_are_told() -> None:
     plan = build(preset=preset([{**CHAT_CARD, "rangeStart": -1}]))
-    assert omitted(plan)["4 messages (start marker to message 1 (char))"] == "no chat card of the template shows it"
+    assert omitted(plan)["4 messages (start marker to message #1 of Mira)"] == "no chat card of the template shows it"
 
 
 def test_lore_names_its_book_and_its_key() -> None:
@@ -95,7 +95,7 @@ def test_lore_names_its_book_and_its_key() -> None:
         {"id": "m", "name": "Forge", "lorebook": [lore("Hot.", key="now", alwaysActive=False, comment="fire")]}
     )
     plan = build(preset=preset(STANDARD, ai_model="mistral"), modules=[module])
-    assert why(plan)["lore fire"] == "key 'now' in message 2 (user), from module Forge; card 4"
+    assert why(plan)["lore fire"] == "key 'now' in message #2 (user), from module Forge; card 4"
     (block,) = (block for block in plan.blocks if block.slot == "lore")
     assert is_mapping(block.source)
     assert (block.source["book"], block.source["id"], block.source["place"]) == ("module Forge", "0", "card 4")
@@ -173,7 +173,7 @@ def test_texts_that_switches_keep_out_are_told() -> None:
 def test_a_message_that_scripts_emptied_is_told() -> None:
     script = {"in": "Welcome\\.", "out": "", "type": "editprocess"}
     told = omitted(build(character=character(customscript=[script])))
-    assert told["message 1 (char)"] == "nothing is left of it after CBS and scripts"
+    assert told["message #1 of Mira"] == "nothing is left of it after CBS and scripts"
 
 
 def test_a_greeting_that_the_chat_cuts_off_is_told() -> None:

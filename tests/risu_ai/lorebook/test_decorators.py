@@ -174,7 +174,7 @@ def test_the_text_of_other_entries_is_not_searched_on_request() -> None:
 
 def test_the_first_key_that_was_found_is_the_reason() -> None:
     result = scan("@@additional_keys fire\nx", "dragon fire")
-    assert result.explain(0).reason == "key 'fire' in message 0 (user)"
+    assert result.explain(0).reason == "key 'fire' in message #0 (user)"
 
 
 def test_only_lore_is_injected_into_lore() -> None:

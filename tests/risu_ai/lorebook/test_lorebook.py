@@ -34,7 +34,7 @@ def test_an_active_entry_says_which_key_was_found_where() -> None:
     result = scan([LorebookEntry(key="elf, dragon", comment="Dragons", content="They burn.")], "A DRAGON!")
     explanation = result.explain("Dragons")
     assert explanation.active
-    assert explanation.reason == "key 'dragon' in message 0 (user)"
+    assert explanation.reason == "key 'dragon' in message #0 (user)"
     assert "in  Dragons  key 'dragon'" in result.table()
 
 

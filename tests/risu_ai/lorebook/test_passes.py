@@ -93,7 +93,7 @@ def test_passes_are_limited_and_the_limit_is_told(monkeypatch: pytest.MonkeyPatc
     ("entry", "reason"),
     [
         (LorebookEntry(always_active=True), "always active"),
-        (LorebookEntry(key="dragon"), "key 'dragon' in message 0 (user)"),
+        (LorebookEntry(key="dragon"), "key 'dragon' in message #0 (user)"),
         (LorebookEntry(key="ghost", content="@@activate\nx"), "@@activate"),
         (LorebookEntry(always_active=True, content="@@activate\nx"), "@@activate"),
     ],

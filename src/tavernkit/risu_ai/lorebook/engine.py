@@ -188,7 +188,7 @@ class _Scan:
         first = min(max(start + count if start < 0 else start, 0), count)
         return [
             ScannedText(
-                f"message {place} by {message.role}", message.text, f"message {int(first) + place} ({message.role})"
+                f"message {place} by {message.role}", message.text, f"message #{int(first) + place} ({message.role})"
             )
             for place, message in enumerate(messages[int(first) :])
         ]
