@@ -27,7 +27,7 @@ def test_the_demo_as_json_is_the_same_every_time(tavernkit: Tavernkit) -> None:
     told = json.loads(first.out)
     assert told["tool_turn"]["requests"] == 2
     assert told["small_context"]["left_out"]
-    assert {"history", "lore", "card"} <= set(told["risuai"]["tokens_by_source"])
+    assert {"history", "lore", "card"} <= set(told["risu_ai"]["tokens_by_source"])
 
 
 def test_build_prints_messages_as_json(tavernkit: Tavernkit) -> None:
@@ -69,7 +69,7 @@ def test_build_makes_one_text_for_models_without_chat(tavernkit: Tavernkit, tmp_
     assert "<|im_start|>user\nHi there" in told["prompt"]
     assert told["stop_sequences"]
     assert "<|im_start|>user\nHi there" in tavernkit(*arguments).out
-    risu = json.loads(tavernkit("build", CARD, "-p", "risuai", "--dialect", "text", "-m", "Hi there", "--json").out)
+    risu = json.loads(tavernkit("build", CARD, "-p", "risu_ai", "--dialect", "text", "-m", "Hi there", "--json").out)
     assert "keeps the lighthouse" in risu["prompt"]
 
 
@@ -83,7 +83,7 @@ def test_build_explains_traces_and_saves(tavernkit: Tavernkit, tmp_path: Path) -
 
 
 def test_build_for_risuai_from_the_same_files(tavernkit: Tavernkit) -> None:
-    outcome = tavernkit("build", *arguments_of("-m", LAMP, "--platform", "risuai", "--json"))
+    outcome = tavernkit("build", *arguments_of("-m", LAMP, "--platform", "risu_ai", "--json"))
     assert outcome.code == 0
     messages = json.loads(outcome.out)
     assert any("The great lamp burns" in message["content"] for message in messages)

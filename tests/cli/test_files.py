@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 import tavernkit as tk
 from tests.cli.terminal import BOOK, CARD, CHAT, EXAMPLES, Tavernkit, in_process
 
@@ -72,7 +74,7 @@ def test_lore_scan_for_both_programs(tavernkit: Tavernkit) -> None:
     rows = json.loads(tavernkit("lore", "scan", BOOK, "--text", "Who lit the lamp?", "--json").out)
     assert {row["title"] for row in rows if row["active"]} >= {"The lamp", "House style"}
     assert all(row["reason"] for row in rows)
-    rows = json.loads(tavernkit("lore", "scan", BOOK, "-p", "risuai", "--text", "the lamp", "--json").out)
+    rows = json.loads(tavernkit("lore", "scan", BOOK, "-p", "risu_ai", "--text", "the lamp", "--json").out)
     assert "The lamp" in {row["title"] for row in rows if row["active"]}
 
 
@@ -97,11 +99,30 @@ def test_lore_test_fails_when_an_entry_does_not_fire(tavernkit: Tavernkit) -> No
 
 def test_lore_convert_round_trip(tavernkit: Tavernkit, tmp_path: Path) -> None:
     risu, world = tmp_path / "risu.json", tmp_path / "world.json"
-    assert tavernkit("lore", "convert", BOOK, str(risu), "--to", "risuai").code == 0
+    assert tavernkit("lore", "convert", BOOK, str(risu), "--to", "risu_ai").code == 0
     assert json.loads(risu.read_text(encoding="utf-8"))["type"] == "risu"
-    assert tavernkit("lore", "convert", str(risu), str(world), "--to", "sillytavern").code == 0
+    assert tavernkit("lore", "convert", str(risu), str(world), "--to", "silly_tavern").code == 0
     rows = json.loads(tavernkit("lore", "scan", str(world), "--text", "the lamp", "--json").out)
     assert any(row["active"] and "lamp" in row["keys"] for row in rows)
+
+
+@pytest.mark.parametrize("spelling", ["risu_ai", "risuai", "risu-ai", "RisuAI"])
+def test_programs_may_be_spelled_in_several_ways(tavernkit: Tavernkit, tmp_path: Path, spelling: str) -> None:
+    told = tavernkit("lore", "convert", BOOK, str(tmp_path / "lore.json"), "--to", spelling, "--json")
+    assert json.loads(told.out)["format"] == "risu_ai"
+    assert tavernkit("lore", "scan", BOOK, "-p", spelling, "--text", "the lamp").code == 0
+
+
+def test_other_programs_are_refused_by_naming_the_known_ones(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("lore", "scan", BOOK, "-p", "agnai", "--text", "the lamp")
+    assert outcome.code == 2
+    assert "silly_tavern" in outcome.err
+
+
+def test_a_book_may_be_written_as_cards_hold_it(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    target = tmp_path / "book.json"
+    assert tavernkit("lore", "convert", BOOK, str(target), "--to", "character_book").code == 0
+    assert isinstance(json.loads(target.read_text(encoding="utf-8"))["entries"], list)
 
 
 def test_macros(tavernkit: Tavernkit) -> None:

@@ -87,7 +87,7 @@ def test_presets_go_to_the_other_program_and_back(tavernkit: Tavernkit, tmp_path
     assert tavernkit("preset", "convert", PRESET, str(theirs)).code == 0
     assert RisuPreset.load(theirs).prompt_template
     told = json.loads(tavernkit("preset", "convert", str(theirs), str(back), "--json").out)
-    assert told["format"] == "sillytavern"
+    assert told["format"] == "silly_tavern"
     main = Preset.load(back).effective_prompts[0].content or ""
     assert "{{char}}'s next reply" in main
     assert tavernkit("preset", "convert", PRESET, str(theirs)).code == 2

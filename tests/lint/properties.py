@@ -37,7 +37,7 @@ files = (
     | st.dictionaries(st.sampled_from(FILES), values | st.just("chara_card_v2"), max_size=6)
     | values
 )
-languages = st.sampled_from(["any", "sillytavern", "risuai"])
+languages = st.sampled_from(["any", "silly_tavern", "risu_ai"])
 
 
 def check_linting_never_fails(value: object) -> None:

@@ -106,11 +106,11 @@ def test_a_group_with_an_entry_that_is_always_there_shadows_the_others() -> None
 @pytest.mark.parametrize(
     ("text", "language", "code"),
     [
-        ("{{usr}}", "sillytavern", "UNKNOWN_MACRO"),
-        ("{{if .x}}yes", "sillytavern", "UNCLOSED_BLOCK"),
+        ("{{usr}}", "silly_tavern", "UNKNOWN_MACRO"),
+        ("{{if .x}}yes", "silly_tavern", "UNCLOSED_BLOCK"),
         ("{{#if x}}yes", "any", "UNCLOSED_BLOCK"),
-        ("{{nosuch}}", "risuai", "CBS"),
-        ("{{lettersize}} {{arrayelement::[]::0}}", "any", "RISUAI_ONLY"),
+        ("{{nosuch}}", "risu_ai", "CBS"),
+        ("{{lettersize}} {{arrayelement::[]::0}}", "any", "RISU_AI_ONLY"),
     ],
 )
 def test_texts_with_something_wrong(text: str, language: str, code: str) -> None:
@@ -125,10 +125,10 @@ def test_texts_that_are_fine(text: str) -> None:
 
 
 def test_a_finding_says_where_in_the_text() -> None:
-    [found] = lint_text("one\ntwo {{usr}}", "/x", "sillytavern")
+    [found] = lint_text("one\ntwo {{usr}}", "/x", "silly_tavern")
     assert (found.line, found.column) == (2, 5)
     assert found.place == "/x:2:5"
-    [found] = lint_text("one\ntwo {{usr}}", "/x", "risuai")
+    [found] = lint_text("one\ntwo {{usr}}", "/x", "risu_ai")
     assert (found.line, found.column) == (2, 5)
 
 

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tavernkit.cli.platforms import Platform, choice_option
+
 FILES, TURN, LIMITS, FOLDERS = "What goes in", "This turn", "Model and budget", "Straight from an installation"
-
-
-class Platform(StrEnum):
-    """Whose rules a prompt is built by."""
-
-    SILLY_TAVERN = "sillytavern"
-    RISU_AI = "risuai"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +24,8 @@ class BuildOptions:
     ] = None
     platform: Annotated[
         Platform | None,
-        typer.Option(
-            "--platform",
-            "-p",
-            help="Whose rules to build by (default: sillytavern).",
-            rich_help_panel=FILES,
-            show_default=False,
+        choice_option(
+            tuple(Platform), "--platform", "-p", help="Whose rules to build by (default: silly_tavern).", panel=FILES
         ),
     ] = None
     preset: Annotated[

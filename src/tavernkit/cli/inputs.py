@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tavernkit.cli.build_options import BuildOptions, Platform
+from tavernkit.cli.build_options import BuildOptions
+from tavernkit.cli.platforms import Platform
 from tavernkit.errors import Warn
 from tavernkit.prompt.plan import Plan
 from tavernkit.values import JsonObject, is_sequence

@@ -68,7 +68,7 @@ def lint_lorebook(entries: object, where: str = "") -> Iterator[Finding]:
             )
         if entry.use_regex:
             yield from _risu_regex_keys(entry.key, place)
-        yield from lint_text(entry.content, f"{place} content", "risuai")
+        yield from lint_text(entry.content, f"{place} content", "risu_ai")
 
 
 def _risu_regex_keys(key: str, place: str) -> Iterator[Finding]:
@@ -137,7 +137,7 @@ def _one_key(key: str, place: str) -> Iterator[Finding]:
             "COMMA_IN_KEY",
             hint="two keys are two items of the list",
         )
-    yield from lint_text(key, f"{place} key", "sillytavern")
+    yield from lint_text(key, f"{place} key", "silly_tavern")
 
 
 def _secondary(entry: Entry, place: str) -> Iterator[Finding]:

@@ -91,7 +91,7 @@ def _lint(path: Path, kind: FileKind, value: object, budget: int, language: Lang
     if kind is FileKind.CHAT_TEMPLATE:
         yield from presets.lint_jinja(_read(path))
     elif kind is FileKind.TEXT:
-        yield from lint_text(_read(path), "/", "risuai" if path.suffix == ".cbs" else language)
+        yield from lint_text(_read(path), "/", "risu_ai" if path.suffix == ".cbs" else language)
     elif kind is FileKind.RISU_PRESET:
         yield from presets.lint_risu_preset(path.read_bytes(), path.name)
     elif value is None:

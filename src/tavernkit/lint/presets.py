@@ -26,7 +26,7 @@ def lint_preset(value: Mapping[str, object]) -> Iterator[Finding]:
     for message in preset.problems():
         yield Finding(where="/", message=message, severity=Severity.WARNING, code="PRESET")
     for prompt in preset.prompts:
-        yield from lint_text(prompt.content or "", f"/prompts/{prompt.identifier}", "sillytavern")
+        yield from lint_text(prompt.content or "", f"/prompts/{prompt.identifier}", "silly_tavern")
     extensions = value.get("extensions")
     if is_mapping(extensions):
         yield from lint_regex_scripts(extensions.get("regex_scripts"), "/extensions/regex_scripts")
@@ -44,9 +44,9 @@ def lint_risu_preset(data: bytes, name: str) -> Iterator[Finding]:
         for field in ("text", "inner_format", "default_text"):
             text = getattr(card, field, "")
             if isinstance(text, str):
-                yield from lint_text(text, f"/promptTemplate/{index}/{field}", "risuai")
+                yield from lint_text(text, f"/promptTemplate/{index}/{field}", "risu_ai")
     for name_, text in (("mainPrompt", preset.main_prompt), ("jailbreak", preset.jailbreak)):
-        yield from lint_text(text or "", f"/{name_}", "risuai")
+        yield from lint_text(text or "", f"/{name_}", "risu_ai")
     yield from lint_regex_scripts(preset.to_json().get("regex"), "/regex")
 
 
@@ -71,7 +71,7 @@ def lint_instruct_template(value: Mapping[str, object]) -> Iterator[Finding]:
             if not isinstance(text, str):
                 yield Finding(where=f"/{name}", message="is no text", severity=Severity.ERROR, code="WRONG_TYPE")
             else:
-                yield from lint_text(text, f"/{name}", "sillytavern")
+                yield from lint_text(text, f"/{name}", "silly_tavern")
     if not value.get("output_sequence"):
         yield Finding(
             where="/output_sequence",

@@ -69,7 +69,7 @@ def _silly_tavern(script: Mapping[str, object], where: str) -> Iterator[Finding]
         literal = parse_literal(read.find_regex)
         source, flags = literal if literal is not None else (read.find_regex, "")
         yield from lint_regex(source, flags, f"{where}/findRegex")
-    yield from lint_text(read.replace_string.replace("{{match}}", ""), f"{where}/replaceString", "sillytavern")
+    yield from lint_text(read.replace_string.replace("{{match}}", ""), f"{where}/replaceString", "silly_tavern")
 
 
 def _risu_ai(script: Mapping[str, object], where: str) -> Iterator[Finding]:
@@ -82,7 +82,7 @@ def _risu_ai(script: Mapping[str, object], where: str) -> Iterator[Finding]:
     if "{{" not in read.pattern:
         flags = "".join(dict.fromkeys(each for each in read.compile().flags if each in "dgimsuvy")) or "g"
         yield from lint_regex(read.pattern, flags, f"{where}/in")
-    yield from lint_text(read.out, f"{where}/out", "risuai")
+    yield from lint_text(read.out, f"{where}/out", "risu_ai")
 
 
 def _warning(where: str, message: str, code: str) -> Finding:

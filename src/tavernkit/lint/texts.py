@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai.cbs import CBSEngine
     from tavernkit.silly_tavern.macros import Diagnostic, MacroEngine
 
-Language = Literal["sillytavern", "risuai", "any"]
+Language = Literal["silly_tavern", "risu_ai", "any"]
 """Whose macros a text is written in; ``any`` for files that both programs read."""
 
 MAX_TEXT = 200_000
@@ -44,7 +44,7 @@ def lint_text(text: str, where: str, language: Language = "any") -> Iterator[Fin
         message = f"is long: only the first {MAX_TEXT} characters are checked"
         yield Finding(where=where, message=message, severity=Severity.INFO, code="LONG_TEXT")
         text = text[:MAX_TEXT]
-    if language == "risuai" or (language == "any" and _CBS_BLOCK.search(text)):
+    if language == "risu_ai" or (language == "any" and _CBS_BLOCK.search(text)):
         yield from _cbs(text, where)
         return
     from tavernkit.silly_tavern.macros import MacroEnvironment, Overrides
@@ -65,7 +65,7 @@ def _macro_finding(found: Diagnostic, text: str, where: str, language: Language)
         if name in _DELIBERATE:
             return None
         if _cbs_engine().registry.has(found.macro):
-            severity, code = Severity.INFO, "RISUAI_ONLY"
+            severity, code = Severity.INFO, "RISU_AI_ONLY"
             hint = "a CBS function of RisuAI; SillyTavern sends it as text"
         else:
             hint = _nearest(name) or "it is sent as text"

@@ -42,7 +42,7 @@ def build(
     tavernkit build aria.png --message "Who are you?"
     tavernkit build aria.png --preset my.json --book world.json --chat chat.jsonl --explain
     tavernkit build aria.png --dialect text --instruct chatml.json --message "Who are you?"
-    tavernkit build aria.png --platform risuai --preset my.risup --dialect anthropic --json
+    tavernkit build aria.png --platform risu_ai --preset my.risup --dialect anthropic --json
     tavernkit build --from-sillytavern data/default-user --character Aria --chat "Aria - 2026-1-5" --json
     """
     from tavernkit.cli.inputs import TEXT, build_plan

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tavernkit.cli.build_options import BuildOptions, Platform
+from tavernkit.cli.build_options import BuildOptions
 from tavernkit.cli.model_options import ModelOptions
 from tavernkit.cli.option_groups import takes
+from tavernkit.cli.platforms import Platform
 
 if TYPE_CHECKING:
     from tavernkit.cli.chat_session import ChatSession
@@ -75,7 +76,7 @@ def _session(options: ChatOptions, save: Path | None) -> ChatSession:
     from tavernkit.silly_tavern import ChatFile
 
     if options.chosen_platform is not Platform.SILLY_TAVERN:
-        raise typer.BadParameter("chat is for --platform sillytavern: its chats are saved in SillyTavern's format")
+        raise typer.BadParameter("chat is for --platform silly_tavern: its chats are saved in SillyTavern's format")
     if options.card is None or options.from_sillytavern is not None:
         raise typer.BadParameter("give a character card; chats inside an installation are left alone")
     if options.dialect != "openai":

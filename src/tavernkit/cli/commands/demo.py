@@ -38,9 +38,9 @@ def demo(
     if as_json:
         show_json(
             {
-                "sillytavern": overview(silly_tavern).to_dict(),
+                "silly_tavern": overview(silly_tavern).to_dict(),
                 "small_context": overview(tight).to_dict(),
-                "risuai": overview(risu_ai).to_dict(),
+                "risu_ai": overview(risu_ai).to_dict(),
                 "tool_turn": turn,
             }
         )
@@ -72,8 +72,9 @@ def risu_ai_plan() -> Plan:
     """The example as RisuAI would send it, from the same files."""
     from pathlib import Path
 
-    from tavernkit.cli.build_options import BuildOptions, Platform
+    from tavernkit.cli.build_options import BuildOptions
     from tavernkit.cli.inputs import build_plan
+    from tavernkit.cli.platforms import Platform
     from tavernkit.examples import example_path
     from tavernkit.risu_ai.files.chat_file import ChatFile
 

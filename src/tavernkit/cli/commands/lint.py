@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tavernkit.cli.build_options import Platform
 from tavernkit.cli.exit_codes import ExitCode
+from tavernkit.cli.platforms import Platform, choice_option
 
 if TYPE_CHECKING:
     from tavernkit.lint import FileKind, Finding
@@ -45,7 +45,7 @@ def lint(
     fix: Annotated[bool, typer.Option("--fix", help="Repair JSON files where that changes no prompt.")] = False,
     platform: Annotated[
         Platform | None,
-        typer.Option("--platform", "-p", help="Check texts for one program only.", show_default=False),
+        choice_option(tuple(Platform), "--platform", "-p", help="Check texts for one program only."),
     ] = None,
     budget: Annotated[int, typer.Option("--budget", help="Tokens that lore may take.")] = 2048,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings too.")] = False,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tavernkit.cli.build_options import Platform
 from tavernkit.cli.exit_codes import ExitCode
+from tavernkit.cli.platforms import CHARACTER_BOOK, Platform, choice_option
 
 if TYPE_CHECKING:
     from tavernkit.lore import LoreResult, LoreRow
@@ -24,18 +23,12 @@ Said = Annotated[
     typer.Option("--text", "-t", help="A message of the chat, oldest first; may be repeated.", show_default=False),
 ]
 Chat = Annotated[Path | None, typer.Option("--chat", "-c", help="SillyTavern chat file.", show_default=False)]
-By = Annotated[Platform, typer.Option("--platform", "-p", help="Whose rules.")]
+By = Annotated[
+    Platform, choice_option(tuple(Platform), "--platform", "-p", help="Whose rules (default: silly_tavern).")
+]
 Depth = Annotated[int | None, typer.Option("--depth", help="How many messages are looked at.", show_default=False)]
 Budget = Annotated[int, typer.Option("--budget", help="Tokens that lore may take.")]
 Seed = Annotated[int, typer.Option("--seed", help="Decides dice.")]
-
-
-class BookFormat(StrEnum):
-    """The formats that books can be written in."""
-
-    SILLY_TAVERN = "sillytavern"
-    CHARACTER_BOOK = "character-book"
-    RISU_AI = "risuai"
 
 
 @app.command("scan")
@@ -54,7 +47,7 @@ def scan(
     \b
     tavernkit lore scan world.json --text "Who lit the lamp?"
     tavernkit lore scan world.json --chat chat.jsonl --depth 4
-    tavernkit lore scan aria.png --platform risuai --text "the lamp"
+    tavernkit lore scan aria.png --platform risu_ai --text "the lamp"
     """
     from tavernkit.cli.terminal import show, show_json
     from tavernkit.cli.views.plan_view import lore_table
@@ -115,22 +108,22 @@ def check(
 def convert(
     book: Annotated[Path, typer.Argument(help="A book of any kind, or a card with one.", show_default=False)],
     target: Annotated[Path, typer.Argument(help="The new JSON file.", show_default=False)],
-    to: Annotated[BookFormat, typer.Option("--to", help="The format to write.", show_default=False)],
+    to: Annotated[str, choice_option((*Platform, CHARACTER_BOOK), "--to", help="The format to write.")],
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     r"""Write a book in another program's format.
 
     \b
-    tavernkit lore convert world.json lore.json --to risuai
-    tavernkit lore convert aria.png world.json --to sillytavern
+    tavernkit lore convert world.json lore.json --to risu_ai
+    tavernkit lore convert aria.png world.json --to silly_tavern
     """
     from tavernkit.cli.inputs import load_world, read_risu_lore
     from tavernkit.cli.terminal import show, show_json
 
     if target.exists() and not force:
         raise typer.BadParameter(f"{target} is there already; --force replaces it")
-    if to is BookFormat.RISU_AI:
+    if to == Platform.RISU_AI:
         from tavernkit.risu_ai.lorebook.imports import export_lorebook
 
         entries = read_risu_lore(book)
@@ -138,13 +131,13 @@ def convert(
         count = len(entries)
     else:
         world = load_world(book)
-        value = world.to_json() if to is BookFormat.SILLY_TAVERN else world.to_character_book()
+        value = world.to_json() if to == Platform.SILLY_TAVERN else world.to_character_book()
         count = len(world)
     target.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
     if as_json:
-        show_json({"file": str(target), "format": to.value, "entries": count})
+        show_json({"file": str(target), "format": to, "entries": count})
     else:
-        show(f"{target}: {count} entries for {to.value}")
+        show(f"{target}: {count} entries for {to}")
 
 
 def _messages(text: list[str] | None, chat: Path | None) -> list[tuple[str, str]]:

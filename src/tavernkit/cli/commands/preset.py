@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tavernkit.cli.build_options import Platform
+from tavernkit.cli.platforms import Platform, choice_option
 
 app = typer.Typer(no_args_is_help=True, help="Presets: from SillyTavern to RisuAI and back.")
 
@@ -24,7 +24,7 @@ def convert(
     target: Annotated[Path, typer.Argument(help="The new file: .json, .risup or .risupreset.", show_default=False)],
     to: Annotated[
         Platform | None,
-        typer.Option("--to", help="Whose format to write (default: the other one's).", show_default=False),
+        choice_option(tuple(Platform), "--to", help="Whose format to write (default: the other one's)."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -33,7 +33,7 @@ def convert(
 
     \b
     tavernkit preset convert mine.json mine.risup
-    tavernkit preset convert theirs.risup theirs.json --to sillytavern
+    tavernkit preset convert theirs.risup theirs.json --to silly_tavern
     """
     from tavernkit.cli.terminal import complain, show, show_json
     from tavernkit.errors import WarningLog
