@@ -16,7 +16,8 @@ from tavernkit.server.library import RISU_AI
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database
-from tavernkit.values import JsonObject, is_list
+from tavernkit.server.swipes import swipes_of, with_swipe, with_text
+from tavernkit.values import JsonObject
 
 
 def owned_by(client: Client) -> str | None:
@@ -54,11 +55,12 @@ async def pick_swipe(database: Database, client: Client, chat_id: str, message_i
     """Show another of a message's replies."""
     async with _editing(database, client, chat_id) as (connection, chat, lines):
         line = _line(lines, message_id)
-        swipes = line.native.get("swipes")
-        if not is_list(swipes) or swipe >= len(swipes):
+        found = swipes_of(line.native)
+        if found is None or swipe >= len(found[0]):
             raise ServiceError(422, f"the message has no swipe {swipe}", code="no_such_swipe", param="swipe")
-        content = str(swipes[swipe])
-        native: JsonObject = {**_native(chat, line, content), "swipes": swipes, "swipe_id": swipe}
+        content = found[0][swipe]
+        line = replace(line, native=with_swipe(line.native, swipe))
+        native = _native(chat, line, content)
         changed = replace(line, content=content, native=native, status=chats.COMPLETE)
         await _store(connection, chat, lines, [changed if each.id == message_id else each for each in lines])
     return changed
@@ -104,12 +106,7 @@ def _line(lines: list[ChatLine], message_id: str) -> ChatLine:
 
 def _native(chat: ChatState, line: ChatLine, content: str) -> JsonObject:
     """The platform's object with another text; the swipe that is shown follows it."""
-    if chat.selection.platform == RISU_AI:
-        return {**line.native, "data": content}
-    if "role" in line.native:
+    if "metadata" in line.native:
         return {**line.native, "content": content}
-    native: JsonObject = {**line.native, "mes": content}
-    swipes, shown = native.get("swipes"), native.get("swipe_id")
-    if is_list(swipes) and isinstance(shown, int) and 0 <= shown < len(swipes):
-        native["swipes"] = [*swipes[:shown], content, *swipes[shown + 1 :]]
-    return native
+    native = with_text(line.native, content)
+    return {**native, ("data" if chat.selection.platform == RISU_AI else "mes"): content}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,7 +17,7 @@ from tavernkit.errors import TavernKitError
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import PARSED_ITEMS
 from tavernkit.server.storage.chats import Selection
-from tavernkit.server.storage.items import ItemInfo, Kind, Ref, infos, item_file, slug
+from tavernkit.server.storage.items import ItemInfo, Kind, Ref, all_items, infos, item_file, slug
 from tavernkit.values import JsonObject, LRUCache, is_list, is_mapping, is_object, is_sequence
 
 SILLY_TAVERN, RISU_AI = "silly_tavern", "risu_ai"
@@ -52,6 +52,8 @@ class Cast:
     books: tuple[st.WorldBook, ...] = ()
     character_books: tuple[st.WorldBook, ...] = ()
     persona_books: tuple[st.WorldBook, ...] = ()
+    modules: tuple[object, ...] = ()
+    """All modules of RisuAI's; which of them are on is said elsewhere."""
     regex_scripts: tuple[JsonObject, ...] = ()
     """SillyTavern's global scripts."""
 
@@ -72,16 +74,19 @@ class Library:
 
     async def cast(self, connection: AsyncConnection, selection: Selection) -> Cast:
         """Everything a selection names; what does not exist is an error of the client."""
+        modules = await all_items(connection, "module") if selection.platform == RISU_AI else []
         known = self._casts.get(selection)
         if known is not None:
             refs, cast = known
-            if _key(selection, (await infos(connection, refs)).values()) == cast.key:
+            if _key(selection, [*(await infos(connection, refs)).values(), *modules]) == cast.key:
                 return cast
-        refs, cast = await self._load(connection, selection)
+        refs, cast = await self._load(connection, selection, modules)
         self._casts.put(selection, (refs, cast))
         return cast
 
-    async def _load(self, connection: AsyncConnection, selection: Selection) -> tuple[Collection[Ref], Cast]:
+    async def _load(
+        self, connection: AsyncConnection, selection: Selection, modules: Sequence[ItemInfo]
+    ) -> tuple[Collection[Ref], Cast]:
         wanted = _refs(selection)
         found = await infos(connection, wanted)
         for kind, item_id in wanted:
@@ -91,7 +96,9 @@ class Library:
         implied = _implied(selection, values)
         more = await infos(connection, implied)
         values |= {ref: await self._value(connection, info) for ref, info in more.items()}
-        return {*wanted, *implied}, _cast(selection, values, _key(selection, (found | more).values()))
+        cast = _cast(selection, values, _key(selection, [*(found | more).values(), *modules]))
+        parsed = [await self._value(connection, info) for info in modules]
+        return {*wanted, *implied}, replace(cast, modules=tuple(parsed))
 
     async def _value(self, connection: AsyncConnection, info: ItemInfo) -> object:
         key = (info.kind, info.id, info.version)

@@ -183,8 +183,7 @@ class TurnLog:
         found = await chats.find_chat(connection, request.owner, request.session, lock=True)
         if found is not None:
             return found
-        greeting = await self.greeting(connection, request.selection)
-        return await chats.create_chat(connection, request.owner, request.session, request.selection, greeting)
+        return await self.new_chat(connection, request.owner, request.session, request.selection)
 
     async def finish(self, opened: OpenTurn, given: TalkInput, result: TalkResult, response: JsonObject) -> None:
         """Store the reply and everything else the turn changed, together, and give the chat back."""
@@ -237,10 +236,23 @@ class TurnLog:
                 listener.gone.set()
                 return
 
-    async def greeting(self, connection: AsyncConnection, selection: Selection, index: int = 0) -> list[ChatLine]:
-        """The lines a new chat begins with."""
+    async def new_chat(
+        self,
+        connection: AsyncConnection,
+        owner: str,
+        external_id: str,
+        selection: Selection,
+        *,
+        greeting: int | None = 0,
+    ) -> ChatState:
+        """Begin a chat with one of the character's greetings, or with none."""
         cast = await self._library.cast(connection, selection)
-        return self._talks.of(selection.platform).greeting(cast, user_name=self._config.user_name, index=index)
+        lines, details = [], {}
+        if greeting is not None:
+            talk = self._talks.of(selection.platform)
+            lines = talk.greeting(cast, user_name=self._config.user_name, index=greeting)
+            details = talk.greeting_details(greeting)
+        return await chats.create_chat(connection, owner, external_id, selection, lines, details=details)
 
     async def edited(self, connection: AsyncConnection, chat: ChatState, line: ChatLine, content: str) -> str:
         """What is stored of an edited message; one whose character is gone is stored as it is."""

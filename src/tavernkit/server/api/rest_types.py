@@ -11,6 +11,7 @@ from tavernkit.server.limits import MAX_BOOKS, MAX_MESSAGES, MAX_NAME_CHARACTERS
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.columns import storable
 from tavernkit.server.storage.items import ItemInfo
+from tavernkit.server.swipes import swipes_of
 from tavernkit.values import is_object, is_sequence
 
 Text = Annotated[str, AfterValidator(storable)]
@@ -171,14 +172,14 @@ class MessageOut(BaseModel):
         metadata = line.native.get("metadata")
         metadata = metadata if is_object(metadata) else {}
         calls, call_id = metadata.get("tool_calls"), metadata.get("tool_call_id")
-        swipes, swipe, name = (line.native.get(key) for key in ("swipes", "swipe_id", "name"))
+        swipes, name = swipes_of(line.native), line.native.get("name")
         return cls(
             id=line.id,
             role=line.role,
             content=line.content,
             status=line.status,
-            swipes=[str(each) for each in swipes] if is_sequence(swipes) else None,
-            swipe=swipe if isinstance(swipe, int) else None,
+            swipes=swipes[0] if swipes is not None else None,
+            swipe=swipes[1] if swipes is not None else None,
             name=name if isinstance(name, str) else None,
             tool_calls=[call for call in calls if is_object(call)] if is_sequence(calls) else None,
             tool_call_id=call_id if isinstance(call_id, str) else None,

@@ -66,9 +66,8 @@ async def create_session(body: SessionIn, service: TheService, client: ChatClien
         external_id = body.session or chats.new_id()
         if await chats.find_chat(connection, client.owner, external_id) is not None:
             raise ServiceError(409, f"there is a session {external_id!r} already", code="session_exists")
-        lines = await service.turns.log.greeting(connection, selection, body.greeting or 0)
-        chat = await chats.create_chat(
-            connection, client.owner, external_id, selection, lines if body.greeting is not None else ()
+        chat = await service.turns.log.new_chat(
+            connection, client.owner, external_id, selection, greeting=body.greeting
         )
     return SessionOut.of(chat, time.time())
 

@@ -121,7 +121,13 @@ async def list_chats(
 
 
 async def create_chat(
-    connection: AsyncConnection, owner: str, external_id: str, selection: Selection, lines: Sequence[ChatLine] = ()
+    connection: AsyncConnection,
+    owner: str,
+    external_id: str,
+    selection: Selection,
+    lines: Sequence[ChatLine] = (),
+    *,
+    details: JsonObject | None = None,
 ) -> ChatState:
     """Store a new chat with its first lines; one that exists already is returned as it is, locked."""
     existing = await find_chat(connection, owner, external_id, lock=True)
@@ -133,6 +139,7 @@ async def create_chat(
         owner=owner,
         external_id=external_id,
         selection=selection,
+        details=details or {},
         next_position=len(lines),
         created_at=now,
         updated_at=now,
@@ -147,7 +154,7 @@ async def create_chat(
         "persona": selection.persona,
         "preset": selection.preset,
         "books": list(selection.books),
-        "details": {},
+        "details": chat.details,
         "variables": {},
         "version": 0,
         "next_position": len(lines),

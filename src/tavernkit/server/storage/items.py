@@ -53,6 +53,15 @@ async def list_items(
     return [_info(row) for row in (await connection.execute(query)).all()]
 
 
+async def all_items(connection: AsyncConnection, kind: Kind) -> list[ItemInfo]:
+    """All items of a kind, by id."""
+    found = page = await list_items(connection, kind)
+    while len(page) == MAX_PAGE:
+        page = await list_items(connection, kind, after=page[-1].id)
+        found = [*found, *page]
+    return found
+
+
 async def item_info(connection: AsyncConnection, kind: Kind, item_id: str) -> ItemInfo:
     """An item by id; raises when there is none."""
     found = await infos(connection, [(kind, item_id)])

@@ -18,7 +18,7 @@ class Talks:
 
     def __init__(self, build_room: BuildRoom) -> None:
         self._silly_tavern = SillyTavernTalk(build_room)
-        self._risu_ai = RisuTalk()
+        self._risu_ai = RisuTalk(build_room)
 
     def of(self, platform: str) -> SillyTavernTalk | RisuTalk:
         """How a platform talks."""
@@ -38,7 +38,7 @@ def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str)
     extra = metadata.get("extra")
     if message.role == "user":
         return talk.user_line(message.content, user_name=user_name, extra=extra if is_object(extra) else None)
-    if isinstance(talk, RisuTalk) and message.role == "assistant":
+    if isinstance(talk, RisuTalk) and message.role == "assistant" and not metadata.get("tool_calls"):
         return talk.reply_line(message.content)
     return talk.neutral_line(message.role, message.content, metadata)
 

@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 
 from tavernkit import risu_ai
 from tavernkit.cards import User
+from tavernkit.server.build_room import BuildRoom
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS
-from tavernkit.server.storage.chats import PARTIAL, ChatLine, new_line
+from tavernkit.server.storage.chats import PARTIAL, ChatLine
+from tavernkit.server.talks import risu_ai_lines as lines_of_chats
+from tavernkit.server.talks.risu_ai_sending import ANY_MODEL, Sending, own_options
 from tavernkit.server.talks.talk import Ask, BuiltPrompt, TalkInput, TalkResult, model_request
 from tavernkit.server.upstreams import Reply
+from tavernkit.silly_tavern import WorldBook
 from tavernkit.stores import InMemoryVariablesStore
-from tavernkit.values import JsonObject, LRUCache, is_object, thaw, thaw_object
+from tavernkit.values import JsonObject, LRUCache, is_object
 
-ROLES = {"user": "user", "char": "assistant"}
-SWIPES = "tavernkit_swipes"
-"""Where the other replies to a message are kept in it; RisuAI keeps none."""
+IMPERSONATION = "[Write the next message of {user}, in their own voice. Write nothing for {char}.]"
+"""RisuAI has no prompt of its own for this: it is added behind everything else."""
+
+
+MERGED_ROLES = "requiresAlternateRole"
+"""RisuAI's flag of models whose messages of the same role are merged."""
 
 
 class RisuTalk:
     """Builds prompts as RisuAI does, with its triggers and scripts, and keeps its chats."""
 
-    def __init__(self) -> None:
+    user_line = staticmethod(lines_of_chats.user_line)
+    reply_line = staticmethod(lines_of_chats.reply_line)
+    neutral_line = staticmethod(lines_of_chats.neutral_line)
+
+    def __init__(self, build_room: BuildRoom) -> None:
+        self._build_room = build_room
         self._services = risu_ai.Builder().services
         self._builders: LRUCache[tuple[object, ...], risu_ai.Builder] = LRUCache(CACHED_BUILDERS)
 
@@ -33,21 +44,9 @@ class RisuTalk:
         del cast, user_name, index
         return []
 
-    def user_line(self, text: str, *, user_name: str, extra: JsonObject | None = None) -> ChatLine:
-        """A line of the user, as it is typed."""
-        del user_name, extra
-        line = new_line("user", text, {})
-        return dataclasses.replace(line, native=_stored(line.id, "user", text))
-
-    def reply_line(self, text: str) -> ChatLine:
-        """A reply out of a client's own history."""
-        line = new_line("assistant", text, {})
-        return dataclasses.replace(line, native=_stored(line.id, "char", text))
-
-    def neutral_line(self, role: str, content: str, metadata: JsonObject) -> ChatLine:
-        """RisuAI has no lines for tools."""
-        del content, metadata
-        raise ServiceError(400, f"messages of the role {role!r} are not for RisuAI's chats", code="unsupported_role")
+    def greeting_details(self, index: int) -> JsonObject:
+        """Which greeting the prompt has: RisuAI counts the alternate ones from 0."""
+        return {"fmIndex": index - 1}
 
     def edited(self, line: ChatLine, content: str, cast: Cast, *, user_name: str) -> str:
         """An edited message as it is typed: RisuAI's scripts run when it is sent or shown."""
@@ -56,46 +55,60 @@ class RisuTalk:
 
     async def build(self, given: TalkInput) -> BuiltPrompt:
         """Build the prompt of a turn."""
-        plan = self._builder(given.cast).build(**_inputs(given, _variables(given)))
-        body = plan.to_request(warn=_quiet)
-        messages = body.pop("messages")
-        assert isinstance(messages, list)
-        own = [message for message in messages if is_object(message)]
-        return BuiltPrompt(
-            plan=plan, request=model_request(own, plan.llm_options, given.options), speaker=given.cast.name
-        )
+        plan, request = await self._built(given, _variables(given))
+        return BuiltPrompt(plan=plan, request=request, speaker=given.cast.name)
 
     async def run(self, given: TalkInput, ask: Ask) -> TalkResult:
         """Do a whole send as RisuAI does: several requests, if it takes them."""
-        if given.kind == "impersonate":
-            raise ServiceError(400, "RisuAI does not impersonate", code="unsupported_kind", param="kind")
         variables = _variables(given)
-        replies: list[Reply] = []
-
-        async def model(request: risu_ai.ModelRequest) -> str:
-            body = model_request(request.messages, {**request.options, "model": request.model}, given.options)
-            replies.append(await ask(body))
-            return replies[-1].text
-
-        result = await self._builder(given.cast).send_async(model, **_inputs(given, variables))
-        if result.error is not None:
+        if given.kind == "impersonate":
+            return await self._impersonated(given, ask, variables)
+        builder = self._builder(given.cast)
+        kept = _kept(given)
+        inputs = _inputs(given, kept, variables)
+        sending = Sending(given, ask, lines_of_chats.open_exchange(kept))
+        result = await sending.run(builder, lambda: builder.make_context(**inputs), self._build_room, _kind(given))
+        if result is None:
+            assert sending.calling is not None
+            line = lines_of_chats.calling_line(sending.replies[-1])
+            lines = [*lines_of_chats.lines_of(sending.calling.chat, given, kept), line]
+            return _result(given, variables, sending, sending.calling.chat, sending.calling, lines, line.id)
+        if result.error is not None and not sending.replies:
             raise ServiceError(400, result.error.message, code=result.error.code.lower())
-        reply = replies[-1] if replies else Reply(finish_reason="stop")
-        lines, reply_id = _next_lines(given, result.chat, broken=reply.broken)
-        stored = variables.to_dict()
-        spoken = [line for line in lines if line.id == reply_id]
+        lines, reply_id = _next_lines(given, kept, result.chat, broken=_broken(sending))
+        plan = result.plans[-1] if result.plans else None
+        made = _result(given, variables, sending, result.chat, plan, lines, reply_id)
+        return dataclasses.replace(made, warnings=tuple(result.warnings))
+
+    async def _impersonated(self, given: TalkInput, ask: Ask, variables: InMemoryVariablesStore) -> TalkResult:
+        """Let the model write for the user; the chat stays as it is."""
+        plan, request = await self._built(given, variables)
+        reply = await ask(request)
         return TalkResult(
             reply=reply,
-            text=spoken[0].content if spoken and given.kind != "continue" else reply.text,
+            text=reply.text,
             speaker=given.cast.name,
-            plan=result.plans[-1] if result.plans else None,
-            lines=lines,
-            reply_id=reply_id,
-            details=_details(result.chat),
-            local_variables=stored.get("local", {}),
-            global_variables=stored.get("global", {}),
-            warnings=tuple(result.warnings),
+            plan=plan,
+            lines=given.lines,
+            reply_id=None,
+            details=given.details,
+            local_variables=given.local_variables,
+            global_variables=given.global_variables,
+            warnings=tuple(plan.warnings),
         )
+
+    async def _built(self, given: TalkInput, variables: InMemoryVariablesStore) -> tuple[risu_ai.RisuPlan, JsonObject]:
+        builder, kept = self._builder(given.cast), _kept(given)
+        inputs = _inputs(given, kept, variables)
+        plan = await self._build_room.run(_kind(given), lambda: builder.build(**inputs))
+        posted = plan.to_request(warn=_quiet)["messages"]
+        messages = [message for message in posted if is_object(message)] if isinstance(posted, list) else []
+        messages += lines_of_chats.open_exchange(kept)
+        if given.kind == "impersonate":
+            persona = given.cast.persona
+            user = persona.name if persona is not None else given.user_name
+            messages.append({"role": "system", "content": IMPERSONATION.format(user=user, char=given.cast.name)})
+        return plan, model_request(messages, own_options(plan.llm_options), given.options)
 
     def _builder(self, cast: Cast) -> risu_ai.Builder:
         return self._builders.get_or_make(cast.key, lambda: self._make_builder(cast))
@@ -103,20 +116,52 @@ class RisuTalk:
     def _make_builder(self, cast: Cast) -> risu_ai.Builder:
         if cast.group is not None:
             raise ServiceError(400, "groups are for SillyTavern's chats", code="unsupported_group", param="platform")
-        inputs: dict[str, object] = {"warning_handler": None, "character": cast.character}
-        if isinstance(cast.preset, risu_ai.Preset):
-            inputs["preset"] = cast.preset
+        modules = tuple(module for module in cast.modules if isinstance(module, risu_ai.RisuModule))
+        preset = (
+            cast.preset if isinstance(cast.preset, risu_ai.Preset) else risu_ai.Preset().replace(ai_model=ANY_MODEL)
+        )
+        # All modules are known; the character and the chat say which of them are on.
+        settings = risu_ai.Settings().replace(modules=modules)
+        if MERGED_ROLES in settings.flags_of(preset.ai_model):
+            # Start lines are left out of OpenAI's requests with all that is merged with them, the user's words too.
+            settings = settings.replace(new_openai_handle=False)
+        inputs: dict[str, object] = {
+            "warning_handler": None,
+            "character": cast.character,
+            "preset": preset,
+            "settings": settings,
+            "modules": [_module(number, book) for number, book in enumerate(cast.books)],
+        }
         if cast.persona is not None:
             inputs["user"] = User(name=cast.persona.name, persona=cast.persona.description)
         return risu_ai.Builder(services=self._services).replace(**inputs)
 
 
-def _inputs(given: TalkInput, variables: InMemoryVariablesStore) -> dict[str, object]:
+def _module(number: int, book: WorldBook) -> risu_ai.RisuModule:
+    """A book as RisuAI takes lore from elsewhere: a module that has nothing but lore."""
+    entries = risu_ai.import_lorebook(book.to_json(), warn=_quiet)
+    return risu_ai.RisuModule.from_json(
+        {"id": f"tavernkit-book-{number}", "name": book.name or "", "lorebook": entries}
+    )
+
+
+def _kind(given: TalkInput) -> tuple[object, ...]:
+    return (given.cast.key, len(given.lines).bit_length())
+
+
+def _kept(given: TalkInput) -> list[ChatLine]:
+    """The lines that stay: a reply that is swiped or regenerated goes."""
     lines = list(given.lines)
-    if given.kind in ("swipe", "regenerate"):
-        if not lines or lines[-1].role != "assistant":
+    if given.kind in ("swipe", "regenerate", "continue"):
+        if not lines or lines[-1].role != "assistant" or lines_of_chats.NEUTRAL in lines[-1].native:
             raise ServiceError(409, f"there is no reply to {given.kind}", code="no_reply")
-        lines.pop()
+        if given.kind != "continue":
+            lines.pop()
+    return lines
+
+
+def _inputs(given: TalkInput, kept: list[ChatLine], variables: InMemoryVariablesStore) -> dict[str, object]:
+    lines = lines_of_chats.own_lines(kept)
     inputs: dict[str, object] = {
         "variables": variables,
         "generation_type": "continue" if given.kind == "continue" else "normal",
@@ -124,6 +169,8 @@ def _inputs(given: TalkInput, variables: InMemoryVariablesStore) -> dict[str, ob
     if lines and lines[-1].id == given.pending:
         inputs["message"] = lines.pop().content
     inputs["history"] = {**given.details, "id": given.chat_id, "message": [line.native for line in lines]}
+    if inlays := lines_of_chats.inlays_of(kept):
+        inputs["inlays"] = inlays
     if given.cast.persona is None:
         inputs["user"] = User(name=given.user_name)
     if given.seed is not None:
@@ -131,47 +178,51 @@ def _inputs(given: TalkInput, variables: InMemoryVariablesStore) -> dict[str, ob
     return inputs
 
 
-def _next_lines(given: TalkInput, chat: risu_ai.RisuChat, *, broken: str | None) -> tuple[list[ChatLine], str | None]:
-    """The lines a send leaves behind; known ones are found again by RisuAI's own ids."""
-    known = {str(line.native.get("chatId")): line for line in given.lines}
-    pending = next((line for line in given.lines if line.id == given.pending), None)
-    lines: list[ChatLine] = []
-    for message in chat.messages:
-        native = thaw_object(message.to_json())
-        line = known.get(str(native.get("chatId")))
-        if line is None and pending is not None and message.role == "user":
-            line, pending = pending, None
-            native["chatId"] = line.id
-        if line is None:
-            line = new_line(ROLES.get(message.role, "assistant"), message.data, native)
-        if line.content != message.data or line.native != native:
-            line = dataclasses.replace(line, content=message.data, native=native)
-        lines.append(line)
+def _next_lines(
+    given: TalkInput, kept: list[ChatLine], chat: risu_ai.RisuChat, *, broken: str | None
+) -> tuple[list[ChatLine], str | None]:
+    lines = lines_of_chats.lines_of(chat, given, kept)
     last = lines[-1] if lines and lines[-1].role == "assistant" else None
     if last is None:
         return lines, None
     if broken:
-        lines[-1] = last = dataclasses.replace(last, status=PARTIAL)
+        last = dataclasses.replace(last, status=PARTIAL)
+    if given.kind == "continue":
+        last = lines_of_chats.continued(given.lines[-1], last)
     if given.kind == "swipe":
-        lines[-1] = last = _swiped(given.lines[-1], last)
-    return lines, last.id
+        last = lines_of_chats.swiped(given.lines[-1], last)
+    return [*lines[:-1], last], last.id
 
 
-def _swiped(old: ChatLine, new: ChatLine) -> ChatLine:
-    """The old line with the new reply beside its others."""
-    kept = old.native.get(SWIPES)
-    swipes = [*kept] if isinstance(kept, list) else [thaw(old.content)]
-    native: JsonObject = {**new.native, "chatId": old.id, SWIPES: [*swipes, new.content]}
-    return dataclasses.replace(old, content=new.content, native=native, status=new.status)
+def _result(
+    given: TalkInput,
+    variables: InMemoryVariablesStore,
+    sending: Sending,
+    chat: risu_ai.RisuChat,
+    plan: risu_ai.RisuPlan | None,
+    lines: list[ChatLine],
+    reply_id: str | None,
+) -> TalkResult:
+    reply = sending.replies[-1] if sending.replies else Reply(finish_reason="stop")
+    reply = dataclasses.replace(reply, broken=_broken(sending))
+    spoken = next((line.content for line in lines if line.id == reply_id), None)
+    stored = variables.to_dict()
+    return TalkResult(
+        reply=reply,
+        text=spoken if spoken is not None and given.kind != "continue" else reply.text,
+        speaker=given.cast.name,
+        plan=plan,
+        lines=lines,
+        reply_id=reply_id,
+        details=lines_of_chats.details_of(chat),
+        local_variables=stored.get("local", {}),
+        global_variables=stored.get("global", {}),
+        warnings=tuple(plan.warnings) if plan is not None else (),
+    )
 
 
-def _details(chat: risu_ai.RisuChat) -> JsonObject:
-    """What a chat holds besides lines and variables."""
-    return {key: value for key, value in thaw_object(chat.raw).items() if key not in ("message", "scriptstate")}
-
-
-def _stored(line_id: str, role: str, text: str) -> JsonObject:
-    return {"role": role, "data": text, "chatId": line_id, "time": int(time.time() * 1000)}
+def _broken(sending: Sending) -> str | None:
+    return sending.broken or (sending.replies[-1].broken if sending.replies else None)
 
 
 def _variables(given: TalkInput) -> InMemoryVariablesStore:

@@ -49,6 +49,11 @@ class SillyTavernTalk:
             lines.append(new_line("assistant", message.mes, message.to_json()))
         return lines
 
+    def greeting_details(self, index: int) -> JsonObject:
+        """Nothing: the greeting is a line of the chat."""
+        del index
+        return {}
+
     def edited(self, line: ChatLine, content: str, cast: Cast, *, user_name: str) -> str:
         """What is stored of an edited message."""
         if NEUTRAL in line.native:

@@ -1,0 +1,150 @@
+"""Lines of RisuAI's chats: what a send makes of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+
+from tavernkit import risu_ai
+from tavernkit.dialects import Attachment
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_id, new_line
+from tavernkit.server.swipes import RISU_SWIPE, RISU_SWIPES, risu_swipes, with_text
+from tavernkit.server.talks.talk import TalkInput
+from tavernkit.server.upstreams import Reply
+from tavernkit.values import Json, JsonObject, is_list, is_object, thaw_object
+
+ROLES = {"user": "user", "char": "assistant"}
+INLAYS = "tavernkit_inlays"
+"""Where the pictures of a message are kept in it: RisuAI keeps them elsewhere."""
+NEUTRAL = "metadata"
+"""A key that only neutral messages have: tool calls and their results. RisuAI's own chats know nothing of them."""
+
+
+def user_line(text: str, *, user_name: str, extra: JsonObject | None = None) -> ChatLine:
+    """A line of the user, as it is typed; pictures are named in the text, as RisuAI has them."""
+    del user_name
+    pictures = _pictures(extra or {})
+    inlays: JsonObject = {new_id(): url for url in pictures}
+    line = _own_line("user", "".join([text, *(f"{{{{inlayed::{each}}}}}" for each in inlays)]))
+    return dataclasses.replace(line, native={**line.native, INLAYS: inlays}) if inlays else line
+
+
+def reply_line(text: str) -> ChatLine:
+    """A reply out of a client's own history."""
+    return _own_line("assistant", text)
+
+
+def neutral_line(role: str, content: str, metadata: JsonObject) -> ChatLine:
+    """A line that calls tools, or answers a call."""
+    if role not in ("assistant", "tool"):
+        raise ServiceError(400, f"messages of the role {role!r} are not for RisuAI's chats", code="unsupported_role")
+    return new_line(role, content, {"role": role, "content": content, NEUTRAL: metadata})
+
+
+def calling_line(reply: Reply) -> ChatLine:
+    """A reply that calls tools."""
+    line = neutral_line("assistant", reply.text, {"tool_calls": list(reply.tool_calls)})
+    return dataclasses.replace(line, status=PARTIAL if reply.broken else COMPLETE)
+
+
+def inlays_of(lines: Sequence[ChatLine]) -> dict[str, risu_ai.Inlay]:
+    """The pictures that lines name."""
+    found: dict[str, risu_ai.Inlay] = {}
+    for line in lines:
+        inlays = line.native.get(INLAYS)
+        for name, url in inlays.items() if is_object(inlays) else ():
+            found[name] = risu_ai.Inlay(Attachment.image(url=str(url)))
+    return found
+
+
+def own_lines(lines: Sequence[ChatLine]) -> list[ChatLine]:
+    """The lines that RisuAI knows."""
+    return [line for line in lines if NEUTRAL not in line.native]
+
+
+def open_exchange(lines: Sequence[ChatLine]) -> list[JsonObject]:
+    """The calls of tools and their results at the end of a chat, as messages: the model goes on from there."""
+    first = len(lines)
+    while first > 0 and NEUTRAL in lines[first - 1].native:
+        first -= 1
+    return [_message(line) for line in lines[first:]]
+
+
+def lines_of(chat: risu_ai.RisuChat, given: TalkInput, kept: Sequence[ChatLine]) -> list[ChatLine]:
+    """The lines of a chat; those of ``kept`` are found again by RisuAI's own ids, neutral ones stay where they are."""
+    known = {str(line.native.get("chatId")): line for line in own_lines(kept)}
+    followers = _followers(kept)
+    pending = next((line for line in kept if line.id == given.pending), None)
+    lines = followers.pop("", [])
+    for message in chat.messages:
+        native = thaw_object(message.to_json())
+        line = known.pop(str(native.get("chatId")), None)
+        if line is None and pending is not None and message.role == "user":
+            line, pending = pending, None
+            native = {**line.native, **native, "chatId": line.id}
+        if line is None:
+            # RisuAI's ids are made of a message's place: ours stay unique when messages before it are removed.
+            line = new_line(ROLES.get(message.role, "assistant"), message.data, {})
+            native["chatId"] = line.id
+        if line.content != message.data or line.native != native:
+            line = dataclasses.replace(line, content=message.data, native=native, status=COMPLETE)
+        lines += [line, *followers.pop(line.id, [])]
+    return lines
+
+
+def swiped(old: ChatLine, new: ChatLine) -> ChatLine:
+    """The old line with the new reply beside its others."""
+    swipes, _ = risu_swipes(old.native) or ([old.content], 0)
+    listed: list[Json] = [*swipes, new.content]
+    native: JsonObject = {**new.native, "chatId": old.id, RISU_SWIPES: listed, RISU_SWIPE: len(swipes)}
+    return dataclasses.replace(old, content=new.content, native=native, status=new.status)
+
+
+def continued(old: ChatLine, new: ChatLine) -> ChatLine:
+    """The old line with the text that has become of it: RisuAI makes a new message of both parts."""
+    native = with_text({**old.native, "data": new.content}, new.content)
+    return dataclasses.replace(old, content=new.content, native=native, status=new.status)
+
+
+def details_of(chat: risu_ai.RisuChat) -> JsonObject:
+    """What a chat holds besides lines and variables."""
+    return {key: value for key, value in thaw_object(chat.raw).items() if key not in ("message", "scriptstate")}
+
+
+def _pictures(extra: JsonObject) -> list[str]:
+    media = extra.get("media")
+    listed = [each.get("url") for each in media if is_object(each)] if is_list(media) else []
+    return [url for url in listed if isinstance(url, str)]
+
+
+def _own_line(role: str, text: str) -> ChatLine:
+    line = new_line(role, text, {})
+    stored = "user" if role == "user" else "char"
+    native: JsonObject = {"role": stored, "data": text, "chatId": line.id, "time": int(time.time() * 1000)}
+    return dataclasses.replace(line, native=native)
+
+
+def _followers(lines: Sequence[ChatLine]) -> dict[str, list[ChatLine]]:
+    """Neutral lines by the line of RisuAI's that they follow."""
+    found: dict[str, list[ChatLine]] = {}
+    before = ""
+    for line in lines:
+        if NEUTRAL in line.native:
+            found.setdefault(before, []).append(line)
+        else:
+            before = line.id
+    return found
+
+
+def _message(line: ChatLine) -> JsonObject:
+    metadata = line.native.get(NEUTRAL)
+    metadata = metadata if is_object(metadata) else {}
+    message: JsonObject = {"role": line.role, "content": line.content}
+    if is_list(metadata.get("tool_calls")):
+        message["tool_calls"] = metadata["tool_calls"]
+        message["content"] = line.content or None
+    if metadata.get("tool_call_id"):
+        message["tool_call_id"] = metadata["tool_call_id"]
+    return message

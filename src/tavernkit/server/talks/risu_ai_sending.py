@@ -1,0 +1,80 @@
+"""Sends in the way of RisuAI: work for the processor is done in the build room, models are asked in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Mapping
+
+from tavernkit import risu_ai
+from tavernkit.errors import TavernKitError
+from tavernkit.risu_ai.build_context import BuildContext
+from tavernkit.risu_ai.sending.exchange import Answer, Ask, Chunk, Failure, NextChunk
+from tavernkit.risu_ai.sending.exchange import Reply as RisuReply
+from tavernkit.risu_ai.sending.send import Send
+from tavernkit.server.build_room import BuildRoom
+from tavernkit.server.talks import talk
+from tavernkit.server.talks.talk import TalkInput, model_request
+from tavernkit.server.upstreams import NobodyListensError, Reply
+from tavernkit.values import JsonObject
+
+ANY_MODEL = "openrouter"
+"""RisuAI's name for a model that it knows nothing of but that it speaks OpenAI's protocol: chats without a preset."""
+
+
+def own_options(options: Mapping[str, object]) -> dict[str, object]:
+    """The options of a preset, without the name of a model if it has none."""
+    return {key: value for key, value in options.items() if key != "model" or value != ANY_MODEL}
+
+
+class Sending:
+    """One send: it may take several requests. One whose reply calls tools ends there."""
+
+    def __init__(self, given: TalkInput, ask: talk.Ask, exchange: list[JsonObject]) -> None:
+        self.replies: list[Reply] = []
+        self.broken: str | None = None
+        self.calling: risu_ai.RisuPlan | None = None
+        """The plan whose reply calls tools."""
+        self._given = given
+        self._ask = ask
+        self._exchange = exchange
+
+    async def run(
+        self, builder: risu_ai.Builder, context: Callable[[], BuildContext], room: BuildRoom, kind: Hashable
+    ) -> risu_ai.SendResult | None:
+        """Send; nothing if tools are called."""
+        steps = await room.run((kind, "begin"), lambda: Send(builder, context()).run())
+        answer: Answer | None = None
+        while True:
+            step = await room.run(kind, lambda answer=answer: _advanced(steps, answer))
+            if isinstance(step, risu_ai.SendResult):
+                return step
+            if isinstance(step, NextChunk):
+                answer = Chunk(None)
+                continue
+            answer = await self._answered(step)
+            if self.calling is not None:
+                steps.close()
+                return None
+
+    async def _answered(self, request: risu_ai.ModelRequest) -> Answer:
+        messages = [*request.messages, *self._exchange]
+        body = model_request(messages, own_options(request.options), self._given.options)
+        try:
+            reply = await self._ask(body)
+        except (TavernKitError, NobodyListensError) as error:
+            if not self.replies:
+                raise
+            # What was said before is kept: RisuAI wanted more of it, and there is no more.
+            self.broken = str(error) or type(error).__name__
+            return Failure(self.broken)
+        self.replies.append(reply)
+        if reply.tool_calls:
+            self.calling = request.plan
+        return RisuReply(reply.text)
+
+
+def _advanced(steps: Generator[Ask, Answer, risu_ai.SendResult], answer: Answer | None) -> Ask | risu_ai.SendResult:
+    """Let a send work until it asks for something, or ends."""
+    try:
+        return next(steps) if answer is None else steps.send(answer)
+    except StopIteration as done:
+        return done.value
