@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from tavernkit.cards.validation_rules import Severity
-from tavernkit.errors import WarningLog
 from tavernkit.lint.finding import Finding, line_and_column
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ Language = Literal["silly_tavern", "risu_ai", "any"]
 MAX_TEXT = 200_000
 """Longer texts are checked up to here."""
 
-_AT = re.compile(r" \(at (\d+)\)")
 _CBS_BLOCK = re.compile(r"\{\{\s*[#:]")
 _DELIBERATE = frozenset({"slot", "outlet", "0"})
 """Names that mean something only where the text is used."""
@@ -79,15 +77,13 @@ def _macro_finding(found: Diagnostic, text: str, where: str, language: Language)
 def _cbs(text: str, where: str) -> Iterator[Finding]:
     from tavernkit.risu_ai.context import RisuContext
 
-    warnings = WarningLog()
-    _cbs_engine().expand(text, RisuContext(char="Character", user="User", writes="run"), warn=warnings)
-    for message in dict.fromkeys(warnings.messages):
-        unclosed = "not closed" in message
-        found = _AT.search(message)
-        line, column = line_and_column(text, int(found[1]) if found is not None else None)
+    context = RisuContext(char="Character", user="User", writes="run")
+    for found in _cbs_engine().evaluate(text, context).diagnostics:
+        unclosed = found.kind == "unclosed"
+        line, column = line_and_column(text, found.position)
         yield Finding(
             where=where,
-            message=_AT.sub("", message),
+            message=found.message,
             line=line,
             column=column,
             severity=Severity.ERROR if unclosed else Severity.WARNING,

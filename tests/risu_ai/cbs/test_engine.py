@@ -33,6 +33,11 @@ def test_names_are_enough_to_start_with() -> None:
     assert ENGINE.expand("{{char}} meets <user>.", RisuContext(char="Bel", user="Ann")) == "Bel meets Ann."
 
 
+def test_halves_of_a_character_that_a_function_brings_together_are_one() -> None:
+    assert expand("{{join::{{split::😀::}}::}}") == ("😀", [])
+    assert expand("{{join::{{split::{{getvar::face}}::}}::}}", context(face="😀")) == ("😀", [])
+
+
 def test_variables_are_written_to_the_store_of_the_application() -> None:
     where = context(gold="3")
     assert expand("{{addvar::gold::4}}{{getvar::gold}}", where) == ("7", [])
@@ -316,3 +321,18 @@ class TestRegistry:
         for function in described:
             assert function.doc, function.name
             assert all(registry.get(name) is function for name in (function.name, *function.aliases)), function.name
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "position"),
+    [
+        ("a {{nosuch}}", "kept", 2),
+        ("ab {{#if 1}}c", "unclosed", 3),
+        ("ab {{user", "unclosed", 3),
+    ],
+)
+def test_diagnostics_say_what_is_wrong_and_where(text: str, kind: str, position: int) -> None:
+    result = ENGINE.evaluate(text, context())
+    assert result.text == expand(text)[0]
+    assert [(found.kind, found.position) for found in result.diagnostics] == [(kind, position)]
+    assert [str(found) for found in result.diagnostics] == expand(text)[1]

@@ -1,6 +1,7 @@
 """CBS, RisuAI's Curly Braced Syntax: the language that its cards, lore, scripts and templates are written in."""
 
 from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.diagnostics import CBSDiagnostic, CBSResult
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.cbs.escapes import unescape
 from tavernkit.risu_ai.cbs.functions import standard_registry
@@ -9,9 +10,11 @@ from tavernkit.risu_ai.cbs.registry import CBSFunction, CBSRegistry, FunctionGro
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
 
 __all__ = [
+    "CBSDiagnostic",
     "CBSEngine",
     "CBSFunction",
     "CBSRegistry",
+    "CBSResult",
     "Call",
     "FunctionFailure",
     "FunctionGroup",

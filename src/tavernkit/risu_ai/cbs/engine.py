@@ -5,6 +5,7 @@ from __future__ import annotations
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.cbs.cache import ProgramCache
 from tavernkit.risu_ai.cbs.compiler import Compiler, Program
+from tavernkit.risu_ai.cbs.diagnostics import CBSDiagnostic, CBSResult, Report
 from tavernkit.risu_ai.cbs.folding import Folder
 from tavernkit.risu_ai.cbs.functions import standard_registry
 from tavernkit.risu_ai.cbs.limits import CACHED_INSERT_BYTES, CACHED_TEXT_BYTES, MAX_COMPILED_TEXT, MAX_TREE_DEPTH
@@ -44,9 +45,18 @@ class CBSEngine:
         """
         if not calls and "{" not in text and "<" not in text:
             return join_surrogates(text)
+        send = log_warning if warn is None else warn
+        return self._expand(text, context, lambda found: send(str(found)), strict=strict, calls=calls)
+
+    def evaluate(self, text: str, context: RisuContext) -> CBSResult:
+        """Expand a text and give the diagnostics with it instead of reporting them."""
+        diagnostics: list[CBSDiagnostic] = []
+        expanded = self._expand(text, context, diagnostics.append, strict=False, calls=0)
+        return CBSResult(expanded, tuple(diagnostics))
+
+    def _expand(self, text: str, context: RisuContext, report: Report, *, strict: bool, calls: int) -> str:
         if self._version != self.registry.version:
             self._forget()
-        report = log_warning if warn is None else warn
         session = Session(self, report, strict=strict)
         text = join_surrogates(text)
         try:
@@ -54,11 +64,11 @@ class CBSEngine:
         except FunctionFailure as failure:
             if strict:
                 raise CBSError(str(failure)) from failure
-            report(f"the text is kept as it was: {failure}")
+            report(CBSDiagnostic("failure", f"the text is kept as it was: {failure}"))
         except CBSLimitError as error:
             if strict:
                 raise
-            report(f"the text is kept as it was: {error}")
+            report(CBSDiagnostic("limit", f"the text is kept as it was: {error}"))
         return text
 
     def constant(self, text: str) -> str | None:

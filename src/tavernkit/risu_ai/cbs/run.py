@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.blocks import Block
+from tavernkit.risu_ai.cbs.diagnostics import CBSDiagnostic, Report
 from tavernkit.risu_ai.cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS, MAX_TREE_DEPTH, MAX_WARNINGS, SHORT_TAG
 from tavernkit.risu_ai.cbs.lists import replace_all
 from tavernkit.risu_ai.cbs.signals import Returned
@@ -22,6 +22,7 @@ CALL_LIMIT_TEXT = "ERROR: Call stack limit reached"
 """What RisuAI prints instead of one call too many."""
 
 _QUOTED = 60
+_MORE = CBSDiagnostic("more", "further warnings about this text are left out")
 
 
 class ParseArguments:
@@ -38,14 +39,14 @@ class ParseArguments:
 class Session:
     """One call of the engine: where it reports, and what it has used up of the limits."""
 
-    __slots__ = ("_characters", "_reported", "_steps", "_warn", "depth", "engine", "strict")
+    __slots__ = ("_characters", "_report", "_reported", "_steps", "depth", "engine", "strict")
 
-    def __init__(self, engine: CBSEngine, warn: Warn, *, strict: bool) -> None:
+    def __init__(self, engine: CBSEngine, report: Report, *, strict: bool) -> None:
         self.engine = engine
         self.strict = strict
         self.depth = 0
-        self._warn = warn
-        self._reported: set[str] = set()
+        self._report = report
+        self._reported: set[CBSDiagnostic] = set()
         self._steps = 0
         self._characters = 0
 
@@ -77,12 +78,12 @@ class Session:
         """End what :meth:`enter` began."""
         self.depth -= depth
 
-    def report(self, message: str) -> None:
-        """Warn, once for the same thing."""
-        if message in self._reported or len(self._reported) > MAX_WARNINGS:
+    def report(self, found: CBSDiagnostic) -> None:
+        """Tell, once for the same thing."""
+        if found in self._reported or len(self._reported) > MAX_WARNINGS:
             return
-        self._reported.add(message)
-        self._warn(message if len(self._reported) <= MAX_WARNINGS else "further warnings about this text are left out")
+        self._reported.add(found)
+        self._report(found if len(self._reported) <= MAX_WARNINGS else _MORE)
 
     def parse(self, text: str, args: ParseArguments, outside: int | None = None) -> str:
         """Expand one text: RisuAI's parser. ``outside`` is where a text inside another one stands there."""
@@ -100,7 +101,7 @@ class Session:
         message = f"more than {CALL_LIMIT - 1} function calls or nested texts"
         if self.strict:
             raise CBSStackOverflowError(message, depth=depth, max_depth=CALL_LIMIT, position=at)
-        self.report(f"{message}: the rest print {CALL_LIMIT_TEXT!r}")
+        self.report(CBSDiagnostic("limit", f"{message}: the rest print {CALL_LIMIT_TEXT!r}"))
         return CALL_LIMIT_TEXT
 
 
@@ -167,7 +168,7 @@ class Run:
         where = self.locate(position)
         if self.session.strict:
             raise CBSError(f"{quoted}: {reason}", position=where)
-        self.session.report(f"{quoted} is kept as text: {reason} (at {where})")
+        self.session.report(CBSDiagnostic("kept", f"{quoted} is kept as text: {reason}", where))
         return kept
 
     def no_block(self, tag: str, position: int) -> str:
@@ -180,4 +181,4 @@ class Run:
         message = f"the block {block_type} is not closed" if block_type else "a tag is not closed"
         if self.session.strict:
             raise CBSSyntaxError(message, position=where, block_type=block_type)
-        self.session.report(f"{message} (at {where})")
+        self.session.report(CBSDiagnostic("unclosed", message, where))
