@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import tavernkit
 
 PACKAGES = (
     "tavernkit",
     "tavernkit.budget",
     "tavernkit.cards",
     "tavernkit.dialects",
+    "tavernkit.lore",
     "tavernkit.prompt",
     "tavernkit.risu_ai",
     "tavernkit.silly_tavern",
@@ -20,6 +25,7 @@ PACKAGES = (
     "tavernkit.testing",
     "tavernkit.vibe_tavern",
 )
+PLATFORMS = ("tavernkit.cards", "tavernkit.risu_ai", "tavernkit.silly_tavern", "tavernkit.vibe_tavern")
 LISTING = Path(__file__).with_name("public_api.txt")
 
 
@@ -40,6 +46,35 @@ def test_public_names_exist_and_say_what_they_are_for(package: str) -> None:
         value = getattr(module, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             assert inspect.getdoc(value), f"{package}.{name} has no docstring"
+
+
+INNER = {
+    "tavernkit.cards.character.REQUIRED",
+    "tavernkit.cards.character.SPECS",
+    "tavernkit.cards.silly_tavern.names.sanitize",
+    "tavernkit.silly_tavern.context_template.handlebars.template.Template",
+    "tavernkit.silly_tavern.world_info.entry.problem_with",
+    "tavernkit.silly_tavern.world_info.keys.parse_regex_key",
+    "tavernkit.vibe_tavern.evals.harness.matrix",
+    "tavernkit.vibe_tavern.transports.chat_body",
+}
+"""What our own linter, command line and test models take from inside a package, and nobody else needs."""
+
+
+def test_our_own_applications_need_little_that_is_not_public() -> None:
+    rooms = ("cli", "lint", "report", "server", "testing")
+    files = (path for room in rooms for path in (Path(tavernkit.__file__).parent / room).rglob("*.py"))
+    assert {name for path in files for name in _inner_names(path)} == INNER
+
+
+def _inner_names(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        package = ".".join(node.module.split(".")[:2])
+        if package in PLATFORMS and node.module != package:
+            public = importlib.import_module(package).__all__
+            yield from (f"{node.module}.{each.name}" for each in node.names if each.name not in public)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from tavernkit.cards.conversion import ConversionReport as ConversionReport
     from tavernkit.cards.conversion import convert as convert
     from tavernkit.cards.detect import detect_format as detect_format
+    from tavernkit.cards.json_text import parse_json as parse_json
     from tavernkit.cards.limits import DEFAULT_LIMITS as DEFAULT_LIMITS
     from tavernkit.cards.limits import Limits as Limits
     from tavernkit.cards.loading import load as load
+    from tavernkit.cards.risu_ai.lorebook import lorebook_from_book as lorebook_from_book
     from tavernkit.cards.risum import Module as Module
     from tavernkit.cards.saving import SaveReport as SaveReport
     from tavernkit.cards.saving import save as save
@@ -42,8 +44,10 @@ __getattr__, __all__ = lazy_exports(
         ".character": ("CardVersion", "Character", "Participant", "User", "card_version"),
         ".conversion": ("ConversionNote", "ConversionReport", "convert"),
         ".detect": ("detect_format",),
+        ".json_text": ("parse_json",),
         ".limits": ("DEFAULT_LIMITS", "Limits"),
         ".loading": ("load",),
+        ".risu_ai.lorebook": ("lorebook_from_book",),
         ".risum": ("Module",),
         ".saving": ("SaveReport", "save", "to_bytes"),
         ".validation": ("Problem", "Severity", "validate", "validate_file"),

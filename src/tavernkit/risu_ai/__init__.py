@@ -14,18 +14,32 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai.builder import build as build
     from tavernkit.risu_ai.card_import import character_from_card as character_from_card
     from tavernkit.risu_ai.cbs import CBSEngine as CBSEngine
+    from tavernkit.risu_ai.cbs import CBSRegistry as CBSRegistry
+    from tavernkit.risu_ai.cbs import standard_registry as standard_registry
     from tavernkit.risu_ai.chat_templates import ChatTemplate as ChatTemplate
     from tavernkit.risu_ai.context import RisuContext as RisuContext
     from tavernkit.risu_ai.context import RisuDevice as RisuDevice
+    from tavernkit.risu_ai.errors import CBSError as CBSError
+    from tavernkit.risu_ai.errors import ChatTemplateError as ChatTemplateError
+    from tavernkit.risu_ai.errors import DecoratorParseError as DecoratorParseError
+    from tavernkit.risu_ai.errors import MemoryFailedError as MemoryFailedError
+    from tavernkit.risu_ai.errors import PromptTemplateError as PromptTemplateError
+    from tavernkit.risu_ai.errors import RequestFormatError as RequestFormatError
+    from tavernkit.risu_ai.errors import TriggerError as TriggerError
     from tavernkit.risu_ai.files.chat_file import ChatFile as ChatFile
+    from tavernkit.risu_ai.files.chat_file import ChatFileError as ChatFileError
     from tavernkit.risu_ai.files.module_file import read_module as read_module
     from tavernkit.risu_ai.files.module_file import write_module as write_module
     from tavernkit.risu_ai.files.silly_tavern_files import read_st_files as read_st_files
     from tavernkit.risu_ai.files.silly_tavern_preset import to_chat_preset as to_chat_preset
     from tavernkit.risu_ai.inlays import Inlay as Inlay
+    from tavernkit.risu_ai.lorebook import ActiveLore as ActiveLore
     from tavernkit.risu_ai.lorebook import LorebookEngine as LorebookEngine
     from tavernkit.risu_ai.lorebook import LorebookEntry as LorebookEntry
     from tavernkit.risu_ai.lorebook import LorebookResult as LorebookResult
+    from tavernkit.risu_ai.lorebook import LorebookSettings as LorebookSettings
+    from tavernkit.risu_ai.lorebook import LoreMessage as LoreMessage
+    from tavernkit.risu_ai.lorebook import ScanInput as ScanInput
     from tavernkit.risu_ai.lorebook.imports import export_lorebook as export_lorebook
     from tavernkit.risu_ai.lorebook.imports import import_lorebook as import_lorebook
     from tavernkit.risu_ai.memory import MemoryModels as MemoryModels
@@ -41,9 +55,21 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai.settings import BuiltInTexts as BuiltInTexts
     from tavernkit.risu_ai.settings import Settings as Settings
     from tavernkit.risu_ai.state import RisuState as RisuState
+    from tavernkit.risu_ai.triggers import ButtonResult as ButtonResult
+    from tavernkit.risu_ai.triggers import CommandResult as CommandResult
+    from tavernkit.risu_ai.triggers import EditResult as EditResult
+    from tavernkit.risu_ai.triggers import FetchReply as FetchReply
+    from tavernkit.risu_ai.triggers import HostRefusedError as HostRefusedError
+    from tavernkit.risu_ai.triggers import InlayData as InlayData
+    from tavernkit.risu_ai.triggers import LLMReply as LLMReply
     from tavernkit.risu_ai.triggers import RefusingHost as RefusingHost
     from tavernkit.risu_ai.triggers import TriggerEngine as TriggerEngine
+    from tavernkit.risu_ai.triggers import TriggerEvent as TriggerEvent
     from tavernkit.risu_ai.triggers import TriggerHost as TriggerHost
+    from tavernkit.risu_ai.triggers import TriggerLimits as TriggerLimits
+    from tavernkit.risu_ai.triggers import TriggerResult as TriggerResult
+    from tavernkit.risu_ai.triggers import run_triggers as run_triggers
+    from tavernkit.risu_ai.triggers.host import AlertKind as AlertKind
     from tavernkit.risu_ai.world import RisuCharacter as RisuCharacter
     from tavernkit.risu_ai.world import RisuChat as RisuChat
     from tavernkit.risu_ai.world import RisuMessage as RisuMessage
@@ -56,15 +82,32 @@ __getattr__, __all__ = lazy_exports(
         ".build_context": ("BuildContext",),
         ".builder": ("Builder", "build"),
         ".card_import": ("character_from_card",),
-        ".cbs": ("CBSEngine",),
+        ".cbs": ("CBSEngine", "CBSRegistry", "standard_registry"),
         ".chat_templates": ("ChatTemplate",),
         ".context": ("RisuContext", "RisuDevice"),
-        ".files.chat_file": ("ChatFile",),
+        ".errors": (
+            "CBSError",
+            "ChatTemplateError",
+            "DecoratorParseError",
+            "MemoryFailedError",
+            "PromptTemplateError",
+            "RequestFormatError",
+            "TriggerError",
+        ),
+        ".files.chat_file": ("ChatFile", "ChatFileError"),
         ".files.module_file": ("read_module", "write_module"),
         ".files.silly_tavern_files": ("read_st_files",),
         ".files.silly_tavern_preset": ("to_chat_preset",),
         ".inlays": ("Inlay",),
-        ".lorebook": ("LorebookEngine", "LorebookEntry", "LorebookResult"),
+        ".lorebook": (
+            "ActiveLore",
+            "LoreMessage",
+            "LorebookEngine",
+            "LorebookEntry",
+            "LorebookResult",
+            "LorebookSettings",
+            "ScanInput",
+        ),
         ".lorebook.imports": ("export_lorebook", "import_lorebook"),
         ".memory": ("MemoryModels",),
         ".pipeline": ("PIPELINE",),
@@ -75,7 +118,23 @@ __getattr__, __all__ = lazy_exports(
         ".sending": ("ModelRequest", "RequestFailedError", "SendResult"),
         ".settings": ("BuiltInTexts", "Settings"),
         ".state": ("RisuState",),
-        ".triggers": ("RefusingHost", "TriggerEngine", "TriggerHost"),
+        ".triggers": (
+            "ButtonResult",
+            "CommandResult",
+            "EditResult",
+            "FetchReply",
+            "HostRefusedError",
+            "InlayData",
+            "LLMReply",
+            "RefusingHost",
+            "TriggerEngine",
+            "TriggerEvent",
+            "TriggerHost",
+            "TriggerLimits",
+            "TriggerResult",
+            "run_triggers",
+        ),
+        ".triggers.host": ("AlertKind",),
         ".world": ("RisuCharacter", "RisuChat", "RisuMessage", "RisuModule", "RisuPersona"),
     },
 )

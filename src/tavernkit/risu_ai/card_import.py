@@ -20,10 +20,8 @@ def risu_character(value: object) -> RisuCharacter | None:
     """Make RisuAI's character of a card, a loaded file, RisuAI's own JSON, or nothing."""
     if value is None or isinstance(value, RisuCharacter):
         return value
-    if isinstance(value, Character):
+    if isinstance(value, (Character, Bundle)):
         return character_from_card(value)
-    if isinstance(value, Bundle):
-        return character_from_card(value.character, value.module)
     if is_mapping(value):
         return RisuCharacter.from_json(value)
     raise ConfigError(
@@ -31,11 +29,14 @@ def risu_character(value: object) -> RisuCharacter | None:
     )
 
 
-def character_from_card(card: Character, module: Module | None = None) -> RisuCharacter:
-    """The character RisuAI makes of a card. Its assets keep the addresses they have in the card.
+def character_from_card(card: Character | Bundle, module: Module | None = None) -> RisuCharacter:
+    """The character RisuAI makes of a card, or of a loaded file. Its assets keep the addresses they have in the card.
 
-    ``module`` is the one beside a CHARX card: its lore, scripts and triggers stand in for the card's.
+    ``module`` is the one beside a CHARX card (a loaded file has it): its lore, scripts and triggers stand in for the
+    card's.
     """
+    if isinstance(card, Bundle):
+        card, module = card.character, card.module if module is None else module
     written = card.to_card()
     data = written.get("data")
     has_data = is_object(data) and card.version != "v1"

@@ -23,6 +23,9 @@ MAX_PRESET_BYTES = 64_000_000
 MAX_PACK_DEPTH = 256
 """How deeply a packed preset may nest."""
 
+MAX_DATABASE_BYTES = 512_000_000
+"""Size of a database file."""
+
 MAX_CHAT_BYTES = 512_000_000
 """Size of a chat file."""
 

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from tavernkit.vibe_tavern.errors import ToolLoopLimitError as ToolLoopLimitError
     from tavernkit.vibe_tavern.errors import ToolUseError as ToolUseError
     from tavernkit.vibe_tavern.errors import TransportError as TransportError
+    from tavernkit.vibe_tavern.evals.catalogue import EvalModel as EvalModel
+    from tavernkit.vibe_tavern.evals.harness import EvalOptions as EvalOptions
+    from tavernkit.vibe_tavern.evals.harness import EvalProgress as EvalProgress
+    from tavernkit.vibe_tavern.evals.harness import run_evals as run_evals
+    from tavernkit.vibe_tavern.evals.report import EvalReport as EvalReport
     from tavernkit.vibe_tavern.infrastructure import Infrastructure as Infrastructure
     from tavernkit.vibe_tavern.output_tags.sanitizers import register_sanitizer as register_sanitizer
     from tavernkit.vibe_tavern.pipeline import PIPELINE as PIPELINE
@@ -85,6 +90,9 @@ __getattr__, __all__ = lazy_exports(
             "ToolUseError",
             "TransportError",
         ),
+        ".evals.catalogue": ("EvalModel",),
+        ".evals.harness": ("EvalOptions", "EvalProgress", "run_evals"),
+        ".evals.report": ("EvalReport",),
         ".infrastructure": ("Infrastructure",),
         ".output_tags.sanitizers": ("register_sanitizer",),
         ".pipeline": ("PIPELINE", "VibeTavernBuilder", "build", "to_messages"),

@@ -81,13 +81,13 @@ def evaluate(
     from tavernkit.cli.inputs import fixed_clock, load_card
     from tavernkit.cli.terminal import complain, show_json, show_text
     from tavernkit.errors import WarningLog
-    from tavernkit.risu_ai.card_import import risu_character
+    from tavernkit.risu_ai import character_from_card
     from tavernkit.risu_ai.cbs import CBSEngine
     from tavernkit.risu_ai.context import RisuContext
     from tavernkit.stores import InMemoryVariablesStore
 
     context = RisuContext(
-        char=char or (risu_character(load_card(card)) if card is not None else "Character"),
+        char=char or (character_from_card(load_card(card)) if card is not None else "Character"),
         user=user,
         writes="run",
         variables=InMemoryVariablesStore({"local": variables(variable)}),
