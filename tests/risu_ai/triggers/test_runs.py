@@ -236,3 +236,13 @@ def test_a_command_after_a_trigger_has_nothing_in_its_pipe() -> None:
 def test_a_message_to_draw_anew_without_an_index_is_called_undefined() -> None:
     outcome = run(trigger({"type": "v2UpdateChatAt", "indent": 0}))
     assert outcome.result.reloads.messages == {"undefined": 1}
+
+
+def test_texts_are_split_and_searched_by_code_units() -> None:
+    split = {"type": "v2SplitString", "source": "a😀b😀", "sourceType": "value", "delimiterType": "value"}
+    second_half = trigger(split | {"delimiter": "{{u::de00}}", "outputVar": "o"})
+    assert run(second_half)["o"] == r'["a\ud83d","b\ud83d",""]'
+    assert run(trigger(split | {"delimiter": "b", "outputVar": "o"}))["o"] == '["a😀","😀"]'
+    search = {"type": "v2QuickSearchChat", "value": "{{u::de00}}", "valueType": "value", "condition": "loose"}
+    found = run(trigger(search | {"depth": "1", "depthType": "value", "outputVar": "o"}), messages=[("user", "😀")])
+    assert found["o"] == "1"

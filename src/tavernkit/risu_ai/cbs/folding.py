@@ -12,6 +12,7 @@ from tavernkit.risu_ai.cbs.evaluate import CALCULATOR, is_for_other_stages, spli
 from tavernkit.risu_ai.cbs.limits import CACHED_LISTS, CACHED_RESULTS, MAX_FOLDED
 from tavernkit.risu_ai.cbs.registry import CBSFunction, CBSRegistry
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
+from tavernkit.risu_ai.cbs.source import joined
 from tavernkit.risu_ai.errors import CBSLimitError
 
 _CACHED_LENGTH = 120
@@ -63,7 +64,8 @@ class Folder:
             return looked_up  # at run time it fails again, and is reported
         if not isinstance(result, str):
             return looked_up
-        return Folded(result if len(result) <= MAX_FOLDED else None, function, tuple(args), len(result))
+        text = joined([result]) if len(result) <= MAX_FOLDED else None
+        return Folded(text, function, tuple(args), len(result))
 
 
 def _fold_each(block: Block, body: str) -> str | None:

@@ -9,7 +9,7 @@ from tavernkit.errors import Warn
 from tavernkit.risu_ai.triggers.values import slice_index
 from tavernkit.risu_ai.world import RisuMessage
 from tavernkit.text.js_regex import JSRegex
-from tavernkit.text.js_values import JSError, js_lower, json_parse, strict_equals, to_number, to_string
+from tavernkit.text.js_values import JSError, js_lower, json_parse, strict_equals, to_number, to_string, utf16_find
 from tavernkit.values import FrozenObject
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def search_messages(
         case "strict":
             return needle in haystack.split(" ")
         case "loose":
-            return js_lower(needle) in js_lower(haystack)
+            return utf16_find(js_lower(haystack), js_lower(needle)) != -1
         case "regex":
             return JSRegex.compile(needle).test(haystack, warn=warn)
         case _:
@@ -98,7 +98,7 @@ def _contains(json_text: str, item: str) -> bool:
     except JSError:
         return False
     if isinstance(value, str):
-        return item in value
+        return utf16_find(value, item) != -1
     return isinstance(value, list) and any(strict_equals(each, item) for each in value)
 
 

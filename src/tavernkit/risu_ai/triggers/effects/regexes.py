@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from tavernkit.risu_ai.cbs.lists import code_units
 from tavernkit.risu_ai.js_replace import replace_all, replace_first
 from tavernkit.risu_ai.triggers.effects.hosts import raw_name
 from tavernkit.risu_ai.triggers.registry import EffectTable
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
-from tavernkit.text.js_values import json_stringify, utf16_length, utf16_slice
+from tavernkit.text.js_values import is_basic, join_surrogates, json_stringify
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.triggers.program import Effect
@@ -136,9 +137,10 @@ def split(run: Run, effect: Effect) -> None:
 
 
 def _split_text(source: str, delimiter: str) -> list[str | None]:
-    if delimiter:
+    if delimiter and is_basic(source):
         return [*source.split(delimiter)]
-    return [utf16_slice(source, index, index + 1) for index in range(utf16_length(source))]
+    units = code_units(source)
+    return [join_surrogates(part) for part in units.split(code_units(delimiter))] if delimiter else [*units]
 
 
 def _split_regex(run: Run, source: str, delimiter: str) -> list[str | None]:
