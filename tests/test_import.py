@@ -49,3 +49,11 @@ def test_every_public_name_can_be_imported() -> None:
     for name in tavernkit.__all__:
         assert getattr(tavernkit, name) is not None
     assert dir(tavernkit)
+
+
+def test_names_that_are_loaded_later_are_listed() -> None:
+    import tavernkit
+    from tavernkit import vibe_tavern
+
+    assert {"load", "count_tokens", *tavernkit.__all__} <= set(dir(tavernkit))
+    assert set(vibe_tavern.__all__) <= set(dir(vibe_tavern))

@@ -8,7 +8,7 @@ from importlib import import_module
 
 
 def lazy_exports(package: str, modules: Mapping[str, tuple[str, ...]]) -> tuple[Callable[[str], object], list[str]]:
-    """Make a package's ``__getattr__`` and ``__all__`` from submodule -> names.
+    """Make a package's ``__getattr__`` and ``__all__`` from submodule -> names; ``dir()`` lists them, too.
 
     The type checker sees the same names through an ``if TYPE_CHECKING`` block in the package.
     """
@@ -22,4 +22,8 @@ def lazy_exports(package: str, modules: Mapping[str, tuple[str, ...]]) -> tuple[
         setattr(sys.modules[package], name, value)
         return value
 
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *owners})
+
+    setattr(sys.modules[package], "__dir__", names)  # noqa: B010  # a module's type does not know the name
     return load, sorted(owners)
