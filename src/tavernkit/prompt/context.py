@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -20,6 +20,14 @@ from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze, fre
 
 if TYPE_CHECKING:
     from tavernkit.cards.character import Participant
+
+
+REFERENCE, GROUP_ORDER, PRIORITY = "reference", "group_order", "priority"
+STRATEGIES = (REFERENCE, GROUP_ORDER, PRIORITY)
+"""How a platform makes a prompt fit: its own way, or one of the generic trimmer's."""
+
+ON_OVERFLOW = ("error", "return")
+"""What happens when what must be in a prompt does not fit."""
 
 
 class Estimator(Protocol):
@@ -141,3 +149,15 @@ def normalize_step_configs(value: object) -> Mapping[str, Mapping[str, object]]:
             raise ConfigError(f"step_configs[{name!r}] must be a mapping of options, not {type(options).__name__}")
         configs[str(name).strip().lower().replace("-", "_")] = dict(options)
     return configs
+
+
+def require_choice(name: str, value: str, known: Sequence[str]) -> None:
+    """Refuse an input that is none of the known words."""
+    if value not in known:
+        raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}", code=f"UNKNOWN_{name.upper()}")
+
+
+def require_kind(name: str, value: object, kind: type) -> None:
+    """Refuse an input that is there and of another class."""
+    if value is not None and not isinstance(value, kind):
+        raise ConfigError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")

@@ -9,7 +9,7 @@ from typing import cast
 
 from tavernkit.cards.character import Participant
 from tavernkit.errors import ConfigError
-from tavernkit.prompt.context import Context
+from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context, require_choice, require_kind
 from tavernkit.risu_ai.card_import import risu_character
 from tavernkit.risu_ai.chat_log import RisuChatLog, chat_log
 from tavernkit.risu_ai.context import RisuContext, RisuDevice
@@ -22,13 +22,6 @@ from tavernkit.risu_ai.triggers.host import TriggerHost
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuModule
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.values import is_mapping, is_sequence
-
-REFERENCE, GROUP_ORDER, PRIORITY = "reference", "group_order", "priority"
-STRATEGIES = (REFERENCE, GROUP_ORDER, PRIORITY)
-"""How a prompt is made to fit: RisuAI's own way, or one of the generic trimmer's."""
-
-ON_OVERFLOW = ("error", "return")
-"""What happens when the prompt cannot be made to fit."""
 
 GENERATION_TYPES = ("normal", "continue")
 
@@ -74,11 +67,11 @@ class BuildContext(Context):
             local, shared = chat_variables(self.chat), self.settings.global_variables
             set_field(self, "variables", InMemoryVariablesStore({"local": local, "global": shared}))
         super().__post_init__()
-        _choose("strategy", self.strategy, STRATEGIES)
-        _choose("on_overflow", self.on_overflow, ON_OVERFLOW)
-        _choose("generation_type", self.generation_type, GENERATION_TYPES)
-        _require("preset", self.preset, Preset)
-        _require("settings", self.settings, Settings)
+        require_choice("strategy", self.strategy, STRATEGIES)
+        require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
+        require_choice("generation_type", self.generation_type, GENERATION_TYPES)
+        require_kind("preset", self.preset, Preset)
+        require_kind("settings", self.settings, Settings)
 
     @property
     def chat(self) -> RisuChat:
@@ -164,13 +157,3 @@ def _members(value: object) -> tuple[RisuCharacter, ...]:
     if None in found:
         raise ConfigError("members must be characters, not None")
     return tuple(each for each in found if each is not None)
-
-
-def _choose(name: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}", code=f"UNKNOWN_{name.upper()}")
-
-
-def _require(name: str, value: object, kind: type) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise ConfigError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")

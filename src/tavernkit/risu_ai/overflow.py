@@ -6,8 +6,8 @@ from tavernkit.budget.report import EvictionRecord, TrimReport
 from tavernkit.budget.trimmer import apply, trim
 from tavernkit.errors import MaxTokensExceededError
 from tavernkit.prompt.builder import finished_plan
+from tavernkit.prompt.context import REFERENCE
 from tavernkit.prompt.plan import Plan
-from tavernkit.risu_ai.build_context import REFERENCE
 from tavernkit.risu_ai.chat_log import chat_id, sent_messages
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.token_counting import RESERVE, MessageCounter

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tavernkit.prompt.hooks_step import HooksStep
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.steps.cbs import CbsStep
-from tavernkit.risu_ai.steps.hooks import HooksStep
 from tavernkit.risu_ai.steps.lore import LoreStep
 from tavernkit.risu_ai.steps.memory import MemoryStep
 from tavernkit.risu_ai.steps.plan_assembly import PlanAssemblyStep

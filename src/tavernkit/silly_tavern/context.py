@@ -10,7 +10,7 @@ from typing import cast
 
 from tavernkit.cards.character import Character, Participant
 from tavernkit.errors import ConfigError
-from tavernkit.prompt.context import Context
+from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context, require_choice, require_kind
 from tavernkit.silly_tavern.chat_completion.media import Measure
 from tavernkit.silly_tavern.chat_completion.tools import Tool
 from tavernkit.silly_tavern.chat_file import ChatFile, ChatMetadata
@@ -31,14 +31,7 @@ from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.values import FrozenObject, is_mapping
 
-REFERENCE, GROUP_ORDER, PRIORITY = "reference", "group_order", "priority"
-STRATEGIES = (REFERENCE, GROUP_ORDER, PRIORITY)
-"""How a prompt is made to fit: SillyTavern's own way, or one of the generic trimmer's."""
-
 TEXT_DIALECT = "text"
-
-ON_OVERFLOW = ("error", "return")
-"""What happens when mandatory content, or the latest user message, does not fit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,17 +116,17 @@ class SillyTavernContext(Context):
         set_field(self, "tools", tuple(_tool(each) for each in self.tools))
         set_field(self, "extension_prompts", tuple(_extension_prompt(each) for each in self.extension_prompts))
         super().__post_init__()
-        _choose("strategy", self.strategy, STRATEGIES)
-        _choose("on_overflow", self.on_overflow, ON_OVERFLOW)
-        _choose("generation_type", self.generation_type, GENERATION_TYPES)
-        _require("preset", self.preset, Preset)
-        _require("settings", self.settings, Settings)
-        _require("character", self.character, Character)
-        _require("persona", self.persona, Persona)
-        _require("the persona's description", self.active_persona.description, str)
-        _require("instruct", self.instruct, InstructTemplate)
-        _require("context_template", self.context_template, ContextTemplate)
-        _require("system_prompt", self.system_prompt, SystemPrompt)
+        require_choice("strategy", self.strategy, STRATEGIES)
+        require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
+        require_choice("generation_type", self.generation_type, GENERATION_TYPES)
+        require_kind("preset", self.preset, Preset)
+        require_kind("settings", self.settings, Settings)
+        require_kind("character", self.character, Character)
+        require_kind("persona", self.persona, Persona)
+        require_kind("the persona's description", self.active_persona.description, str)
+        require_kind("instruct", self.instruct, InstructTemplate)
+        require_kind("context_template", self.context_template, ContextTemplate)
+        require_kind("system_prompt", self.system_prompt, SystemPrompt)
 
     @property
     def log(self) -> ChatLog:
@@ -262,13 +255,3 @@ def _extension_prompt(value: object) -> ExtensionPrompt:
     if is_mapping(value):
         return ExtensionPrompt.from_json(value)
     raise ConfigError(f"an extension prompt must be an ExtensionPrompt or a mapping, not {type(value).__name__}")
-
-
-def _choose(name: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}", code=f"UNKNOWN_{name.upper()}")
-
-
-def _require(name: str, value: object, kind: type) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise ConfigError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tavernkit.prompt.hooks_step import HooksStep
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.steps.compilation import CompilationStep
 from tavernkit.silly_tavern.steps.entries import EntriesStep
-from tavernkit.silly_tavern.steps.hooks import HooksStep
 from tavernkit.silly_tavern.steps.injection import InjectionStep
 from tavernkit.silly_tavern.steps.lore import LoreStep
 from tavernkit.silly_tavern.steps.macro_expansion import MacroExpansionStep

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from types import MappingProxyType
 
+from tavernkit.prompt.context import REFERENCE
 from tavernkit.prompt.step import NoConfig, Step
-from tavernkit.risu_ai.build_context import REFERENCE
 from tavernkit.risu_ai.character_fields import character_fields
 from tavernkit.risu_ai.memory import MEMORY_MEMOS, MemoryInput, memory_name, remember, uses_memory
 from tavernkit.risu_ai.prompt_message import PromptMessage, source_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tavernkit.prompt.context import REFERENCE
 from tavernkit.prompt.step import NoConfig, Step
-from tavernkit.risu_ai.build_context import REFERENCE
 from tavernkit.risu_ai.llm_options import llm_options
 from tavernkit.risu_ai.overflow import generic_trim, reference_report, refuse_lost_user_message
 from tavernkit.risu_ai.plan import RisuPlan, make_blocks

@@ -6,6 +6,7 @@ from tavernkit.budget.report import EvictionRecord, TrimReport
 from tavernkit.budget.trimmer import apply, trim
 from tavernkit.errors import MaxTokensExceededError
 from tavernkit.prompt.builder import finished_plan
+from tavernkit.prompt.context import REFERENCE
 from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.plan import Plan
 from tavernkit.prompt.step import NoConfig, Step
@@ -15,7 +16,6 @@ from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTOR
 from tavernkit.silly_tavern.chat_completion.slots import BudgetOverflowError, PlacedMessage
 from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.chat_completion.unreached import Evictions
-from tavernkit.silly_tavern.context import REFERENCE
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.trimming import trim_text

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from tavernkit.silly_tavern.context import REFERENCE
+from tavernkit.prompt.context import REFERENCE
 from tavernkit.silly_tavern.output_cleanup import CleanUp, clean_up
 from tavernkit.silly_tavern.preparation import group_names
 from tavernkit.silly_tavern.provenance import TITLES, source
