@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -168,60 +165,3 @@ async def test_a_build_calls_no_model_and_changes_nothing(start: StartApp, platf
         assert (await client.post("/api/build", json=body)).status_code == 200
         after = (await client.get(f"/api/sessions/{made['id']}")).json()
         assert (after["version"], after["variables"]) == (made["version"], {})
-
-
-async def finished(client: Client, files: dict[str, Any]) -> dict[str, Any]:
-    job = (await client.post("/api/imports", files=files)).json()
-    for task in list(client.service.imports._tasks):
-        await task
-    return (await client.get(f"/api/imports/{job['id']}")).json()
-
-
-def zipped(files: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return buffer.getvalue()
-
-
-async def test_a_sillytavern_folder_is_imported_as_one_job(client: Client) -> None:
-    chat = example_path("chat.jsonl").read_bytes()
-    group = {"id": "1", "name": "Crew", "members": ["Keeper.json", "gone.png"]}
-    settings = {"power_user": {"personas": {"a.png": "Ann"}, "persona_descriptions": {"a.png": {"description": "D"}}}}
-    archive = zipped(
-        {
-            "data/default-user/settings.json": json.dumps(settings).encode(),
-            "data/default-user/characters/Keeper.json": CARD.read_bytes(),
-            "data/default-user/characters/broken.png": b"broken",
-            "data/default-user/worlds/Tide.json": example_path("tidewatch.json").read_bytes(),
-            "data/default-user/OpenAI Settings/Mine.json": example_path("preset.json").read_bytes(),
-            "data/default-user/groups/1.json": json.dumps(group).encode(),
-            "data/default-user/chats/Keeper/one.jsonl": chat,
-        }
-    )
-    job = await finished(client, {"file": ("st.zip", archive)})
-    assert job["status"] == "done", job
-    assert job["done"] == job["total"]
-    counts = {"character": 1, "book": 1, "preset": 1, "persona": 1, "group": 1, "session": 1}
-    assert job["result"]["imported"] == counts
-    assert any("broken.png" in warning for warning in job["result"]["warnings"])
-    sessions = (await client.get("/api/sessions")).json()["data"]
-    assert len(await contents(client, sessions[0]["id"])) == 4 + len(chat.splitlines()) - 5
-
-
-async def test_an_archive_cannot_reach_out_or_explode(client: Client, tmp_path: Path) -> None:
-    out = await finished(client, {"file": ("a.zip", zipped({"../../evil.json": b"{}"}))})
-    bomb = await finished(client, {"file": ("b.zip", zipped({"a.json": b"0" * 50_000_000}))})
-    junk = await finished(client, {"file": ("c.zip", b"PK junk")})
-    assert [job["status"] for job in (out, bomb, junk)] == ["failed"] * 3
-    assert "leads out" in out["result"]["warnings"][0]
-    assert "suspiciously" in bomb["result"]["warnings"][0]
-
-
-async def test_files_of_risuai_are_imported(client: Client) -> None:
-    preset = {"name": "Risu", "promptTemplate": [], "formatingOrder": ["main"], "mainPrompt": "Be."}
-    archive = zipped({"cards/aria.json": CARD.read_bytes(), "risu.json": json.dumps(preset).encode(), "x.txt": b"?"})
-    job = await finished(client, {"file": ("risu.zip", archive)})
-    assert job["result"]["imported"] == {"character": 1, "preset": 1}
-    assert any("x.txt" in warning for warning in job["result"]["warnings"])

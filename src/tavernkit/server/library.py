@@ -18,6 +18,7 @@ from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import PARSED_ITEMS
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.items import ItemInfo, Kind, Ref, all_items, infos, item_file, slug
+from tavernkit.silly_tavern.persona import AFTER_CHARACTER, IN_PROMPT
 from tavernkit.values import JsonObject, LRUCache, is_list, is_mapping, is_object, is_sequence
 
 SILLY_TAVERN, RISU_AI = "silly_tavern", "risu_ai"
@@ -157,10 +158,12 @@ def read_persona(value: object) -> StoredPersona:
     if not is_mapping(value) or not isinstance(value.get("name"), str):
         raise ServiceError(422, "a persona is a JSON object with a name", code="invalid_persona")
     position, depth, role, books = (value.get(key) for key in ("position", "depth", "role", "books"))
+    if position == AFTER_CHARACTER:
+        position = IN_PROMPT  # files of older versions have it: SillyTavern reads it so
     return StoredPersona(
         name=str(value["name"]),
         description=str(value.get("description") or ""),
-        position=position if isinstance(position, (int, str)) else 0,
+        position=position if isinstance(position, (int, str)) else IN_PROMPT,
         depth=depth if isinstance(depth, int) else 2,
         role=role if isinstance(role, int) else 0,
         books=tuple(str(book) for book in books) if is_sequence(books) else (),

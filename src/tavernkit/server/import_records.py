@@ -1,0 +1,200 @@
+"""What is stored of an import: chats, groups and scripts, named by the ids that things have here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit import risu_ai
+from tavernkit import silly_tavern as st
+from tavernkit.risu_ai.files.chat_file import chat_variables
+from tavernkit.server.import_sources import Found, FoundChat, FoundGroup, FoundGroupChat, FoundRisuChats, FoundScripts
+from tavernkit.server.item_files import NewItem, read_item
+from tavernkit.server.library import RISU_AI
+from tavernkit.server.limits import MAX_JOB_WARNINGS, MAX_MESSAGES
+from tavernkit.server.regex_files import add_scripts
+from tavernkit.server.storage import chats
+from tavernkit.server.storage.chats import ChatLine, Selection, new_line
+from tavernkit.server.storage.items import all_items, save_item, slug
+from tavernkit.values import Json, JsonObject, thaw_object
+
+
+@dataclass(slots=True)
+class Progress:
+    """What an import has done so far."""
+
+    job_id: str
+    owner: str
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    warnings: list[str] = field(default_factory=list[str])
+    characters: dict[str, str] = field(default_factory=dict[str, str])
+    """Ids of imported characters by the names of their files."""
+    names: dict[str, str] = field(default_factory=dict[str, str])
+    """Ids of imported characters by slugs of their names."""
+    groups: dict[str, str] = field(default_factory=dict[str, str])
+    """Ids of imported groups by the names of their files."""
+    done: int = 0
+    more_warnings: int = 0
+
+    def warn(self, message: str) -> None:
+        """Tell what was left out or changed."""
+        if len(self.warnings) < MAX_JOB_WARNINGS:
+            self.warnings.append(message)
+        else:
+            self.more_warnings += 1
+
+    def count(self, kind: str, number: int = 1) -> None:
+        """Count what was imported."""
+        self.counts[kind] = self.counts.get(kind, 0) + number
+
+    def result(self) -> JsonObject:
+        """What a client is shown."""
+        imported: dict[str, Json] = {**self.counts}
+        more = [f"… and {self.more_warnings} more warnings"] if self.more_warnings else []
+        return {"imported": imported, "warnings": [*self.warnings, *more]}
+
+
+async def store(connection: AsyncConnection, progress: Progress, name: str, found: Found) -> None:
+    """Store what was found."""
+    match found:
+        case NewItem():
+            await _store_item(connection, progress, name, found)
+        case FoundChat():
+            await _store_chat(connection, progress, found)
+        case FoundGroup():
+            progress.groups[found.key] = await _store_group(connection, progress, found.group)
+        case FoundGroupChat():
+            await _store_group_chat(connection, progress, found)
+        case FoundRisuChats():
+            await _store_risu_chats(connection, progress, found)
+        case FoundScripts():
+            await add_scripts(connection, found.scripts)
+            progress.count("regex", len(found.scripts))
+
+
+async def _store_item(connection: AsyncConnection, progress: Progress, name: str, item: NewItem) -> None:
+    info = await save_item(
+        connection, item.kind, name=item.name, platform=item.platform, file=item.file, filename=item.filename
+    )
+    progress.count(item.kind)
+    if item.kind == "character":
+        progress.characters[Path(name).name] = info.id
+        progress.names[slug(item.name)] = info.id
+    for warning in item.warnings:
+        progress.warn(f"{name}: {warning}")
+
+
+async def _store_group(connection: AsyncConnection, progress: Progress, group: st.Group) -> str:
+    """A group whose members are named by the ids they have here."""
+    known = progress.characters
+    for member in group.members:
+        if member not in known:
+            progress.warn(f"group {group.name!r}: the member {member!r} is not there")
+    renamed = group.replace(
+        members=tuple(known[each] for each in group.members if each in known),
+        disabled_members=tuple(known[each] for each in group.disabled_members if each in known),
+    )
+    content = json.dumps(renamed.to_json()).encode()
+    item = read_item("group", f"{group.name or group.id}.json", content, name=group.name or group.id)
+    info = await save_item(
+        connection, "group", name=item.name, platform=item.platform, file=item.file, filename=item.filename
+    )
+    progress.count("group")
+    return info.id
+
+
+async def _store_chat(connection: AsyncConnection, progress: Progress, found: FoundChat) -> None:
+    if found.avatar is not None:
+        character = progress.characters.get(found.avatar)
+    else:
+        told = slug(str(found.file.header.get("character_name") or ""))
+        character = progress.names.get(told) or await _owner(connection, progress, Path(told) / found.file.name)
+    if character is None:
+        progress.warn(f"the chat {found.file.name!r} is left out: its character was not imported")
+        return
+    await _store_st_chat(connection, progress, found.file, Selection(character=character))
+
+
+async def _store_group_chat(connection: AsyncConnection, progress: Progress, found: FoundGroupChat) -> None:
+    group = progress.groups.get(found.group)
+    if group is None:
+        progress.warn(f"the group chat {found.file.name!r} is left out: its group was not imported")
+        return
+    await _store_st_chat(connection, progress, found.file, Selection(group=group))
+
+
+async def _store_st_chat(
+    connection: AsyncConnection, progress: Progress, file: st.ChatFile, selection: Selection
+) -> None:
+    known = progress.characters
+    lines: list[ChatLine] = []
+    for message in file.messages:
+        role = "user" if message.is_user else "system" if message.narrator else "assistant"
+        native = message.to_json()
+        if message.original_avatar is not None:
+            # The members of a group are known by their ids here, not by the names of their files.
+            native["original_avatar"] = known.get(message.original_avatar, message.original_avatar)
+        lines.append(new_line(role, message.mes, native))
+    details = file.metadata.to_json()
+    variables = details.pop("variables", None)
+    local: JsonObject = {"local": variables} if variables else {}
+    await _store_lines(connection, progress, file.name, selection, lines, details=details, variables=local)
+
+
+async def _store_risu_chats(connection: AsyncConnection, progress: Progress, found: FoundRisuChats) -> None:
+    character = await _owner(connection, progress, found.path)
+    if character is None:
+        progress.warn(f"{found.path}: the chats are left out: neither name nor folder tells whose they are")
+        return
+    selection = Selection(platform=RISU_AI, character=character)
+    for number, chat in enumerate(found.file.chats, start=1):
+        raw = thaw_object(chat.raw)
+        details: JsonObject = {key: value for key, value in raw.items() if key not in ("message", "scriptstate")}
+        name = f"{found.path.stem}: {raw.get('name') or number}"
+        variables = chat_variables(chat)
+        local: JsonObject = {"local": variables} if variables else {}
+        lines = [_risu_line(message) for message in chat.messages]
+        await _store_lines(connection, progress, name, selection, lines, details=details, variables=local)
+
+
+def _risu_line(message: risu_ai.RisuMessage) -> ChatLine:
+    native = thaw_object(message.to_json())
+    line = new_line("user" if message.role == "user" else "assistant", message.data, native)
+    return line if native.get("chatId") else replace(line, native={**native, "chatId": line.id})
+
+
+async def _owner(connection: AsyncConnection, progress: Progress, path: Path) -> str | None:
+    """Whose chat a file is, by its name or its folder; if one character came with it alone, it is theirs."""
+    ids = set(progress.characters.values())
+    if len(ids) == 1:
+        return next(iter(ids))
+    places = [slug(part) for part in reversed(path.with_suffix("").parts)]
+    known = progress.names
+    if not known:  # a chat alone: for a character that is here already
+        known = {info.id: info.id for info in await all_items(connection, "character")}
+    found = [name for name in known if name and any(place.startswith(name) for place in places)]
+    return known[max(found, key=len)] if found else None
+
+
+async def _store_lines(
+    connection: AsyncConnection,
+    progress: Progress,
+    name: str,
+    selection: Selection,
+    lines: Sequence[ChatLine],
+    *,
+    details: JsonObject,
+    variables: JsonObject,
+) -> None:
+    if len(lines) > MAX_MESSAGES:
+        progress.warn(f"the chat {name!r} has more than {MAX_MESSAGES} messages: only the last are taken")
+        lines = lines[-MAX_MESSAGES:]
+    external_id = f"import:{progress.job_id}:{progress.counts.get('session', 0)}:{name}"[:200]
+    chat = await chats.create_chat(connection, progress.owner, external_id, selection, lines, details=details)
+    if variables:
+        await chats.update_chat(connection, chat, variables=variables)
+    progress.count("session")

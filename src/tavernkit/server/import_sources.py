@@ -1,0 +1,191 @@
+"""What an upload holds: files of a SillyTavern data folder, or loose ones, read when their turn comes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from tavernkit import risu_ai
+from tavernkit import silly_tavern as st
+from tavernkit.cards.json_text import parse_json
+from tavernkit.errors import TavernKitError
+from tavernkit.server.import_archive import files_below, unpack
+from tavernkit.server.item_files import NewItem, persona_item, read_item
+from tavernkit.server.library import StoredPersona, read_persona, read_scripts
+from tavernkit.server.storage.items import Kind, slug
+from tavernkit.values import EMPTY_OBJECT, JsonObject, is_mapping, is_object, is_sequence, thaw
+
+logger = logging.getLogger("tavernkit.server")
+
+ROOT_MARKS = ("settings.json", "characters")
+RISU_CHATS = ("risuChat", "risuAllChats")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundChat:
+    """A chat of SillyTavern's; ``avatar`` is the file of its character, if the folder tells."""
+
+    file: st.ChatFile
+    avatar: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGroupChat:
+    """A chat of a group; ``group`` is the name of the group's file."""
+
+    group: str
+    file: st.ChatFile
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRisuChats:
+    """Chats that were exported from RisuAI; their file does not say whose they are."""
+
+    path: Path
+    file: risu_ai.ChatFile
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGroup:
+    """A group, its members by the names of their files; ``key`` is the name of its own."""
+
+    key: str
+    group: st.Group
+
+
+@dataclass(frozen=True, slots=True)
+class FoundScripts:
+    """SillyTavern's global regex scripts."""
+
+    scripts: tuple[JsonObject, ...]
+
+
+Found: TypeAlias = NewItem | FoundChat | FoundGroupChat | FoundRisuChats | FoundGroup | FoundScripts
+Work: TypeAlias = tuple[str, Callable[[], Found]]
+"""A name to report by, and how to read what it stands for."""
+
+
+def find_work(folder: Path, filename: str) -> list[Work]:
+    """What there is to do, in order: characters before the chats that name them."""
+    upload = folder / "upload"
+    if not filename.lower().endswith(".zip"):
+        name = Path(filename.replace("\\", "/")).name
+        return [(filename, lambda: _any_file(Path(name), upload.read_bytes()))]
+    content = folder / "content"
+    unpack(upload, content)
+    root = next((path for path in _folders(content) if any((path / mark).exists() for mark in ROOT_MARKS)), None)
+    if root is not None:
+        return list(_data_folder(st.DataFolder(root, warn=logger.warning)))
+    paths = sorted(files_below(content), key=lambda path: (_may_be_chat(path), path))
+    return [(str(path.relative_to(content)), _reading(path, path.relative_to(content))) for path in paths]
+
+
+def _folders(content: Path) -> Iterator[Path]:
+    yield content
+    yield from (path for path in sorted(content.rglob("*")) if path.is_dir())
+
+
+def _reading(path: Path, name: Path) -> Callable[[], Found]:
+    return lambda: _any_file(name, path.read_bytes())
+
+
+def _may_be_chat(path: Path) -> bool:
+    """Whether a file is read after the others: chats belong to characters."""
+    if path.suffix.lower() == ".json":
+        return any(kind.encode() in path.read_bytes() for kind in RISU_CHATS)
+    return path.suffix.lower() == ".jsonl"
+
+
+def _any_file(path: Path, data: bytes) -> Found:
+    """Read a file whose kind only its name and content tell."""
+    lower = path.name.lower()
+    if lower.endswith(".jsonl"):
+        text = data.decode("utf-8-sig", "replace")
+        return FoundChat(st.ChatFile.loads(text, name=path.stem, warn=logger.warning))
+    for suffixes, kind in _BY_SUFFIX:
+        if lower.endswith(suffixes):
+            return read_item(kind, path.name, data)
+    value = parse_json(data, what=path.name, warn=logger.warning)
+    if is_object(value) and value.get("type") in RISU_CHATS:
+        return FoundRisuChats(path, risu_ai.ChatFile.load(data, warn=logger.warning))
+    return read_item(_json_kind(value), path.name, data)
+
+
+def _json_kind(value: object) -> Kind:
+    if is_object(value):
+        for keys, kind in _BY_KEYS:
+            if any(key in value for key in keys):
+                return kind
+    return "character"
+
+
+_BY_SUFFIX: tuple[tuple[tuple[str, ...], Kind], ...] = (
+    ((".risup", ".risupreset"), "preset"),
+    ((".risum",), "module"),
+    ((".png", ".charx", ".webp", ".jpg", ".jpeg", ".yaml", ".yml", ".byaf"), "character"),
+)
+_BY_KEYS: tuple[tuple[tuple[str, ...], Kind], ...] = (
+    (("spec",), "character"),
+    (("promptTemplate", "formatingOrder", "prompts", "prompt_order"), "preset"),
+    (("lorebook", "trigger", "regex"), "module"),
+    (("entries",), "book"),
+)
+"""What the objects of each kind have, in the order they are asked."""
+
+
+def _data_folder(source: st.DataFolder) -> Iterator[Work]:
+    root = source.path
+
+    def item(kind: Kind, *parts: str) -> Work:
+        path = root.joinpath(*parts)
+        return "/".join(parts), lambda: read_item(kind, path.name, path.read_bytes())
+
+    for name in source.characters():
+        yield item("character", "characters", name)
+    for name in source.worlds():
+        yield item("book", "worlds", f"{name}.json")
+    for name in source.presets():
+        yield item("preset", "OpenAI Settings", f"{name}.json")
+    for persona in _personas(source):
+        yield f"persona {persona.name}", lambda persona=persona: persona_item(persona)
+    scripts = source.settings.extension_settings.get("regex")
+    if is_sequence(scripts) and scripts:
+        yield "settings.json: regex scripts", lambda: FoundScripts(read_scripts(thaw(scripts)))
+    for avatar in source.characters():
+        for chat in source.chats(avatar):
+            yield f"chats/{avatar}/{chat}", lambda a=avatar, c=chat: FoundChat(source.chat(a, c), a)
+    for group_id in source.groups():
+        yield f"groups/{group_id}", lambda group_id=group_id: FoundGroup(group_id, source.group(group_id))
+        yield from _group_chats(source, group_id)
+
+
+def _group_chats(source: st.DataFolder, group_id: str) -> Iterator[Work]:
+    """The chats that a group lists, and the one it shows."""
+    try:
+        listed = source.group(group_id).source
+    except (TavernKitError, OSError):
+        return  # told when the group itself is read
+    chats, shown = listed.get("chats"), listed.get("chat_id")
+    names = [*(chats if is_sequence(chats) else ()), shown]
+    for name in dict.fromkeys(name for name in names if isinstance(name, str) and name):
+        yield (
+            f"group chats/{name}",
+            lambda name=name: FoundGroupChat(group_id, source.group_chat(name)),
+        )
+
+
+def _personas(source: st.DataFolder) -> list[StoredPersona]:
+    power_user = source.settings.source.get("power_user")
+    names = power_user.get("personas") if is_mapping(power_user) else None
+    texts = power_user.get("persona_descriptions") if is_mapping(power_user) else None
+    found: list[StoredPersona] = []
+    for avatar, name in names.items() if is_mapping(names) else ():
+        stored = texts.get(avatar) if is_mapping(texts) else None
+        details = stored if is_mapping(stored) else EMPTY_OBJECT
+        book = details.get("lorebook")
+        books = [slug(book)] if isinstance(book, str) and book else []
+        found.append(read_persona({**details, "name": str(name), "books": books}))
+    return found

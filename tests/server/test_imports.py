@@ -1,0 +1,198 @@
+"""Imports of whole collections."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tavernkit.examples import example_path
+from tavernkit.server.import_records import Progress
+from tavernkit.server.limits import MAX_JOB_WARNINGS
+from tavernkit.testing import ScriptedModel
+from tests.server.conftest import Client, StartApp
+
+CARD = example_path("aria.json")
+ROOT = "data/default-user"
+
+
+async def contents(client: Client, session_id: str) -> list[str]:
+    found = (await client.get(f"/api/sessions/{session_id}/messages")).json()["data"]
+    return [message["content"] for message in found]
+
+
+async def finished(client: Client, files: dict[str, Any]) -> dict[str, Any]:
+    job = (await client.post("/api/imports", files=files)).json()
+    for task in list(client.service.imports._tasks):
+        await task
+    return (await client.get(f"/api/imports/{job['id']}")).json()
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+async def test_a_sillytavern_folder_is_imported_as_one_job(client: Client) -> None:
+    chat = example_path("chat.jsonl").read_bytes()
+    group = {"id": "1", "name": "Crew", "members": ["Keeper.json", "gone.png"]}
+    settings = {"power_user": {"personas": {"a.png": "Ann"}, "persona_descriptions": {"a.png": {"description": "D"}}}}
+    archive = zipped(
+        {
+            "data/default-user/settings.json": json.dumps(settings).encode(),
+            "data/default-user/characters/Keeper.json": CARD.read_bytes(),
+            "data/default-user/characters/broken.png": b"broken",
+            "data/default-user/worlds/Tide.json": example_path("tidewatch.json").read_bytes(),
+            "data/default-user/OpenAI Settings/Mine.json": example_path("preset.json").read_bytes(),
+            "data/default-user/groups/1.json": json.dumps(group).encode(),
+            "data/default-user/chats/Keeper/one.jsonl": chat,
+        }
+    )
+    job = await finished(client, {"file": ("st.zip", archive)})
+    assert job["status"] == "done", job
+    assert job["done"] == job["total"]
+    counts = {"character": 1, "book": 1, "preset": 1, "persona": 1, "group": 1, "session": 1}
+    assert job["result"]["imported"] == counts
+    assert any("broken.png" in warning for warning in job["result"]["warnings"])
+    sessions = (await client.get("/api/sessions")).json()["data"]
+    assert len(await contents(client, sessions[0]["id"])) == 4 + len(chat.splitlines()) - 5
+
+
+async def test_an_archive_cannot_reach_out_or_explode(client: Client, tmp_path: Path) -> None:
+    out = await finished(client, {"file": ("a.zip", zipped({"../../evil.json": b"{}"}))})
+    bomb = await finished(client, {"file": ("b.zip", zipped({"a.json": b"0" * 50_000_000}))})
+    junk = await finished(client, {"file": ("c.zip", b"PK junk")})
+    assert [job["status"] for job in (out, bomb, junk)] == ["failed"] * 3
+    assert "leads out" in out["result"]["warnings"][0]
+    assert "suspiciously" in bomb["result"]["warnings"][0]
+
+
+async def test_files_of_risuai_are_imported(client: Client) -> None:
+    preset = {"name": "Risu", "promptTemplate": [], "formatingOrder": ["main"], "mainPrompt": "Be."}
+    archive = zipped({"cards/aria.json": CARD.read_bytes(), "risu.json": json.dumps(preset).encode(), "x.txt": b"?"})
+    job = await finished(client, {"file": ("risu.zip", archive)})
+    assert job["result"]["imported"] == {"character": 1, "preset": 1}
+    assert any("x.txt" in warning for warning in job["result"]["warnings"])
+
+
+def card_of(name: str) -> bytes:
+    card = json.loads(CARD.read_text())
+    card["data"]["name"] = name
+    return json.dumps(card).encode()
+
+
+def chat_lines(*lines: dict[str, Any]) -> bytes:
+    header = {"user_name": "Ann", "character_name": "unused", "chat_metadata": {"variables": {"gold": 3}}}
+    return "\n".join(json.dumps(line) for line in (header, *lines)).encode()
+
+
+async def test_groups_come_with_their_chats(start: StartApp) -> None:
+    chat = chat_lines(
+        {"name": "Ann", "is_user": True, "mes": "Hello both"},
+        {"name": "Bel", "is_user": False, "mes": "Hello Ann", "original_avatar": "Bel.json"},
+    )
+    group = {"id": "77", "name": "Crew", "members": ["Aria.json", "Bel.json"], "chat_id": "c1", "chats": ["c1", "gone"]}
+    model = ScriptedModel("More of it.")
+    archive = zipped(
+        {
+            f"{ROOT}/characters/Aria.json": CARD.read_bytes(),
+            f"{ROOT}/characters/Bel.json": card_of("Bel"),
+            f"{ROOT}/groups/77.json": json.dumps(group).encode(),
+            f"{ROOT}/group chats/c1.jsonl": chat,
+        }
+    )
+    async with start(model) as client:
+        job = await finished(client, {"file": ("st.zip", archive)})
+        assert job["result"]["imported"] == {"character": 2, "group": 1, "session": 1}
+        assert any("gone" in warning for warning in job["result"]["warnings"])
+        made = (await client.get("/api/sessions")).json()["data"][0]
+        assert (made["group"], made["variables"]) == ("crew", {"gold": 3})
+        assert await contents(client, made["id"]) == ["Hello both", "Hello Ann"]
+        swiped = (await client.post(f"/api/sessions/{made['id']}/swipe", json={})).json()
+    assert swiped["speaker"] == "Bel"
+
+
+@pytest.mark.parametrize(("stored", "used"), [(1, 0), (4, 4), (None, 0)])
+async def test_personas_keep_their_place(client: Client, stored: int | None, used: int) -> None:
+    details = {"description": "D", "position": stored, "depth": 3, "role": 1, "lorebook": "Tide"}
+    settings = {"power_user": {"personas": {"a.png": "Ann"}, "persona_descriptions": {"a.png": details}}}
+    archive = zipped({f"{ROOT}/settings.json": json.dumps(settings).encode(), f"{ROOT}/characters/x.txt": b""})
+    await finished(client, {"file": ("st.zip", archive)})
+    shown = (await client.get("/api/personas/ann")).json()["content"]
+    assert (shown["position"], shown["depth"], shown["role"], shown["books"]) == (used, 3, 1, ["tide"])
+
+
+async def test_global_regex_scripts_are_added_to_those_that_are_there(client: Client) -> None:
+    def script(script_id: str, find: str) -> dict[str, object]:
+        return {"id": script_id, "scriptName": find, "findRegex": find, "replaceString": "", "placement": [1]}
+
+    await client.put("/api/regex", json=[script("1", "old"), script("2", "kept")])
+    settings = {"extension_settings": {"regex": [script("1", "new"), script("3", "more")]}}
+    archive = zipped({f"{ROOT}/settings.json": json.dumps(settings).encode(), f"{ROOT}/characters/x.txt": b""})
+    job = await finished(client, {"file": ("st.zip", archive)})
+    assert job["result"]["imported"] == {"regex": 2}
+    assert [each["findRegex"] for each in (await client.get("/api/regex")).json()] == ["new", "kept", "more"]
+
+
+RISU_CHAT = {
+    "message": [{"role": "user", "data": "hi"}, {"role": "char", "data": "hello", "chatId": "x"}],
+    "name": "First",
+    "fmIndex": -1,
+    "scriptstate": {"$gold": "3"},
+    "note": "Mind the fog.",
+}
+
+
+async def test_chats_of_a_risuai_export_find_their_characters(start: StartApp) -> None:
+    every = {"type": "risuAllChats", "ver": 2, "data": [RISU_CHAT, {**RISU_CHAT, "name": "Second"}]}
+    one = {"type": "risuChat", "ver": 2, "data": {**RISU_CHAT, "name": "Third"}}
+    model = ScriptedModel("on we go")
+    archive = zipped(
+        {
+            "Aria_2026_chats.json": json.dumps(every).encode(),
+            "Bel/chat.json": json.dumps(one).encode(),
+            "whose.json": json.dumps(one).encode(),
+            "cards/aria.json": CARD.read_bytes(),
+            "cards/bel.json": card_of("Bel"),
+        }
+    )
+    async with start(model) as client:
+        job = await finished(client, {"file": ("risu.zip", archive)})
+        assert job["result"]["imported"] == {"character": 2, "session": 3}
+        assert any("whose.json" in warning for warning in job["result"]["warnings"])
+        made = {each["session"].rsplit(": ")[-1]: each for each in (await client.get("/api/sessions")).json()["data"]}
+        assert {name: each["character"] for name, each in made.items()} == {
+            "First": "aria-2",
+            "Second": "aria-2",
+            "Third": "bel",
+        }
+        first = made["First"]
+        assert (first["platform"], first["variables"], first["details"]["fmIndex"]) == ("risu_ai", {"gold": "3"}, -1)
+        await client.post(f"/api/sessions/{first['id']}/messages", json={"content": "{{getvar::gold}} coins"})
+        assert await contents(client, first["id"]) == ["hi", "hello", "3 coins", "on we go"]
+    assert "Mind the fog." in json.dumps(model.requests[0])
+
+
+async def test_a_chat_alone_goes_to_the_character_it_names(client: Client) -> None:
+    one = json.dumps({"type": "risuChat", "ver": 2, "data": RISU_CHAT})
+    risu = await finished(client, {"file": ("aria_chat.json", one)})
+    lines = chat_lines({"name": "Ann", "is_user": True, "mes": "Hi"}).replace(b"unused", b"Aria")
+    tavern = await finished(client, {"file": ("some chat.jsonl", lines)})
+    other = await finished(client, {"file": ("nobody_chat.json", one)})
+    assert [job["result"]["imported"] for job in (risu, tavern, other)] == [{"session": 1}, {"session": 1}, {}]
+    assert other["result"]["warnings"]
+
+
+def test_warnings_have_an_end_that_is_told() -> None:
+    progress = Progress("job", "owner")
+    for number in range(MAX_JOB_WARNINGS + 3):
+        progress.warn(str(number))
+    warnings: Any = progress.result()["warnings"]
+    assert warnings[-1] == "… and 3 more warnings"
