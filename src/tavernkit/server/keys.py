@@ -19,16 +19,12 @@ from tavernkit.server.limits import RATE_WINDOW_SECONDS
 from tavernkit.server.storage.chats import new_id
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.tables import ApiKey, RateWindow
-from tavernkit.values import LRUCache
 
 Scope: TypeAlias = Literal["chat", "read", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 """``chat`` talks to characters and owns sessions, ``read`` and ``write`` are about the library, ``admin`` is all."""
 
 PREFIX = "tk-"
-CACHE_SECONDS = 5.0
-"""How long a process trusts what it knows of a key: a revoked one works no longer than this."""
-CACHED_KEYS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +62,6 @@ class Keys:
     def __init__(self, config: ServerConfig, database: Database) -> None:
         self._config = config
         self._database = database
-        self._known: LRUCache[str, tuple[float, Client]] = LRUCache(CACHED_KEYS)
 
     async def client(self, token: str | None) -> Client:
         """Who a token belongs to; raises when nobody."""
@@ -77,13 +72,8 @@ class Keys:
                 # Clients such as the openai SDK must send something: without keys, anything will do.
                 return LOCAL
             raise ServiceError(401, "an API key is needed: Authorization: Bearer …", code="invalid_api_key")
-        digest = digest_of(token)
-        known = self._known.get(digest)
-        if known is not None and known[0] > time.monotonic():
-            return known[1]
-        client = await self._look_up(digest)
-        self._known.put(digest, (time.monotonic() + CACHE_SECONDS, client))
-        return client
+        # Looked up every time: a key that is revoked anywhere opens nothing any more.
+        return await self._look_up(digest_of(token))
 
     async def count(self, client: Client) -> None:
         """Count a request; raises when there were too many. All processes count together."""
@@ -133,7 +123,6 @@ class Keys:
             found = await connection.execute(statement.values(revoked_at=time.time()))
             if found.rowcount == 0:
                 raise not_found("key", key_id)
-        self._known.clear()
 
     async def _look_up(self, digest: str) -> Client:
         query = select(ApiKey.id, ApiKey.scopes, ApiKey.rate_limit, ApiKey.revoked_at).where(ApiKey.digest == digest)

@@ -58,4 +58,7 @@ BREAKER_FAILURES: Final = 5
 """Failures in a row after which an upstream is left alone."""
 BREAKER_SECONDS: Final = 30.0
 
+UPSTREAM_KEY_SECONDS: Final = 2.0
+"""How long a process uses an upstream's key without asking whether another process has stored a new one."""
+
 RATE_WINDOW_SECONDS: Final = 60

@@ -19,6 +19,11 @@ class SecretBox:
             key = hashlib.scrypt(secret_key.encode(), salt=b"tavernkit.server", n=2**14, r=8, p=1, dklen=32)
             self._fernet = Fernet(base64.urlsafe_b64encode(key))
 
+    @property
+    def usable(self) -> bool:
+        """Whether there is a key to seal and open with."""
+        return self._fernet is not None
+
     def seal(self, secret: str) -> str:
         """Encrypt a secret."""
         if self._fernet is None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import func, select
 
 from tavernkit.cards import load, to_bytes
 from tavernkit.examples import example_path
@@ -19,8 +18,9 @@ from tavernkit.server.metrics import Metrics
 from tavernkit.server.secret_box import SecretBox
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.items import Kind, save_item
-from tavernkit.server.storage.tables import ApiKey, Item, UpstreamSecret
+from tavernkit.server.storage.tables import ApiKey, Item
 from tavernkit.server.turns import Turns
+from tavernkit.server.upstream_keys import UpstreamKeys
 from tavernkit.server.upstreams import Upstreams
 from tavernkit.vibe_tavern import Transport
 
@@ -36,16 +36,16 @@ class Service:
         self.upstreams = Upstreams(config, transports=transports)
         self.keys = Keys(config, self.database)
         self.secrets = SecretBox(config.secret_key.get_secret_value() if config.secret_key is not None else None)
-        self.turns = Turns(config, self.database, self.library, self.upstreams, self.metrics)
+        self.upstream_keys = UpstreamKeys(self.database, self.secrets, self.upstreams)
+        self.turns = Turns(config, self.database, self.library, self.upstreams, self.metrics, self.upstream_keys)
         self.imports = Imports(self.database)
-        self._seen_secrets = 0.0
 
     async def start(self) -> None:
         """Make the database ready."""
         await self.database.migrate()
         if self.config.example:
             await self._add_example()
-        await self.refresh_upstream_keys()
+        await self.upstream_keys.refresh()
 
     async def stop(self) -> None:
         """End turns in an orderly way and close everything."""
@@ -61,29 +61,6 @@ class Service:
         async with self.database.read() as connection:
             query = select(func.count()).select_from(ApiKey).where(ApiKey.revoked_at.is_(None))
             return (await connection.execute(query)).scalar_one() == 0
-
-    async def set_upstream_key(self, name: str, api_key: str) -> None:
-        """Store an upstream's key, encrypted, and use it from now on."""
-        self.upstreams.get(name)
-        sealed, now = self.secrets.seal(api_key), time.time()
-        async with self.database.write() as connection:
-            found = await connection.execute(
-                update(UpstreamSecret).where(UpstreamSecret.name == name).values(sealed=sealed, updated_at=now)
-            )
-            if found.rowcount == 0:
-                await connection.execute(insert(UpstreamSecret).values(name=name, sealed=sealed, updated_at=now))
-        await self.upstreams.replace_key(name, api_key)
-
-    async def refresh_upstream_keys(self) -> None:
-        """Take up keys that were stored, by this process or another, since the last time."""
-        query = select(UpstreamSecret.name, UpstreamSecret.sealed, UpstreamSecret.updated_at)
-        async with self.database.read() as connection:
-            rows = (await connection.execute(query.where(UpstreamSecret.updated_at > self._seen_secrets))).all()
-        for name, sealed, updated_at in rows:
-            self._seen_secrets = max(self._seen_secrets, updated_at)
-            key = self.secrets.open(sealed)
-            if key is not None and name in self.upstreams.names():
-                await self.upstreams.replace_key(name, key)
 
     async def _add_example(self) -> None:
         """Put the shipped character, its book and its preset into an empty library."""

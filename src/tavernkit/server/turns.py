@@ -21,6 +21,7 @@ from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.talk import BuiltPrompt, Spoken, TalkInput, TalkResult
 from tavernkit.server.turn_log import INTERRUPTED, OpenTurn, TurnLog
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
+from tavernkit.server.upstream_keys import UpstreamKeys
 from tavernkit.server.upstreams import (
     Listener,
     NobodyListensError,
@@ -38,13 +39,20 @@ class Turns:
     """Runs turns. One turn a chat at a time, in all processes together."""
 
     def __init__(
-        self, config: ServerConfig, database: Database, library: Library, upstreams: Upstreams, metrics: Metrics
+        self,
+        config: ServerConfig,
+        database: Database,
+        library: Library,
+        upstreams: Upstreams,
+        metrics: Metrics,
+        upstream_keys: UpstreamKeys,
     ) -> None:
         self.library = library
         self._config = config
         self._database = database
         self._upstreams = upstreams
         self._metrics = metrics
+        self._upstream_keys = upstream_keys
         self._build_room = BuildRoom()
         self._talks = Talks(self._build_room)
         self.log = TurnLog(config, database, library, self._talks)
@@ -105,6 +113,7 @@ class Turns:
             self._metrics.turn(request.kind, status, time.perf_counter() - started)
 
     async def _run(self, request: TurnRequest, listener: Listener) -> TurnOutcome:
+        await self._upstream_keys.keep_fresh()
         upstream = self._upstreams.get(request.upstream, request.dialect)
         queue = request.chat_id or (f"{request.owner}\0{request.session}" if request.session else None)
         async with self._turn_of(queue):

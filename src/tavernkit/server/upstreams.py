@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -90,6 +92,13 @@ class Upstream:
         self.transport = transport
         self.breaker = breaker or CircuitBreaker()
         self._jitter = jitter
+        self._users: Counter[int] = Counter()
+
+    async def replace_transport(self, transport: Transport) -> None:
+        """Use another transport from now on; the old one is closed when the last of its requests has ended."""
+        old, self.transport = self.transport, transport
+        if not self._users[id(old)]:
+            await old.aclose()
 
     async def ask(self, request: JsonObject, listener: Listener) -> Reply:
         """Send a request; a stream that breaks after some text gives what there is, marked as broken.
@@ -159,24 +168,43 @@ class Upstream:
             raise as_service_error(outcome)
         raise outcome
 
+    @asynccontextmanager
+    async def _borrowed(self) -> AsyncGenerator[Transport]:
+        transport = self.transport
+        self._users[id(transport)] += 1
+        try:
+            yield transport
+        finally:
+            self._users[id(transport)] -= 1
+            if not self._users[id(transport)]:
+                del self._users[id(transport)]
+                if transport is not self.transport:
+                    await transport.aclose()
+
     async def _work(self, request: JsonObject, listener: Listener, reply: Reply, calls: ToolCalls) -> None:
         try:
-            async with asyncio.timeout(self.config.timeout) as patience:
+            async with asyncio.timeout(self.config.timeout) as patience, self._borrowed() as transport:
                 if listener.streaming:
-                    await self._stream(request, listener, reply, calls, patience)
+                    await self._stream(transport, request, listener, reply, calls, patience)
                 else:
-                    _read_body((await self.transport.complete(request)).body, reply)
+                    _read_body((await transport.complete(request)).body, reply)
         except TimeoutError as error:
             if isinstance(error, TransportError):
                 raise
             raise RequestTimeoutError(f"the upstream {self.name!r} did not answer in time") from error
 
     async def _stream(
-        self, request: JsonObject, listener: Listener, reply: Reply, calls: ToolCalls, patience: asyncio.Timeout
+        self,
+        transport: Transport,
+        request: JsonObject,
+        listener: Listener,
+        reply: Reply,
+        calls: ToolCalls,
+        patience: asyncio.Timeout,
     ) -> None:
         streamed: JsonObject = {**request, "stream": True, "stream_options": {"include_usage": True}}
         loop = asyncio.get_running_loop()
-        async with self.transport.stream(streamed) as chunks:
+        async with transport.stream(streamed) as chunks:
             async for chunk in chunks:
                 reply.text += chunk.text
                 reply.reasoning += chunk.reasoning
@@ -194,13 +222,14 @@ class Upstreams:
     def __init__(self, config: ServerConfig, *, transports: Mapping[str, Transport] | None = None) -> None:
         self._default = config.default_upstream
         given = transports or {}
-        telemetry = OpenTelemetryInstrumenter() if config.telemetry else None
-        self._upstreams: dict[str, Upstream] = {}
-        for name, each in config.upstreams.items():
-            transport = given.get(name) or make_transport(each)
-            if telemetry is not None:
-                transport = telemetry.transport(transport)
-            self._upstreams[name] = Upstream(name, each, transport)
+        self._telemetry = OpenTelemetryInstrumenter() if config.telemetry else None
+        self._upstreams = {
+            name: Upstream(name, each, self._watched(given.get(name) or make_transport(each)))
+            for name, each in config.upstreams.items()
+        }
+
+    def _watched(self, transport: Transport) -> Transport:
+        return transport if self._telemetry is None else self._telemetry.transport(transport)
 
     def names(self) -> list[str]:
         """Names of the upstreams, the default one first."""
@@ -223,12 +252,9 @@ class Upstreams:
         )
 
     async def replace_key(self, name: str, api_key: str | None) -> None:
-        """Let an upstream use another key from now on."""
+        """Let an upstream use another key from now on, or that of the settings."""
         upstream = self.get(name)
-        old, config = upstream.transport, upstream.config
-        key = config.api_key.get_secret_value() if api_key is None and config.api_key is not None else api_key
-        upstream.transport = make_transport(config, api_key=key)
-        await old.aclose()
+        await upstream.replace_transport(self._watched(make_transport(upstream.config, api_key=api_key)))
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -30,7 +30,7 @@ async def create_key(body: KeyIn, service: TheService, client: Admin) -> NewKeyO
 
 @router.delete("/keys/{key_id}", status_code=204)
 async def revoke_key(key_id: PathId, service: TheService, client: Admin) -> Response:
-    """Revoke an API key; other processes notice within seconds."""
+    """Revoke an API key, in all processes at once."""
     del client
     await service.keys.revoke(key_id)
     return Response(status_code=204)
@@ -54,7 +54,18 @@ async def list_upstreams(service: TheService, client: Admin) -> list[UpstreamOut
 
 @router.put("/upstreams/{name}/key", status_code=204)
 async def set_upstream_key(name: PathId, body: UpstreamKeyIn, service: TheService, client: Admin) -> Response:
-    """Give a configured upstream its key, stored encrypted. Addresses come from the configuration only."""
+    """Give a configured upstream its key, stored encrypted; other processes use it within seconds.
+
+    Addresses come from the configuration only.
+    """
     del client
-    await service.set_upstream_key(name, body.api_key)
+    await service.upstream_keys.set(name, body.api_key)
+    return Response(status_code=204)
+
+
+@router.delete("/upstreams/{name}/key", status_code=204)
+async def remove_upstream_key(name: PathId, service: TheService, client: Admin) -> Response:
+    """Forget the stored key of an upstream: the one of the settings is used again."""
+    del client
+    await service.upstream_keys.remove(name)
     return Response(status_code=204)
