@@ -1,12 +1,7 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from tavernkit.cards import Character, Module
 from tavernkit.cards.bundle import Bundle
-from tavernkit.errors import FileFormatError, LimitExceededError
 from tavernkit.risu_ai import Preset, Settings
 from tavernkit.risu_ai.card_import import character_from_card, risu_character
 
@@ -99,20 +94,3 @@ def test_the_module_beside_a_card_stands_in_for_its_lore_and_scripts():
 def test_a_card_of_the_first_version_has_texts_only():
     old = Character.from_card({"name": "Old", "description": "D", "first_mes": "F"})
     assert character_from_card(old).first_message == "F"
-
-
-def test_a_database_file_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "database.json"
-    path.write_text('{"username": "Ann", "selectedPersona": 2}', encoding="utf-8")
-    settings = Settings.load(path)
-    assert (settings.username, settings.selected_persona) == ("Ann", 2)
-
-
-def test_a_file_without_a_database_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "database.json"
-    path.write_text("[1]", encoding="utf-8")
-    with pytest.raises(FileFormatError, match="no RisuAI database"):
-        Settings.load(path)
-    monkeypatch.setattr("tavernkit.risu_ai.settings.MAX_DATABASE_BYTES", 2)
-    with pytest.raises(LimitExceededError):
-        Settings.load(path)

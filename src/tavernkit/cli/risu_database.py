@@ -1,4 +1,4 @@
-"""RisuAI's database as a JSON file: one of its characters with one of its chats."""
+"""One character of a RisuAI database with one of its chats, as the user names them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from pathlib import Path
 
 import typer
 
-from tavernkit.risu_ai.settings import Settings
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat
-from tavernkit.values import is_mapping, is_sequence
+from tavernkit.risu_ai import Database, RisuCharacter, RisuChat, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,37 +20,20 @@ class ChosenChat:
 
 def read_database(path: Path, character: str | None, chat: str | None) -> ChosenChat:
     """Read a database; without a chat's name the one that is open is taken."""
-    from tavernkit.cards.json_text import parse_json
-    from tavernkit.errors import FileFormatError, log_warning
-
-    value = parse_json(path.read_bytes(), what=path.name, warn=log_warning)
-    if not is_mapping(value) or not is_sequence(value.get("characters")):
-        raise FileFormatError(f"{path}: this is no RisuAI database: it has no characters")
-    listed = value["characters"]
-    characters = [RisuCharacter.from_json(each) for each in (listed if is_sequence(listed) else ()) if is_mapping(each)]
-    named = [each for each in characters if character in (each.name, each.id)]
-    if not named:
-        names = ", ".join(each.name for each in characters[:12]) or "(there are none)"
+    database = Database.load(path)
+    chosen = None if character is None else database.character(character)
+    if chosen is None:
+        names = ", ".join(each.name for each in database.characters[:12]) or "(there are none)"
         raise typer.BadParameter(f"choose --character out of {names}")
-    settings = Settings.from_json(value)
-    inputs: dict[str, object] = {
-        "character": named[0],
-        "members": characters if named[0].is_group else (),
-        "settings": settings,
-        "history": _chat(named[0], chat),
-    }
-    return ChosenChat(inputs, settings)
+    return ChosenChat(database.inputs(chosen, _chat(chosen, chat)), database.settings)
 
 
-def _chat(character: RisuCharacter, name: str | None) -> RisuChat:
-    chats = character.raw.get("chats")
-    found = [each for each in chats if is_mapping(each)] if is_sequence(chats) else []
+def _chat(character: RisuCharacter, name: str | None) -> RisuChat | None:
+    chats = character.stored_chats
     if name is None:
-        page = character.raw.get("chatPage")
-        at = page if isinstance(page, int) and 0 <= page < len(found) else 0
-        return RisuChat.from_json(found[at]) if found else RisuChat()
-    for each in found:
-        if each.get("name") == name:
-            return RisuChat.from_json(each)
-    names = ", ".join(str(each.get("name")) for each in found[:12]) or "(there are none)"
+        return character.stored_chat or next(iter(chats), None)
+    for each in chats:
+        if each.name == name:
+            return each
+    names = ", ".join(each.name for each in chats[:12]) or "(there are none)"
     raise typer.BadParameter(f"choose --chat out of {names}")

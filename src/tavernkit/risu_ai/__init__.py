@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai.errors import TriggerError as TriggerError
     from tavernkit.risu_ai.files.chat_file import ChatFile as ChatFile
     from tavernkit.risu_ai.files.chat_file import ChatFileError as ChatFileError
+    from tavernkit.risu_ai.files.chat_file import chat_variables as chat_variables
+    from tavernkit.risu_ai.files.database_file import Database as Database
     from tavernkit.risu_ai.files.module_file import read_module as read_module
     from tavernkit.risu_ai.files.module_file import write_module as write_module
     from tavernkit.risu_ai.files.silly_tavern_files import read_st_files as read_st_files
@@ -52,6 +54,14 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai.sending import ModelRequest as ModelRequest
     from tavernkit.risu_ai.sending import RequestFailedError as RequestFailedError
     from tavernkit.risu_ai.sending import SendResult as SendResult
+    from tavernkit.risu_ai.sending.exchange import Answer as Answer
+    from tavernkit.risu_ai.sending.exchange import Ask as Ask
+    from tavernkit.risu_ai.sending.exchange import Chunk as Chunk
+    from tavernkit.risu_ai.sending.exchange import Failure as Failure
+    from tavernkit.risu_ai.sending.exchange import NextChunk as NextChunk
+    from tavernkit.risu_ai.sending.exchange import Reply as Reply
+    from tavernkit.risu_ai.sending.exchange import StreamOpened as StreamOpened
+    from tavernkit.risu_ai.sending.send import Send as Send
     from tavernkit.risu_ai.settings import BuiltInTexts as BuiltInTexts
     from tavernkit.risu_ai.settings import Settings as Settings
     from tavernkit.risu_ai.state import RisuState as RisuState
@@ -94,7 +104,8 @@ __getattr__, __all__ = lazy_exports(
             "RequestFormatError",
             "TriggerError",
         ),
-        ".files.chat_file": ("ChatFile", "ChatFileError"),
+        ".files.chat_file": ("ChatFile", "ChatFileError", "chat_variables"),
+        ".files.database_file": ("Database",),
         ".files.module_file": ("read_module", "write_module"),
         ".files.silly_tavern_files": ("read_st_files",),
         ".files.silly_tavern_preset": ("to_chat_preset",),
@@ -116,6 +127,8 @@ __getattr__, __all__ = lazy_exports(
         ".prompt_template.settings": ("PromptSettings",),
         ".regex_scripts": ("RegexScript", "RegexScriptRunner"),
         ".sending": ("ModelRequest", "RequestFailedError", "SendResult"),
+        ".sending.exchange": ("Answer", "Ask", "Chunk", "Failure", "NextChunk", "Reply", "StreamOpened"),
+        ".sending.send": ("Send",),
         ".settings": ("BuiltInTexts", "Settings"),
         ".state": ("RisuState",),
         ".triggers": (

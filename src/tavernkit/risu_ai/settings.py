@@ -5,13 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from os import PathLike
-from pathlib import Path
 
-from tavernkit.cards.json_text import parse_json
-from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning
+from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.json_reader import JsonReader
-from tavernkit.risu_ai.limits import MAX_DATABASE_BYTES
 from tavernkit.risu_ai.model_flags import model_flags
 from tavernkit.risu_ai.preset import Preset
 from tavernkit.risu_ai.world import RisuCustomModel, RisuModule, RisuPersona, RisuSettings
@@ -115,19 +111,6 @@ class Settings:
             language=reader.text("language", "en"),
             raw=freeze_object(database),
         )
-
-    @classmethod
-    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning) -> Settings:
-        """Read RisuAI's database from a JSON file."""
-        size = Path(path).stat().st_size
-        if size > MAX_DATABASE_BYTES:
-            raise LimitExceededError(
-                f"{path} has {size} bytes, more than {MAX_DATABASE_BYTES}", limit="MAX_DATABASE_BYTES"
-            )
-        value = parse_json(Path(path).read_bytes(), what=str(path), warn=warn)
-        if not is_mapping(value):
-            raise FileFormatError(f"{path} holds no RisuAI database: it must be an object, not {type(value).__name__}")
-        return cls.from_json(value, warn=warn)
 
     def replace(self, **changes: object) -> Settings:
         """Return a changed copy."""

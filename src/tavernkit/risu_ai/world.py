@@ -65,6 +65,11 @@ class RisuChat:
     bound_persona: str | None = None
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
+    @property
+    def name(self) -> str:
+        """What the user calls it."""
+        return _text(self.raw, "name") or ""
+
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> RisuChat:
         """Read a stored chat. Its variables (``scriptstate``) are not part of it: they belong into a store."""
@@ -134,6 +139,11 @@ class RisuCharacter:
         """The active chat the file holds; nothing when it holds none."""
         chats, page = _objects(self.raw, "chats") or (), _number(self.raw, "chatPage")
         return next((RisuChat.from_json(chat) for index, chat in enumerate(chats) if index == page), None)
+
+    @property
+    def stored_chats(self) -> tuple[RisuChat, ...]:
+        """All chats the file holds."""
+        return tuple(RisuChat.from_json(chat) for chat in _objects(self.raw, "chats") or ())
 
     def greeting(self, index: float | None) -> str | None:
         """Return the greeting of a chat's ``greeting_index``, or nothing when there is none."""

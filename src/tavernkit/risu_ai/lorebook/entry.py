@@ -11,8 +11,6 @@ from tavernkit.text.js_values import to_number, to_string, trim, truthy
 from tavernkit.values import FrozenJson, is_mapping
 
 CHILD = "child"
-FOLDER = "folder"
-FOLDER_MARK = "\uf000folder:"
 TITLE_KEYS = 3
 
 
