@@ -108,3 +108,23 @@ def test_a_folder_without_settings_has_those_of_a_fresh_installation(tmp_path: P
     data = DataFolder(tmp_path)
     assert data.settings.username == "User"
     assert data.characters() == []
+
+
+def test_what_is_wrong_in_any_file_of_the_folder_is_told_to_the_folders_listener(tmp_path: Path) -> None:
+    write(tmp_path / "OpenAI Settings" / "p.json", {"temperature": "hot"})
+    write(tmp_path / "instruct" / "i.json", {"name": "i", "input_sequence": 3})
+    write(tmp_path / "context" / "c.json", {"name": "c", "story_string": 3})
+    write(tmp_path / "sysprompt" / "s.json", {"name": "s", "content": 3})
+    write(tmp_path / "group chats" / "one.jsonl", "no JSON")
+    log = WarningLog()
+    folder = DataFolder(tmp_path, warn=log)
+    for read, name in (
+        (folder.preset, "p"),
+        (folder.instruct_template, "i"),
+        (folder.context_template, "c"),
+        (folder.system_prompt, "s"),
+        (folder.group_chat, "one"),
+    ):
+        before = len(log.messages)
+        read(name)
+        assert len(log.messages) > before, name

@@ -98,8 +98,8 @@ class ChatFile:
     name: str = ""
 
     @classmethod
-    def load(cls, path: str | Path, *, strict: bool = False) -> ChatFile:
-        """Read a chat file; lines that cannot be read are logged and skipped, or raise when ``strict``."""
+    def load(cls, path: str | Path, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
+        """Read a chat file; lines that cannot be read are reported and skipped, or raise when ``strict``."""
         path = Path(path)
         try:
             size = path.stat().st_size
@@ -108,7 +108,7 @@ class ChatFile:
             text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise FileFormatError(f"{path}: {error}") from error
-        return cls.loads(text, name=path.stem, warn=_refuse if strict else log_warning)
+        return cls.loads(text, name=path.stem, warn=_refuse if strict else warn)
 
     @classmethod
     def loads(cls, text: str, *, name: str = "", warn: Warn = log_warning) -> ChatFile:

@@ -50,7 +50,7 @@ class DataFolder:
     def settings(self) -> Settings:
         """``settings.json``; a fresh installation's if there is none."""
         path = self.path / "settings.json"
-        return Settings.load(path) if path.is_file() else Settings()
+        return Settings.load(path, warn=self._warn) if path.is_file() else Settings()
 
     def characters(self) -> list[str]:
         """File names of the cards."""
@@ -72,7 +72,7 @@ class DataFolder:
     def chat(self, character: str, name: str) -> ChatFile:
         """One chat of a character."""
         folder = self._inside(CHATS, file_stem(self.avatar(character)))
-        return ChatFile.load(_inside(folder, f"{name.removesuffix('.jsonl')}.jsonl"))
+        return ChatFile.load(_inside(folder, f"{name.removesuffix('.jsonl')}.jsonl"), warn=self._warn)
 
     def groups(self) -> list[str]:
         """Ids of the groups."""
@@ -84,7 +84,7 @@ class DataFolder:
 
     def group_chat(self, chat_id: str) -> ChatFile:
         """A group's chat by its id."""
-        return ChatFile.load(self._file(GROUP_CHATS, chat_id, ".jsonl"))
+        return ChatFile.load(self._file(GROUP_CHATS, chat_id, ".jsonl"), warn=self._warn)
 
     def members(self, group: Group) -> dict[str, Character]:
         """The cards of a group's members by file name; missing ones are reported and left out."""
@@ -102,7 +102,7 @@ class DataFolder:
 
     def preset(self, name: str) -> Preset:
         """A preset by name, over the settings in force."""
-        return Preset.load(self._file(PRESETS, name, ".json"), base=self.settings.preset)
+        return Preset.load(self._file(PRESETS, name, ".json"), base=self.settings.preset, warn=self._warn)
 
     def instruct_templates(self) -> list[str]:
         """Names of the instruct templates."""
@@ -110,7 +110,7 @@ class DataFolder:
 
     def instruct_template(self, name: str) -> InstructTemplate:
         """An instruct template by name."""
-        return InstructTemplate.load(self._file(INSTRUCT, name, ".json"))
+        return InstructTemplate.load(self._file(INSTRUCT, name, ".json"), warn=self._warn)
 
     def context_templates(self) -> list[str]:
         """Names of the context templates."""
@@ -118,7 +118,7 @@ class DataFolder:
 
     def context_template(self, name: str) -> ContextTemplate:
         """A context template by name."""
-        return ContextTemplate.load(self._file(CONTEXT, name, ".json"))
+        return ContextTemplate.load(self._file(CONTEXT, name, ".json"), warn=self._warn)
 
     def system_prompts(self) -> list[str]:
         """Names of the system prompts of text completion."""
@@ -126,7 +126,7 @@ class DataFolder:
 
     def system_prompt(self, name: str) -> SystemPrompt:
         """A system prompt of text completion by name."""
-        return SystemPrompt.load(self._file(SYSTEM_PROMPTS, name, ".json"))
+        return SystemPrompt.load(self._file(SYSTEM_PROMPTS, name, ".json"), warn=self._warn)
 
     def worlds(self) -> list[str]:
         """Names of the world books."""

@@ -132,14 +132,16 @@ class Preset:
         return _default()
 
     @classmethod
-    def load(cls, path: str | Path, *, base: Preset | None = None, strict: bool = False) -> Preset:
+    def load(
+        cls, path: str | Path, *, base: Preset | None = None, warn: Warn = log_warning, strict: bool = False
+    ) -> Preset:
         """Read a preset file; its name is the file's.
 
-        A file that cannot be read at all raises :class:`InvalidPresetError`; wrong values in it are logged and
-        replaced, or raise the same error when ``strict``.
+        A file that cannot be read at all raises :class:`InvalidPresetError`; wrong values in it are reported
+        and replaced, or raise the same error when ``strict``.
         """
         path = Path(path)
-        warn = _refuse if strict else log_warning
+        warn = _refuse if strict else warn
         try:
             data = parse_json(path.read_bytes(), what=str(path), warn=warn)
         except (OSError, FileFormatError) as error:

@@ -78,9 +78,9 @@ class RegexScript:
     max_depth: float | None
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object]) -> RegexScript:
+    def from_json(cls, data: Mapping[str, object]) -> RegexScript:
         """Read a script; fields of the wrong type count as SillyTavern counts them."""
-        raw = thaw_object(value)
+        raw = thaw_object(data)
         trim_strings, placement = raw.get("trimStrings"), raw.get("placement")
         mode = to_number(raw.get("substituteRegex", UNDEFINED))
         return cls(

@@ -97,10 +97,10 @@ class Settings:
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod
-    def load(cls, path: str | Path, *, strict: bool = False) -> Settings:
+    def load(cls, path: str | Path, *, warn: Warn = log_warning, strict: bool = False) -> Settings:
         """Read ``settings.json``."""
         path = Path(path)
-        warn = _refuse if strict else log_warning
+        warn = _refuse if strict else warn
         try:
             data = parse_json(path.read_bytes(), what=str(path), warn=warn)
         except OSError as error:

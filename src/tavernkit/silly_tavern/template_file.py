@@ -35,10 +35,10 @@ class TemplateFile:
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod
-    def load(cls, path: str | Path, *, strict: bool = False) -> Self:
-        """Read a file; wrong values in it are logged and replaced, or raise when ``strict``."""
+    def load(cls, path: str | Path, *, warn: Warn = log_warning, strict: bool = False) -> Self:
+        """Read a file; wrong values in it are reported and replaced, or raise when ``strict``."""
         path = Path(path)
-        warn = cls._refuse if strict else log_warning
+        warn = cls._refuse if strict else warn
         try:
             size = path.stat().st_size
             if size > MAX_TEMPLATE_BYTES:

@@ -29,13 +29,13 @@ class WorldBook:
         self._raw = raw
 
     @classmethod
-    def from_json(cls, value: object, *, name: str) -> WorldBook:
+    def from_json(cls, data: object, *, name: str) -> WorldBook:
         """Take a parsed world file (a copy is made). Raises :class:`LoreParseError` if it is nested too deeply."""
-        check_depth(value)
-        return cls(name, thaw(value))
+        check_depth(data)
+        return cls(name, thaw(data))
 
     @classmethod
-    def loads(cls, text: str | bytes, *, name: str, warn: Warn | None = None, strict: bool = False) -> WorldBook:
+    def loads(cls, text: str | bytes, *, name: str, warn: Warn = log_warning, strict: bool = False) -> WorldBook:
         """Read the text of a world file.
 
         What cannot be read gives an empty book and a warning, or :class:`LoreParseError` in strict mode.
@@ -45,11 +45,11 @@ class WorldBook:
         except LoreParseError as error:
             if strict:
                 raise
-            (warn or log_warning)(f"world book {name!r} is taken as empty: {error}")
+            warn(f"world book {name!r} is taken as empty: {error}")
             return cls(name, {"entries": {}})
 
     @classmethod
-    def load(cls, path: str | Path, *, warn: Warn | None = None, strict: bool = False) -> WorldBook:
+    def load(cls, path: str | Path, *, warn: Warn = log_warning, strict: bool = False) -> WorldBook:
         """Read a world file; the book is named after it."""
         file = Path(path)
         return cls.loads(file.read_bytes(), name=file.stem, warn=warn, strict=strict)

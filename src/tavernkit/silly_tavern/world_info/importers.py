@@ -24,19 +24,18 @@ _TRAILING = re.compile(r"[. ]+$")
 
 
 def import_world(
-    filename: str, content: str | bytes, *, warn: Warn | None = None, strict: bool = False
+    filename: str, content: str | bytes, *, warn: Warn = log_warning, strict: bool = False
 ) -> WorldBook | None:
     """Import a world file of SillyTavern, NovelAI (also in a picture), Agnai or RisuAI, recognised by its content.
 
     What SillyTavern would refuse gives nothing and a warning, or :class:`LoreParseError` in strict mode.
     """
-    report = warn or log_warning
     try:
-        return _import(filename, content, report)
+        return _import(filename, content, warn)
     except LoreParseError as error:
         if strict:
             raise
-        report(f"world file {filename!r} is not imported: {error}")
+        warn(f"world file {filename!r} is not imported: {error}")
         return None
 
 

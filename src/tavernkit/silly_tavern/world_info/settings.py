@@ -44,7 +44,7 @@ class WorldInfoSettings:
     character_lore: tuple[CharacterLore, ...] = ()
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object], *, warn: Warn = log_warning) -> WorldInfoSettings:
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> WorldInfoSettings:
         """Read the object ``world_info_settings`` of a settings file.
 
         A key that is missing has the value that the program assumes then, which is not always that of a fresh
@@ -52,7 +52,7 @@ class WorldInfoSettings:
         """
 
         def number(name: str, default: float) -> float:
-            given = value.get(f"world_info_{name}", UNDEFINED)
+            given = data.get(f"world_info_{name}", UNDEFINED)
             read = float(default) if given is UNDEFINED else to_number(given)
             if read != read:
                 warn(f"world_info_{name} should be a number, not {given!r:.60}; {default} is used")
@@ -60,11 +60,11 @@ class WorldInfoSettings:
             return int(read) if read.is_integer() else read
 
         def flag(name: str, default: bool) -> bool:
-            given = value.get(f"world_info_{name}", UNDEFINED)
+            given = data.get(f"world_info_{name}", UNDEFINED)
             return default if given is UNDEFINED else truthy(given)
 
         budget = number("budget", DEFAULT_BUDGET)
-        selection = value.get("world_info")
+        selection = data.get("world_info")
         chosen = selection if is_mapping(selection) else EMPTY_OBJECT
         return cls(
             depth=number("depth", 2),
