@@ -82,9 +82,9 @@ def test_debug_shows_where_an_error_comes_from() -> None:
 
 
 def test_a_prompt_that_does_not_fit_has_an_exit_code_of_its_own(tavernkit: Tavernkit) -> None:
-    outcome = tavernkit("build", CARD, "--message", "hi", "--budget", "60", "--reserve", "10")
+    outcome = tavernkit("build", CARD, "--message", "hi", "--context-length", "60", "--response-length", "10")
     assert outcome.code == 3
-    assert "--budget" in outcome.err
+    assert "--context-length" in outcome.err
 
 
 def test_there_is_no_colour_without_a_terminal() -> None:

@@ -158,7 +158,7 @@ def test_scripts_of_a_card_run_only_when_they_are_allowed(tavernkit: Tavernkit, 
     arguments = ["-m", "The lamp?", "--json"]
     assert "LANTERN" not in tavernkit("build", str(path), *arguments).out
     assert "LANTERN" in tavernkit("build", str(path), *arguments, "--allow-scripts").out
-    assert "LANTERN" in tavernkit("build", CARD, *arguments, "--regex", str(own)).out
+    assert "LANTERN" in tavernkit("build", CARD, *arguments, "--regex-script", str(own)).out
 
 
 def test_a_risuai_database_is_read_as_it_is(tavernkit: Tavernkit, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_explain_tells_why_lore_fired_or_not(tavernkit: Tavernkit) -> None:
 
 
 def test_what_does_not_fit_is_told(tavernkit: Tavernkit) -> None:
-    outcome = tavernkit("explain", *arguments_of("-m", LAMP, "--budget", "1000"))
+    outcome = tavernkit("explain", *arguments_of("-m", LAMP, "--context-length", "1000"))
     assert "does not fit the token budget" in outcome.out
 
 

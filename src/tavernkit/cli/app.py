@@ -93,7 +93,7 @@ def _explain(error: Exception) -> int:
     from tavernkit.errors import MaxTokensExceededError, TavernKitError
 
     if isinstance(error, MaxTokensExceededError):
-        complain(f"{error}; give it more with --budget, or less to say", kind="error")
+        complain(f"{error}; give it more with --context-length, or less to say", kind="error")
         return ExitCode.OVER_BUDGET
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""

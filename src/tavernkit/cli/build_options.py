@@ -52,9 +52,11 @@ class BuildOptions:
         Path | None,
         typer.Option("--system-prompt", help="For --dialect text: system prompt.", rich_help_panel=FILES),
     ] = None
-    regex: Annotated[
+    regex_script: Annotated[
         list[Path] | None,
-        typer.Option("--regex", help="SillyTavern regex scripts to run; may be repeated.", rich_help_panel=FILES),
+        typer.Option(
+            "--regex-script", help="SillyTavern regex scripts to run; may be repeated.", rich_help_panel=FILES
+        ),
     ] = None
     allow_scripts: Annotated[
         bool,
@@ -84,9 +86,14 @@ class BuildOptions:
     message: Annotated[
         str, typer.Option("--message", "-m", help="What the user says now.", rich_help_panel=TURN, show_default=False)
     ] = ""
-    kind: Annotated[
+    generation_type: Annotated[
         str,
-        typer.Option("--type", help="normal, continue, swipe, regenerate, impersonate or quiet.", rich_help_panel=TURN),
+        typer.Option(
+            "--generation-type",
+            "-g",
+            help="normal, continue, swipe, regenerate, impersonate or quiet.",
+            rich_help_panel=TURN,
+        ),
     ] = "normal"
     greeting: Annotated[
         int,
@@ -114,22 +121,30 @@ class BuildOptions:
         str | None,
         typer.Option("--model", help="Model name; decides how tokens are counted.", rich_help_panel=LIMITS),
     ] = None
-    budget: Annotated[
-        int | None,
-        typer.Option("--budget", min=1, help="Context size in tokens instead of the preset's.", rich_help_panel=LIMITS),
-    ] = None
-    reserve: Annotated[
+    context_length: Annotated[
         int | None,
         typer.Option(
-            "--reserve", min=0, help="Tokens kept for the reply instead of the preset's.", rich_help_panel=LIMITS
+            "--context-length", min=1, help="Context size in tokens instead of the preset's.", rich_help_panel=LIMITS
         ),
     ] = None
-    partial: Annotated[
-        bool,
+    response_length: Annotated[
+        int | None,
         typer.Option(
-            "--partial", help="Give what fits when the prompt does not, instead of an error.", rich_help_panel=LIMITS
+            "--response-length",
+            min=0,
+            help="Tokens kept for the reply instead of the preset's.",
+            rich_help_panel=LIMITS,
         ),
-    ] = False
+    ] = None
+    on_overflow: Annotated[
+        str,
+        choice_option(
+            ("error", "return"),
+            "--on-overflow",
+            help="When the prompt does not fit: an error (default), or return what fits.",
+            panel=LIMITS,
+        ),
+    ] = "error"
     strict: Annotated[
         bool, typer.Option("--strict", help="Treat every warning as an error.", rich_help_panel=LIMITS)
     ] = False

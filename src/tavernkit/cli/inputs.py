@@ -12,7 +12,6 @@ import typer
 
 from tavernkit.cli.build_options import BuildOptions
 from tavernkit.cli.platforms import Platform
-from tavernkit.errors import Warn
 from tavernkit.prompt.plan import Plan
 from tavernkit.values import JsonObject, is_sequence
 
@@ -62,9 +61,9 @@ def load_card(path: Path, *, strict: bool = False) -> Bundle:
 def _common(options: BuildOptions, quiet: bool) -> dict[str, object]:
     inputs: dict[str, object] = {
         "message": options.message,
-        "generation_type": options.kind,
+        "generation_type": options.generation_type,
         "strict": options.strict,
-        "on_overflow": "return" if options.partial else "error",
+        "on_overflow": options.on_overflow,
     }
     if quiet:
         inputs["warning_handler"] = None
@@ -159,7 +158,7 @@ def _scripts(options: BuildOptions, bundle: Bundle, preset: Preset) -> RegexScri
     from tavernkit.silly_tavern import RegexScripts
 
     given: list[object] = []
-    for path in options.regex or ():
+    for path in options.regex_script or ():
         value = parse_json(path.read_bytes(), what=path.name, warn=log_warning)
         given += value if is_sequence(value) else [value]
     read = RegexScripts.from_settings(
@@ -181,10 +180,10 @@ def _text_inputs(options: BuildOptions) -> dict[str, object]:
         found["instruct"] = InstructTemplate.load(options.instruct, strict=options.strict).replace(enabled=True)
     if options.system_prompt is not None:
         found["system_prompt"] = SystemPrompt.load(options.system_prompt, strict=options.strict).replace(enabled=True)
-    if options.budget is not None:
-        found["context_length"] = options.budget
-    if options.reserve is not None:
-        found["response_length"] = options.reserve
+    if options.context_length is not None:
+        found["context_length"] = options.context_length
+    if options.response_length is not None:
+        found["response_length"] = options.response_length
     return found
 
 
@@ -199,23 +198,23 @@ def _folder_preset(folder: DataFolder, options: BuildOptions) -> Preset:
 
 def _limited(preset: Preset, options: BuildOptions) -> Preset:
     changes: dict[str, object] = {}
-    if options.budget is not None:
-        changes["openai_max_context"] = options.budget
+    if options.context_length is not None:
+        changes["openai_max_context"] = options.context_length
         changes["max_context_unlocked"] = True
-    if options.reserve is not None:
-        changes["openai_max_tokens"] = options.reserve
+    if options.response_length is not None:
+        changes["openai_max_tokens"] = options.response_length
     if options.model is not None and preset.chat_completion_source == "openai":
         changes["openai_model"] = options.model
     return preset.replace(**changes) if changes else preset
 
 
-def load_world(path: Path, warn: Warn | None = None) -> WorldBook:
+def load_world(path: Path) -> WorldBook:
     """Read a book of any kind, or the one inside a card, as a world book."""
     from tavernkit.silly_tavern.errors import LoreParseError
     from tavernkit.silly_tavern.world_info import WorldBook, import_world
 
     try:
-        book = import_world(path.name, path.read_bytes(), warn=warn, strict=True)
+        book = import_world(path.name, path.read_bytes(), strict=True)
     except LoreParseError:
         book = None
     return book or WorldBook.from_character_book(_book_of_card(path), name=path.stem)
@@ -278,10 +277,10 @@ def _risu_limited(preset: RisuPreset | None, options: BuildOptions) -> RisuPrese
     from tavernkit.risu_ai.preset import Preset
 
     changes: dict[str, object] = {}
-    if options.budget is not None:
-        changes["max_context"] = options.budget
-    if options.reserve is not None:
-        changes["max_response"] = options.reserve
+    if options.context_length is not None:
+        changes["max_context"] = options.context_length
+    if options.response_length is not None:
+        changes["max_response"] = options.response_length
     if options.model is not None:
         changes["ai_model"] = options.model
     return (preset or Preset()).replace(**changes)
