@@ -14,6 +14,7 @@ from tavernkit.prompt.plan import Plan
 from tavernkit.risu_ai.cbs.escapes import unescape
 from tavernkit.risu_ai.prompt_message import PromptMessage, explained, title_of
 from tavernkit.risu_ai.request import RequestRules, request_messages, unescaped
+from tavernkit.risu_ai.text_completion import cut_reply, stop_texts
 from tavernkit.risu_ai.text_prompt import TextRules, write_text
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, thaw_object
@@ -53,6 +54,17 @@ class RisuPlan(Plan):
     def to_text(self, *, warn: Warn = log_warning) -> str:
         """The prompt as one text, for models without chat: by the preset's chat template or prefixes."""
         return write_text(unescaped(self.prompt_messages()), self.text_rules, warn=warn)
+
+    @property
+    def stop_strings(self) -> tuple[str, ...]:
+        """Where the reply of a model without chat starts to speak for somebody else."""
+        rules = self.text_rules
+        return stop_texts(self.prompt_messages(), rules.character_name, user_name=rules.user_name).tags
+
+    def cut_reply(self, reply: str) -> str:
+        """Cut such a reply there, as RisuAI does."""
+        rules = self.text_rules
+        return cut_reply(reply, self.prompt_messages(), rules.character_name, user_name=rules.user_name)
 
 
 def make_blocks(messages: Sequence[PromptMessage], tokens: Sequence[int]) -> list[Block]:

@@ -52,3 +52,10 @@ def test_the_plan_knows_greeting_and_chat():
     assert (plan.greeting, plan.greeting_index) == ("Hello.", -1)
     assert len(plan.chat.messages) == 3
     assert plan.to_dict()["greeting"] == "Hello."
+
+
+def test_a_text_models_reply_is_cut_where_somebody_else_speaks() -> None:
+    plan = build()
+    assert {"Ann:", "Mira:", "system:"} <= set(plan.stop_strings)
+    assert plan.cut_reply("Iron, mostly.\nAnn: And steel?") == "Iron, mostly."
+    assert plan.cut_reply(" Iron. ") == " Iron. "
