@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.config import UpstreamConfig
 from tavernkit.server.limits import UPSTREAM_KEY_SECONDS
+from tavernkit.server.metrics import SHARED_FOLDER, Metrics
 from tavernkit.server.upstreams import Upstream
 from tavernkit.testing import ScriptedModel, serve
 from tests.server.conftest import Client, StartApp
@@ -99,3 +107,58 @@ async def test_a_request_that_runs_keeps_its_connection_when_the_key_changes(str
     assert old.closed
     reply = await each.ask({"model": "m", "messages": []}, ReplyListener(streaming=streaming))
     assert (reply.text, new.closed) == ("new", False)
+
+
+@contextlib.contextmanager
+def processes(data: Path, *options: str) -> Iterator[dict[str, Any]]:
+    """``tavernkit serve --json`` as a user starts it; gives what it prints."""
+    command = [sys.executable, "-m", "tavernkit", "serve", "--json", "--port", "0", "--data", str(data), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def numbers(text: str, name: str) -> float:
+    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
+
+
+def test_metrics_are_the_sums_of_all_workers(tmp_path: Path) -> None:
+    with processes(tmp_path, "--workers", "2") as told:
+        served: set[float] = set()
+        # Without kept connections, so that both workers get some.
+        fresh = httpx.Limits(max_keepalive_connections=0)
+        with httpx.Client(base_url=told["url"], timeout=30, limits=fresh) as client:
+            for _ in range(30):
+                assert client.post(CHAT, json=HELLO).status_code == 200
+            for _ in range(6):
+                text = client.get("/metrics").text
+                served.add(numbers(text, "tavernkit_turns_total"))
+                assert numbers(text, "tavernkit_http_requests_running") == 1
+    assert told["workers"] == 2
+    assert served == {30}
+
+
+def test_serve_tells_programs_its_address_and_key(tmp_path: Path) -> None:
+    config = tmp_path / "server.toml"
+    config.write_text("require_keys = true\n")
+    with processes(tmp_path, "--config", str(config)) as told:
+        refused = httpx.get(f"{told['base_url']}/models", timeout=30)
+        headers = {"Authorization": f"Bearer {told['api_key']}"}
+        models = httpx.get(f"{told['base_url']}/models", headers=headers, timeout=30)
+    assert (refused.status_code, models.status_code) == (401, 200)
+    assert (told["keys_required"], told["upstream"], told["docs"]) == (True, "scripted", f"{told['url']}/docs")
+
+
+def test_a_worker_that_is_gone_serves_nothing_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = (
+        "from tavernkit.server.metrics import Metrics; m = Metrics(); m.request_began(); m.turn('normal', 'done', 1)"
+    )
+    monkeypatch.setenv(SHARED_FOLDER, str(tmp_path))
+    subprocess.run([sys.executable, "-c", program], check=True)
+    text = Metrics().text().decode()
+    assert numbers(text, "tavernkit_http_requests_running") == 0
+    assert numbers(text, "tavernkit_turns_total") == 1

@@ -110,7 +110,7 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
         @app.get("/metrics", tags=["health"], response_class=PlainTextResponse)
         async def metrics() -> Response:  # pyright: ignore[reportUnusedFunction]  # a route
-            """Metrics of this process in Prometheus's format."""
+            """Metrics of all workers of this machine in Prometheus's format."""
             return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
 

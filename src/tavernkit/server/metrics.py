@@ -1,8 +1,15 @@
-"""Prometheus metrics of a process."""
+"""Prometheus metrics of a process, or of all workers together."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable that names the folder in which workers count together; prometheus_client reads it when imported."""
 
 BUCKETS = (0.002, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -12,6 +19,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        shared = os.environ.get(SHARED_FOLDER)
+        self._shared = Path(shared) if shared else None
         self._requests = Counter(
             "tavernkit_http_requests", "Requests", ("method", "route", "status"), registry=self.registry
         )
@@ -22,7 +31,9 @@ class Metrics:
             buckets=BUCKETS,
             registry=self.registry,
         )
-        self._running = Gauge("tavernkit_http_requests_running", "Requests now", registry=self.registry)
+        self._running = Gauge(
+            "tavernkit_http_requests_running", "Requests now", registry=self.registry, multiprocess_mode="livesum"
+        )
         self._turns = Counter("tavernkit_turns", "Turns", ("kind", "status"), registry=self.registry)
         self._turn_latency = Histogram(
             "tavernkit_turn_seconds", "Whole turns", ("kind",), buckets=BUCKETS, registry=self.registry
@@ -56,5 +67,28 @@ class Metrics:
         self._upstream.labels(upstream).observe(seconds)
 
     def text(self) -> bytes:
-        """Everything in Prometheus's text format."""
-        return generate_latest(self.registry)
+        """Everything in Prometheus's text format: the sums of all workers of this machine."""
+        if self._shared is None:
+            return generate_latest(self.registry)
+        _forget_dead(self._shared)
+        together = CollectorRegistry()
+        MultiProcessCollector(together, str(self._shared))
+        return generate_latest(together)
+
+
+def _forget_dead(folder: Path) -> None:
+    """What a worker that is gone was doing just then is not done any more; what it has counted stays."""
+    for path in folder.glob("gauge_live*_*.db"):
+        pid = path.stem.rsplit("_", 1)[-1]
+        if pid.isdigit() and not _is_alive(int(pid)):
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

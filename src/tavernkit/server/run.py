@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import socket
+import tempfile
 from collections.abc import Callable
 
 import uvicorn
@@ -14,18 +15,22 @@ from tavernkit.server.app import CONFIG_VARIABLE, create_app
 from tavernkit.server.config import ServerConfig, dump_config
 from tavernkit.server.keys import SCOPES
 from tavernkit.server.logs import set_up_logs
+from tavernkit.server.metrics import SHARED_FOLDER
 from tavernkit.server.service import Service
 
 BACKLOG = 2048
 
 
-def serve(config: ServerConfig, *, say: Callable[[str], None] = print) -> None:
-    """Run the service until it is told to stop. ``say`` gets the lines for whoever started it."""
+def serve(config: ServerConfig, *, say: Callable[[str], None] = print, as_json: bool = False) -> None:
+    """Run the service until it is told to stop.
+
+    ``say`` gets the lines for whoever started it: for people, or with ``as_json`` one JSON object for programs.
+    """
     set_up_logs(config)
     listening = _bind(config)
     port = listening.getsockname()[1]
     key = asyncio.run(_prepare(config))
-    for line in _welcome(config, port, key):
+    for line in [_welcome_object(config, port, key)] if as_json else _welcome(config, port, key):
         say(line)
     options: dict[str, object] = {
         "log_config": None,
@@ -41,7 +46,9 @@ def serve(config: ServerConfig, *, say: Callable[[str], None] = print) -> None:
     settings = uvicorn.Config("tavernkit.server.app:worker_app", factory=True, workers=config.workers, **options)  # pyright: ignore[reportArgumentType]  # as uvicorn names them
     from uvicorn.supervisors import Multiprocess
 
-    Multiprocess(settings, sockets=[listening]).run()
+    with tempfile.TemporaryDirectory(prefix="tavernkit-metrics-") as folder:
+        os.environ.setdefault(SHARED_FOLDER, folder)
+        Multiprocess(settings, sockets=[listening]).run()
 
 
 def _bind(config: ServerConfig) -> socket.socket:
@@ -67,9 +74,28 @@ async def _prepare(config: ServerConfig) -> str | None:
         await service.stop()
 
 
-def _welcome(config: ServerConfig, port: int, key: str | None) -> list[str]:
+def _url(config: ServerConfig, port: int) -> str:
     host = f"[{config.host}]" if ":" in config.host else config.host
-    url = f"http://{host}:{port}"
+    return f"http://{host}:{port}"
+
+
+def _welcome_object(config: ServerConfig, port: int, key: str | None) -> str:
+    url = _url(config, port)
+    told: dict[str, object] = {
+        "url": url,
+        "base_url": f"{url}/v1",
+        "docs": f"{url}/docs",
+        "upstream": config.default_upstream,
+        "workers": config.workers,
+        "keys_required": config.keys_required,
+        "api_key": key,
+        "pid": os.getpid(),
+    }
+    return json.dumps(told)
+
+
+def _welcome(config: ServerConfig, port: int, key: str | None) -> list[str]:
+    url = _url(config, port)
     body = json.dumps({"model": "aria", "messages": [{"role": "user", "content": "Hello!"}]})
     shown = key or "$TAVERNKIT_KEY"
     authorization = f' -H "Authorization: Bearer {shown}"' if config.keys_required else ""

@@ -27,6 +27,9 @@ def serve(
     port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port [default: 8080].")] = None,
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes [default: 1].")] = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="A TOML file with settings.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the address and the rest as one line of JSON.")
+    ] = False,
 ) -> None:
     r"""Let any OpenAI client talk to your characters.
 
@@ -52,7 +55,7 @@ def serve(
         overrides |= {"upstream": name, "upstreams": {name: settings}}
     elif upstream is not None:
         overrides["upstream"] = upstream
-    run(load_config(config, overrides=overrides), say=typer.echo)
+    run(load_config(config, overrides=overrides), say=typer.echo, as_json=as_json)
 
 
 def register(app: typer.Typer) -> None:
