@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.macros.chat_variables import ChatVariables as ChatVariables
     from tavernkit.silly_tavern.macros.diagnostics import Diagnostic as Diagnostic
     from tavernkit.silly_tavern.macros.engine import MacroEngine as MacroEngine
-    from tavernkit.silly_tavern.macros.engine import MacroResult as MacroResult
     from tavernkit.silly_tavern.macros.environment import MacroEnvironment as MacroEnvironment
     from tavernkit.silly_tavern.macros.environment import MacroMemory as MacroMemory
+    from tavernkit.silly_tavern.macros.expander import MacroResult as MacroResult
     from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine as LegacyMacroEngine
     from tavernkit.silly_tavern.macros.processors import Processor as Processor
     from tavernkit.silly_tavern.macros.registry import Argument as Argument
@@ -33,7 +33,8 @@ __getattr__, __all__ = lazy_exports(
         ".call": ("MacroCall", "MacroFailure"),
         ".chat_variables": ("ChatVariables",),
         ".diagnostics": ("Diagnostic",),
-        ".engine": ("MacroEngine", "MacroResult"),
+        ".engine": ("MacroEngine",),
+        ".expander": ("MacroResult",),
         ".environment": ("MacroEnvironment", "MacroMemory"),
         ".legacy.engine": ("LegacyMacroEngine",),
         ".processors": ("Processor",),

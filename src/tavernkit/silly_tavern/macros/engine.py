@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from tavernkit.errors import ConfigError, Warn, log_warning
-from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, reporter
+from tavernkit.silly_tavern.macros.diagnostics import Report
 from tavernkit.silly_tavern.macros.document import Document
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.evaluator import evaluate
+from tavernkit.silly_tavern.macros.expander import Expander
 from tavernkit.silly_tavern.macros.limits import MAX_CACHED_CHARS, MAX_CACHED_CHARS_IN_ALL, MAX_CACHED_TEXTS
 from tavernkit.silly_tavern.macros.processors import (
     COMPLETING,
@@ -21,19 +20,11 @@ from tavernkit.silly_tavern.macros.processors import (
     prepare,
 )
 from tavernkit.silly_tavern.macros.registry import MacroRegistry
-from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides, PostProcess, Run
+from tavernkit.silly_tavern.macros.run import Overrides, Run
 from tavernkit.values import LRUCache
 
 
-@dataclass(frozen=True, slots=True)
-class MacroResult:
-    """An expanded text and everything there was to say about it."""
-
-    text: str
-    diagnostics: tuple[Diagnostic, ...] = ()
-
-
-class MacroEngine:
+class MacroEngine(Expander):
     """Expands texts as SillyTavern's Macros 2.0 do. Thread-safe; keep one, it remembers what it has parsed.
 
     >>> from tavernkit.silly_tavern.macros import MacroEnvironment
@@ -63,54 +54,9 @@ class MacroEngine:
         self._cached_chars = 0
         self._version = registry.version
 
-    def expand(
-        self,
-        text: str,
-        environment: MacroEnvironment,
-        *,
-        warn: Warn | None = None,
-        strict: bool = False,
-        original: str | None = None,
-        macros: Mapping[str, DynamicMacro] | None = None,
-        user_name: str | None = None,
-        character_name: str | None = None,
-        group: str | None = None,
-        card: bool = True,
-        leave: Collection[str] = (),
-        post_process: PostProcess | None = None,
-    ) -> str:
-        """Expand the macros of a text.
-
-        What is wrong with the text goes to ``warn`` (by default the log) and stays in the text; with ``strict`` it
-        raises a :class:`~tavernkit.errors.MacroError`. ``original`` is what ``{{original}}`` gives, once. ``macros``
-        are more macros for this text, which win over registered ones; a name in ``leave`` stays without a warning,
-        for callers that replace it themselves. ``user_name``, ``character_name`` and ``group`` stand in for the
-        environment's names. Without ``card`` the macros of the character card are empty. ``post_process`` changes
-        what each macro gives.
-        """
-        if self._is_plain(text):
-            return text
-        overrides = Overrides(
-            user_name=user_name,
-            character_name=character_name,
-            group=group,
-            original=original,
-            card=card,
-            macros=macros,
-            post_process=post_process,
-            leave=leave,
-        )
-        send = reporter(log_warning if warn is None else warn, strict=strict)
+    def run(self, text: str, environment: MacroEnvironment, overrides: Overrides, send: Report) -> str:
+        """Expand a text that is not plain."""
         return self.resolve(text, Run(self, environment, overrides, send, text))
-
-    def evaluate(self, text: str, environment: MacroEnvironment, overrides: Overrides | None = None) -> MacroResult:
-        """Expand a text and give the diagnostics with it instead of reporting them."""
-        if self._is_plain(text):
-            return MacroResult(text)
-        diagnostics: list[Diagnostic] = []
-        run = Run(self, environment, overrides or Overrides(), diagnostics.append, text)
-        expanded = self.resolve(text, run)
-        return MacroResult(expanded, tuple(diagnostics))
 
     def resolve(self, text: str, run: Run) -> str:
         """Expand a text within a run: prepare, parse, evaluate, complete."""
@@ -155,8 +101,6 @@ class MacroEngine:
         """Whether a part of a prepared text has to be prepared again: only processors of the user's can ask for it."""
         return self._preparing is not None
 
-    def _is_plain(self, text: str) -> bool:
+    def is_plain(self, text: str) -> bool:
         """Tell whether a text can hold nothing to expand."""
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ConfigError(f"the text to expand must be text, not {type(text).__name__}")
-        return not text or (self._preparing is None and self._completing is None and is_plain(text))
+        return super().is_plain(text) or (self._preparing is None and self._completing is None and is_plain(text))

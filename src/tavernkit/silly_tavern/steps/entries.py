@@ -10,7 +10,7 @@ from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.chat_completion.prompt_collection import collect
 from tavernkit.silly_tavern.preset_prompts import PresetPrompt
-from tavernkit.silly_tavern.scan_messages import ScanMessages
+from tavernkit.silly_tavern.scan_messages import scan_messages
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.entries import write_entries
 
@@ -63,7 +63,7 @@ def _conditions(state: SillyTavernState) -> EntryConditions:
     context = state.context
     card = context.card
     return EntryConditions(
-        chat_scan_messages=ScanMessages(state.core, with_names=False),
+        chat_scan_messages=scan_messages(state.core, with_names=False),
         turn_count=sum(line.is_user for line in state.turn.chat),
         character=card,
         character_creator=card.creator if card is not None else "",

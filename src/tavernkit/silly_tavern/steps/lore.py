@@ -20,7 +20,7 @@ from tavernkit.silly_tavern.extension_prompts import (
 from tavernkit.silly_tavern.lore_sources import LoreSources, lore_reason
 from tavernkit.silly_tavern.persona import AT_DEPTH
 from tavernkit.silly_tavern.preparation import example_blocks, prepare
-from tavernkit.silly_tavern.scan_messages import ScanMessages
+from tavernkit.silly_tavern.scan_messages import scan_messages
 from tavernkit.silly_tavern.selected_books import selected_books
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.preparation import begin_draft
@@ -69,7 +69,7 @@ def scan_input(state: SillyTavernState) -> ScanInput:
     context, card = state.context, state.card
     settings = context.settings.world_info
     return ScanInput(
-        messages=ScanMessages(state.core, with_names=settings.include_names),
+        messages=scan_messages(state.core, with_names=settings.include_names),
         books=selected_books(context, state.services),
         max_context=state.draft.limit if context.text_completion else context.max_context - context.max_response,
         count_tokens=state.text_counter.text if context.text_completion else _chat_tokens(state.counter),

@@ -15,7 +15,7 @@ from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.chat_completion.slots import BudgetOverflowError, PlacedMessage
 from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
-from tavernkit.silly_tavern.chat_completion.unreached import Evictions
+from tavernkit.silly_tavern.chat_completion.unreached import evictions
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.trimming import trim_text
@@ -114,7 +114,7 @@ def _reference_report(state: SillyTavernState, assembled: Assembled) -> TrimRepo
         budget_tokens=state.context.max_context - state.context.max_response,
         initial_tokens=final + sum(record.token_count for record in records),
         final_tokens=final,
-        evictions=Evictions(records, unreached, state.counter),
+        evictions=evictions(records, unreached, state.counter),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
 
 from tavernkit.budget.report import EvictionRecord, TrimReport
 from tavernkit.budget.trimmer import apply, trim
@@ -11,13 +10,12 @@ from tavernkit.prompt.context import REFERENCE
 from tavernkit.prompt.omission import Omission
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.core_chat import CoreMessage
+from tavernkit.silly_tavern.lazy_sequence import LazySequence
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText
-from tavernkit.silly_tavern.text_completion.history_items import HistoryItem
 from tavernkit.silly_tavern.text_completion.messages import TextMessage
 from tavernkit.silly_tavern.text_completion.plan import TextPlan
-from tavernkit.silly_tavern.text_completion.segments import Segment
 from tavernkit.silly_tavern.text_completion.token_counting import TextCounter
 
 
@@ -74,7 +72,7 @@ def _report(state: SillyTavernState, plan: TextPlan, assembled: AssembledText) -
         budget_tokens=state.draft.limit,
         initial_tokens=final + more,
         final_tokens=final,
-        evictions=TextEvictions(assembled.left_out, assembled.left_out_examples, counter),
+        evictions=_evictions(assembled, counter),
     )
 
 
@@ -101,35 +99,22 @@ def _tell(state: SillyTavernState, assembled: AssembledText) -> None:
         state.warn(f"the newest message ({chat[0].text!r:.40}) does not fit and is left out")
 
 
-class TextEvictions(Sequence[EvictionRecord]):
+def _evictions(assembled: AssembledText, counter: TextCounter) -> Sequence[EvictionRecord]:
     """Records of what was left out, newest message first, then examples; made, and counted, when somebody asks."""
+    items = [item for item in assembled.left_out if item.entry is not None]
+    examples = assembled.left_out_examples
 
-    def __init__(self, items: Sequence[HistoryItem], examples: Sequence[Segment], counter: TextCounter) -> None:
-        self._items = [item for item in items if item.entry is not None]
-        self._examples = examples
-        self._counter = counter
-
-    def __len__(self) -> int:
-        return len(self._items) + len(self._examples)
-
-    @overload
-    def __getitem__(self, index: int) -> EvictionRecord: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[EvictionRecord]: ...
-    def __getitem__(self, index: int | slice) -> EvictionRecord | list[EvictionRecord]:
-        """The record, or records, at a place of the list."""
-        places = range(len(self))[index]
-        return self._record(places) if isinstance(places, int) else [self._record(place) for place in places]
-
-    def _record(self, place: int) -> EvictionRecord:
-        segments = self._items[place].segments if place < len(self._items) else ()
-        segment = segments[0] if segments else self._examples[place - len(self._items)]
+    def record(place: int) -> EvictionRecord:
+        segments = items[place].segments if place < len(items) else ()
+        segment = segments[0] if segments else examples[place - len(items)]
         origin = segment.origin
         return EvictionRecord(
             block_id=origin.id,
-            token_count=self._counter.text(segment.text),
+            token_count=counter.text(segment.text),
             reason="budget_exceeded",
             budget_group=origin.group,
             slot=origin.slot,
             source=origin.source,
         )
+
+    return LazySequence(len(items) + len(examples), record)

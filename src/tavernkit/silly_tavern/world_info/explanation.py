@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from tavernkit.lore.wording import no_key_found
 from tavernkit.silly_tavern.world_info.candidates import blocked, secondary_logic
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.matching import KeyMatch
@@ -160,9 +161,7 @@ def _level(scan: Scan, entry: Entry, verdict: Verdict) -> str:
 
 
 def _no_key(scan: Scan, entry: Entry, verdict: Verdict) -> str:
-    shown = ", ".join(repr(key) for key in entry.keys[:5])
-    more = f" and {len(entry.keys) - 5} more" if len(entry.keys) > 5 else ""
-    return f"no key was found ({shown}{more})"
+    return no_key_found(entry.keys)
 
 
 def _secondary(scan: Scan, entry: Entry, verdict: Verdict) -> str:

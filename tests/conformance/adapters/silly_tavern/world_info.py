@@ -14,7 +14,7 @@ from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.core_chat import core_chat
 from tavernkit.silly_tavern.extension_prompts import AUTHORS_NOTE, ExtensionPrompt, ExtensionPrompts
 from tavernkit.silly_tavern.regex_scripts import RegexPlacement, RegexScript, RegexScripts
-from tavernkit.silly_tavern.scan_messages import ScanMessages
+from tavernkit.silly_tavern.scan_messages import scan_messages
 from tavernkit.silly_tavern.world_info import (
     DepthGroup,
     ScanData,
@@ -91,7 +91,7 @@ def scan_input(given: Mapping[str, Any], books: dict[str, WorldBook], random: Ra
     if character:
         prompts.append(ExtensionPrompt(AUTHORS_NOTE, note(given).text, scan=given.get("note_allow_wi_scan", False)))
     return ScanInput(
-        messages=ScanMessages(
+        messages=scan_messages(
             core_chat(
                 [ChatMessage.from_json(line) for line in given["chat"]], generation_type=given["type"], with_tools=False
             ),
