@@ -104,6 +104,7 @@ def test_an_unknown_version_is_read_with_a_warning():
         gzip.compress(pack({"type": "preset", "preset": seal(pack([1]), KEY, NONCE)})),
         b"\x1f\x8b broken",
     ],
+    ids=["empty", "text", "list", "no_pack", "other_type", "number", "too_short", "list_inside", "no_gzip"],
 )
 def test_what_is_no_preset_is_refused(data: bytes):
     with pytest.raises(InvalidPresetError):
