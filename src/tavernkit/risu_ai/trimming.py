@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tavernkit.prompt.omission import Omission
-from tavernkit.risu_ai.prompt_message import PromptMessage, title_of
+from tavernkit.risu_ai.prompt_message import NEW_EXAMPLE_MEMO, PromptMessage, title_of
 from tavernkit.risu_ai.token_counting import MessageCounter
 
 OLDEST = "the context is too small: the oldest chat items go first"
@@ -30,7 +30,9 @@ class Dropped(NamedTuple):
     @property
     def budget_group(self) -> str:
         """Whether it is an example or part of the chat."""
-        return "examples" if self.message.source.get("kind") == "example" else "history"
+        message = self.message
+        example = message.source.get("kind") == "example" or message.memo == NEW_EXAMPLE_MEMO
+        return "examples" if example else "history"
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,10 +163,10 @@ def test_texts_that_switches_keep_out_are_told() -> None:
         CHAT_CARD,
     ]
     told = omitted(build(preset=preset(cards)))
-    assert told["jailbreak card 'JB', card 1"] == "the jailbreak toggle is off"
+    assert told["jailbreak card JB, card 1"] == "the jailbreak toggle is off"
     assert told["cot card ('Think.'), card 2"] == "chain of thought is switched off"
-    assert told["plain card ('{{#if 0}}x{{/if}}'), card 3"] == "nothing is left of it when its CBS is expanded"
-    assert told["plain card (''), card 4"] == "the card is empty"
+    assert told["normal prompt ('{{#if 0}}x{{/if}}'), card 3"] == "nothing is left of it when its CBS is expanded"
+    assert told["normal prompt, card 4"] == "the card is empty"
     assert omitted(build(preset=preset(jailbreak="Free.")))["jailbreak"] == "the jailbreak toggle is off"
 
 

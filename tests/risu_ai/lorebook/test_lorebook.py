@@ -41,12 +41,12 @@ def test_an_active_entry_says_which_key_was_found_where() -> None:
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        (LorebookEntry(key="unicorn"), "none of its keys was found"),
+        (LorebookEntry(key="unicorn"), "no key was found ('unicorn')"),
         (LorebookEntry(key="dragon", content="@@probability 10\nx"), "rolled 50"),
         (LorebookEntry(key="dragon", content="@@dont_activate\nx"), "@@dont_activate"),
         (LorebookEntry(key="dragon", content="@@exclude_keys fire\nx"), "excluded key"),
         (LorebookEntry(key="dragon", content="@@activate_only_after 9\nx"), "activate_only_after 9"),
-        (LorebookEntry(key="dragon", secondary_key="ice", selective=True), "no key of ice was found"),
+        (LorebookEntry(key="dragon", secondary_key="ice", selective=True), "no key was found ('ice')"),
         (LorebookEntry(key="dragon", content="x" * 900), "needs 900 tokens, 800 are left"),
         (LorebookEntry(key="dragon", content="@@inject_lore Gone\nx"), "'Gone', which is not active"),
         (LorebookEntry(key="dragon", mode="child", id="p"), "child"),

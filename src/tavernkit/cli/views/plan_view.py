@@ -121,17 +121,19 @@ def left_out_table(view: Overview) -> RenderableType | None:
 
 
 def lore_table(rows: Sequence[LoreRow]) -> RenderableType:
-    """Why each entry is in or out."""
+    """Why each entry is in or out; its book is told where there are several."""
+    with_books = len({row.book for row in rows}) > 1
     cells = (
         (
             Text("● in", style="green") if row.active else Text("○ out", style="dim"),
             Text(visible(row.title), style="bold" if row.active else ""),
             Text(row.id, style="dim"),
+            *([Text(visible(row.book), style="dim")] if with_books else []),
             row.reason,
         )
         for row in rows
     )
-    return table("lore", "entry", "id", "why", rows=cells)
+    return table("lore", "entry", "id", *(["book"] if with_books else []), "why", rows=cells)
 
 
 def trace_table(trace: Trace) -> RenderableType:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from tavernkit.errors import Warn
 from tavernkit.lore.contracts import TokenCounter
+from tavernkit.lore.wording import no_key_found
 from tavernkit.risu_ai.js_replace import replace_first
 from tavernkit.risu_ai.js_sort import sort_descending
 from tavernkit.risu_ai.lorebook.activation import EntryState, RunState, apply_decorators
@@ -281,7 +282,6 @@ class _Scan:
 
 
 def _failed(query: Query) -> str:
-    keys = ", ".join(query.keys)
     if query.negative:
-        return f"an excluded key was found ({keys})"
-    return f"no key of {keys} was found" if keys else "it has no keys"
+        return f"an excluded key was found ({', '.join(query.keys)})"
+    return no_key_found(query.keys)

@@ -8,14 +8,12 @@ from itertools import islice
 from typing import Literal
 
 from tavernkit.lore.contracts import LoreRow
+from tavernkit.lore.wording import no_key_found
 from tavernkit.prompt.omission import Omission
 from tavernkit.risu_ai.lorebook.entry import LorebookEntry
 from tavernkit.values import FrozenJson
 
 Operation = Literal["append", "prepend", "replace"]
-
-NO_KEY_FOUND = "none of its keys was found"
-"""The reason of every entry that no text touched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ class LorebookResult:
 
     def _row(self, index: int, places: Mapping[int, tuple[str, str]]) -> LoreRow:
         entry = self.entries[index]
-        reason, text = places.get(index, (self.reasons.get(index, NO_KEY_FOUND), entry.content))
+        reason, text = places.get(index, (self.reasons.get(index) or no_key_found(entry.keys), entry.content))
         return LoreRow(
             id=str(index),
             title=entry_title(entry, index),

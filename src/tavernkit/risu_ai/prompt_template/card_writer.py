@@ -10,7 +10,7 @@ from tavernkit.prompt.omission import Omission
 from tavernkit.risu_ai.character_fields import CharacterFields
 from tavernkit.risu_ai.errors import PromptTemplateError
 from tavernkit.risu_ai.js_replace import replace_all, replace_first
-from tavernkit.risu_ai.prompt_message import PromptMessage, source_of
+from tavernkit.risu_ai.prompt_message import PromptMessage, source_of, title_of
 from tavernkit.risu_ai.prompt_template.cards import (
     END,
     EVERYTHING,
@@ -192,7 +192,8 @@ class CardWriter:
 
 
 def _title(card: PlainCard | ChatMLCard) -> str:
-    return f"{card.type} card {card.name!r}" if card.name else f"{card.type} card ({card.text!r:.40})"
+    title = title_of(_source(card))
+    return title if card.name or not card.text else f"{title} ({card.text!r:.40})"
 
 
 def _source(card: PlainCard | ChatMLCard) -> FrozenObject:
