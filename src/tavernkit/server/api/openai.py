@@ -20,18 +20,18 @@ from tavernkit.server.api.replies import (
     ChunkWriter,
     EventStream,
     ReplyListener,
+    begun,
     completion,
     piece_delta,
     tool_deltas,
     until_done,
-    watch,
 )
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.limits import MAX_ID_CHARACTERS
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable, storable_json
-from tavernkit.server.storage.items import ItemInfo, list_items
+from tavernkit.server.storage.items import ItemInfo, all_items
 from tavernkit.server.turn_request import NewMessage, TurnOutcome, TurnRequest
 from tavernkit.server.upstreams import Speaks
 from tavernkit.values import Json, JsonObject, is_list, is_object
@@ -51,9 +51,9 @@ async def list_models(service: TheService, client: ChatClient) -> Response:
     """Every character, alone and with every preset, and every group."""
     del client
     async with service.database.read() as connection:
-        characters = await list_items(connection, "character")
-        groups = await list_items(connection, "group")
-        presets = await list_items(connection, "preset")
+        characters = await all_items(connection, "character")
+        groups = await all_items(connection, "group")
+        presets = await all_items(connection, "preset")
     models: list[Json] = []
     for info in (*characters, *groups):
         name = f"{GROUP_PREFIX}{info.id}" if info.kind == "group" else info.id
@@ -107,55 +107,32 @@ async def chat_completions(
         outcome = await until_done(request, turn, listener)
         extension = _extension(outcome, options, warnings)
         return SafeJSONResponse(completion(outcome, body.model, extension))
-    return await _streamed(request, body, turn_request.turn_id, turn, listener, warnings)
-
-
-async def _streamed(
-    request: Request,
-    body: ChatCompletionRequest,
-    turn_id: str,
-    turn: asyncio.Task[TurnOutcome],
-    listener: ReplyListener,
-    warnings: Sequence[str],
-) -> Response:
-    """Begin to answer with the first piece: what fails before it has an HTTP status of its own."""
-    pieces = listener.pieces(turn)
-    watcher = asyncio.create_task(watch(request.receive, listener))
-    try:
-        chunk = await anext(pieces, None)
-        if chunk is None:
-            await asyncio.shield(turn)
-    except asyncio.CancelledError:
-        listener.gone.set()
-        raise
-    finally:
-        watcher.cancel()
-    return EventStream(_events(body, turn_id, turn, chunk, pieces, warnings), listener)
+    pieces = await begun(request, turn, listener)
+    return EventStream(_events(body, turn_request.turn_id, turn, pieces, warnings), listener)
 
 
 async def _events(
     body: ChatCompletionRequest,
     turn_id: str,
     turn: asyncio.Task[TurnOutcome],
-    first: ChatChunk | Speaks | None,
     pieces: AsyncGenerator[ChatChunk | Speaks],
     warnings: Sequence[str],
 ) -> AsyncGenerator[bytes]:
     writer = ChunkWriter(f"chatcmpl-{turn_id}", body.model, int(time.time()))
     yield writer.delta({"role": "assistant", "content": ""})
-    said: list[str] = []
-    if first is not None:
-        async for chunk in _with_first(first, pieces):
-            if (delta := piece_delta(chunk)) is not None:
-                said.append(str(delta.get("content", "")))
-                yield writer.delta(delta)
+    said: list[str] | None = None
+    async for chunk in pieces:
+        said = said or []
+        if (delta := piece_delta(chunk)) is not None:
+            said.append(str(delta.get("content", "")))
+            yield writer.delta(delta)
     try:
         outcome = await asyncio.shield(turn)
     except Exception as error:  # noqa: BLE001  # the answer has begun: errors are part of it
         yield writer.error(error)
         return
     response = outcome.response
-    if first is None:  # nothing was streamed: the answer is one that was given before
+    if said is None:  # nothing was streamed: the answer is one that was given before
         if response["text"]:
             yield writer.delta({"content": response["text"]})
         for delta in tool_deltas(response):
@@ -165,20 +142,12 @@ async def _events(
         return
     reason = response.get("finish_reason")
     extension = _extension(outcome, body.tavernkit, warnings)
-    if first is not None and response["text"] != "".join(said):
+    if said is not None and response["text"] != "".join(said):
         extension["content"] = response["text"]  # scripts changed what was streamed: this is what is stored
     yield writer.delta({}, finish_reason=reason if isinstance(reason, str) else "stop", extension=extension)
     if body.stream_options is not None and body.stream_options.include_usage:
         yield writer.usage(response.get("usage"))
     yield DONE
-
-
-async def _with_first(
-    first: ChatChunk | Speaks, pieces: AsyncGenerator[ChatChunk | Speaks]
-) -> AsyncGenerator[ChatChunk | Speaks]:
-    yield first
-    async for chunk in pieces:
-        yield chunk
 
 
 def parse_model(model: str, options: TavernKitOptions) -> Selection:

@@ -59,6 +59,33 @@ async def until_done(request: Request, turn: asyncio.Task[TurnOutcome], listener
         watcher.cancel()
 
 
+async def begun(
+    request: Request, turn: asyncio.Task[TurnOutcome], listener: ReplyListener
+) -> AsyncGenerator[ChatChunk | Speaks]:
+    """Wait for the first piece, then give all of them: what fails before it has an HTTP status of its own."""
+    pieces = listener.pieces(turn)
+    watcher = asyncio.create_task(watch(request.receive, listener))
+    try:
+        first = await anext(pieces, None)
+        if first is None:
+            await asyncio.shield(turn)
+    except asyncio.CancelledError:
+        listener.gone.set()
+        raise
+    finally:
+        watcher.cancel()
+    return _with_first(first, pieces)
+
+
+async def _with_first(
+    first: ChatChunk | Speaks | None, pieces: AsyncGenerator[ChatChunk | Speaks]
+) -> AsyncGenerator[ChatChunk | Speaks]:
+    if first is not None:
+        yield first
+        async for piece in pieces:
+            yield piece
+
+
 async def watch(receive: Receive, listener: ReplyListener) -> None:
     """Note when the client leaves."""
     while (await receive())["type"] != "http.disconnect":
@@ -163,11 +190,11 @@ def piece_delta(chunk: ChatChunk | Speaks) -> JsonObject | None:
     if chunk.refusal:
         delta["refusal"] = chunk.refusal
     if chunk.tool_calls:
-        delta["tool_calls"] = [_call_delta(each) for each in chunk.tool_calls]
+        delta["tool_calls"] = [call_delta(each) for each in chunk.tool_calls]
     return delta or None
 
 
-def _call_delta(piece: ToolCallDelta) -> JsonObject:
+def call_delta(piece: ToolCallDelta) -> JsonObject:
     """A piece of a call; OpenAI's own have the type where the call begins."""
     function: JsonObject = {"arguments": piece.arguments}
     delta: JsonObject = {"index": piece.index, **(piece.extra or {}), "function": function}

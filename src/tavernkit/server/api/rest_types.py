@@ -148,7 +148,7 @@ class SessionPage(BaseModel):
     """A page of sessions; ``next`` is the ``before`` of the next one."""
 
     data: list[SessionOut]
-    next: float | None = None
+    next: str | None = None
 
 
 class MessageOut(BaseModel):
@@ -204,6 +204,8 @@ class MessageIn(BaseModel):
     options: dict[Text, JsonValue] = Field(default_factory=dict)
     """Options for the model, such as ``temperature``."""
     explain: bool = False
+    stream: bool = False
+    """Whether the answer comes as server-sent events."""
 
 
 class TurnIn(BaseModel):
@@ -214,6 +216,7 @@ class TurnIn(BaseModel):
     speaker: Text | None = Field(default=None, max_length=200)
     options: dict[Text, JsonValue] = Field(default_factory=dict)
     explain: bool = False
+    stream: bool = False
 
 
 class SpokenOut(BaseModel):

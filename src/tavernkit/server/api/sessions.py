@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import time
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from tavernkit.server import logs
 from tavernkit.server.api.dependencies import ChatClient, TheService
 from tavernkit.server.api.library import PathId
-from tavernkit.server.api.openai import explanation, parse_model
+from tavernkit.server.api.openai import parse_model
 from tavernkit.server.api.openai_types import PASSED_ON
-from tavernkit.server.api.replies import ReplyListener, until_done
 from tavernkit.server.api.rest_types import (
     BranchIn,
     MessageIn,
@@ -27,6 +27,7 @@ from tavernkit.server.api.rest_types import (
     TurnIn,
     TurnOut,
 )
+from tavernkit.server.api.turn_streams import answer
 from tavernkit.server.chat_edits import branch_chat, edit_message, owned_by, pick_swipe, remove_messages
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.keys import Client
@@ -40,6 +41,10 @@ from tavernkit.server.turn_request import NewMessage, TurnRequest
 
 router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 
+STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {}}, "description": "With ``stream``: events delta, speaker, turn, error."}
+}
+
 IdHeader = Annotated[str | None, Header(max_length=MAX_ID_CHARACTERS)]
 
 
@@ -47,14 +52,14 @@ IdHeader = Annotated[str | None, Header(max_length=MAX_ID_CHARACTERS)]
 async def list_sessions(
     service: TheService,
     client: ChatClient,
-    before: Annotated[float | None, Query(allow_inf_nan=False)] = None,
+    before: Annotated[str | None, Query(max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
 ) -> SessionPage:
     """A page of the client's sessions, the latest first."""
     async with service.database.read() as connection:
-        found = await chats.list_chats(connection, owned_by(client), before=before, limit=limit)
+        found = await chats.list_chats(connection, owned_by(client), before=_place(before), limit=limit)
     now = time.time()
-    following = found[-1].updated_at if len(found) == limit else None
+    following = f"{found[-1].updated_at!r}:{found[-1].id}" if len(found) == limit else None
     return SessionPage(data=[SessionOut.of(chat, now) for chat in found], next=following)
 
 
@@ -116,7 +121,7 @@ async def list_messages(session_id: PathId, service: TheService, client: ChatCli
     return MessageList(data=[MessageOut.of(line) for line in lines])
 
 
-@router.post("/{session_id}/messages")
+@router.post("/{session_id}/messages", response_model=TurnOut, responses=STREAMED)
 async def say(
     request: Request,
     session_id: PathId,
@@ -124,13 +129,13 @@ async def say(
     service: TheService,
     client: ChatClient,
     idempotency_key: IdHeader = None,
-) -> TurnOut:
+) -> TurnOut | Response:
     """Say something and get the reply."""
     message = NewMessage(role="user", content=body.content)
     return await _turn(request, service, client, session_id, body, "normal", idempotency_key, message)
 
 
-@router.post("/{session_id}/{kind}")
+@router.post("/{session_id}/{kind}", response_model=TurnOut, responses=STREAMED)
 async def turn(
     request: Request,
     session_id: PathId,
@@ -139,7 +144,7 @@ async def turn(
     service: TheService,
     client: ChatClient,
     idempotency_key: IdHeader = None,
-) -> TurnOut:
+) -> TurnOut | Response:
     """Replace the last reply, add another beside it, go on with it, or let the model write for the user."""
     return await _turn(request, service, client, session_id, body, kind, idempotency_key)
 
@@ -188,11 +193,10 @@ async def _turn(
     kind: TurnKind,
     idempotency_key: str | None,
     *messages: NewMessage,
-) -> TurnOut:
+) -> TurnOut | Response:
     logs.session_id.set(session_id)
     async with service.database.read() as connection:
         chat = await chats.get_chat(connection, session_id, owner=owned_by(client))
-    listener = ReplyListener(streaming=False)
     wanted = TurnRequest(
         owner=chat.owner,
         selection=Selection(platform=chat.selection.platform),
@@ -203,19 +207,21 @@ async def _turn(
         speaker=body.speaker,
         options=storable_json({key: body.options[key] for key in PASSED_ON if body.options.get(key) is not None}),
     )
-    outcome = await until_done(request, service.turns.start(wanted, listener), listener)
-    response = outcome.response
-    plan = outcome.result.plan if outcome.result is not None else None
-    shown = ("status", "text", "reasoning", "tool_calls", "finish_reason", "usage", "speaker")
-    also = ("message_id", "replies", "broken")
-    return TurnOut.model_validate(
-        {
-            "id": outcome.turn_id,
-            "replayed": outcome.replayed,
-            "explanation": explanation(plan) if body.explain and plan is not None else None,
-            **{key: response.get(key) for key in (*shown, *also) if key in response},
-        }
-    )
+    return await answer(request, service, wanted, stream=body.stream, explain=body.explain)
+
+
+def _place(before: str | None) -> tuple[float, str] | None:
+    """Where a page begins, as the page before it said."""
+    if before is None:
+        return None
+    updated_at, _, chat_id = before.partition(":")
+    try:
+        place = float(updated_at)
+    except ValueError:
+        place = math.nan
+    if not math.isfinite(place):
+        raise ServiceError(422, "before is the next of another page", code="invalid_request", param="before")
+    return place, chat_id
 
 
 def _refuse_busy(busy: bool) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import and_, delete, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.errors import ServiceError, not_found
@@ -109,14 +109,16 @@ async def get_chat(
 
 
 async def list_chats(
-    connection: AsyncConnection, owner: str | None, *, before: float | None = None, limit: int = MAX_PAGE
+    connection: AsyncConnection, owner: str | None, *, before: tuple[float, str] | None = None, limit: int = MAX_PAGE
 ) -> list[ChatState]:
-    """A page of chats, the latest first."""
+    """A page of chats, the latest first; ``before`` is the time and id of the last one of the page before."""
     query = select(*_CHAT_COLUMNS).order_by(Chat.updated_at.desc(), Chat.id).limit(limit)
     if owner is not None:
         query = query.where(Chat.owner == owner)
     if before is not None:
-        query = query.where(Chat.updated_at < before)
+        updated_at, chat_id = before
+        same = and_(Chat.updated_at == updated_at, Chat.id > chat_id)
+        query = query.where(or_(Chat.updated_at < updated_at, same))
     return [_chat(row) for row in (await connection.execute(query)).all()]
 
 

@@ -1,0 +1,93 @@
+"""Turns of the REST API: their answers whole, and as a stream of events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from tavernkit.server.api.openai import explanation
+from tavernkit.server.api.replies import EventStream, ReplyListener, begun, call_delta, until_done
+from tavernkit.server.api.rest_types import TurnOut
+from tavernkit.server.errors import ServiceError, error_body
+from tavernkit.server.service import Service
+from tavernkit.server.turn_request import TurnOutcome, TurnRequest
+from tavernkit.server.upstreams import Speaks
+from tavernkit.values import JsonObject
+from tavernkit.vibe_tavern import ChatChunk
+
+SHOWN = (
+    "status",
+    "text",
+    "reasoning",
+    "tool_calls",
+    "finish_reason",
+    "usage",
+    "speaker",
+    "message_id",
+    "replies",
+    "broken",
+)
+
+
+async def answer(
+    request: Request, service: Service, wanted: TurnRequest, *, stream: bool, explain: bool
+) -> TurnOut | Response:
+    """Run a turn and give what it came to; as a stream, what fails before the first piece has a status of its own."""
+    listener = ReplyListener(streaming=stream)
+    turn = service.turns.start(wanted, listener)
+    if not stream:
+        return _shown(await until_done(request, turn, listener), explain=explain)
+    pieces = await begun(request, turn, listener)
+    return EventStream(_events(turn, pieces, explain=explain), listener)
+
+
+async def _events(
+    turn: asyncio.Task[TurnOutcome], pieces: AsyncGenerator[ChatChunk | Speaks], *, explain: bool
+) -> AsyncGenerator[bytes]:
+    """``delta`` as the model speaks, ``speaker`` before each of several, then ``turn``, or ``error``."""
+    async for piece in pieces:
+        if isinstance(piece, Speaks):
+            yield _event("speaker", {"speaker": piece.speaker})
+        elif delta := _delta(piece):
+            yield _event("delta", delta)
+    try:
+        outcome = await asyncio.shield(turn)
+    except ServiceError as error:
+        yield _event("error", error.body())
+        return
+    except Exception:  # noqa: BLE001  # the answer has begun: errors are part of it
+        yield _event("error", error_body(500, "the server failed; the log says why", code="internal_error"))
+        return
+    yield _event("turn", _shown(outcome, explain=explain).model_dump())
+
+
+def _delta(chunk: ChatChunk) -> JsonObject:
+    delta: JsonObject = {}
+    if chunk.text:
+        delta["text"] = chunk.text
+    if chunk.reasoning:
+        delta["reasoning"] = chunk.reasoning
+    if chunk.tool_calls:
+        delta["tool_calls"] = [call_delta(each) for each in chunk.tool_calls]
+    return delta
+
+
+def _shown(outcome: TurnOutcome, *, explain: bool) -> TurnOut:
+    response = outcome.response
+    plan = outcome.result.plan if outcome.result is not None else None
+    return TurnOut.model_validate(
+        {
+            "id": outcome.turn_id,
+            "replayed": outcome.replayed,
+            "explanation": explanation(plan) if explain and plan is not None else None,
+            **{key: response.get(key) for key in SHOWN if key in response},
+        }
+    )
+
+
+def _event(name: str, value: object) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(value, ensure_ascii=True, separators=(',', ':'))}\n\n".encode()

@@ -1,0 +1,114 @@
+"""Turns of the REST API as streams, and lists page by page."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from tavernkit.examples import example_path
+from tavernkit.server.storage.tables import Chat
+from tavernkit.testing import ScriptedModel, calls, failure, streamed, tool_call
+from tavernkit.testing.replies import Disconnect
+from tests.server.conftest import Client, StartApp
+
+Events = list[tuple[str, dict[str, Any]]]
+
+
+async def session(client: Client) -> str:
+    return f"/api/sessions/{(await client.post('/api/sessions', json={'model': 'aria'})).json()['id']}"
+
+
+def events(text: str) -> Events:
+    found: Events = []
+    for block in text.strip().split("\n\n"):
+        name, data = block.split("\n")
+        found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return found
+
+
+def said(found: Events) -> list[str]:
+    return [data["text"] for name, data in found if name == "delta"]
+
+
+@pytest.mark.parametrize("kind", ["regenerate", "swipe", "continue", "impersonate"])
+async def test_every_kind_of_turn_streams(start: StartApp, kind: str) -> None:
+    async with start(ScriptedModel(streamed("One", "."), streamed("Two", " three"))) as client:
+        path = await session(client)
+        first = await client.post(f"{path}/messages", json={"content": "Hi", "stream": True})
+        assert first.headers["content-type"].startswith("text/event-stream")
+        second = await client.post(f"{path}/{kind}", json={"stream": True, "explain": True})
+        last = (await client.get(f"{path}/messages")).json()["data"][-1]
+    assert said(events(first.text)) == ["One", "."]
+    name, turn = events(second.text)[-1]
+    assert (name, turn["status"], turn["text"]) == ("turn", "done", "Two three")
+    assert said(events(second.text)) == ["Two", " three"]
+    assert turn["explanation"]["blocks"]
+    if kind != "impersonate":
+        assert turn["message_id"] == last["id"]
+
+
+async def test_calls_of_tools_stream(start: StartApp) -> None:
+    async with start(ScriptedModel(calls(tool_call("roll", {"sides": 6}, id="c1")))) as client:
+        path = await session(client)
+        tools = [{"type": "function", "function": {"name": "roll", "parameters": {"type": "object"}}}]
+        body = {"content": "Roll", "stream": True, "options": {"tools": tools}}
+        found = events((await client.post(f"{path}/messages", json=body)).text)
+    assert found[0][1]["tool_calls"][0]["function"]["name"] == "roll"
+    assert found[-1][1]["tool_calls"][0]["id"] == "c1"
+
+
+async def test_what_fails_before_the_first_piece_has_a_status_of_its_own(start: StartApp) -> None:
+    async with start(ScriptedModel(failure(400, "no"))) as client:
+        path = await session(client)
+        refused = await client.post(f"{path}/messages", json={"content": "Hi", "stream": True})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "upstream_error")
+
+
+async def test_a_stream_that_breaks_says_so_and_is_kept(start: StartApp) -> None:
+    async with start(ScriptedModel(Disconnect(after=["Once "]))) as client:
+        path = await session(client)
+        found = events((await client.post(f"{path}/messages", json={"content": "Hi", "stream": True})).text)
+        last = (await client.get(f"{path}/messages")).json()["data"][-1]
+    assert (found[-1][0], found[-1][1]["status"], bool(found[-1][1]["broken"])) == ("turn", "partial", True)
+    assert (last["content"], last["status"]) == ("Once ", "partial")
+
+
+async def test_a_repeated_request_streams_what_was_said(start: StartApp) -> None:
+    async with start(ScriptedModel("One.")) as client:
+        path = await session(client)
+        body = {"content": "Hi", "stream": True}
+        texts = [
+            (await client.post(f"{path}/messages", json=body, headers={"Idempotency-Key": "k"})).text for _ in range(2)
+        ]
+    name, turn = events(texts[1])[-1]
+    assert (name, turn["replayed"], turn["text"]) == ("turn", True, "One.")
+
+
+async def test_pages_of_sessions_lose_none_that_are_equally_old(client: Client) -> None:
+    for number in range(7):
+        await client.post("/api/sessions", json={"model": "aria", "session": f"s{number}"})
+    async with client.service.database.write() as connection:
+        await connection.execute(update(Chat).values(updated_at=1.5))
+    found: list[str] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = (await client.get("/api/sessions", params={"limit": "3", **cursor})).json()
+        found += [each["session"] for each in page["data"]]
+        if page["next"] is None:
+            break
+        cursor = {"before": page["next"]}
+    assert sorted(found) == [f"s{number}" for number in range(7)]
+    assert (await client.get("/api/sessions", params={"before": "soon"})).status_code == 422
+
+
+async def test_every_character_is_a_model(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tavernkit.server.storage.items.MAX_PAGE", 2)
+    monkeypatch.setattr("tavernkit.server.storage.items.list_items.__kwdefaults__", {"after": "", "limit": 2})
+    for _ in range(4):
+        await client.post("/api/characters", files={"file": ("a.json", example_path("aria.json").read_bytes())})
+    models = [each["id"] for each in (await client.get("/v1/models")).json()["data"]]
+    assert [each for each in models if "@" not in each] == ["aria", "aria-2", "aria-3", "aria-4", "aria-5"]
+    assert len(models) == 10
