@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai.card_import import character_from_card as character_from_card
     from tavernkit.risu_ai.cbs import CBSEngine as CBSEngine
     from tavernkit.risu_ai.cbs import CBSRegistry as CBSRegistry
+    from tavernkit.risu_ai.cbs import MediaSettings as MediaSettings
+    from tavernkit.risu_ai.cbs import ShownInlay as ShownInlay
+    from tavernkit.risu_ai.cbs import replace_assets as replace_assets
+    from tavernkit.risu_ai.cbs import replace_inlays as replace_inlays
     from tavernkit.risu_ai.cbs import standard_registry as standard_registry
     from tavernkit.risu_ai.chat_templates import ChatTemplate as ChatTemplate
     from tavernkit.risu_ai.context import RisuContext as RisuContext
@@ -51,6 +55,14 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai.prompt_template.settings import PromptSettings as PromptSettings
     from tavernkit.risu_ai.regex_scripts import RegexScript as RegexScript
     from tavernkit.risu_ai.regex_scripts import RegexScriptRunner as RegexScriptRunner
+    from tavernkit.risu_ai.regex_scripts import ScriptResult as ScriptResult
+    from tavernkit.risu_ai.regex_scripts import hide_styles as hide_styles
+    from tavernkit.risu_ai.regex_scripts import read_scripts as read_scripts
+    from tavernkit.risu_ai.regex_scripts import restore_styles as restore_styles
+    from tavernkit.risu_ai.regex_scripts import run_translation_scripts as run_translation_scripts
+    from tavernkit.risu_ai.regex_scripts import scripts_of as scripts_of
+    from tavernkit.risu_ai.regex_scripts import translation_scripts_of as translation_scripts_of
+    from tavernkit.risu_ai.regex_scripts import write_scripts as write_scripts
     from tavernkit.risu_ai.sending import ModelRequest as ModelRequest
     from tavernkit.risu_ai.sending import RequestFailedError as RequestFailedError
     from tavernkit.risu_ai.sending import SendResult as SendResult
@@ -92,7 +104,15 @@ __getattr__, __all__ = lazy_exports(
         ".build_context": ("BuildContext",),
         ".builder": ("Builder", "build"),
         ".card_import": ("character_from_card",),
-        ".cbs": ("CBSEngine", "CBSRegistry", "standard_registry"),
+        ".cbs": (
+            "CBSEngine",
+            "CBSRegistry",
+            "MediaSettings",
+            "ShownInlay",
+            "replace_assets",
+            "replace_inlays",
+            "standard_registry",
+        ),
         ".chat_templates": ("ChatTemplate",),
         ".context": ("RisuContext", "RisuDevice"),
         ".errors": (
@@ -125,7 +145,18 @@ __getattr__, __all__ = lazy_exports(
         ".plan": ("RisuPlan",),
         ".preset": ("Preset",),
         ".prompt_template.settings": ("PromptSettings",),
-        ".regex_scripts": ("RegexScript", "RegexScriptRunner"),
+        ".regex_scripts": (
+            "RegexScript",
+            "RegexScriptRunner",
+            "ScriptResult",
+            "hide_styles",
+            "read_scripts",
+            "restore_styles",
+            "run_translation_scripts",
+            "scripts_of",
+            "translation_scripts_of",
+            "write_scripts",
+        ),
         ".sending": ("ModelRequest", "RequestFailedError", "SendResult"),
         ".sending.exchange": ("Answer", "Ask", "Chunk", "Failure", "NextChunk", "Reply", "StreamOpened"),
         ".sending.send": ("Send",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.risu_ai.cbs.media import Inlay, MediaSettings, replace_assets, replace_inlays
+from tavernkit.risu_ai.cbs.media import MediaSettings, ShownInlay, replace_assets, replace_inlays
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.world import Asset, RisuCharacter, RisuChat, RisuModule, RisuPersona, RisuSettings
 
@@ -57,5 +57,5 @@ def test_many_unclosed_tags_take_no_time() -> None:
 
 
 def test_an_inlay_id_stays_on_its_line() -> None:
-    inlays = {"a\nb": Inlay("image", "u")}
+    inlays = {"a\nb": ShownInlay("image", "u")}
     assert replace_inlays("{{inlay::a\nb}}", inlays) == "{{inlay::a\nb}}"

@@ -5,7 +5,7 @@ from tavernkit.risu_ai.cbs.diagnostics import CBSDiagnostic, CBSResult
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.cbs.escapes import unescape
 from tavernkit.risu_ai.cbs.functions import standard_registry
-from tavernkit.risu_ai.cbs.media import Inlay, MediaSettings, replace_assets, replace_inlays
+from tavernkit.risu_ai.cbs.media import MediaSettings, ShownInlay, replace_assets, replace_inlays
 from tavernkit.risu_ai.cbs.registry import CBSFunction, CBSRegistry, FunctionGroup
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
 
@@ -18,8 +18,8 @@ __all__ = [
     "Call",
     "FunctionFailure",
     "FunctionGroup",
-    "Inlay",
     "MediaSettings",
+    "ShownInlay",
     "replace_assets",
     "replace_inlays",
     "standard_registry",

@@ -41,8 +41,8 @@ class MediaSettings:
     hide_all_images: bool = False
 
 
-class Inlay(NamedTuple):
-    """A file that was put into a message."""
+class ShownInlay(NamedTuple):
+    """A file that was put into a message, and where a browser finds it."""
 
     kind: Literal["image", "video", "audio"]
     url: str
@@ -64,7 +64,7 @@ def replace_assets(
     return _replace(_MEDIA_TAG, lambda found: library.html(found[1], js_lower(found[2])), text)
 
 
-def replace_inlays(text: str, inlays: Mapping[str, Inlay], *, hide_all_images: bool = False) -> str:
+def replace_inlays(text: str, inlays: Mapping[str, ShownInlay], *, hide_all_images: bool = False) -> str:
     """Replace ``{{inlay::id}}`` and its like by HTML; an id that is not known stays as it is."""
 
     def html(found: re.Match[str]) -> str:

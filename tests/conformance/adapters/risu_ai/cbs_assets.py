@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tavernkit.risu_ai.cbs.media import Inlay, MediaSettings, replace_assets, replace_inlays
+from tavernkit.risu_ai.cbs.media import MediaSettings, ShownInlay, replace_assets, replace_inlays
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.world import RisuCharacter, RisuSettings
 from tests.conformance.runner import Case
@@ -41,5 +41,5 @@ def assets(given: dict[str, Any]) -> str:
 
 
 def inlays(given: dict[str, Any]) -> str:
-    stored = {name: Inlay(each["type"], "blob:inlay") for name, each in given["inlays"].items()}
+    stored = {name: ShownInlay(each["type"], "blob:inlay") for name, each in given["inlays"].items()}
     return replace_inlays(given["text"], stored, hide_all_images=given.get("db", {}).get("hideAllImages", False))
