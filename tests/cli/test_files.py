@@ -152,6 +152,15 @@ def test_cbs(tavernkit: Tavernkit) -> None:
     assert tavernkit("cbs", "eval", text, "--var", "hp=1").out == "\n"
     assert json.loads(tavernkit("cbs", "eval", "{{char}}", "--card", CARD, "--json").out)["text"] == "Aria"
     assert tavernkit("cbs", "eval", "{{nosuch}}", "--strict").code == 1
+    assert tavernkit("cbs", "eval", "{{? 1 + {{toggle}}}}", "--toggle", "odd").code == 2
+
+
+@pytest.mark.parametrize(("command", "kind"), [("macros", "unknown_macro"), ("cbs", "kept")])
+def test_what_is_wrong_with_a_text_is_told_in_the_same_form(tavernkit: Tavernkit, command: str, kind: str) -> None:
+    assert tavernkit(command, "eval").code == 2
+    told = json.loads(tavernkit(command, "eval", "a {{nosuch}}", "--json").out)
+    assert told["text"] == "a {{nosuch}}"
+    assert [(each["kind"], each["position"]) for each in told["diagnostics"]] == [(kind, 2)]
     assert "getvar" in tavernkit("cbs", "list", "getvar").out
 
 

@@ -18,7 +18,7 @@ def takes(group: type[Any]) -> Callable[[Callable[..., T]], Callable[..., T]]:
         names = [field.name for field in dataclasses.fields(group)]
         shared = [
             inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name]
             )
             for field in dataclasses.fields(group)
         ]
@@ -40,3 +40,7 @@ def takes(group: type[Any]) -> Callable[[Callable[..., T]], Callable[..., T]]:
         return run
 
     return decorate
+
+
+def _default(field: dataclasses.Field[Any]) -> object:
+    return inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default

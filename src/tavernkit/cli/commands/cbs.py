@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tavernkit.cli.commands.macros import variables
-from tavernkit.cli.exit_codes import ExitCode
+from tavernkit.cli.option_groups import takes
+from tavernkit.cli.text_options import TextOptions, named_values, show_expanded
 
 app = typer.Typer(no_args_is_help=True, help="RisuAI's CBS: list its functions, try texts.")
 
@@ -58,19 +56,10 @@ def list_functions(
 
 
 @app.command("eval")
+@takes(TextOptions)
 def evaluate(
-    text: Annotated[str, typer.Argument(help="The text to expand.", show_default=False)],
-    card: Annotated[Path | None, typer.Option("--card", help="Character card that the text may ask about.")] = None,
-    user: Annotated[str, typer.Option("--user", "-u", help="The user's name.")] = "User",
-    char: Annotated[str, typer.Option("--char", help="The character's name (default: the card's).")] = "",
-    variable: Annotated[
-        list[str] | None, typer.Option("--var", help="A chat variable, name=value; may be repeated.")
-    ] = None,
+    options: TextOptions,
     toggle: Annotated[list[str] | None, typer.Option("--toggle", help="A toggle, name=value; may be repeated.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Makes dice repeatable.")] = None,
-    now: Annotated[datetime | None, typer.Option("--now", help="The time the text sees (UTC).")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything is wrong.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with warnings.")] = False,
 ) -> None:
     r"""Expand a CBS text; variables may be written.
 
@@ -79,33 +68,24 @@ def evaluate(
     tavernkit cbs eval "{{#if {{? {{getvar::hp}} > 3}}}}alive{{/if}}" --var hp=7
     """
     from tavernkit.cli.inputs import fixed_clock, load_card
-    from tavernkit.cli.terminal import complain, show_json, show_text
-    from tavernkit.errors import WarningLog
     from tavernkit.risu_ai import character_from_card
     from tavernkit.risu_ai.cbs import CBSEngine
     from tavernkit.risu_ai.context import RisuContext
     from tavernkit.stores import InMemoryVariablesStore
 
+    card = character_from_card(load_card(options.card)) if options.card is not None else "Character"
     context = RisuContext(
-        char=char or (character_from_card(load_card(card)) if card is not None else "Character"),
-        user=user,
+        char=options.char or card,
+        user=options.user,
         writes="run",
-        variables=InMemoryVariablesStore({"local": variables(variable)}),
-        toggles=variables(toggle),
-        random=random.Random(seed).random,
+        variables=InMemoryVariablesStore({"local": options.variables}),
+        toggles=named_values(toggle),
+        random=random.Random(options.seed).random,
     )
-    if now is not None:
-        context = context.replace(clock=fixed_clock(now))
-    warnings = WarningLog()
-    expanded = CBSEngine().expand(text, context, warn=warnings)
-    if as_json:
-        show_json({"text": expanded, "warnings": list(warnings.messages)})
-    else:
-        show_text(expanded)
-        for message in warnings.messages:
-            complain(message)
-    if strict and warnings.messages:
-        raise typer.Exit(ExitCode.PROBLEMS)
+    if options.now is not None:
+        context = context.replace(clock=fixed_clock(options.now))
+    result = CBSEngine().evaluate(options.text, context)
+    show_expanded(options, result.text, result.diagnostics)
 
 
 def register(root: typer.Typer) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tavernkit.cli.exit_codes import ExitCode
+from tavernkit.cli.option_groups import takes
+from tavernkit.cli.text_options import TextOptions, show_expanded
 
 app = typer.Typer(no_args_is_help=True, help="SillyTavern's macros: list them, try them.")
 
@@ -54,19 +53,8 @@ def list_macros(
 
 
 @app.command("eval")
-def evaluate(
-    text: Annotated[str, typer.Argument(help="The text to expand.", show_default=False)],
-    card: Annotated[Path | None, typer.Option("--card", help="Character card that macros read.")] = None,
-    user: Annotated[str, typer.Option("--user", "-u", help="The user's name.")] = "User",
-    char: Annotated[str, typer.Option("--char", help="The character's name (default: the card's).")] = "",
-    variable: Annotated[
-        list[str] | None, typer.Option("--var", help="A chat variable, name=value; may be repeated.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Makes dice repeatable.")] = None,
-    now: Annotated[datetime | None, typer.Option("--now", help="The time macros see (UTC).")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything is wrong.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with diagnostics and variables.")] = False,
-) -> None:
+@takes(TextOptions)
+def evaluate(options: TextOptions) -> None:
     r"""Expand the macros of a text.
 
     \b
@@ -75,44 +63,23 @@ def evaluate(
     tavernkit macros eval "{{description}}" --card aria.png
     """
     from tavernkit.cli.inputs import fixed_clock, load_card
-    from tavernkit.cli.terminal import complain, show_json, show_text
     from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
     from tavernkit.stores import InMemoryVariablesStore
 
     environment = MacroEnvironment(
-        user_name=user, character_name=char, variables=InMemoryVariablesStore({"local": variables(variable)})
+        user_name=options.user,
+        character_name=options.char,
+        variables=InMemoryVariablesStore({"local": options.variables}),
     )
-    if card is not None:
-        character = load_card(card).character
-        environment = environment.replace(character=character, character_name=char or character.name)
-    if seed is not None:
-        environment = environment.replace(random=random.Random(seed).random)
-    if now is not None:
-        environment = environment.replace(clock=fixed_clock(now))
-    result = MacroEngine().evaluate(text, environment)
-    if as_json:
-        found = [
-            {"kind": each.kind, "message": each.message, "macro": each.macro, "position": each.position}
-            for each in result.diagnostics
-        ]
-        show_json({"text": result.text, "diagnostics": found})
-    else:
-        show_text(result.text)
-        for each in result.diagnostics:
-            complain(str(each))
-    if strict and result.diagnostics:
-        raise typer.Exit(ExitCode.PROBLEMS)
-
-
-def variables(given: list[str] | None) -> dict[str, str]:
-    """Read ``name=value`` options."""
-    found: dict[str, str] = {}
-    for each in given or ():
-        name, sign, value = each.partition("=")
-        if not sign or not name:
-            raise typer.BadParameter(f"{each!r} is not of the form name=value")
-        found[name] = value
-    return found
+    if options.card is not None:
+        character = load_card(options.card).character
+        environment = environment.replace(character=character, character_name=options.char or character.name)
+    if options.seed is not None:
+        environment = environment.replace(random=random.Random(options.seed).random)
+    if options.now is not None:
+        environment = environment.replace(clock=fixed_clock(options.now))
+    result = MacroEngine().evaluate(options.text, environment)
+    show_expanded(options, result.text, result.diagnostics)
 
 
 def register(root: typer.Typer) -> None:
