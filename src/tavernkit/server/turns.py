@@ -156,7 +156,8 @@ class Turns:
                 asked += time.perf_counter() - before
 
         started = time.perf_counter()
-        result = await self._talks.of(opened.selection.platform).run(given, ask)
+        with self._upstreams.span(opened.cast.name):
+            result = await self._talks.of(opened.selection.platform).run(given, ask)
         self._metrics.built(time.perf_counter() - started - asked)
         self._metrics.asked(upstream.name, asked)
         response = _response(request, opened, result)

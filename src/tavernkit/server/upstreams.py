@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -230,6 +230,10 @@ class Upstreams:
 
     def _watched(self, transport: Transport) -> Transport:
         return transport if self._telemetry is None else self._telemetry.transport(transport)
+
+    def span(self, name: str) -> AbstractContextManager[object]:
+        """What the requests of a turn with a character belong to in traces; nothing unless telemetry is on."""
+        return nullcontext() if self._telemetry is None else self._telemetry.run(name)
 
     def names(self) -> list[str]:
         """Names of the upstreams, the default one first."""

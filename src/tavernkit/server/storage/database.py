@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 BUSY_MILLISECONDS = 30_000
 POOL_SIZE = 10
 MAX_OVERFLOW = 20
+POOL_SECONDS = 10.0
+"""How long a request waits for a free connection before it is told that the server has too much to do."""
 MIGRATION_LOCK = 0x7461766B
 """PostgreSQL's advisory lock that lets one worker migrate while the others wait."""
 
@@ -42,11 +44,12 @@ class Database:
         if self.sqlite and parsed.database:
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
         options: dict[str, Any] = {"pool_pre_ping": True}
+        pool: dict[str, Any] = {"pool_size": POOL_SIZE, "max_overflow": MAX_OVERFLOW, "pool_timeout": POOL_SECONDS}
         if self.sqlite and parsed.database:
             from tavernkit.server.storage.sqlite_driver import connector
 
             options = {"async_creator": connector(parsed.database)}
-        self.engine = create_async_engine(parsed, pool_size=POOL_SIZE, max_overflow=MAX_OVERFLOW, **options)
+        self.engine = create_async_engine(parsed, **pool, **options)
         # Writers of this process queue here: SQLite's own waiting sleeps in steps that are long beside a transaction.
         self._writers = asyncio.Lock() if self.sqlite else None
         if self.sqlite:
