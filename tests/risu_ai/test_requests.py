@@ -49,6 +49,13 @@ def test_an_empty_replacement_means_a_plain_prefix():
     assert pairs(reformat([message("system", "$& x")], (), system_content="")) == [("user", "system: $& x")]
 
 
+def test_nothing_to_send_raises_in_strict_mode_where_the_first_message_is_looked_at():
+    assert reformat([], {"hasFirstSystemPrompt"}, warn=lambda _: None) == []
+    with pytest.raises(RequestFormatError):
+        reformat([], {"hasFirstSystemPrompt"}, strict=True)
+    assert reformat([], {"hasFullSystemPrompt"}, strict=True) == []
+
+
 def test_an_empty_list_starts_with_the_user_where_it_must():
     assert pairs(reformat([], {"mustStartWithUserInput"})) == [("user", " ")]
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.chat_log import ROLES, chat_id
 from tavernkit.risu_ai.errors import PromptTemplateError
+from tavernkit.risu_ai.groups import UNKNOWN_CHARACTER
 from tavernkit.risu_ai.inlays import Media
 from tavernkit.risu_ai.js_replace import replace_first
 from tavernkit.risu_ai.prompt_message import PromptMessage, new_chat_line, source_of
@@ -21,7 +22,6 @@ from tavernkit.risu_ai.world import RisuCharacter, RisuMessage
 from tavernkit.values import FrozenObject
 
 DEFAULT_GROUP_TEMPLATE = "<{{char}}'s Message>\n{{slot}}\n</{{char}}'s Message>"
-UNKNOWN_CHARACTER = "Unknown Character"
 NAME_ADDED = "nameAdded"
 CACHED_SOURCES = 16_384
 """Accounts of messages by their place: every turn makes the same ones."""

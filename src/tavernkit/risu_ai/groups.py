@@ -12,6 +12,9 @@ from tavernkit.risu_ai.world import RisuCharacter, RisuChat
 from tavernkit.text.js_values import js_lower
 from tavernkit.values import is_sequence
 
+UNKNOWN_CHARACTER = "Unknown Character"
+"""What RisuAI calls a member that no longer exists, and whoever said a message that names nobody."""
+
 _WORD_ENDS = re.compile(r"[ \n]")
 
 
@@ -33,7 +36,7 @@ def group_members(group: RisuCharacter, characters: Sequence[RisuCharacter]) -> 
         talk = talks[index] if index < len(talks) else 0
         on = bool(active[index]) if index < len(active) else False
         talkness = float(talk) if on and isinstance(talk, (int, float)) else -1.0
-        found.append(GroupMember(str(member), names.get(str(member), ""), talkness))
+        found.append(GroupMember(str(member), names.get(str(member), UNKNOWN_CHARACTER), talkness))
     return found
 
 

@@ -27,8 +27,8 @@ def reformat(
     """Return the messages as a model with these flags gets them; the given ones are not changed.
 
     ``system_content`` and ``system_role`` are what becomes of a system message the model cannot take. RisuAI crashes
-    on a list of nothing but system messages when the model takes only a first one: here they are joined, and strict
-    mode raises.
+    on a list of nothing but system messages, or of nothing at all, when the model takes only a first one: here they
+    are joined, and strict mode raises.
     """
     found = [message.copy() for message in messages]
     first: PromptMessage | None = None
@@ -50,7 +50,7 @@ def _take_leading_system(
     messages: list[PromptMessage], warn: Warn, strict: bool
 ) -> tuple[PromptMessage | None, list[PromptMessage]]:
     count = next((index for index, message in enumerate(messages) if message.role != "system"), len(messages))
-    if count == len(messages) and messages:
+    if count == len(messages):
         problem = "the prompt has nothing but system messages, which RisuAI cannot send to this model"
         if strict:
             raise RequestFormatError(problem)

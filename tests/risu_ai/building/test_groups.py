@@ -44,6 +44,12 @@ def test_who_is_named_speaks_first_and_twice_if_named_twice():
     assert choose(said("vale BEA vale"), 0.99, talks=(0.5, 0.5, 0.5)) == ["c1", "c0", "c1"]
 
 
+def test_a_lost_member_is_not_called_by_blanks_but_by_the_name_it_goes_by():
+    lost = {"characters": ["c0", "lost", "c2"], "talks": (0.5, 0.5, 0.5)}
+    assert choose(said("  Bea "), 0.99, **lost) == ["c0"]
+    assert choose(said("unknown"), 0.99, **lost) == ["lost"]
+
+
 def test_the_last_speaker_is_silent():
     assert "c2" not in choose(said("x", "c2"), 0.0)
 

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from tavernkit.errors import MaxTokensExceededError
 from tavernkit.risu_ai import Builder, ModelRequest, RequestFailedError, SendResult, Settings
-from tavernkit.risu_ai.errors import PromptTemplateError
+from tavernkit.risu_ai.errors import PromptTemplateError, RequestFormatError
 from tavernkit.risu_ai.limits import MAX_ROUNDS
+from tavernkit.risu_ai.prompt_template.cards import PlainCard
 from tavernkit.risu_ai.sending.reply_text import cut_incomplete, ends_closed, has_banned_script
 from tavernkit.stores import InMemoryVariablesStore
 from tests.risu_ai.building.scene import Characters, character, inputs, preset
@@ -88,7 +90,16 @@ def test_a_prompt_that_does_not_fit_fails_before_the_request():
     assert not result.ok
     assert result.error is not None
     assert result.error.code == "context_too_small"
+    assert isinstance(result.error.cause, MaxTokensExceededError)
+    assert result.error.cause.estimated_tokens > 10
     assert model.requests == []
+
+
+def test_nothing_but_system_messages_raises_in_strict_mode_where_the_model_takes_only_a_first_one():
+    only_system = preset(ai_model="mistral-large-latest", prompt_template=[PlainCard(text="S", role="system")])
+    assert send(Model("Hm."), preset=only_system).ok
+    with pytest.raises(RequestFormatError):
+        send(Model("Hm."), preset=only_system, strict=True)
 
 
 def test_errors_of_the_model_function_itself_are_the_callers():
@@ -109,6 +120,15 @@ def test_there_may_be_nothing_to_continue():
     assert "no message to continue" in result.warnings[-1]
     with pytest.raises(PromptTemplateError):
         send(Model("Hm."), history=chat, generation_type="continue", strict=True)
+
+
+def test_there_may_be_nothing_to_continue_in_a_stream():
+    chat: dict[str, Any] = {"message": [], "fmIndex": -1}
+    result = send(Model(["H", "m."]), {"useStreaming": True}, history=chat, generation_type="continue")
+    assert texts(result) == ["Hm."]
+    assert "no message to continue" in result.warnings[-1]
+    with pytest.raises(PromptTemplateError):
+        send(Model(["Hm."]), {"useStreaming": True}, history=chat, generation_type="continue", strict=True)
 
 
 def test_an_unfinished_reply_is_continued():

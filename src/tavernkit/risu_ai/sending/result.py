@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tavernkit.errors import TavernKitError
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat
 
 if TYPE_CHECKING:
@@ -14,11 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SendError:
-    """Why a send failed: a stable code, what the user is told, and what the provider said."""
+    """Why a send failed: a stable code, what the user is told, and what the provider said.
+
+    ``cause`` is the error of the build, if that is what failed; it has the numbers.
+    """
 
     code: str
     message: str
     detail: str = ""
+    cause: TavernKitError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,13 +136,14 @@ class Send:
             plan = self._builder.run_state(state)
         except MaxTokensExceededError as error:
             self.chat = state.chat
-            self.error = SendError(CONTEXT_TOO_SMALL, str(error))
+            self.error = SendError(CONTEXT_TOO_SMALL, str(error), cause=error)
             return None
         except PipelineError as error:
-            if not isinstance(error.__cause__, MemoryFailedError):
+            cause = error.__cause__
+            if not isinstance(cause, MemoryFailedError):
                 raise
             self.chat = state.chat
-            self.error = SendError(error.__cause__.code, str(error.__cause__))
+            self.error = SendError(cause.code, str(cause), cause=cause)
             return None
         self.plans.append(plan)
         self.warnings += plan.warnings
@@ -177,7 +178,7 @@ class Send:
                 return messages, Reply(settings.echo_message)
             answer = yield ModelRequest(
                 model=model,
-                messages=request_messages(messages, rules, warn=self._warn),
+                messages=request_messages(messages, rules, warn=self._warn, strict=self._context.strict),
                 options=thaw_object(plan.llm_options),
                 stream=settings.use_streaming,
                 plan=plan,
@@ -191,10 +192,7 @@ class Send:
         messages = state.chat.messages
         text = state.edit_output(trim(reply), len(messages))
         if continued and not messages:
-            problem = "there is no message to continue"
-            if self._context.strict:
-                raise PromptTemplateError(problem)
-            self._warn(f"{problem}; RisuAI throws here, the reply is stored as a new message")
+            self._nothing_to_continue()
         elif continued:
             text = state.edit_output(trim(messages[-1].data + reply), len(messages) - 1)
             messages = messages[:-1]
@@ -209,6 +207,8 @@ class Send:
         if continued and state.chat.messages:
             before = state.chat.messages[-1].data
         else:
+            if continued:
+                self._nothing_to_continue()
             empty = self._message(state, "", len(state.chat.messages))
             self._see(state, with_messages(state.chat, (*state.chat.messages, empty)))
         raw = new = ""
@@ -219,6 +219,12 @@ class Send:
             text = state.edit_output(trim(before + new), len(others))
             self._see(state, with_messages(state.chat, (*others, with_text(last, text))))
         return new
+
+    def _nothing_to_continue(self) -> None:
+        problem = "there is no message to continue"
+        if self._context.strict:
+            raise PromptTemplateError(problem)
+        self._warn(f"{problem}; RisuAI throws here, the reply is stored as a new message")
 
     def _settle(self, state: RisuState) -> None:
         """Expand every stored message once more, for good."""

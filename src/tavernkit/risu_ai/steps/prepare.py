@@ -6,8 +6,8 @@ import uuid
 
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.character_fields import character_fields
-from tavernkit.risu_ai.chat_list import UNKNOWN_CHARACTER
 from tavernkit.risu_ai.chat_log import with_ids, with_messages, with_text
+from tavernkit.risu_ai.groups import UNKNOWN_CHARACTER
 from tavernkit.risu_ai.preset_chain import chained_preset
 from tavernkit.risu_ai.prompt_template.card_writer import active_template
 from tavernkit.risu_ai.prompt_template.settings import PromptSettings

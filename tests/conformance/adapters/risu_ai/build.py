@@ -10,11 +10,11 @@ from typing import Any
 
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.risu_ai.builder import Builder
-from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError
+from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError, RequestFormatError
 from tavernkit.risu_ai.files.chat_file import chat_json, chat_variables
 from tavernkit.risu_ai.memory import MemoryModels
 from tavernkit.risu_ai.plan import RisuPlan
-from tavernkit.risu_ai.sending import ModelRequest, RequestFailedError
+from tavernkit.risu_ai.sending import ModelRequest, RequestFailedError, SendError
 from tavernkit.risu_ai.settings import BuiltInTexts, Settings
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat
 from tavernkit.stores.variables import InMemoryVariablesStore
@@ -52,8 +52,7 @@ def run(case: Case) -> object:
     except MaxTokensExceededError as error:
         if isinstance(error.partial, RisuPlan):
             return result(error.partial)
-        recheck = {"when": "recheck"} if error.step == "plan_assembly" else {}
-        return {"ok": False, "error": {**too_small(error), **recheck}}
+        return {"ok": False, "error": {**too_small(error), **when(error)}}
     except PipelineError as error:
         cause = error.__cause__
         if isinstance(cause, MemoryFailedError):
@@ -67,6 +66,10 @@ def run(case: Case) -> object:
 
 def too_small(error: MaxTokensExceededError) -> dict[str, object]:
     return {"code": "context_too_small", "required_tokens": error.estimated_tokens, "max_context": error.max_tokens}
+
+
+def when(error: MaxTokensExceededError) -> dict[str, object]:
+    return {"when": "recheck"} if error.step == "plan_assembly" else {}
 
 
 class Replies:
@@ -85,21 +88,35 @@ class Replies:
         return reply
 
 
-def send(case: Case) -> object:
-    given = inputs(case.input, strict="exception" in case.expected)
+def send(case: Case, on_overflow: str = "error") -> object:
+    given = {**inputs(case.input, strict="exception" in case.expected), "on_overflow": on_overflow}
     model = Replies(case.input.get("replies", ["OK."]))
     found: dict[str, object] = {"requests": model.requests}
     chat: RisuChat = given["history"]
     try:
         sent = Builder().send(model, **given)
-    except PromptTemplateError:
+    except (PromptTemplateError, RequestFormatError, PipelineError):
         found |= {"ok": False, "exception": case.expected.get("exception")}
     else:
+        if sent.error is not None and lost_user_message(sent.error) and on_overflow == "error":
+            return send(case, on_overflow="return")
         chat = sent.chat
         found["ok"] = sent.ok
         if not sent.ok:
-            found["error"] = sent.error and {"code": sent.error.code, "detail": sent.error.detail}
+            found["error"] = sent.error and failure(sent.error)
     return {**found, "stored": stored(chat, given)}
+
+
+def lost_user_message(error: SendError) -> bool:
+    """Whether RisuAI would have sent this prompt, without the user's latest message."""
+    return isinstance(error.cause, MaxTokensExceededError) and error.cause.partial is not None
+
+
+def failure(error: SendError) -> dict[str, object]:
+    if isinstance(error.cause, MaxTokensExceededError):
+        return {**too_small(error.cause), **when(error.cause)}
+    details = error.cause.details if isinstance(error.cause, MemoryFailedError) else {}
+    return {"code": error.code, "detail": error.detail, **details}
 
 
 def stored(chat: RisuChat, given: dict[str, Any]) -> dict[str, object]:

@@ -6,6 +6,7 @@ from tavernkit.risu_ai.cbs import CBSEngine
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.example_messages import example_messages
 from tavernkit.risu_ai.world import RisuCharacter
+from tests.conformance.adapters.risu_ai.risu_inputs import database
 from tests.conformance.runner import Case
 
 ENGINE = CBSEngine()
@@ -14,8 +15,8 @@ ENGINE = CBSEngine()
 def run(case: Case) -> object:
     given = case.input["characters"][0]
     character = RisuCharacter(name=given["name"])
-    context = RisuContext(char=character, speaker=character, user=case.input["db"]["username"])
+    context = RisuContext(char=character, speaker=character, user=database(case.input)["username"])
     messages = example_messages(
-        given["exampleMessage"], given["name"], lambda text: ENGINE.expand(text, context, warn=lambda _: None)
+        given.get("exampleMessage", ""), given["name"], lambda text: ENGINE.expand(text, context, warn=lambda _: None)
     )
     return {"messages": [message.to_json() for message in messages]}

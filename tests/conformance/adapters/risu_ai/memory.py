@@ -10,7 +10,7 @@ from tavernkit.risu_ai.builder import Builder
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.memory import MemoryModels
 from tavernkit.values import JsonObject, thaw_object
-from tests.conformance.adapters.risu_ai.build import inputs, result
+from tests.conformance.adapters.risu_ai.build import inputs, result, too_small, when
 from tests.conformance.runner import Case
 
 STORED = ("supaMemoryData", "hypaV2Data", "hypaV3Data", "lastMemory")
@@ -36,14 +36,14 @@ def letters(texts: Sequence[str]) -> list[list[float]]:
 
 def run(case: Case) -> object:
     given: Any = case.input
-    summariser = Summariser(given["summaries"])
+    summariser = Summariser(given.get("summaries") or [""])
     models = MemoryModels(summarize=summariser, embed=letters, default_prompt=DEFAULT_PROMPT)
     chat = given["characters"][0]["chats"][0]
     before = {key: chat[key] for key in STORED if key in chat}
     try:
         plan = Builder().build(**inputs(given), memory=models)
     except MaxTokensExceededError as error:
-        failure: object = {"code": "context_too_small", "required_tokens": error.estimated_tokens}
+        failure: object = {**too_small(error), **when(error)}
         return {"ok": False, "error": failure, "summarizer_requests": summariser.requests, "stored": before}
     except PipelineError as error:
         cause = error.__cause__

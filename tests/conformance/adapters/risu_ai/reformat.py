@@ -9,7 +9,7 @@ from tests.conformance.runner import Case
 
 
 def run(case: Case) -> object:
-    given, db = case.input, case.input["db"]
+    given, db = case.input, case.input.get("db", {})
     try:
         found = reformat(
             [PromptMessage.from_json(message) for message in given["messages"]],
