@@ -137,7 +137,8 @@ def test_metrics_are_the_sums_of_all_workers(tmp_path: Path) -> None:
             for _ in range(6):
                 text = client.get("/metrics").text
                 served.add(numbers(text, "tavernkit_turns_total"))
-                assert numbers(text, "tavernkit_http_requests_running") == 1
+                # This one, and maybe the one before, whose worker has not noted its end yet.
+                assert numbers(text, "tavernkit_http_requests_running") in (1, 2)
     assert told["workers"] == 2
     assert served == {30}
 
