@@ -13,6 +13,7 @@ from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine
+from tavernkit.silly_tavern.world_info.importers import embedded_book_name
 from tavernkit.values import Json, JsonObject, LRUCache
 
 
@@ -43,8 +44,7 @@ class Services:
             return None
         known = self._embedded.get(id(book))
         if known is None or known[0] is not book:
-            name = book.name or f"{character.name}'s Lorebook"
-            known = (book, WorldBook.from_character_book(_book_json(book), name=name))
+            known = (book, WorldBook.from_character_book(_book_json(book), name=embedded_book_name(character)))
             self._embedded.put(id(book), known)
         return known[1]
 

@@ -42,17 +42,9 @@ def test_setting_that_is_no_number_is_reported() -> None:
     assert "world_info_depth" in warnings[0]
 
 
-def test_missing_book_is_reported_and_counts_as_empty() -> None:
-    warnings: list[str] = []
-    selected = select_books(LIBRARY, global_names=["A", "Nowhere"], warn=warnings.append)
-    assert selected.books == (LIBRARY["A"],)
-    assert "'Nowhere'" in warnings[0]
-
-
 def test_a_book_counts_for_one_source() -> None:
-    selected = select_books(
-        LIBRARY, global_names=["A"], character_names=["A", "B", "C", "D", "D"], chat_name="B", persona_name="C"
-    )
+    a, b, c, d = (LIBRARY[name] for name in "ABCD")
+    selected = select_books(global_=[a], character=[a, b, c, d, d], chat=[b, a], persona=[c, b])
     assert [[book.name for book in books] for books in (selected.global_, selected.character)] == [["A"], ["D"]]
     assert [[book.name for book in books] for books in (selected.chat, selected.persona)] == [["B"], ["C"]]
 

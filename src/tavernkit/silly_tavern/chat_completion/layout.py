@@ -51,15 +51,6 @@ class ExampleBlock:
 
 
 @dataclass(slots=True)
-class Continuation:
-    """The message that is continued and how: by a nudge after it, or as the start of the reply."""
-
-    text: str
-    prefill: bool = False
-    prefix: str = ""
-
-
-@dataclass(slots=True)
 class Layout:
     """What the assembly works on. ``history`` is oldest first, injections included."""
 

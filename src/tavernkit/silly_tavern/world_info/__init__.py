@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.world_info.scan_input import Speaker as Speaker
     from tavernkit.silly_tavern.world_info.selection import SelectedBooks as SelectedBooks
     from tavernkit.silly_tavern.world_info.selection import character_book_names as character_book_names
+    from tavernkit.silly_tavern.world_info.selection import list_entries as list_entries
     from tavernkit.silly_tavern.world_info.selection import select_books as select_books
-    from tavernkit.silly_tavern.world_info.selection import sorted_entries as sorted_entries
     from tavernkit.silly_tavern.world_info.settings import CharacterLore as CharacterLore
     from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings as WorldInfoSettings
     from tavernkit.silly_tavern.world_info.settings import character_lore as character_lore
@@ -106,7 +106,7 @@ __getattr__, __all__ = lazy_exports(
             "SelectedBooks",
             "character_book_names",
             "select_books",
-            "sorted_entries",
+            "list_entries",
         ),
         ".settings": (
             "CharacterLore",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeAlias
 
+from tavernkit.cards.character import Character
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.errors import LoreParseError
 from tavernkit.silly_tavern.world_info.book import WorldBook, parse_json
@@ -146,10 +147,7 @@ def sanitize_filename(name: str) -> str:
     return name
 
 
-def embedded_book_name(character: Mapping[str, object]) -> str:
+def embedded_book_name(character: Character) -> str:
     """Name the world that a card's own book becomes when it is imported."""
-    book = character.get("character_book")
-    name = book.get("name") if is_object(book) else None
-    if truthy(name):
-        return to_string(name)
-    return f"{to_string(character.get('name', UNDEFINED))}'s Lorebook"
+    book = character.character_book
+    return (book.name if book is not None else None) or f"{character.name}'s Lorebook"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import TypeVar
 
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.world_info.book import WorldBook
-from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.fields import number
 from tavernkit.silly_tavern.world_info.settings import CHARACTER_FIRST, GLOBAL_FIRST, CharacterLore
 from tavernkit.text.js_values import UNDEFINED
@@ -40,33 +39,31 @@ class SelectedBooks:
 
 
 def select_books(
-    library: Mapping[str, WorldBook],
     *,
-    global_names: Sequence[str] = (),
-    character_names: Sequence[str] = (),
-    chat_name: str | None = None,
-    persona_name: str | None = None,
-    warn: Warn | None = None,
+    global_: Iterable[WorldBook] = (),
+    character: Iterable[WorldBook] = (),
+    chat: Iterable[WorldBook] = (),
+    persona: Iterable[WorldBook] = (),
 ) -> SelectedBooks:
-    """Pick the books of a scan by name. A book that several sources name counts for one; a missing one is reported."""
-
-    def pick(names: Iterable[str]) -> tuple[WorldBook, ...]:
-        found: list[WorldBook] = []
-        for name in names:
-            if name in library:
-                found.append(library[name])
-            elif warn is not None:
-                warn(f"world book {name!r} is selected but there is no such book")
-        return tuple(found)
-
-    chat = chat_name or None
-    persona = persona_name or None
+    """Give each book to one source: a book that several of them name is global, else the chat's, else the persona's."""
+    for_all, for_chat, for_persona = tuple(global_), tuple(chat), tuple(persona)
+    global_names = _names(for_all)
+    in_chat = global_names | _names(for_chat)
+    taken = in_chat | _names(for_persona)
+    own: dict[str, WorldBook] = {}
+    for book in character:
+        if book.name not in taken:
+            own.setdefault(book.name, book)
     return SelectedBooks(
-        global_=pick(global_names),
-        character=pick(name for name in dict.fromkeys(character_names) if name not in {chat, persona, *global_names}),
-        chat=pick([chat] if chat and chat not in global_names else []),
-        persona=pick([persona] if persona and persona != chat and persona not in global_names else []),
+        global_=for_all,
+        character=tuple(own.values()),
+        chat=tuple(book for book in for_chat if book.name not in global_names),
+        persona=tuple(book for book in for_persona if book.name not in in_chat),
     )
+
+
+def _names(books: Iterable[WorldBook]) -> frozenset[str]:
+    return frozenset(book.name for book in books)
 
 
 def character_book_names(
@@ -108,11 +105,6 @@ def list_entries(books: SelectedBooks, strategy: float, warn: Warn) -> list[List
     else:
         rest = _sorted(global_ + character)
     return _sorted(_entries(books.chat, warn)) + _sorted(_entries(books.persona, warn)) + rest
-
-
-def sorted_entries(book: WorldBook) -> list[Entry]:
-    """The entries of one book in the order in which a scan looks at them."""
-    return sort_by_order(book.entries, [entry.order for entry in book.entries])
 
 
 def _entries(books: Iterable[WorldBook], warn: Warn) -> list[Listed]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tavernkit.budget import get_tokenizer
@@ -75,6 +75,10 @@ def note(given: Mapping[str, Any]) -> AuthorsNote:
     return authors_note(metadata, NoteSettings(), users, None)
 
 
+def named(books: Mapping[str, WorldBook], names: Iterable[str | None]) -> list[WorldBook]:
+    return [books[name] for name in names if name is not None and name in books]
+
+
 def scan_input(given: Mapping[str, Any], books: dict[str, WorldBook], random: Random) -> ScanInput:
     settings = WorldInfoSettings.from_json(given["settings"])
     character = given.get("character")
@@ -98,11 +102,10 @@ def scan_input(given: Mapping[str, Any], books: dict[str, WorldBook], random: Ra
             with_names=settings.include_names,
         ),
         books=select_books(
-            books,
-            global_names=given["global_select"],
-            character_names=character_book_names(world, avatar, character_lore(given.get("char_lore"))),
-            chat_name=given["chat_metadata"].get("world_info"),
-            persona_name=given.get("persona_lorebook"),
+            global_=named(books, given["global_select"]),
+            character=named(books, character_book_names(world, avatar, character_lore(given.get("char_lore")))),
+            chat=named(books, [given["chat_metadata"].get("world_info")]),
+            persona=named(books, [given.get("persona_lorebook")]),
         ),
         max_context=given["max_context"],
         count_tokens=counter(given["tokenizer"]),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tavernkit.cards import Character
 from tavernkit.silly_tavern.world_info import (
     Entry,
+    SelectedBooks,
     WorldBook,
     add_missing_fields,
     duplicate_entry,
@@ -14,11 +16,12 @@ from tavernkit.silly_tavern.world_info import (
     entry_hash,
     hashed_json,
     import_world,
+    list_entries,
     new_entry,
-    sorted_entries,
     split_keys,
     string_hash,
 )
+from tavernkit.silly_tavern.world_info.settings import GLOBAL_FIRST
 from tavernkit.text.js_values import own_keys
 from tests.conformance.runner import Case
 
@@ -68,8 +71,9 @@ def missing_fields(given: Any) -> object:
 
 
 def hashes(given: Any) -> object:
-    entries = sorted_entries(WorldBook(given["world_name"], given["world"]))
-    return {"entries": [hashed(entry) for entry in entries]}
+    books = SelectedBooks(global_=(WorldBook(given["world_name"], given["world"]),))
+    listed = list_entries(books, GLOBAL_FIRST, lambda _: None)
+    return {"entries": [hashed(Entry(raw, book)) for raw, book in listed]}
 
 
 def hashed(entry: Entry) -> object:
@@ -81,7 +85,9 @@ def text_hash(given: Any) -> object:
 
 
 def book_name(given: Any) -> object:
-    return {"world_name": embedded_book_name(given["character"])}
+    return {
+        "world_name": embedded_book_name(Character.from_card({"spec": "chara_card_v2", "data": given["character"]}))
+    }
 
 
 OPERATIONS = {
