@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.values import LRUCache
+from tavernkit.values import LazySequence, LRUCache
 
 
 def test_the_least_recently_used_value_goes_first() -> None:
@@ -26,3 +26,21 @@ def test_a_value_is_made_once_until_it_is_forgotten() -> None:
 def test_a_cache_must_hold_something() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         LRUCache(0)
+
+
+def test_a_lazy_sequence_makes_items_when_they_are_asked_for() -> None:
+    made: list[int] = []
+
+    def make(place: int) -> int:
+        made.append(place)
+        return place * place
+
+    squares = LazySequence(5, make)
+    assert len(squares) == 5
+    assert made == []
+    assert squares[-1] == 16
+    assert squares[1:3] == [1, 4]
+    assert made == [4, 1, 2]
+    assert list(squares) == [0, 1, 4, 9, 16]
+    with pytest.raises(IndexError):
+        squares[5]

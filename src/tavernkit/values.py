@@ -1,4 +1,4 @@
-"""Values every room shares: JSON types, deep freezing and merging, a bounded cache."""
+"""Values every room shares: JSON types, deep freezing and merging, a bounded cache, lists made on demand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Generic, TypeAlias, TypeGuard, TypeVar
+from typing import Generic, TypeAlias, TypeGuard, TypeVar, overload
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """Anything that :func:`json.loads` gives."""
@@ -25,6 +25,7 @@ EMPTY_OBJECT: FrozenObject = MappingProxyType({})
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+T_co = TypeVar("T_co", covariant=True)
 
 
 def freeze(value: object) -> FrozenJson:
@@ -138,3 +139,25 @@ class LRUCache(Generic[K, V]):
     def __len__(self) -> int:
         with self._lock:
             return len(self._items)
+
+
+class LazySequence(Sequence[T_co]):
+    """A list that may be long and is seldom read whole: items are made when asked for; ``make`` gets their places."""
+
+    __slots__ = ("_length", "_make")
+
+    def __init__(self, length: int, make: Callable[[int], T_co]) -> None:
+        self._length = length
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T_co]: ...
+    def __getitem__(self, index: int | slice) -> T_co | list[T_co]:
+        """The item, or items, at a place of the list."""
+        places = range(self._length)[index]
+        return self._make(places) if isinstance(places, int) else [self._make(place) for place in places]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tavernkit.budget.report import EvictionRecord, TrimReport
 from tavernkit.budget.trimmer import apply, trim
 from tavernkit.errors import MaxTokensExceededError
@@ -12,6 +14,7 @@ from tavernkit.risu_ai.chat_log import chat_id, sent_messages
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.token_counting import RESERVE, MessageCounter
 from tavernkit.risu_ai.trimming import Dropped, omissions_of
+from tavernkit.values import LazySequence
 
 
 def reference_report(state: RisuState, final_tokens: int) -> TrimReport:
@@ -23,7 +26,7 @@ def reference_report(state: RisuState, final_tokens: int) -> TrimReport:
         budget_tokens=state.preset.max_context - state.preset.max_response - RESERVE,
         initial_tokens=final_tokens + sum(dropped.tokens or 0 for dropped in state.dropped),
         final_tokens=final_tokens,
-        evictions=[_record(dropped) for dropped in state.dropped],
+        evictions=_evictions(tuple(state.dropped)),
     )
 
 
@@ -70,6 +73,11 @@ class _Estimator:
 
     def estimate(self, text: str, model_hint: str | None = None) -> int:
         return self._counter.text(text)
+
+
+def _evictions(dropped: Sequence[Dropped]) -> Sequence[EvictionRecord]:
+    """Records of what went. A long chat loses thousands of messages every turn: they are made when somebody asks."""
+    return LazySequence(len(dropped), lambda place: _record(dropped[place]))
 
 
 def _record(dropped: Dropped) -> EvictionRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tavernkit.silly_tavern.core_chat import CoreMessage
-from tavernkit.silly_tavern.lazy_sequence import LazySequence
+from tavernkit.values import LazySequence
 
 
 def scan_messages(core: Sequence[CoreMessage], *, with_names: bool) -> Sequence[str]:

@@ -11,8 +11,8 @@ from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.core_chat import role_of
-from tavernkit.silly_tavern.lazy_sequence import LazySequence
 from tavernkit.silly_tavern.provenance import message_source
+from tavernkit.values import LazySequence
 
 
 def evictions(

@@ -10,13 +10,13 @@ from tavernkit.prompt.context import REFERENCE
 from tavernkit.prompt.omission import Omission
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.core_chat import CoreMessage
-from tavernkit.silly_tavern.lazy_sequence import LazySequence
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText
 from tavernkit.silly_tavern.text_completion.messages import TextMessage
 from tavernkit.silly_tavern.text_completion.plan import TextPlan
 from tavernkit.silly_tavern.text_completion.token_counting import TextCounter
+from tavernkit.values import LazySequence
 
 
 def trim_text(state: SillyTavernState) -> None:
