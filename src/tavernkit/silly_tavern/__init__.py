@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.preset_prompts import OrderEntry as OrderEntry
     from tavernkit.silly_tavern.preset_prompts import PresetPrompt as PresetPrompt
     from tavernkit.silly_tavern.preset_prompts import PromptOrder as PromptOrder
+    from tavernkit.silly_tavern.prompt_manager_file import export_prompts as export_prompts
+    from tavernkit.silly_tavern.prompt_manager_file import import_prompts as import_prompts
     from tavernkit.silly_tavern.reasoning import ReasoningSettings as ReasoningSettings
     from tavernkit.silly_tavern.regex_scripts import RegexPlacement as RegexPlacement
     from tavernkit.silly_tavern.regex_scripts import RegexScript as RegexScript
@@ -86,6 +88,7 @@ __getattr__, __all__ = lazy_exports(
         ".pipeline": ("PIPELINE",),
         ".preset": ("Preset",),
         ".preset_prompts": ("OrderEntry", "PresetPrompt", "PromptOrder"),
+        ".prompt_manager_file": ("export_prompts", "import_prompts"),
         ".reasoning": ("ReasoningSettings",),
         ".regex_scripts": ("RegexPlacement", "RegexScript", "RegexScripts", "migrate_script"),
         ".settings": ("PowerUser", "Settings"),

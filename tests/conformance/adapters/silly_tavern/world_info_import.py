@@ -85,9 +85,8 @@ def text_hash(given: Any) -> object:
 
 
 def book_name(given: Any) -> object:
-    return {
-        "world_name": embedded_book_name(Character.from_card({"spec": "chara_card_v2", "data": given["character"]}))
-    }
+    card = {"spec": "chara_card_v2", "spec_version": "2.0", "data": given["character"]}
+    return {"world_name": embedded_book_name(Character.from_card(card))}
 
 
 OPERATIONS = {
