@@ -127,6 +127,7 @@ class SillyTavernContext(Context):
         require_kind("instruct", self.instruct, InstructTemplate)
         require_kind("context_template", self.context_template, ContextTemplate)
         require_kind("system_prompt", self.system_prompt, SystemPrompt)
+        require_kind("regex_scripts", self.regex_scripts, RegexScripts)
 
     @property
     def log(self) -> ChatLog:
