@@ -143,7 +143,9 @@ def check_build(scene: Any) -> None:
     except MaxTokensExceededError:
         plan = Builder().build(**inputs(scene), on_overflow="return")
     assert isinstance(plan, RisuPlan)
-    assert str(plan.explain())
+    explanation = plan.explain()
+    assert str(explanation)
+    assert all(row.reason for row in (*explanation.blocks, *explanation.left_out))
     again = Builder().build(**inputs(scene), on_overflow="return")
     assert again.fingerprint() == plan.fingerprint()
     assert plan.to_request(warn=lambda _: None)["messages"] is not None

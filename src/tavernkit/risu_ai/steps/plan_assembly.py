@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.prompt.context import REFERENCE
+from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.llm_options import llm_options
 from tavernkit.risu_ai.overflow import generic_trim, reference_report, refuse_lost_user_message
@@ -40,6 +41,7 @@ class PlanAssemblyStep(Step[RisuState, NoConfig]):
         state.llm_options = {**llm_options(state.preset, sum(tokens)), **state.llm_options}
         plan = _plan(state)
         if state.stopped:
+            state.omit(Omission("prompt", "everything", "a start trigger wants nothing to be sent"))
             state.plan = plan
             return
         left_out = (
