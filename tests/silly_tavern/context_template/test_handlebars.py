@@ -28,6 +28,7 @@ def render(template: str, **parameters: str) -> str:
         ("{{description.length}}{{char.[0]}}{{char.[9]}}", "8V"),
         ('{{"char"}}|{{[char]}}|{{this.[char]}}|{{./char}}', "Vesna|Vesna|Vesna|Vesna"),
         ("{{12}}|{{true}}|{{null}}|{{undefined}}", "<12>|<true>|<null>|<undefined>"),
+        ("{{elsewhere}}|{{ else_1 }}", "<elsewhere>|<else_1>"),
     ],
 )
 def test_values(template: str, expected: str):
@@ -79,6 +80,7 @@ def test_each_goes_through_an_object():
     ("template", "expected"),
     [
         ("a{{! x }}b{{!-- }} --}}c", "abc"),
+        ("a{{!--}}b{{!---}}c", "abc"),
         ("a\n{{! x }}\nb", "a\nb"),
         ("a\n  {{#if char}}  \nb\n  {{/if}}\nc", "a\nb\nc"),
         ("{{#if char}}\nb\n{{else}}\nc\n{{/if}}", "b\n"),
