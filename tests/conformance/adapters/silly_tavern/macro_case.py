@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -41,13 +42,22 @@ class MacroCase:
         memory = self.environment.memory
         return {
             "output": text,
-            "variables": {"local": self.metadata.get("variables"), "global": self.global_variables},
+            "variables": as_json({"local": self.metadata.get("variables"), "global": self.global_variables}),
             "diagnostics": [described(each) for each in diagnostics if each.kind in REFERENCE_KINDS],
             "banned_words": memory.banned_words,
             "chat_id_hash": memory.chat_id_hash,
             "random_used": len(self.draws),
             **more,
         }
+
+
+def as_json(value: Any) -> Any:
+    """What a file holds: JSON has no infinities, JavaScript writes null."""
+    if isinstance(value, dict):
+        return {key: as_json(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [as_json(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def described(diagnostic: Diagnostic) -> dict[str, object]:

@@ -63,11 +63,19 @@ def parse(given: Any) -> object:
     regex = regex_from_string(given["text"])
     if regex is None:
         return {"invalid": True}
-    # JavaScript shows a bare slash of the source with a backslash.
-    return {
-        "source": re.sub(r"\\.|/", lambda found: "\\/" if found[0] == "/" else found[0], regex.source),
-        "flags": regex.flags,
-    }
+    return {"source": SHOWN.sub(shown, regex.source), "flags": regex.flags}
+
+
+SHOWN = re.compile(r"(?s:\\.)|\[(?:(?s:\\.)|[^\]\\])*\]?|[/\n\r\u2028\u2029]")
+LINE_ENDS = {"\n": "\\n", "\r": "\\r", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+def shown(found: re.Match[str]) -> str:
+    """JavaScript shows the source as it would stand between slashes; a slash in a class may stay as it is."""
+    text = "\\/" if found[0] == "/" else found[0]
+    for end, escape in LINE_ENDS.items():
+        text = text.replace("\\" + end, escape).replace(end, escape)
+    return text
 
 
 def migrate(given: Any) -> object:
