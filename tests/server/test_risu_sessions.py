@@ -179,6 +179,12 @@ async def test_the_greeting_is_part_of_the_prompt(start: StartApp, greeting: int
     ]
 
 
+async def test_a_chat_that_does_not_fit_is_told_as_such(start: StartApp) -> None:
+    async with start(ScriptedModel()) as client:
+        refused = await client.post(CHAT, json=says("word " * 20_000))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")
+
+
 async def test_an_upstream_that_refuses_fails_the_turn(start: StartApp) -> None:
     async with start(ScriptedModel(failure(400, "no"), streamed("ok"))) as client:
         path = await session(client)

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
-from tavernkit.testing.replies import Answer
-from tavernkit.testing.scripted_model import ScriptedModel
+from tavernkit.testing import Answer, ScriptedModel
 from tavernkit.values import JsonObject, is_list, is_object
 from tavernkit.vibe_tavern import ChatChunk, ChatResponse
 

@@ -11,7 +11,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
-from tavernkit.risu_ai.files.chat_file import chat_variables
 from tavernkit.server.import_sources import Found, FoundChat, FoundGroup, FoundGroupChat, FoundRisuChats, FoundScripts
 from tavernkit.server.item_files import NewItem, read_item
 from tavernkit.server.library import RISU_AI
@@ -155,7 +154,7 @@ async def _store_risu_chats(connection: AsyncConnection, progress: Progress, fou
         raw = thaw_object(chat.raw)
         details: JsonObject = {key: value for key, value in raw.items() if key not in ("message", "scriptstate")}
         name = f"{found.path.stem}: {raw.get('name') or number}"
-        variables = chat_variables(chat)
+        variables = risu_ai.chat_variables(chat)
         local: JsonObject = {"local": variables} if variables else {}
         lines = [_risu_line(message) for message in chat.messages]
         await _store_lines(connection, progress, name, selection, lines, details=details, variables=local)

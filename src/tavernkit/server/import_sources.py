@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
-from tavernkit.cards.json_text import parse_json
+from tavernkit.cards import parse_json
 from tavernkit.errors import TavernKitError
 from tavernkit.server.import_archive import files_below, unpack
 from tavernkit.server.item_files import NewItem, persona_item, read_item

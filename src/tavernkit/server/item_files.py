@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from tavernkit import silly_tavern as st
-from tavernkit.cards import load
-from tavernkit.cards.json_text import parse_json
+from tavernkit.cards import load, parse_json
 from tavernkit.errors import TavernKitError
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import RISU_AI, SILLY_TAVERN, StoredPersona, persona_file
 from tavernkit.server.limits import MAX_NAME_CHARACTERS
 from tavernkit.server.storage.columns import storable
 from tavernkit.server.storage.items import Kind
-from tavernkit.silly_tavern.world_info import import_world
 from tavernkit.values import is_object
 
 RISU_PRESET_SUFFIXES = (".risup", ".risupreset")
@@ -58,7 +56,7 @@ def _character(stem: str, filename: str, data: bytes, warnings: list[str]) -> Ne
 
 
 def _book(stem: str, filename: str, data: bytes, warnings: list[str]) -> NewItem:
-    book = import_world(filename, data, warn=warnings.append)
+    book = st.import_world(filename, data, warn=warnings.append)
     if book is None:
         raise ServiceError(422, f"the file holds no book: {'; '.join(warnings)}", code="invalid_book")
     return NewItem("book", stem, SILLY_TAVERN, book.dumps().encode("utf-8", "replace"), f"{stem}.json")

@@ -10,19 +10,19 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import silly_tavern as st
-from tavernkit.cards import Bundle
+from tavernkit.cards import Bundle, parse_json
 from tavernkit.cards import load as load_card
-from tavernkit.cards.json_text import parse_json
 from tavernkit.errors import TavernKitError
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import PARSED_ITEMS
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.items import ItemInfo, Kind, Ref, all_items, infos, item_file, slug
-from tavernkit.silly_tavern.persona import AFTER_CHARACTER, IN_PROMPT
 from tavernkit.values import JsonObject, LRUCache, is_list, is_mapping, is_object, is_sequence
 
 SILLY_TAVERN, RISU_AI = "silly_tavern", "risu_ai"
 PLATFORMS = (SILLY_TAVERN, RISU_AI)
+IN_PROMPT, AFTER_CHARACTER = 0, 1
+"""Positions of a persona; files of older versions have the second one, which SillyTavern reads as the first."""
 GLOBAL_SCRIPTS: Ref = ("regex", "global")
 """The regex scripts that run in every chat of SillyTavern."""
 
@@ -159,7 +159,7 @@ def read_persona(value: object) -> StoredPersona:
         raise ServiceError(422, "a persona is a JSON object with a name", code="invalid_persona")
     position, depth, role, books = (value.get(key) for key in ("position", "depth", "role", "books"))
     if position == AFTER_CHARACTER:
-        position = IN_PROMPT  # files of older versions have it: SillyTavern reads it so
+        position = IN_PROMPT
     return StoredPersona(
         name=str(value["name"]),
         description=str(value.get("description") or ""),

@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import Response
 
-from tavernkit.prompt.plan import Plan
+from tavernkit import Plan
 from tavernkit.server import logs
 from tavernkit.server.api.dependencies import ChatClient, TheService
 from tavernkit.server.api.openai_types import PASSED_ON, ChatCompletionRequest, ChatMessageIn, TavernKitOptions

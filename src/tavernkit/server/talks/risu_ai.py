@@ -74,6 +74,8 @@ class RisuTalk:
             lines = [*lines_of_chats.lines_of(sending.calling.chat, given, kept), line]
             return _result(given, variables, sending, sending.calling.chat, sending.calling, lines, line.id)
         if result.error is not None and not sending.replies:
+            if result.error.cause is not None:
+                raise result.error.cause
             raise ServiceError(400, result.error.message, code=result.error.code.lower())
         lines, reply_id = _next_lines(given, kept, result.chat, broken=_broken(sending))
         plan = result.plans[-1] if result.plans else None

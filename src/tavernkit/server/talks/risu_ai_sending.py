@@ -6,10 +6,6 @@ from collections.abc import Callable, Generator, Hashable, Mapping
 
 from tavernkit import risu_ai
 from tavernkit.errors import TavernKitError
-from tavernkit.risu_ai.build_context import BuildContext
-from tavernkit.risu_ai.sending.exchange import Answer, Ask, Chunk, Failure, NextChunk
-from tavernkit.risu_ai.sending.exchange import Reply as RisuReply
-from tavernkit.risu_ai.sending.send import Send
 from tavernkit.server.build_room import BuildRoom
 from tavernkit.server.talks import talk
 from tavernkit.server.talks.talk import TalkInput, model_request
@@ -38,24 +34,24 @@ class Sending:
         self._exchange = exchange
 
     async def run(
-        self, builder: risu_ai.Builder, context: Callable[[], BuildContext], room: BuildRoom, kind: Hashable
+        self, builder: risu_ai.Builder, context: Callable[[], risu_ai.BuildContext], room: BuildRoom, kind: Hashable
     ) -> risu_ai.SendResult | None:
         """Send; nothing if tools are called."""
-        steps = await room.run((kind, "begin"), lambda: Send(builder, context()).run())
-        answer: Answer | None = None
+        steps = await room.run((kind, "begin"), lambda: risu_ai.Send(builder, context()).run())
+        answer: risu_ai.Answer | None = None
         while True:
             step = await room.run(kind, lambda answer=answer: _advanced(steps, answer))
             if isinstance(step, risu_ai.SendResult):
                 return step
-            if isinstance(step, NextChunk):
-                answer = Chunk(None)
+            if isinstance(step, risu_ai.NextChunk):
+                answer = risu_ai.Chunk(None)
                 continue
             answer = await self._answered(step)
             if self.calling is not None:
                 steps.close()
                 return None
 
-    async def _answered(self, request: risu_ai.ModelRequest) -> Answer:
+    async def _answered(self, request: risu_ai.ModelRequest) -> risu_ai.Answer:
         messages = [*request.messages, *self._exchange]
         body = model_request(messages, own_options(request.options), self._given.options)
         try:
@@ -65,14 +61,16 @@ class Sending:
                 raise
             # What was said before is kept: RisuAI wanted more of it, and there is no more.
             self.broken = str(error) or type(error).__name__
-            return Failure(self.broken)
+            return risu_ai.Failure(self.broken)
         self.replies.append(reply)
         if reply.tool_calls:
             self.calling = request.plan
-        return RisuReply(reply.text)
+        return risu_ai.Reply(reply.text)
 
 
-def _advanced(steps: Generator[Ask, Answer, risu_ai.SendResult], answer: Answer | None) -> Ask | risu_ai.SendResult:
+def _advanced(
+    steps: Generator[risu_ai.Ask, risu_ai.Answer, risu_ai.SendResult], answer: risu_ai.Answer | None
+) -> risu_ai.Ask | risu_ai.SendResult:
     """Let a send work until it asks for something, or ends."""
     try:
         return next(steps) if answer is None else steps.send(answer)

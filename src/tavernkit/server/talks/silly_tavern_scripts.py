@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character
 from tavernkit.server.library import Cast
-from tavernkit.silly_tavern.regex_scripts import RegexPlacement
 from tavernkit.values import thaw
 
 API = "openai"
@@ -43,7 +42,7 @@ class StoredTexts:
 
     def reply(self, text: str) -> str:
         """What is stored of a reply."""
-        return self._apply(text, RegexPlacement.AI_OUTPUT)
+        return self._apply(text, st.RegexPlacement.AI_OUTPUT)
 
     def greeting(self, text: str) -> str:
         """What is stored of a greeting."""
@@ -51,26 +50,26 @@ class StoredTexts:
 
     def reasoning(self, text: str) -> str:
         """What is stored of a model's thoughts."""
-        return self._apply(text, RegexPlacement.REASONING)
+        return self._apply(text, st.RegexPlacement.REASONING)
 
     def user_input(self, text: str) -> str:
         """What is stored of the user's words: scripts run, macros expanded."""
-        return self._expand(self._apply(text, RegexPlacement.USER_INPUT))
+        return self._expand(self._apply(text, st.RegexPlacement.USER_INPUT))
 
     def impersonated(self, text: str) -> str:
         """What the model wrote for the user."""
-        return self._apply(text, RegexPlacement.USER_INPUT)
+        return self._apply(text, st.RegexPlacement.USER_INPUT)
 
     def edited(self, text: str, message: st.ChatMessage) -> str:
         """What is stored of a message that the user has changed."""
         if message.is_user:
-            return self._apply(text, RegexPlacement.USER_INPUT, is_edit=True, character=message.name)
+            return self._apply(text, st.RegexPlacement.USER_INPUT, is_edit=True, character=message.name)
         if message.narrator:
-            return self._apply(text, RegexPlacement.SLASH_COMMAND, is_edit=True)
-        return self._apply(text, RegexPlacement.AI_OUTPUT, is_edit=True, character=message.name)
+            return self._apply(text, st.RegexPlacement.SLASH_COMMAND, is_edit=True)
+        return self._apply(text, st.RegexPlacement.AI_OUTPUT, is_edit=True, character=message.name)
 
     def _apply(
-        self, text: str, placement: RegexPlacement, *, is_edit: bool = False, character: str | None = None
+        self, text: str, placement: st.RegexPlacement, *, is_edit: bool = False, character: str | None = None
     ) -> str:
         return self.scripts.apply(
             text, placement, expand=self._expand, is_edit=is_edit, character=character, warn=_quiet

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias
 
-from tavernkit.prompt.plan import Plan
+from tavernkit import Plan
 from tavernkit.server.library import Cast
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.upstreams import Reply
