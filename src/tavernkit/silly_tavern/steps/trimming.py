@@ -14,8 +14,8 @@ from tavernkit.silly_tavern.chat_completion.assembly import Assembled, LeftOut
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.chat_completion.slots import BudgetOverflowError, PlacedMessage
-from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.chat_completion.unreached import evictions
+from tavernkit.silly_tavern.counting_estimator import CountingEstimator
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.trimming import trim_text
@@ -68,23 +68,13 @@ class TrimmingStep(Step[SillyTavernState, NoConfig]):
             strategy=context.strategy,
             max_tokens=context.max_context,
             reserve_tokens=context.max_response,
-            token_estimator=_Estimator(state.counter),
+            token_estimator=CountingEstimator(state.counter.text),
             message_overhead_tokens=state.counter.rule.per_message + 1,
             step=self.name,
             on_overflow=context.on_overflow,
         )
         state.plan = plan.replace(blocks=tuple(apply(plan.blocks, result)), trim_report=result.report)
         state.trim_report = result.report
-
-
-class _Estimator:
-    """Lets the generic trimmer count with the preset's tokenizer."""
-
-    def __init__(self, counter: MessageCounter) -> None:
-        self._counter = counter
-
-    def estimate(self, text: str, model_hint: str | None = None) -> int:
-        return max(self._counter.text(text), 0)
 
 
 def _reference_report(state: SillyTavernState, assembled: Assembled) -> TrimReport:

@@ -10,6 +10,7 @@ from tavernkit.prompt.context import REFERENCE
 from tavernkit.prompt.omission import Omission
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.core_chat import CoreMessage
+from tavernkit.silly_tavern.counting_estimator import CountingEstimator
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText
@@ -39,7 +40,7 @@ def _trim(state: SillyTavernState, plan: TextPlan) -> None:
         strategy=context.strategy,
         max_tokens=context.max_context,
         reserve_tokens=context.max_context - state.draft.limit,
-        token_estimator=_Estimator(state.text_counter),
+        token_estimator=CountingEstimator(state.text_counter.text),
         message_overhead_tokens=0,
         step="trimming",
         on_overflow="return",
@@ -48,16 +49,6 @@ def _trim(state: SillyTavernState, plan: TextPlan) -> None:
     state.plan = plan.replace(blocks=tuple(apply(plan.blocks, result)), trim_report=result.report)
     if not result.report.fits:
         state.warn(f"the prompt needs {result.report.final_tokens} tokens, {result.report.budget_tokens} are there")
-
-
-class _Estimator:
-    """Lets the generic trimmer count as text completion does."""
-
-    def __init__(self, counter: TextCounter) -> None:
-        self._counter = counter
-
-    def estimate(self, text: str, model_hint: str | None = None) -> int:
-        return self._counter.text(text)
 
 
 def _report(state: SillyTavernState, plan: TextPlan, assembled: AssembledText) -> TrimReport:
