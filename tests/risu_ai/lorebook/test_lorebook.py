@@ -19,6 +19,7 @@ from tavernkit.risu_ai.lorebook import (
     ScanInput,
     lore_of,
 )
+from tavernkit.risu_ai.lorebook.near_misses import LOOKED_BACK
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuModule, RisuSettings
 
 ENGINE = LorebookEngine()
@@ -203,3 +204,28 @@ def test_waiting_for_keys_changes_nothing(
         return result.actives, result.hits, result.markers, result.total_tokens
 
     assert run(everything=False) == run(everything=True)
+
+
+@pytest.mark.parametrize(
+    ("depth", "texts", "hint"),
+    [
+        (1, ("dragon", "b", "c"), "; 'dragon' stands in message #0, which a scan depth of 1 does not reach"),
+        (
+            4,
+            ("dragon", "b", "c"),
+            "; 'dragon' stands in message #0, which a scan depth of 4 does not reach"
+            " in a chat of 3 messages: RisuAI then looks at the last 1 only",
+        ),
+        (2, ("a", "b", "c"), ""),
+    ],
+)
+def test_a_key_that_the_scan_depth_does_not_reach_is_hinted_at(depth: int, texts: tuple[str, ...], hint: str) -> None:
+    reason = scan([LorebookEntry(key="elf, dragon")], *texts, scan_depth=depth).explain(0).reason
+    assert reason.startswith(f"no key was found ('elf', 'dragon'){hint}")
+    assert hint or reason == "no key was found ('elf', 'dragon')"
+
+
+def test_only_a_few_messages_are_looked_through_for_a_hint() -> None:
+    texts = ["dragon", *["x"] * (LOOKED_BACK + 1)]
+    assert "stands in" not in scan([LorebookEntry(key="dragon")], *texts, scan_depth=1).explain(0).reason
+    assert "stands in" in scan([LorebookEntry(key="dragon")], *texts[:-1], scan_depth=1).explain(0).reason

@@ -3,7 +3,8 @@
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
 from tavernkit.risu_ai.lorebook.engine import LorebookEngine, LorebookSettings, LoreMessage, ScanInput
 from tavernkit.risu_ai.lorebook.entry import LorebookEntry
-from tavernkit.risu_ai.lorebook.result import ActiveLore, KeyHit, LorebookResult, LoreInjection
+from tavernkit.risu_ai.lorebook.keys import KeyHit
+from tavernkit.risu_ai.lorebook.result import ActiveLore, LorebookResult, LoreInjection
 from tavernkit.risu_ai.lorebook.sources import LoreSources, lore_of
 
 __all__ = [

@@ -16,9 +16,11 @@ from tavernkit.risu_ai.lorebook.activation import EntryState, RunState, apply_de
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
 from tavernkit.risu_ai.lorebook.decorators import parse_content
 from tavernkit.risu_ai.lorebook.entry import CHILD, LorebookEntry, number_of, split_keys
-from tavernkit.risu_ai.lorebook.keys import Query, ScannedText, search_literal, search_regex
+from tavernkit.risu_ai.lorebook.keys import KeyHit, Query, ScannedText, search_literal, search_regex
 from tavernkit.risu_ai.lorebook.markers import DONT_PREFIX, KEEP_PREFIX, content_id
-from tavernkit.risu_ai.lorebook.result import ActiveLore, KeyHit, LorebookResult, entry_title
+from tavernkit.risu_ai.lorebook.near_misses import NearMisses
+from tavernkit.risu_ai.lorebook.result import ActiveLore, LorebookResult, entry_title
+from tavernkit.values import LazySequence
 
 MAX_PASSES = 1000
 """Passes over the entries in one scan; each activates at least one, so honest books need far fewer."""
@@ -182,17 +184,25 @@ class _Scan:
 
     def window(self, depth: float) -> list[ScannedText]:
         """The newest messages; a depth beyond the chat counts from its end, as JavaScript's ``slice`` does."""
-        messages = self.given.messages
-        count = len(messages)
-        start = 0 if math.isnan(depth) else count - depth
-        start = math.trunc(start) if math.isfinite(start) else start
-        first = min(max(start + count if start < 0 else start, 0), count)
+        messages, first = self.given.messages, self.first_message(depth)
         return [
             ScannedText(
-                f"message {place} by {message.role}", message.text, f"message #{int(first) + place} ({message.role})"
+                f"message {place} by {message.role}", message.text, f"message #{first + place} ({message.role})"
             )
-            for place, message in enumerate(messages[int(first) :])
+            for place, message in enumerate(messages[first:])
         ]
+
+    def first_message(self, depth: float) -> int:
+        count = len(self.given.messages)
+        start = 0 if math.isnan(depth) else count - depth
+        start = math.trunc(start) if math.isfinite(start) else start
+        return int(min(max(start + count if start < 0 else start, 0), count))
+
+    def near_misses(self) -> NearMisses:
+        settings, messages = self.given.settings, self.given.messages
+        first = self.first_message(settings.scan_depth)
+        unread = LazySequence(first, lambda place: messages[place].text)
+        return NearMisses(self.lore.literals, unread, settings.scan_depth, len(messages), settings.full_word)
 
     def activate(self, index: int, entry: LorebookEntry, state: EntryState, text: str, why: str) -> None:
         marker = content_id(entry.content) if entry.id is None and self.run_state.marks else entry.id or ""
@@ -250,6 +260,7 @@ class _Scan:
             budget=int(budget) if math.isfinite(budget) else 0,
             entries=self.scanned(),
             reasons=self.reasons,
+            near_misses=self.near_misses(),
         )
 
     def scanned(self) -> Sequence[LorebookEntry]:

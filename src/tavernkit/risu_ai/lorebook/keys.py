@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from tavernkit.errors import Warn
 from tavernkit.lore.key_index import KeyIndex
-from tavernkit.risu_ai.lorebook.result import KeyHit
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit.text.js_values import js_lower
 from tavernkit.values import LRUCache
@@ -33,6 +32,15 @@ class ScannedText:
     source: str
     text: str
     title: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHit:
+    """A key that was found: where (in RisuAI's words and in ours), and the key as it is written."""
+
+    source: str
+    key: str
+    title: str = ""
 
 
 def folded(text: str) -> str:

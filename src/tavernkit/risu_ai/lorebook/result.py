@@ -11,6 +11,8 @@ from tavernkit.lore.contracts import LoreRow
 from tavernkit.lore.wording import no_key_found
 from tavernkit.prompt.omission import Omission
 from tavernkit.risu_ai.lorebook.entry import LorebookEntry
+from tavernkit.risu_ai.lorebook.keys import KeyHit
+from tavernkit.risu_ai.lorebook.near_misses import NearMisses
 from tavernkit.values import FrozenJson
 
 Operation = Literal["append", "prepend", "replace"]
@@ -52,15 +54,6 @@ class ActiveLore:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyHit:
-    """A key that was found: where (in RisuAI's words and in ours), and the key as it is written."""
-
-    source: str
-    key: str
-    title: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class LorebookResult:
     """The active entries in the order of the prompt, every key hit, and the markers to store as chat variables.
 
@@ -74,6 +67,7 @@ class LorebookResult:
     budget: int = 0
     entries: Sequence[LorebookEntry] = ()
     reasons: Mapping[int, str] = field(default_factory=dict[int, str])
+    near_misses: NearMisses | None = field(default=None, repr=False, compare=False)
 
     @property
     def activated_entries(self) -> Sequence[ActiveLore]:
@@ -117,7 +111,7 @@ class LorebookResult:
 
     def _row(self, index: int, places: Mapping[int, tuple[str, str]]) -> LoreRow:
         entry = self.entries[index]
-        reason, text = places.get(index, (self.reasons.get(index) or no_key_found(entry.keys), entry.content))
+        reason, text = places.get(index, (self.reasons.get(index) or self._not_found(entry), entry.content))
         return LoreRow(
             id=str(index),
             title=entry_title(entry, index),
@@ -127,6 +121,10 @@ class LorebookResult:
             keys=entry.keys,
             content=text,
         )
+
+    def _not_found(self, entry: LorebookEntry) -> str:
+        hint = "" if self.near_misses is None else self.near_misses.hint(entry)
+        return f"{no_key_found(entry.keys)}; {hint}" if hint else no_key_found(entry.keys)
 
     def _index_of(self, name: str) -> int:
         found = next((i for i, entry in enumerate(self.entries) if name in (entry_title(entry, i), f"{i}")), None)
