@@ -80,6 +80,26 @@ def test_the_experimental_kind_inserts_nothing_while_there_are_no_summaries() ->
     assert standard.items[0].content == "<Past Events Summary>\n\n</Past Events Summary>"
 
 
+def test_an_empty_block_is_inserted_even_where_it_does_not_fit() -> None:
+    items = [start(), *spoken("x" * 30, "y" * 30, "z" * 10)]
+    outcome = run_memory(items, settings(memoryTokensRatio=0.1), max_context=100)
+    assert [item.memo for item in outcome.items] == ["supaMemory", "m0", "m1", "m2"]
+    assert outcome.items[0].content == "<Past Events Summary>\n\n</Past Events Summary>"
+    assert outcome.total > 100
+
+
+def test_the_experimental_kind_asks_for_nothing_when_the_chat_cannot_be_made_to_fit() -> None:
+    asked = Summariser("S")
+    items = spoken(*["x" * 17] * 5, *["y" * 60] * 3)
+    with pytest.raises(MemoryFailedError) as caught:
+        run_memory(items, settings(useExperimentalImpl=True), max_context=150, summarise=asked)
+    assert caught.value.code == "memory_cannot_summarize"
+    assert asked.texts == []
+    with pytest.raises(MemoryFailedError):
+        run_memory(items, settings(), max_context=150, summarise=asked)
+    assert len(asked.texts) == 3
+
+
 def test_what_is_left_is_shuffled_as_javascript_sorts_with_a_random_comparer() -> None:
     summaries = [summary(letter, f"m{n}") for n, letter in enumerate("abc")]
     data: dict[str, FrozenJson] = {"hypaV3Data": {"summaries": summaries}}

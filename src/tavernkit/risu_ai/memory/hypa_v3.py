@@ -91,6 +91,16 @@ class _HypaV3:
         return 0 if spare else share - empty
 
     def summarise(self) -> None:
+        batches: list[list[PromptMessage]] = []
+        self.shorten(batches)
+        for batch in batches:
+            self.add_summary(batch)
+
+    def add_summary(self, items: list[PromptMessage]) -> None:
+        text = self.ask(as_lines(items))
+        self.summaries.append(Summary(text, [item.memo for item in items]))
+
+    def shorten(self, batches: list[list[PromptMessage]]) -> None:
         target = self.given.max_context * (1 - self.settings.extra_ratio)
         while self.total > target:
             left = len(self.items) - self.start
@@ -108,9 +118,10 @@ class _HypaV3:
             if self.total <= self.given.max_context and self.total - cost < target:
                 return
             wanted = [item for item in batch if self.summarisable(item)]
-            if wanted:
-                text = self.ask(as_lines(wanted))
-                self.summaries.append(Summary(text, [item.memo for item in wanted]))
+            if wanted and self.settings.experimental:
+                batches.append(wanted)  # the summariser is asked only once all batches are known
+            elif wanted:
+                self.add_summary(wanted)
             self.total -= cost
             self.start += len(batch)
 
@@ -225,7 +236,7 @@ class _HypaV3:
         messages = [] if text is None else [memory_message(text)]
         items = [*messages, *self.items[self.start :]]
         total = self.total + self.given.cost(messages) - self.reserved
-        if total > self.given.max_context:
+        if self.summaries and total > self.given.max_context:
             raise MemoryFailedError("memory_too_large", "the prompt does not fit the context even with memory")
         return MemoryOutcome(items=items, total=int(total + self.given.max_response), stored={"hypaV3Data": stored})
 

@@ -56,7 +56,7 @@ def run(case: Case) -> object:
     except PipelineError as error:
         cause = error.__cause__
         if isinstance(cause, MemoryFailedError):
-            return {"ok": False, "error": {"code": cause.code, **cause.details}}
+            return memory_failure(cause, case)
         return {"ok": False, "exception": case.expected.get("exception")}
     found = result(plan)
     if "token_table" in case.expected and plan.count_tokens is not None:
@@ -66,6 +66,13 @@ def run(case: Case) -> object:
 
 def too_small(error: MaxTokensExceededError) -> dict[str, object]:
     return {"code": "context_too_small", "required_tokens": error.estimated_tokens, "max_context": error.max_tokens}
+
+
+def memory_failure(error: MemoryFailedError, case: Case) -> dict[str, object]:
+    """What memory gives up on; where RisuAI throws instead, it is an exception."""
+    if error.code == "memory_too_large":
+        return {"ok": False, "exception": case.expected.get("exception")}
+    return {"ok": False, "error": {"code": error.code, **error.details}}
 
 
 def when(error: MaxTokensExceededError) -> dict[str, object]:

@@ -9,8 +9,9 @@ from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.risu_ai.builder import Builder
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.memory import MemoryModels
+from tavernkit.risu_ai.plan import RisuPlan
 from tavernkit.values import JsonObject, thaw_object
-from tests.conformance.adapters.risu_ai.build import inputs, result, too_small, when
+from tests.conformance.adapters.risu_ai.build import inputs, memory_failure, result, too_small, when
 from tests.conformance.runner import Case
 
 STORED = ("supaMemoryData", "hypaV2Data", "hypaV3Data", "lastMemory")
@@ -43,14 +44,20 @@ def run(case: Case) -> object:
     try:
         plan = Builder().build(**inputs(given), memory=models)
     except MaxTokensExceededError as error:
+        if isinstance(error.partial, RisuPlan):
+            return outcome(error.partial, summariser, before)
         failure: object = {**too_small(error), **when(error)}
         return {"ok": False, "error": failure, "summarizer_requests": summariser.requests, "stored": before}
     except PipelineError as error:
         cause = error.__cause__
         if not isinstance(cause, MemoryFailedError):
             raise
-        failure = {"code": cause.code, **cause.details}
-        return {"ok": False, "error": failure, "summarizer_requests": summariser.requests, "stored": before}
+        found = memory_failure(cause, case)
+        return {**found, "summarizer_requests": summariser.requests, "stored": before}
+    return outcome(plan, summariser, before)
+
+
+def outcome(plan: RisuPlan, summariser: Summariser, before: dict[str, Any]) -> dict[str, object]:
     data = {key: value for key, value in thaw_object(plan.memory_data).items() if value is not None}
     return {
         **result(plan),
