@@ -213,8 +213,10 @@ def test_waiting_for_keys_changes_nothing(
         (
             4,
             ("dragon", "b", "c"),
-            "; 'dragon' stands in message #0, which a scan depth of 4 does not reach"
-            " in a chat of 3 messages: RisuAI then looks at the last 1 only",
+            (
+                "; 'dragon' stands in message #0, which a scan depth of 4 does not reach"
+                " in a chat of 3 messages: RisuAI then looks at the last 1 only"
+            ),
         ),
         (2, ("a", "b", "c"), ""),
     ],
