@@ -141,6 +141,31 @@ async def test_global_regex_scripts_are_added_to_those_that_are_there(client: Cl
     assert [each["findRegex"] for each in (await client.get("/api/regex")).json()] == ["new", "kept", "more"]
 
 
+async def test_scripts_that_were_off_stay_off_or_are_told(client: Client) -> None:
+    card = json.loads(CARD.read_text())
+    script = {"scriptName": "s", "findRegex": "a", "replaceString": "b", "placement": [1]}
+    card["data"]["extensions"] = {"regex_scripts": [script]}
+    settings = {
+        "extension_settings": {
+            "regex": [script],
+            "disabledExtensions": ["regex"],
+            "character_allowed_regex": ["Allowed.json"],
+        }
+    }
+    archive = zipped(
+        {
+            f"{ROOT}/settings.json": json.dumps(settings).encode(),
+            f"{ROOT}/characters/Allowed.json": json.dumps(card).encode(),
+            f"{ROOT}/characters/Other.json": json.dumps(card).encode(),
+        }
+    )
+    job = await finished(client, {"file": ("st.zip", archive)})
+    assert [each["disabled"] for each in (await client.get("/api/regex")).json()] == [True]
+    told = [warning for warning in job["result"]["warnings"] if "not allowed" in warning]
+    assert len(told) == 1
+    assert "Other.json" in told[0]
+
+
 RISU_CHAT = {
     "message": [{"role": "user", "data": "hi"}, {"role": "char", "data": "hello", "chatId": "x"}],
     "name": "First",

@@ -94,6 +94,28 @@ async def test_the_model_writes_for_the_user(start: StartApp) -> None:
     assert "next message of User" in sent[-1]["content"]
 
 
+async def test_what_a_client_says_as_the_system_stands_before_the_prompt(start: StartApp) -> None:
+    model = ScriptedModel("ok")
+    history = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "One"},
+        {"role": "assistant", "content": "Two"},
+        {"role": "user", "content": "Three"},
+    ]
+    async with start(model) as client:
+        assert (await client.post(CHAT, json=says("", messages=history))).status_code == 200
+        body = {"model": "aria", "messages": history, "tavernkit": RISU}
+        built = (await client.post("/api/build", json=body)).json()
+    for sent in (model.requests[0]["messages"], built["request"]["messages"]):
+        texts = [message["content"] for message in loose(sent)]
+        assert texts[0] == "Be brief."
+        assert texts[-3:] == ["One", "Two", "Three"]
+
+
+def loose(value: object) -> Any:
+    return value
+
+
 @pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_tools_are_called_and_answered(start: StartApp, stored: bool, stream: bool) -> None:

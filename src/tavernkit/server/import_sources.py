@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
-from tavernkit.cards import parse_json
+from tavernkit.cards import load, parse_json
 from tavernkit.errors import TavernKitError
 from tavernkit.server.import_archive import files_below, unpack
 from tavernkit.server.item_files import NewItem, persona_item, read_item
@@ -143,8 +143,11 @@ def _data_folder(source: st.DataFolder) -> Iterator[Work]:
         path = root.joinpath(*parts)
         return "/".join(parts), lambda: read_item(kind, path.name, path.read_bytes())
 
+    allowed = source.settings.extension_settings.get("character_allowed_regex")
     for name in source.characters():
-        yield item("character", "characters", name)
+        told, read = item("character", "characters", name)
+        listed = is_sequence(allowed) and name in allowed
+        yield told, read if listed else lambda read=read: _warned_of_scripts(read())
     for name in source.worlds():
         yield item("book", "worlds", f"{name}.json")
     for name in source.presets():
@@ -153,13 +156,27 @@ def _data_folder(source: st.DataFolder) -> Iterator[Work]:
         yield f"persona {persona.name}", lambda persona=persona: persona_item(persona)
     scripts = source.settings.extension_settings.get("regex")
     if is_sequence(scripts) and scripts:
-        yield "settings.json: regex scripts", lambda: FoundScripts(read_scripts(thaw(scripts)))
+        switched_off = source.settings.extension_settings.get("disabledExtensions")
+        off: JsonObject = {"disabled": True} if is_sequence(switched_off) and "regex" in switched_off else {}
+        yield (
+            "settings.json: regex scripts",
+            lambda: FoundScripts(tuple({**script, **off} for script in read_scripts(thaw(scripts)))),
+        )
     for avatar in source.characters():
         for chat in source.chats(avatar):
             yield f"chats/{avatar}/{chat}", lambda a=avatar, c=chat: FoundChat(source.chat(a, c), a)
     for group_id in source.groups():
         yield f"groups/{group_id}", lambda group_id=group_id: FoundGroup(group_id, source.group(group_id))
         yield from _group_chats(source, group_id)
+
+
+def _warned_of_scripts(found: Found) -> Found:
+    """Tell that a card's scripts run here, though its owner did not let them run."""
+    if not isinstance(found, NewItem) or not load(found.file).character.extensions.get("regex_scripts"):
+        return found
+    return replace(
+        found, warnings=(*found.warnings, "its regex scripts run here; in SillyTavern they were not allowed")
+    )
 
 
 def _group_chats(source: st.DataFolder, group_id: str) -> Iterator[Work]:

@@ -66,7 +66,7 @@ class RisuTalk:
         builder = self._builder(given.cast)
         kept = _kept(given)
         inputs = _inputs(given, kept, variables)
-        sending = Sending(given, ask, lines_of_chats.open_exchange(kept))
+        sending = Sending(given, ask, kept)
         result = await sending.run(builder, lambda: builder.make_context(**inputs), self._build_room, _kind(given))
         if result is None:
             assert sending.calling is not None
@@ -105,7 +105,7 @@ class RisuTalk:
         plan = await self._build_room.run(_kind(given), lambda: builder.build(**inputs))
         posted = plan.to_request(warn=_quiet)["messages"]
         messages = [message for message in posted if is_object(message)] if isinstance(posted, list) else []
-        messages += lines_of_chats.open_exchange(kept)
+        messages = [*lines_of_chats.system_messages(kept), *messages, *lines_of_chats.open_exchange(kept)]
         if given.kind == "impersonate":
             persona = given.cast.persona
             user = persona.name if persona is not None else given.user_name

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from tavernkit import risu_ai
 from tavernkit.dialects import Attachment
-from tavernkit.server.errors import ServiceError
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_id, new_line
 from tavernkit.server.swipes import RISU_SWIPE, RISU_SWIPES, risu_swipes, with_text
 from tavernkit.server.talks.talk import TalkInput
@@ -20,6 +19,7 @@ INLAYS = "tavernkit_inlays"
 """Where the pictures of a message are kept in it: RisuAI keeps them elsewhere."""
 NEUTRAL = "metadata"
 """A key that only neutral messages have: tool calls and their results. RisuAI's own chats know nothing of them."""
+SYSTEM = "system"
 
 
 def user_line(text: str, *, user_name: str, extra: JsonObject | None = None) -> ChatLine:
@@ -37,9 +37,7 @@ def reply_line(text: str) -> ChatLine:
 
 
 def neutral_line(role: str, content: str, metadata: JsonObject) -> ChatLine:
-    """A line that calls tools, or answers a call."""
-    if role not in ("assistant", "tool"):
-        raise ServiceError(400, f"messages of the role {role!r} are not for RisuAI's chats", code="unsupported_role")
+    """A line that calls tools, or answers a call, or that a client says as the system."""
     return new_line(role, content, {"role": role, "content": content, NEUTRAL: metadata})
 
 
@@ -69,7 +67,12 @@ def open_exchange(lines: Sequence[ChatLine]) -> list[JsonObject]:
     first = len(lines)
     while first > 0 and NEUTRAL in lines[first - 1].native:
         first -= 1
-    return [_message(line) for line in lines[first:]]
+    return [_message(line) for line in lines[first:] if line.role != SYSTEM]
+
+
+def system_messages(lines: Sequence[ChatLine]) -> list[JsonObject]:
+    """What a client says as the system: RisuAI's chats have no place for it, so it stands before the prompt."""
+    return [_message(line) for line in lines if line.role == SYSTEM and NEUTRAL in line.native]
 
 
 def lines_of(chat: risu_ai.RisuChat, given: TalkInput, kept: Sequence[ChatLine]) -> list[ChatLine]:

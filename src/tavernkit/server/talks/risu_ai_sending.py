@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Mapping
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 
 from tavernkit import risu_ai
 from tavernkit.errors import TavernKitError
 from tavernkit.server.build_room import BuildRoom
+from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.talks import talk
+from tavernkit.server.talks.risu_ai_lines import open_exchange, system_messages
 from tavernkit.server.talks.talk import TalkInput, model_request
 from tavernkit.server.upstreams import NobodyListensError, Reply
-from tavernkit.values import JsonObject
 
 ANY_MODEL = "openrouter"
 """RisuAI's name for a model that it knows nothing of but that it speaks OpenAI's protocol: chats without a preset."""
@@ -24,14 +25,15 @@ def own_options(options: Mapping[str, object]) -> dict[str, object]:
 class Sending:
     """One send: it may take several requests. One whose reply calls tools ends there."""
 
-    def __init__(self, given: TalkInput, ask: talk.Ask, exchange: list[JsonObject]) -> None:
+    def __init__(self, given: TalkInput, ask: talk.Ask, lines: Sequence[ChatLine]) -> None:
         self.replies: list[Reply] = []
         self.broken: str | None = None
         self.calling: risu_ai.RisuPlan | None = None
         """The plan whose reply calls tools."""
         self._given = given
         self._ask = ask
-        self._exchange = exchange
+        self._before = system_messages(lines)
+        self._behind = open_exchange(lines)
 
     async def run(
         self, builder: risu_ai.Builder, context: Callable[[], risu_ai.BuildContext], room: BuildRoom, kind: Hashable
@@ -52,7 +54,7 @@ class Sending:
                 return None
 
     async def _answered(self, request: risu_ai.ModelRequest) -> risu_ai.Answer:
-        messages = [*request.messages, *self._exchange]
+        messages = [*self._before, *request.messages, *self._behind]
         body = model_request(messages, own_options(request.options), self._given.options)
         try:
             reply = await self._ask(body)
