@@ -46,10 +46,7 @@ def parse_arguments(arguments: object, *, max_bytes: int) -> ParsedArguments:
     try:
         value = strict_json.loads(text)
         if isinstance(value, str):
-            inner = trim_blanks(value)
-            if strict_json.byte_length(inner) > max_bytes:
-                return ParsedArguments("too_large", strict_json.byte_length(inner))
-            value = strict_json.loads(inner)
+            value = strict_json.loads(trim_blanks(value))
     except ValueError:
         return ParsedArguments("invalid_json", size)
     return ParsedArguments("ok", size, value) if is_object(value) else ParsedArguments("invalid_json", size)

@@ -1,0 +1,136 @@
+"""Behaviour at the edges of requests, answers and templates that the vectors do not show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tavernkit.errors import ConfigError
+from tavernkit.vibe_tavern.directives.output_options import StructuredOutputOptions
+from tavernkit.vibe_tavern.directives.registry import DirectiveRegistry
+from tavernkit.vibe_tavern.json_schema import json_schema_of
+from tavernkit.vibe_tavern.liquid_macros.random_filters import pick, rollp
+from tavernkit.vibe_tavern.liquid_macros.time_filters import isodate, isotime, unixtime
+from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
+from tavernkit.vibe_tavern.output_tags.sanitizers import SanitizerRegistry
+from tavernkit.vibe_tavern.steps.plan_assembly import PlanAssemblyConfig
+from tavernkit.vibe_tavern.tool_calling.arguments import arguments_size, parse_arguments
+from tavernkit.vibe_tavern.tool_calling.functions import FunctionToolset
+from tavernkit.vibe_tavern.tool_calling.transforms.responses import tool_calls_object_to_array
+from tavernkit.vibe_tavern.transports import chat_body
+from tavernkit.vibe_tavern.transports.anthropic_shapes import StreamState, chunk_of
+from tavernkit.vibe_tavern.transports.google_shapes import usage_of
+
+
+def test_arguments_packed_twice_are_unpacked() -> None:
+    packed = '"{\\"a\\": \\"\\u00e9\\"}"'
+    parsed = parse_arguments(packed, max_bytes=len(packed))
+    assert (parsed.status, parsed.value) == ("ok", {"a": "é"})
+    assert parse_arguments(packed, max_bytes=len(packed) - 1).status == "too_large"
+
+
+def test_the_size_of_arguments_is_that_of_their_json() -> None:
+    assert arguments_size(None) == 0
+    assert arguments_size("é") == 2
+    assert arguments_size({"a": [1, "é"]}) == len('{"a":[1,"é"]}'.encode())
+    assert arguments_size({"a": {1, 2}}) == len(repr({"a": {1, 2}}))
+    assert arguments_size(12) == 2
+
+
+def test_a_tool_is_registered_once() -> None:
+    def look() -> str:
+        """Look around."""
+        return "a room"
+
+    tools = FunctionToolset([look])
+    with pytest.raises(ConfigError, match="'look' is registered twice"):
+        tools.add(look)
+    assert [each.name for each in tools.definitions] == ["look"]
+
+
+def test_a_single_call_is_read_as_a_list_of_one() -> None:
+    call: Any = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    message: Any = {"role": "assistant", "tool_calls": call}
+    tool_calls_object_to_array(message, OutputTagsConfig())
+    assert message["tool_calls"] == [call]
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ([{"error": {"message": "bad key"}}], "bad key"),
+        ({"error": "bad key"}, "bad key"),
+        ([], ""),
+        ([["bad key"]], ""),
+    ],
+)
+def test_an_error_body_says_what_is_wrong_wherever_it_says_it(body: Any, text: str) -> None:
+    assert chat_body.error_text(body) == text
+
+
+def test_googles_cached_tokens_and_thoughts_are_counted_in_openais_words() -> None:
+    counts: Any = {
+        "prompt_token_count": 10,
+        "tool_use_prompt_token_count": 2,
+        "candidates_token_count": 5,
+        "thoughts_token_count": 3,
+        "cached_content_token_count": 4,
+    }
+    usage = usage_of({"usage_metadata": counts})
+    assert usage is not None
+    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (12, 8, 20)
+    assert usage["prompt_tokens_details"] == {"cached_tokens": 4}
+    assert usage_of({}) is None
+
+
+def test_an_event_of_anthropic_without_a_delta_says_nothing() -> None:
+    chunk = chunk_of({"type": "message_delta"}, StreamState())
+    assert (chunk.text, chunk.reasoning, chunk.finish_reason) == ("", "", None)
+
+
+class Describes:
+    """Something that describes itself, rightly or not."""
+
+    def __init__(self, schema: object) -> None:
+        self.json_schema = schema
+
+
+def test_what_describes_itself_is_asked_for_its_schema() -> None:
+    schema = {"type": "string"}
+    assert json_schema_of(Describes(schema)) == json_schema_of(Describes(lambda: schema)) == schema
+    with pytest.raises(ConfigError, match="must give a mapping"):
+        json_schema_of(Describes(lambda: "text"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: StructuredOutputOptions.from_mapping(3),
+        lambda: DirectiveRegistry([3]),  # pyright: ignore[reportArgumentType]  # a mistake of the caller
+        lambda: SanitizerRegistry().register("", lambda *_: None),  # pyright: ignore[reportArgumentType]  # as above
+        lambda: PlanAssemblyConfig(default_system_text_builder=3),  # pyright: ignore[reportArgumentType]  # as above
+    ],
+)
+def test_options_of_another_kind_are_a_mistake_of_the_caller(make: Any) -> None:
+    with pytest.raises(ConfigError):
+        make()
+
+
+def test_times_are_written_without_padding() -> None:
+    at = 1_700_000_700_500
+    assert (isodate(at), isotime(at), unixtime(at)) == ("2023-11-14", "22:25:0", "1700000701")
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [("[broken]", {"[broken]"}), ('["a", "b"]', {"a", "b"}), ("a\\,b", {"a,b"}), ("a,b,,", {"a", "b"}), ("", {""})],
+)
+def test_one_of_the_elements_is_picked(given: str, chosen: set[str]) -> None:
+    assert {pick(given, counter, "word") for counter in range(30)} == chosen
+
+
+def test_dice_that_nobody_can_read_are_one_die_of_six() -> None:
+    rolls = {int(rollp("1d2d3", counter, "word")) for counter in range(200)}
+    assert rolls == {1, 2, 3, 4, 5, 6}
+    assert {int(rollp("", counter, "word")) for counter in range(200)} == rolls
