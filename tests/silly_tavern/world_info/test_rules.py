@@ -48,6 +48,21 @@ def test_an_effect_follows_the_hash_of_its_entry_and_not_the_name() -> None:
     assert scan(book, "and", "lamp", timed_state={"sticky": {"Renamed.9": record}}).before == "found"
 
 
+@pytest.mark.parametrize("duration", ["long", "Infinity", {}])
+def test_an_effect_whose_duration_is_no_number_is_stored_as_json_can_hold_it(duration: object) -> None:
+    book = make_book({"key": ["lamp"], "content": "found", "sticky": duration})
+    (record,) = scan(book, "lamp").timed_state["sticky"].values()
+    assert isinstance(record, dict)
+    assert record["end"] is None
+
+
+@pytest.mark.parametrize(("outlet", "filed_under"), [(5, "5"), (True, "true"), (0, None), (None, None)])
+def test_an_outlet_may_be_named_by_a_number(outlet: object, filed_under: str | None) -> None:
+    book = make_book({"constant": True, "content": "found", "position": 7, "outletName": outlet})
+    placed = scan(book, "x", warn=lambda _: None).placement.outlets
+    assert list(placed) == ([filed_under] if filed_under else [])
+
+
 def test_a_cooldown_below_zero_still_counts_in_the_turn_in_which_it_begins() -> None:
     book = make_book({"key": ["lamp"], "content": "found", "sticky": 1, "cooldown": -1})
     state = scan(book, "lamp").timed_state

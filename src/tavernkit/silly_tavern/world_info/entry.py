@@ -14,6 +14,7 @@ from tavernkit.silly_tavern.world_info.fields import (
     number,
     optional_flag,
     optional_number,
+    property_name,
     text,
     texts,
     triggers,
@@ -120,7 +121,7 @@ class Entry:
     probability = Field("probability", verbatim)
     use_probability = Field("useProbability", truthy)
     depth = Field("depth", verbatim)
-    outlet_name = Field("outletName", text)
+    outlet_name = Field("outletName", property_name)
     group = Field("group", text)
     group_override = Field("groupOverride", truthy)
     group_weight = Field("groupWeight", verbatim)

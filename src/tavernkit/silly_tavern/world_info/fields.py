@@ -60,6 +60,11 @@ def text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def property_name(value: object) -> str:
+    """Read what something is filed under: a number works as well as text, nothing and zero do not."""
+    return to_string(value) if truthy(value) else ""
+
+
 def number(value: object) -> float:
     """Read a number as arithmetic does: missing is NaN."""
     return math.nan if value is UNDEFINED else to_number(value)

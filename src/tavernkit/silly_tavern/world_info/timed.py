@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from tavernkit.silly_tavern.errors import LoreParseError
@@ -75,7 +76,8 @@ class TimedEffects:
         end = self.length + to_number(duration)
         record: JsonObject = {} if hash_value is None else {"hash": hash_value}
         record["start"] = self.length
-        record["end"] = int(end) if end.is_integer() else end
+        # A duration that is no number gives no end: null, which is how JSON writes NaN and infinity.
+        record["end"] = int(end) if end.is_integer() else end if math.isfinite(end) else None
         record["protected"] = protected
         return record
 

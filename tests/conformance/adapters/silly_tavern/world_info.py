@@ -17,6 +17,7 @@ from tavernkit.silly_tavern.regex_scripts import RegexPlacement, RegexScript, Re
 from tavernkit.silly_tavern.scan_messages import scan_messages
 from tavernkit.silly_tavern.world_info import (
     DepthGroup,
+    Entry,
     ScanData,
     ScanInput,
     Speaker,
@@ -121,7 +122,7 @@ def scan_input(given: Mapping[str, Any], books: dict[str, WorldBook], random: Ra
         injects=ExtensionPrompts(prompts).scanned(macros),
         generation_type=given["type"],
         speaker=Speaker(avatar, frozenset(given.get("tag_map", {}).get(avatar, ()))) if avatar else None,
-        timed_state=given["chat_metadata"].get("timedWorldInfo") or {},
+        timed_state=ChatMetadata.from_json(given["chat_metadata"]).timed_world_info,
         forced=given.get("force_activate", ()),
         dry_run=given["dry_run"],
         expand=macros,
@@ -131,6 +132,11 @@ def scan_input(given: Mapping[str, Any], books: dict[str, WorldBook], random: Ra
         random=random,
         warn=ignore,
     )
+
+
+def uid_of(entry: Entry) -> dict[str, object]:
+    """A missing uid is a missing key."""
+    return {} if entry.uid is UNDEFINED else {"uid": entry.uid}
 
 
 def depth_group(group: DepthGroup) -> dict[str, object]:
@@ -144,7 +150,7 @@ def shown(result: WorldInfoResult, given: Mapping[str, Any], random_used: int) -
     else:
         text = None
     return {
-        "activated": [{"world": one.world, "uid": one.entry.raw.get("uid")} for one in result.activated],
+        "activated": [{"world": one.world, **uid_of(one.entry)} for one in result.activated],
         "worldInfoBefore": result.before,
         "worldInfoAfter": result.after,
         "anBefore": list(result.an_top),

@@ -23,6 +23,7 @@ from tavernkit.silly_tavern.world_info import (
 )
 from tavernkit.silly_tavern.world_info.settings import GLOBAL_FIRST
 from tavernkit.text.js_values import own_keys
+from tests.conformance.adapters.silly_tavern.world_info import uid_of
 from tests.conformance.runner import Case
 
 
@@ -58,10 +59,10 @@ def make_entry(given: Any) -> object:
 
 
 def duplicate(given: Any) -> object:
-    return {
-        "entry": duplicate_entry(given["world"], str(given["uid"])),
-        "uids": own_keys(given["world"]["entries"]),
-    }
+    entry = duplicate_entry(given["world"], str(given["uid"]))
+    entries = given["world"]["entries"]
+    uids = own_keys(entries) if isinstance(entries, dict) else [str(index) for index in range(len(entries))]
+    return {"entry": entry, "uids": uids}
 
 
 def missing_fields(given: Any) -> object:
@@ -77,7 +78,7 @@ def hashes(given: Any) -> object:
 
 
 def hashed(entry: Entry) -> object:
-    return {"hash": entry_hash(entry), "hashed_json": hashed_json(entry), "uid": entry.raw.get("uid")}
+    return {"hash": entry_hash(entry), "hashed_json": hashed_json(entry), **uid_of(entry)}
 
 
 def text_hash(given: Any) -> object:
