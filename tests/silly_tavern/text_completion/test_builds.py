@@ -6,7 +6,16 @@ import pytest
 
 from tavernkit.errors import ConfigError, PipelineError, StrictModeError
 from tavernkit.prompt.hooks import HookRegistry
-from tavernkit.silly_tavern import Builder, InstructTemplate, RegexScripts, Settings, TextPlan, WorldBook
+from tavernkit.silly_tavern import (
+    Builder,
+    ContextTemplate,
+    InstructTemplate,
+    Persona,
+    RegexScripts,
+    Settings,
+    TextPlan,
+    WorldBook,
+)
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 from tavernkit.silly_tavern.extension_prompts import IN_CHAT
 from tavernkit.silly_tavern.regex_scripts import read_scripts
@@ -57,6 +66,16 @@ def test_the_explanation_names_lore_and_its_cause():
     )
     assert rows["chatHistory-1"].role == "user"
     assert "replyLine" in rows
+
+
+def test_what_the_story_string_does_not_ask_for_is_told():
+    template = ContextTemplate.from_json({"story_string": "{{description}}"})
+    plan = build(books=[book("Boats leak.")], context_template=template, persona=Persona("I sail."))
+    assert "Boats leak." not in plan.prompt
+    told = {omission.name: omission.reason for omission in plan.omissions}
+    for title in ("World Info before the character", "Persona Description"):
+        assert told[title] == "the story string does not ask for it"
+    assert "the character's description" not in told
 
 
 def test_without_instruct_mode_names_are_written():

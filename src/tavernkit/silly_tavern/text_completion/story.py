@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tavernkit.prompt.omission import Omission
 from tavernkit.silly_tavern.chat_completion.prompt_collection import DIALOGUE_EXAMPLES, MAIN
 from tavernkit.silly_tavern.context_template.story_string import (
     StoryMacros,
@@ -13,7 +14,7 @@ from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 from tavernkit.silly_tavern.extension_prompts import AFTER_MAIN, BEFORE_MAIN, IN_CHAT, ExtensionPrompt, joined
 from tavernkit.silly_tavern.lore_sources import lore_reason
 from tavernkit.silly_tavern.persona import IN_PROMPT
-from tavernkit.silly_tavern.provenance import CARD_FIELD, CARD_OR_CHAT, TITLES, source
+from tavernkit.silly_tavern.provenance import CARD_FIELD, CARD_OR_CHAT, TITLES, source, title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment
 from tavernkit.text.js_values import trim, utf16_sort_key
@@ -49,11 +50,27 @@ _PARTS = {
 """Parameters, the identifiers of what they hold, what that is, how to call it and why it is there."""
 
 
+_EXPECTED = (
+    "system",
+    "wiBefore",
+    "description",
+    "personality",
+    "scenario",
+    "wiAfter",
+    "persona",
+    "anchorBefore",
+    "anchorAfter",
+)
+"""Parameters whose texts a prompt should have; example dialogue has another place too."""
+
+
 def tell_story(state: SillyTavernState) -> None:
     """Render the story string and give it its place."""
     context, draft = state.context, state.draft
     template = context.active_context_template
-    story = _render(state)
+    parameters = _parameters(state)
+    story = _render(state, parameters)
+    _tell_unasked(state, story, parameters)
     before, after = "", ""
     if draft.formatter is not None and not template.in_chat:
         before, after = draft.formatter.story(story.text)
@@ -76,10 +93,9 @@ def tell_story(state: SillyTavernState) -> None:
         draft.examples = []
 
 
-def _render(state: SillyTavernState) -> StoryString:
+def _render(state: SillyTavernState, parameters: dict[str, str]) -> StoryString:
     context, macros = state.context, state.macros
     template, instruct = context.active_context_template, context.active_instruct
-    parameters = _parameters(state)
     try:
         return render_story_string(template, instruct, parameters, StoryMacros(macros, macros))
     except InvalidContextTemplateError as error:
@@ -88,6 +104,21 @@ def _render(state: SillyTavernState) -> StoryString:
         name = f"context template {template.name!r}" if template.name else "context template"
         state.warn(f"{name}: the story string is malformed: {error}; its tags are expanded as macros")
         return plain_story_string(template, instruct, parameters, macros.with_macros)
+
+
+def _tell_unasked(state: SillyTavernState, story: StoryString, parameters: dict[str, str]) -> None:
+    """Name what the story string has no place for: SillyTavern leaves it out without a word."""
+    told = {_identifier(part.parameter) for part in story.parts}
+    for parameter in _EXPECTED:
+        text, identifier = trim(parameters[parameter]), _identifier(parameter)
+        if text and identifier not in told and text not in story.text:
+            kind = "injection" if parameter.startswith("anchor") else "prompt"
+            title = title_of(_origin(state, parameter).source)
+            state.omit(Omission(kind, identifier, "the story string does not ask for it", title))
+
+
+def _identifier(parameter: str | None) -> str:
+    return _LORE.get(parameter or "") or _PARTS.get(parameter or "", ("",))[0]
 
 
 def _parameters(state: SillyTavernState) -> dict[str, str]:
