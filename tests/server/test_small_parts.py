@@ -153,7 +153,7 @@ def test_a_broken_upstream_is_tried_by_one_request_at_a_time() -> None:
 
 @pytest.mark.parametrize("content", [{"text": "half \ud800"}, {"number": float("nan")}])
 def test_an_answer_is_json_whatever_is_in_it(content: Any) -> None:
-    assert list(json.loads(SafeJSONResponse(content).body)) == list(content)
+    assert list(json.loads(bytes(SafeJSONResponse(content).body))) == list(content)
 
 
 @pytest.mark.parametrize(
