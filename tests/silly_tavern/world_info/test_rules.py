@@ -28,6 +28,17 @@ def test_a_forced_object_is_sticky_only_by_the_hash_it_carries(with_hash: bool, 
     assert after.before == text
 
 
+def test_a_forced_object_is_scored_by_all_the_messages_its_own_depth_reaches() -> None:
+    book = make_book(
+        {"key": ["lamp"], "content": "stored", "group": "light"},
+        {"constant": True, "content": "rival", "group": "light"},
+    )
+    forced = {"world": "Lore", "uid": 0, "key": ["oil"], "content": "forced", "group": "light", "scanDepth": 9}
+    settings = WorldInfoSettings(depth=1, use_group_scoring=True)
+    found = scan(book, "and", "so", "oil", settings=settings, forced=[forced], random=lambda: 0.99)
+    assert contents(*found.activated) == ["forced"]
+
+
 def test_an_entry_without_a_level_does_not_wait_for_one_below_zero() -> None:
     book = make_book(
         {"key": ["zzz"], "content": "deep", "delayUntilRecursion": -5},

@@ -110,7 +110,9 @@ class Scan:
         return self.books.hash(candidate.position) if _has_effects(candidate.entry) else None
 
     def _reach(self) -> None:
-        depth = max(self.input.settings.depth + self._skew, self.books.deepest)
+        # Forced objects look as deep as they say, too, when they are scored in a group.
+        own = (entry.scan_depth or 0 for entry in self._forced.values())
+        depth = max(self.input.settings.depth + self._skew, self.books.deepest, *own)
         self._matcher.take_in(self.haystack.reach(depth))
 
     def _run_pass(self, pass_type: PassType) -> PassType:
