@@ -38,3 +38,7 @@ test_any_schema_can_be_asked = long(given(p.json_values, p.schemas)(p.check_any_
 test_policy_never_splits_calls_and_results = long(given(p.roles)(p.check_policy_never_follows_tool_calls))
 test_portions_of_a_stream_do_not_matter = long(given(p.event_lines, cuts)(p.check_portions_do_not_matter))
 test_sections_are_read_or_refused = long(given(p.json_values)(p.check_sections_are_read_or_refused))
+test_split_calls_are_put_together = long(
+    given(st.lists(p.texts, max_size=4), cuts)(p.check_split_calls_are_put_together)
+)
+test_any_calls_can_be_read = long(given(p.calls | p.json_values)(p.check_any_calls_can_be_read))

@@ -26,7 +26,9 @@ from tavernkit.vibe_tavern.tool_calling.arguments import parse_arguments
 from tavernkit.vibe_tavern.tool_calling.calls import call_id, read_tool_calls
 from tavernkit.vibe_tavern.tool_calling.output_limiter import check_output
 from tavernkit.vibe_tavern.tool_calling.schema_check import check_arguments
+from tavernkit.vibe_tavern.transports.base import ToolCallDelta
 from tavernkit.vibe_tavern.transports.sse import ServerEvent, SSEParser
+from tavernkit.vibe_tavern.transports.tool_call_deltas import ToolCalls, read_deltas
 
 texts = st.text(max_size=30)
 json_values = st.recursive(
@@ -286,3 +288,37 @@ def check_sections_are_read_or_refused(section: Any) -> None:
     for name in ("tool_calling", "directives", "language_policy", "output_tags"):
         with contextlib.suppress(ConfigError):
             RunnerConfig.build(provider="openrouter", model="m", context={name: section})
+
+
+# Tool calls in pieces
+
+
+def check_split_calls_are_put_together(arguments: list[str], cuts: list[int]) -> None:
+    """However the arguments of calls are cut, and however the pieces of several calls are mixed, they come whole."""
+    pieces: list[list[ToolCallDelta]] = []
+    for index, text in enumerate(arguments):
+        edges = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
+        parts = [text[start:end] for start, end in itertools.pairwise(edges)]
+        begun = ToolCallDelta(index, id=f"c{index}", name=f"tool{index}")
+        pieces.append([begun, *(ToolCallDelta(index, arguments=part) for part in parts)])
+    calls = ToolCalls()
+    for mixed in itertools.zip_longest(*pieces):
+        for delta in mixed:
+            if delta is not None:
+                calls.add(delta)
+    found = [(call["id"], loose_function(call)) for call in calls.assembled()]
+    assert found == [(f"c{index}", (f"tool{index}", text or "{}")) for index, text in enumerate(arguments)]
+
+
+def check_any_calls_can_be_read(value: Any) -> None:
+    """Whatever a server sends as calls, what comes of it has text where text is expected."""
+    calls = ToolCalls()
+    for delta in read_deltas(value):
+        calls.add(delta)
+    for call in calls.assembled():
+        assert isinstance(call["id"], str)
+        assert all(isinstance(each, str) for each in loose_function(call))
+
+
+def loose_function(call: Any) -> tuple[str, str]:
+    return call["function"]["name"], call["function"]["arguments"]

@@ -7,36 +7,45 @@ from typing import Any
 
 import pytest
 
-from tavernkit.testing import RawBytes, ScriptedModel, serve
-from tavernkit.vibe_tavern import Endpoint, OpenAITransport, ToolCallDelta, ToolCalls
+from tavernkit.testing import RawBytes, ScriptedModel, calls, serve, tool_call
+from tavernkit.vibe_tavern import Endpoint, OpenAITransport, ToolCallDelta, ToolCalls, chat
 from tavernkit.vibe_tavern.transports.tool_call_deltas import read_deltas
 
 
 def assembled(*deltas: ToolCallDelta) -> list[Any]:
-    calls = ToolCalls()
+    together = ToolCalls()
     for delta in deltas:
-        calls.add(delta)
-    return calls.assembled()
+        together.add(delta)
+    return together.assembled()
 
 
 def test_fragments_of_several_calls_are_put_together() -> None:
-    calls = assembled(
+    found = assembled(
         ToolCallDelta(0, id="a", name="roll"),
         ToolCallDelta(1, id="b", name="wait"),
         ToolCallDelta(0, arguments='{"sides"'),
         ToolCallDelta(0, arguments=": 6}", extra={"signature": "s"}),
     )
-    assert calls == [
+    assert found == [
         {"id": "a", "type": "function", "function": {"name": "roll", "arguments": '{"sides": 6}'}, "signature": "s"},
         {"id": "b", "type": "function", "function": {"name": "wait", "arguments": "{}"}},
     ]
 
 
 def test_calls_that_share_an_index_are_told_apart_by_their_ids() -> None:
-    calls = ToolCalls()
-    placed = [calls.add(ToolCallDelta(0, id=each, name=each, arguments="{}")) for each in ("a", "b")]
+    together = ToolCalls()
+    placed = [together.add(ToolCallDelta(0, id=each, name=each, arguments="{}")) for each in ("a", "b")]
     assert [delta.index for delta in placed] == [0, 1]
-    assert [call["id"] for call in calls.assembled()] == ["a", "b"]
+    assert [call["id"] for call in together.assembled()] == ["a", "b"]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_chat_in_one_call_gives_the_calls(streaming: bool) -> None:
+    called = tool_call("roll", {"sides": 6}, id="c1")
+    on_delta = (lambda _: None) if streaming else None
+    result = await chat(ScriptedModel(calls(called)), model="m", messages=[], on_delta=on_delta)
+    assert result.tool_calls == (called,)
+    assert result.finish_reason == "tool_calls"
 
 
 def test_nothing_is_no_call() -> None:

@@ -26,3 +26,5 @@ test_any_schema_can_be_asked = given(p.json_values, p.schemas)(p.check_any_schem
 test_policy_never_splits_calls_and_results = given(p.roles)(p.check_policy_never_follows_tool_calls)
 test_portions_of_a_stream_do_not_matter = given(p.event_lines, cuts)(p.check_portions_do_not_matter)
 test_sections_are_read_or_refused = given(p.json_values)(p.check_sections_are_read_or_refused)
+test_split_calls_are_put_together = given(st.lists(p.texts, max_size=4), cuts)(p.check_split_calls_are_put_together)
+test_any_calls_can_be_read = given(p.calls | p.json_values)(p.check_any_calls_can_be_read)

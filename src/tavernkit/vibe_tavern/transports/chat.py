@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tavernkit.values import Json, JsonObject, is_object, thaw, thaw_object
+from tavernkit.values import Json, JsonObject, is_list, is_object, thaw, thaw_object
 from tavernkit.vibe_tavern.transports import chat_body
 from tavernkit.vibe_tavern.transports.base import ChatChunk, ChatResponse, Transport
+from tavernkit.vibe_tavern.transports.tool_call_deltas import ToolCalls
 
 DEFAULT_TOP_LOGPROBS: Final = 5
 
@@ -22,6 +23,7 @@ class ChatResult:
     finish_reason: str | None
     logprobs: JsonObject | None
     response: ChatResponse
+    tool_calls: tuple[JsonObject, ...] = ()
 
 
 async def chat(
@@ -59,22 +61,29 @@ async def chat(
 
 def _result(response: ChatResponse) -> ChatResult:
     body = response.body
+    message = chat_body.assistant_message(body)
+    calls = message.get("tool_calls")
     logprobs = chat_body.first_choice(body).get("logprobs")
     return ChatResult(
-        content=chat_body.content_text(chat_body.assistant_message(body).get("content")),
+        content=chat_body.content_text(message.get("content")),
         usage=chat_body.usage(body),
         finish_reason=chat_body.finish_reason(body),
         logprobs=logprobs if is_object(logprobs) else None,
         response=response,
+        tool_calls=tuple(call for call in calls if is_object(call)) if is_list(calls) else (),
     )
 
 
 def _joined(chunks: Sequence[ChatChunk]) -> ChatResult:
     usage = next((chunk.usage for chunk in reversed(chunks) if chunk.usage), None)
+    calls = ToolCalls()
+    for delta in (delta for chunk in chunks for delta in chunk.tool_calls):
+        calls.add(delta)
     return ChatResult(
         content="".join(chunk.text for chunk in chunks),
         usage=usage,
         finish_reason=next((chunk.finish_reason for chunk in reversed(chunks) if chunk.finish_reason), None),
         logprobs=next((chunk.logprobs for chunk in reversed(chunks) if chunk.logprobs), None),
         response=ChatResponse(body={} if usage is None else {"usage": usage}),
+        tool_calls=tuple(calls.assembled()),
     )
