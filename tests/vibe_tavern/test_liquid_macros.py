@@ -98,3 +98,17 @@ def test_assigns_describe_card_user_and_context() -> None:
 
 def test_line_ends_stay_as_they_are() -> None:
     assert render("a\r\nb\rc{% capture x %}\r\n{% endcapture %}[{{ x }}]") == "a\r\nb\rc[\r\n]"
+
+
+def test_floats_are_written_with_a_point_even_before_an_exponent():
+    values = {"large": 1e20, "small": 1.5e-7, "whole": 2.0, "none": float("inf")}
+    assert render("{{ large }} {{ small }} {{ whole }} {{ none }}", assigns=values) == "1.0e+20 1.5e-07 2.0 Infinity"
+
+
+def test_halves_are_rounded_away_from_zero():
+    assert render('{{ 2.5 | round }} {{ -2.5 | round }} {{ "0.5" | round }}') == "3 -3 1"
+
+
+def test_an_output_with_nothing_inside_prints_nothing():
+    assert render("a{{ }}b{{}}c") == "abc"
+    assert render("a {{- -}} b", strict=True) == "ab"

@@ -18,11 +18,13 @@ from liquid import (
     TokenStream,
     Undefined,
 )
+from liquid.builtin.expressions import StringLiteral
 from liquid.builtin.output import Output, OutputNode
 from liquid.builtin.tags.capture_tag import CaptureNode, CaptureTag
 from liquid.builtin.tags.echo_tag import EchoTag
 from liquid.exceptions import LiquidError, LocalNamespaceLimitError, LoopIterationLimitError, ResourceLimitError
 from liquid.output import LimitedStringIO
+from liquid.token import TOKEN_EXPRESSION
 
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.values import is_mapping, is_sequence
@@ -157,9 +159,17 @@ class MacroOutputNode(OutputNode):
 
 
 class MacroOutput(Output):
-    """``{{ … }}``."""
+    """``{{ … }}``; with nothing inside it prints nothing."""
 
     node_class = MacroOutputNode
+
+    def parse(self, stream: TokenStream) -> OutputNode:
+        """Parse the expression."""
+        token, expression = stream.current, stream.peek
+        if expression.kind == TOKEN_EXPRESSION and not expression.value.strip():
+            stream.next()
+            return self.node_class(token, StringLiteral(token, ""))
+        return super().parse(stream)
 
 
 class MacroEcho(EchoTag):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from liquid import RenderContext
-from liquid.builtin.filters.math import divided_by, modulo
+from liquid.builtin.filters.math import divided_by, modulo, round_
 from liquid.builtin.filters.misc import date as builtin_date
 from liquid.exceptions import LiquidError
 from liquid.filter import num_arg, with_context
@@ -75,6 +76,15 @@ def _dividing(builtin: Filter) -> Filter:
     return apply
 
 
+def _round(value: object, digits: object = None) -> object:
+    """The standard filter, but halves go away from zero."""
+    number = to_number(_given(value))
+    whole = not to_number(_given(digits))
+    if whole and isinstance(number, float) and math.isfinite(number) and abs(number % 1) == 0.5:
+        return math.trunc(number + math.copysign(0.5, number))
+    return round_(value, digits)
+
+
 FILTERS: dict[str, Filter] = {
     "hash7": _hash7,
     "hash": _hash7,
@@ -87,6 +97,7 @@ FILTERS: dict[str, Filter] = {
     "date": _date,
     "divided_by": _dividing(divided_by),
     "modulo": _dividing(modulo),
+    "round": _round,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -43,7 +44,17 @@ def to_text(value: object) -> str:
         return f"{value.start}..{value.stop - 1}"
     if is_sequence(value):
         return "".join(to_text(item) for item in value)
+    if isinstance(value, float):
+        return _float_text(value)
     return _inspected(value) if is_mapping(value) else str(value)
+
+
+def _float_text(value: float) -> str:
+    """Write a float as Ruby does: there is a point even where an exponent follows."""
+    if not math.isfinite(value):
+        return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
+    mantissa, exponent, power = repr(value).partition("e")
+    return f"{mantissa}.0e{power}" if exponent and "." not in mantissa else repr(value)
 
 
 def _inspected(value: object) -> str:
