@@ -1,0 +1,28 @@
+"""What a diagnostic says of the limit that was hit."""
+
+from __future__ import annotations
+
+import pytest
+
+from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment, Overrides, run
+from tavernkit.stores import InMemoryVariablesStore
+
+ENGINE = MacroEngine()
+
+
+@pytest.mark.parametrize(
+    ("limit", "text", "macro"),
+    [
+        ("MAX_OUTPUT_CHARS", "{{user}}{{user}}", "user"),
+        ("MAX_OUTPUT_CHARS", "{{user}}{{.x}}", ""),
+        ("MAX_STEPS", "{{user}}{{user}}", "user"),
+        ("MAX_STEPS", "{{user}}{{.x}}", ""),
+    ],
+)
+def test_a_limit_names_the_macro_that_hit_it_and_counts_once(
+    monkeypatch: pytest.MonkeyPatch, limit: str, text: str, macro: str
+) -> None:
+    monkeypatch.setattr(run, limit, 3 if limit == "MAX_OUTPUT_CHARS" else 1)
+    environment = MacroEnvironment(user_name="Ann", variables=InMemoryVariablesStore({"local": {"x": "abc"}}))
+    (diagnostic,) = ENGINE.evaluate(text, environment, Overrides()).diagnostics
+    assert (diagnostic.macro, diagnostic.count, diagnostic.position) == (macro, 1, 8)
