@@ -11,7 +11,7 @@ from tavernkit.errors import ConfigError, MaxTokensExceededError, PipelineError,
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.trace import TraceCollector
 from tavernkit.stores.variables import InMemoryVariablesStore
-from tavernkit.vibe_tavern import PIPELINE, VibeTavernBuilder, build, to_messages
+from tavernkit.vibe_tavern import PIPELINE, Builder, build, to_messages
 from tavernkit.vibe_tavern.context import VibeTavernContext, VibeTavernState
 from tavernkit.vibe_tavern.language_policy import LanguagePolicyConfig, canonical_language, policy_text
 from tavernkit.vibe_tavern.steps.language_policy import insertion_index
@@ -96,14 +96,14 @@ def test_failing_text_builder_falls_back_to_the_built_in_text() -> None:
         raise RuntimeError("kaput")
 
     pipeline = PIPELINE.configure("plan_assembly", default_system_text_builder=failing)
-    plan = VibeTavernBuilder(pipeline, character=CARD, warning_handler=None).build()
+    plan = Builder(pipeline, character=CARD, warning_handler=None).build()
     assert "You are Sephy." in plan.blocks[0].content
     assert "kaput" in plan.warnings[0]
 
 
 def test_text_builder_writes_the_system_text() -> None:
     pipeline = PIPELINE.configure("plan_assembly", default_system_text_builder=lambda _: "Mine.")
-    assert VibeTavernBuilder(pipeline, character=CARD).build().blocks[0].content == "Mine."
+    assert Builder(pipeline, character=CARD).build().blocks[0].content == "Mine."
 
 
 def test_system_text_of_a_request_stands_after_the_cards() -> None:
@@ -140,14 +140,14 @@ def test_prepare_settles_hint_and_estimator() -> None:
 def test_budget_is_refused_with_the_numbers() -> None:
     pipeline = PIPELINE.configure("max_tokens", max_tokens=3, mode="error")
     with pytest.raises(MaxTokensExceededError) as caught:
-        VibeTavernBuilder(pipeline).build(message="one two three four five six seven eight nine ten")
+        Builder(pipeline).build(message="one two three four five six seven eight nine ten")
     assert caught.value.max_tokens == 3
 
 
 def test_trace_and_late_warnings_are_on_the_plan() -> None:
     collector = TraceCollector()
     pipeline = PIPELINE.configure("max_tokens", max_tokens=1, mode="warn")
-    plan = VibeTavernBuilder(pipeline, warning_handler=None, instrumenter=collector).build(message="one two three")
+    plan = Builder(pipeline, warning_handler=None, instrumenter=collector).build(message="one two three")
     assert len(plan.warnings) == 1
     assert plan.trace is not None
     assert [step.name for step in plan.trace.steps] == list(PIPELINE.names)
@@ -165,35 +165,35 @@ def policy(**options: Any) -> Any:
 
 
 def test_language_policy_stands_before_the_user_message() -> None:
-    plan = VibeTavernBuilder(policy(target_lang="JA")).build(history=[{"role": "user", "content": "a"}], message="b")
+    plan = Builder(policy(target_lang="JA")).build(history=[{"role": "user", "content": "a"}], message="b")
     assert sources(plan.blocks) == ["history", "language_policy", "user_message"]
     assert plan.blocks[1].metadata["target_lang"] == "ja-JP"
     assert plan.blocks[1].content == policy_text("ja-JP")
 
 
 def test_unsupported_language_warns_and_missing_one_is_an_error() -> None:
-    plan = VibeTavernBuilder(policy(target_lang="fr"), warning_handler=None).build(message="x")
+    plan = Builder(policy(target_lang="fr"), warning_handler=None).build(message="x")
     assert sources(plan.blocks) == ["user_message"]
     assert "fr" in plan.warnings[0]
     with pytest.raises(ConfigError) as caught:
-        VibeTavernBuilder(policy()).build(message="x")
+        Builder(policy()).build(message="x")
     assert caught.value.code == "TARGET_LANG_REQUIRED"
     with pytest.raises((StrictModeError, PipelineError)):
-        VibeTavernBuilder(policy(target_lang="fr"), strict=True).build(message="x")
+        Builder(policy(target_lang="fr"), strict=True).build(message="x")
 
 
 def test_supported_languages_are_the_applications_choice() -> None:
     pipeline = policy(target_lang="fr_fr", supported_languages=["fr-FR"], style_hint=" terse ")
-    text = VibeTavernBuilder(pipeline).build(message="x").blocks[0].content
+    text = Builder(pipeline).build(message="x").blocks[0].content
     assert "in fr-FR," in text
     assert "Tone: terse." in text
 
 
 def test_policy_text_may_be_written_by_the_application() -> None:
     pipeline = policy(target_lang="ko", policy_text_builder=lambda lang, *_: f"Speak {lang}!")
-    assert VibeTavernBuilder(pipeline).build(message="x").blocks[0].content == "Speak ko-KR!"
+    assert Builder(pipeline).build(message="x").blocks[0].content == "Speak ko-KR!"
     silent = policy(target_lang="ko", policy_text_builder=lambda *_: " ")
-    assert sources(VibeTavernBuilder(silent).build(message="x").blocks) == ["user_message"]
+    assert sources(Builder(silent).build(message="x").blocks) == ["user_message"]
 
 
 @pytest.mark.parametrize(

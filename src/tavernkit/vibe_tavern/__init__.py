@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tavernkit.vibe_tavern.infrastructure import Infrastructure as Infrastructure
     from tavernkit.vibe_tavern.output_tags.sanitizers import register_sanitizer as register_sanitizer
     from tavernkit.vibe_tavern.pipeline import PIPELINE as PIPELINE
-    from tavernkit.vibe_tavern.pipeline import VibeTavernBuilder as VibeTavernBuilder
+    from tavernkit.vibe_tavern.pipeline import Builder as Builder
     from tavernkit.vibe_tavern.pipeline import build as build
     from tavernkit.vibe_tavern.pipeline import to_messages as to_messages
     from tavernkit.vibe_tavern.prompt_runner import PromptRequest as PromptRequest
@@ -95,7 +95,7 @@ __getattr__, __all__ = lazy_exports(
         ".evals.report": ("EvalReport",),
         ".infrastructure": ("Infrastructure",),
         ".output_tags.sanitizers": ("register_sanitizer",),
-        ".pipeline": ("PIPELINE", "VibeTavernBuilder", "build", "to_messages"),
+        ".pipeline": ("PIPELINE", "Builder", "build", "to_messages"),
         ".prompt_runner": ("PromptRequest", "PromptResult", "PromptRunner"),
         ".runner_config": ("RunnerConfig",),
         ".telemetry": ("OpenTelemetryInstrumenter",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tavernkit.budget.max_tokens import MaxTokens
-from tavernkit.prompt.builder import Builder
+from tavernkit.prompt.builder import Builder as CoreBuilder
 from tavernkit.prompt.context import Context, Estimator
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.prompt.plan import Plan
@@ -33,7 +33,7 @@ PIPELINE: Pipeline[VibeTavernState] = Pipeline(
 """History and user input, the texts around them, the language policy, the budget."""
 
 
-class VibeTavernBuilder(Builder[VibeTavernContext, VibeTavernState]):
+class Builder(CoreBuilder[VibeTavernContext, VibeTavernState]):
     """Builds plans with :data:`PIPELINE` (or another pipeline over the same state)."""
 
     context_class: ClassVar[type[Context]] = VibeTavernContext
@@ -45,9 +45,9 @@ class VibeTavernBuilder(Builder[VibeTavernContext, VibeTavernState]):
 
 def build(**inputs: object) -> Plan:
     """Build one plan: ``build(history=chat, message="Hi", character=card)``."""
-    return VibeTavernBuilder().build(**inputs)
+    return Builder().build(**inputs)
 
 
 def to_messages(dialect: str = "openai", **inputs: object) -> object:
     """Build one plan and convert it."""
-    return VibeTavernBuilder().to_messages(dialect, **inputs)
+    return Builder().to_messages(dialect, **inputs)

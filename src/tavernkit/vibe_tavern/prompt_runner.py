@@ -17,7 +17,7 @@ from tavernkit.vibe_tavern import preflight, request_policy
 from tavernkit.vibe_tavern.capabilities import Capabilities
 from tavernkit.vibe_tavern.context import VibeTavernContext
 from tavernkit.vibe_tavern.options import section
-from tavernkit.vibe_tavern.pipeline import VibeTavernBuilder
+from tavernkit.vibe_tavern.pipeline import Builder
 from tavernkit.vibe_tavern.runner_config import RunnerConfig
 from tavernkit.vibe_tavern.transports import chat_body
 from tavernkit.vibe_tavern.transports.base import ChatChunk, ChatResponse, Transport
@@ -188,7 +188,7 @@ class PromptRunner:
             variables=variables if variables is not None else config.context.variables,
             dialect=dialect,
         )
-        plan = VibeTavernBuilder(config.pipeline).run(context)
+        plan = Builder(config.pipeline).run(context)
         messages = _messages(plan, dialect)
         request = request_policy.filter_request(
             {"model": config.model, "messages": messages, **options}, config.capabilities
