@@ -13,6 +13,7 @@ import pytest
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern.errors import ToolArgumentError
 from tavernkit.vibe_tavern.tool_calling.dispatcher import ToolDispatcher
+from tavernkit.vibe_tavern.tool_calling.envelope import ok_envelope
 from tavernkit.vibe_tavern.tool_calling.registry import ToolDefinition, ToolRegistry
 from tavernkit.vibe_tavern.tool_calling.worker import run_in_thread
 from tests.vibe_tavern.support import loose
@@ -161,3 +162,10 @@ async def test_arguments_are_checked_against_the_schema_when_asked_for() -> None
 def test_an_executor_must_be_callable() -> None:
     with pytest.raises(ConfigError):
         ToolDispatcher(loose("not callable"), REGISTRY)
+
+
+def test_what_is_no_envelope_is_kept_as_a_value_even_if_it_is_nothing() -> None:
+    assert ok_envelope("t", None)["data"] == {"value": None}
+    assert ok_envelope("t", [1])["data"] == {"value": [1]}
+    assert ok_envelope("t", {"a": 1})["data"] == {"a": 1}
+    assert ok_envelope("t", {"ok": True, "data": None})["data"] == {}

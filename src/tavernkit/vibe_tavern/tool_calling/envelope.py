@@ -30,7 +30,7 @@ def ok_envelope(tool_name: str, value: object) -> dict[str, object]:
     """Wrap what a tool returned; a mapping that has ``ok`` is taken as an envelope and brought into form."""
     if is_mapping(value) and "ok" in value:
         return normal_envelope(tool_name, value)
-    return _envelope(tool_name, ok=True, data=_data(value))
+    return _envelope(tool_name, ok=True, data=value if is_mapping(value) else {"value": value})
 
 
 def error_envelope(
