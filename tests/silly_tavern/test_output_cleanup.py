@@ -50,6 +50,19 @@ def test_other_speakers_end_the_reply():
     assert cleaned("Lyra: Hi\nLyra:\n\nyes") == "Hi\nyes"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a \t\nb \r\nc ", "a\nb\r\nc"),
+        ("a  \u2028b", "a\u2028b"),
+        ("a \u2029 \u2028 b", "a\u2028 b"),
+        ("a \u2028 \nb", "a\nb"),
+    ],
+)
+def test_lines_lose_the_blanks_at_their_end(text: str, expected: str):
+    assert cleaned(text) == expected
+
+
 def test_emphasis_marks_hug_their_text():
     assert cleaned("* she waves * and ** runs **") == "*she waves* and **runs**"
 
