@@ -16,7 +16,7 @@ from tavernkit.testing import ScriptedModel, answer, calls, tool_call
 from tavernkit.vibe_tavern import PromptRunner, RunnerConfig, ToolLoopRunner
 from tavernkit.vibe_tavern.directives.parser import parse_json
 from tavernkit.vibe_tavern.directives.validator import validate
-from tavernkit.vibe_tavern.liquid_macros.render import render
+from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
 from tavernkit.vibe_tavern.output_tags.transform import transform
@@ -101,7 +101,7 @@ def test_output_tags_of_a_stream(benchmark: BenchmarkFixture) -> None:
 def test_render_a_cached_template(benchmark: BenchmarkFixture) -> None:
     template = "{{ char }} feels {{ var.mood }}. {% if var.n > 3 %}Enough.{% else %}More.{% endif %}{% incvar n %}"
     store = InMemoryVariablesStore({"local": {"mood": "glad", "n": 0}})
-    text = benchmark(lambda: render(template, assigns={"char": "Sera"}, variables=store))
+    text = benchmark(lambda: render_liquid(template, assigns={"char": "Sera"}, variables=store))
     assert text.startswith("Sera feels glad.")
 
 

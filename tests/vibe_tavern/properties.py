@@ -16,7 +16,7 @@ from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.directives.parser import parse_json
 from tavernkit.vibe_tavern.directives.patch_ops import DEFAULT_PATH_PREFIXES, normalize_patch_ops
 from tavernkit.vibe_tavern.directives.validator import validate
-from tavernkit.vibe_tavern.liquid_macros.render import render
+from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern.liquid_macros.rng import random_value
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
@@ -177,12 +177,12 @@ templates = soup(
 
 
 def check_templates_never_raise(pieces: list[str]) -> None:
-    assert isinstance(render("".join(pieces), variables=InMemoryVariablesStore()), str)
+    assert isinstance(render_liquid("".join(pieces), variables=InMemoryVariablesStore()), str)
 
 
 def check_text_without_syntax_is_itself(text: str) -> None:
     plain = text.translate(str.maketrans("", "", "{}\\ \t"))
-    assert render(plain) == plain
+    assert render_liquid(plain) == plain
 
 
 def check_random_values(word: str, counter: int) -> None:

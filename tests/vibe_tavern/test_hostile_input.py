@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tavernkit.vibe_tavern.directives.parser import parse_json
-from tavernkit.vibe_tavern.liquid_macros.render import render
+from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
 from tavernkit.vibe_tavern.output_tags.transform import transform
 from tavernkit.vibe_tavern.tool_calling.arguments import parse_arguments
@@ -72,7 +72,7 @@ def test_streams(piece: str) -> None:
     ids=["output", "tag", "raw", "comment", "blanks", "replace", "range", "numbers"],
 )
 def test_templates(template: str) -> None:
-    in_time(lambda: render(template))
+    in_time(lambda: render_liquid(template))
 
 
 def test_server_sent_events() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tavernkit.cards.character import Character, User
+from tavernkit.errors import ConfigError
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.vibe_tavern.errors import LiquidError
+from tavernkit.vibe_tavern.liquid_macros import render as render_module
 from tavernkit.vibe_tavern.liquid_macros.assigns import build_assigns
-from tavernkit.vibe_tavern.liquid_macros.render import render
+from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
 
 
 @pytest.mark.parametrize(
@@ -32,15 +36,15 @@ from tavernkit.vibe_tavern.liquid_macros.render import render
 def test_limits_end_a_template_and_leave_its_text(template: str) -> None:
     warnings: list[str] = []
     store = InMemoryVariablesStore()
-    assert render(template, variables=store, warn=warnings.append) == template
+    assert render_liquid(template, variables=store, warn=warnings.append) == template
     assert len(warnings) == 1
     with pytest.raises(LiquidError) as caught:
-        render(template, variables=store, strict=True)
+        render_liquid(template, variables=store, strict=True)
     assert caught.value.kind == "memory_error"
 
 
 def test_output_of_exactly_the_limit_is_allowed() -> None:
-    assert len(render("{% for i in (1..20000) %}abcdefghij{% endfor %}")) == 200_000
+    assert len(render_liquid("{% for i in (1..20000) %}abcdefghij{% endfor %}")) == 200_000
 
 
 @pytest.mark.parametrize(
@@ -57,33 +61,33 @@ def test_output_of_exactly_the_limit_is_allowed() -> None:
 )
 def test_strict_mode_names_the_kind_of_error(template: str, kind: str) -> None:
     with pytest.raises(LiquidError) as caught:
-        render(template, variables=InMemoryVariablesStore(), strict=True)
+        render_liquid(template, variables=InMemoryVariablesStore(), strict=True)
     assert caught.value.kind == kind
 
 
 def test_errors_inside_blocks_are_printed_where_they_happen() -> None:
     text = "a{% if true %}b{{ 1 | modulo: 0 }}c{% endif %}d"
-    assert render(text) == "abLiquid error: divided by 0cd"
+    assert render_liquid(text) == "abLiquid error: divided by 0cd"
 
 
 def test_now_comes_from_the_caller() -> None:
     template = '{{ "now" | date: "%Y-%m-%d" }} {{ "" | isodate }} {{ 86400 | date: "%d" }}'
-    assert render(template, now_ms=lambda: 1_700_000_000_000) == "2023-11-14 2023-11-14 02"
+    assert render_liquid(template, now_ms=lambda: 1_700_000_000_000) == "2023-11-14 2023-11-14 02"
 
 
 def test_values_print_the_same_in_every_language() -> None:
     assigns = {"l": [1, None, [True, "x"]], "h": {"k": ["v", None]}, "r": None}
-    assert render("{{ l }}|{{ h }}|{{ r }}|{{ (1..3) }}", assigns=assigns) == '1truex|{"k"=>["v", nil]}||1..3'
+    assert render_liquid("{{ l }}|{{ h }}|{{ r }}|{{ (1..3) }}", assigns=assigns) == '1truex|{"k"=>["v", nil]}||1..3'
 
 
 def test_templates_do_not_see_each_others_variables() -> None:
-    render("{% assign leak = 'x' %}{{ leak }}")
-    assert render("[{{ leak }}]") == "[]"
+    render_liquid("{% assign leak = 'x' %}{{ leak }}")
+    assert render_liquid("[{{ leak }}]") == "[]"
 
 
 def test_dice_are_bounded_and_bad_dates_do_not_raise() -> None:
-    assert render("{{ '999999999d1' | rollp }}") == "1000"
-    assert render("{{ 99999999999999999999 | isodate }}") == "9999-12-31"
+    assert render_liquid("{{ '999999999d1' | rollp }}") == "1000"
+    assert render_liquid("{{ 99999999999999999999 | isodate }}") == "9999-12-31"
 
 
 def test_assigns_describe_card_user_and_context() -> None:
@@ -97,18 +101,30 @@ def test_assigns_describe_card_user_and_context() -> None:
 
 
 def test_line_ends_stay_as_they_are() -> None:
-    assert render("a\r\nb\rc{% capture x %}\r\n{% endcapture %}[{{ x }}]") == "a\r\nb\rc[\r\n]"
+    assert render_liquid("a\r\nb\rc{% capture x %}\r\n{% endcapture %}[{{ x }}]") == "a\r\nb\rc[\r\n]"
 
 
 def test_floats_are_written_with_a_point_even_before_an_exponent():
     values = {"large": 1e20, "small": 1.5e-7, "whole": 2.0, "none": float("inf")}
-    assert render("{{ large }} {{ small }} {{ whole }} {{ none }}", assigns=values) == "1.0e+20 1.5e-07 2.0 Infinity"
+    assert (
+        render_liquid("{{ large }} {{ small }} {{ whole }} {{ none }}", assigns=values)
+        == "1.0e+20 1.5e-07 2.0 Infinity"
+    )
 
 
 def test_halves_are_rounded_away_from_zero():
-    assert render('{{ 2.5 | round }} {{ -2.5 | round }} {{ "0.5" | round }}') == "3 -3 1"
+    assert render_liquid('{{ 2.5 | round }} {{ -2.5 | round }} {{ "0.5" | round }}') == "3 -3 1"
 
 
 def test_an_output_with_nothing_inside_prints_nothing():
-    assert render("a{{ }}b{{}}c") == "abc"
-    assert render("a {{- -}} b", strict=True) == "ab"
+    assert render_liquid("a{{ }}b{{}}c") == "abc"
+    assert render_liquid("a {{- -}} b", strict=True) == "ab"
+
+
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "liquid" or "liquid_macros.engine" in name]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "liquid", None)
+    render_module._environment.cache_clear()
+    with pytest.raises(ConfigError, match=r"tavernkit\[liquid\]"):
+        render_liquid("{{ 1 }}")

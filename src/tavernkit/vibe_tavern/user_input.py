@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from tavernkit.errors import Warn
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.values import EMPTY_OBJECT, is_mapping
-from tavernkit.vibe_tavern.liquid_macros.render import OnError, render
+from tavernkit.vibe_tavern.liquid_macros.render import OnError, render_liquid
 
 TOGGLE = "expand_user_input_macros"
 
@@ -33,7 +33,7 @@ def preprocess_user_input(
         enabled = is_mapping(toggles) and toggles.get(TOGGLE) is True
     if not enabled:
         return text
-    return render(
+    return render_liquid(
         text,
         assigns=assigns,
         variables=variables,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tavernkit.vibe_tavern.liquid_macros.assigns import build_assigns
-from tavernkit.vibe_tavern.liquid_macros.render import OnError, render
+from tavernkit.vibe_tavern.liquid_macros.render import OnError, render_liquid
 
 if TYPE_CHECKING:
     from tavernkit.vibe_tavern.context import VibeTavernState
@@ -25,7 +25,7 @@ def render_for(
     ``assigns`` are added to the usual variables and win over them.
     """
     context = state.context
-    return render(
+    return render_liquid(
         text,
         assigns={**build_assigns(context.character, context.user, context.data), **(assigns or {})},
         variables=state.variables,

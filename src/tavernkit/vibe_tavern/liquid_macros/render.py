@@ -36,7 +36,7 @@ _ESCAPED_BRACE = re.compile(r"\\([{}])")
 _templates: LRUCache[tuple[bool, str], BoundTemplate] = LRUCache(_TEMPLATES_KEPT)
 
 
-def render(
+def render_liquid(
     text: str,
     *,
     assigns: Mapping[str, object] = EMPTY_OBJECT,
@@ -47,7 +47,7 @@ def render(
     now_ms: Callable[[], int] | None = None,
     warn: Warn | None = None,
 ) -> str:
-    """Render a template.
+    """Render a Liquid template (extra ``liquid``).
 
     ``assigns`` are its variables; ``var`` and ``global`` read the store. ``context`` is what filters ask for
     ``message_index``, ``rng_word`` and ``now_ms``. Otherwise a template that cannot be parsed or goes over a limit
@@ -80,6 +80,7 @@ def _rendered(
     *,
     raising: bool,
 ) -> str:
+    environment = _environment(raising=raising)
     from liquid.exceptions import LiquidError as EngineError
 
     from tavernkit.vibe_tavern.liquid_macros.engine import (
@@ -93,7 +94,7 @@ def _rendered(
     scope = {"var": VariablesDrop(variables, LOCAL), "global": VariablesDrop(variables, GLOBAL), **assigns}
     buffer = output_buffer()
     try:
-        template = _templates.get_or_make((raising, text), lambda: _environment(raising=raising).from_string(text))
+        template = _templates.get_or_make((raising, text), lambda: environment.from_string(text))
         run = MacroContext(template, globals=scope)
         run.run = Run(variables, context, now_ms)
         template.render_with_context(run, buffer)
