@@ -22,9 +22,7 @@ _NEWLINES = re.compile(r"\n+")
 # Each run of blanks is looked at once, from its start: a long one in the middle of a line would cost its square.
 _IN_LINE = rf"{_SPACES}\v\f\u2028\u2029\ufeff"
 # U+2028 and U+2029 are blanks that end a line themselves: of a run in a line, what stands before the last one goes.
-_BLANKS_AT_LINE_END = re.compile(
-    rf"(?<![{_IN_LINE}])(?:[{_IN_LINE}]++(?=[\r\n]|\Z)|[{_IN_LINE}]+(?=[\u2028\u2029]))"
-)
+_BLANKS_AT_LINE_END = re.compile(rf"(?<![{_IN_LINE}])(?:[{_IN_LINE}]++(?=[\r\n]|\Z)|[{_IN_LINE}]+(?=[\u2028\u2029]))")
 _MARKED = re.compile(r"([*_]{1,2})([\s\S]*?)\1")
 _BLANKS_AT_MARKS = re.compile(rf"(?<=[*_])[{_SPACES}]++|(?<![{_SPACES}])[{_SPACES}]++(?=[*_])")
 
