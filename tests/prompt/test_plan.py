@@ -18,6 +18,10 @@ def test_neighbours_in_the_chat_are_merged() -> None:
     assert contents(Plan([chat(" a "), chat("b\n"), chat("  ")])) == ["a\nb"]
 
 
+def test_wide_spaces_are_no_blanks_when_neighbours_are_merged() -> None:
+    assert contents(Plan([chat("a"), chat("\u3000"), chat("\u00a0b")])) == ["a\n\u3000\n\u00a0b"]
+
+
 @pytest.mark.parametrize(
     "changes",
     [

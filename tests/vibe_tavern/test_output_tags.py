@@ -81,6 +81,12 @@ def test_warnings_go_where_they_are_wanted(caplog: pytest.LogCaptureFixture) -> 
     assert len(caplog.records) == 1
 
 
+def test_kept_spans_are_closed_even_when_the_rest_of_the_text_is_dropped() -> None:
+    spans = {"lang_spans": {"enabled": True, "on_invalid_code": "drop"}}
+    text = '<lang code="ja">a<lang code="??">b'
+    assert transform(text, config(sanitizers=spans)).text == '<lang code="ja">a</lang>'
+
+
 def test_bad_option_of_lang_spans_is_reported() -> None:
     spans = {"lang_spans": {"enabled": True, "on_invalid_code": "explode"}}
     result = transform('<lang code="??">x</lang>', config(sanitizers=spans))

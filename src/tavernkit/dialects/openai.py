@@ -43,14 +43,15 @@ def _content(message: Message, position: int, warn: Warn) -> Json:
     if message.role in _WITHOUT_MEDIA:
         warn(f"attachments of message {position} were left out: OpenAI takes none from role {message.role!r}")
         return message.content
-    parts: list[Json] = [{"type": "text", "text": message.content}] if message.content else []
+    media: list[Json] = []
     for attachment in attachments_of(message, position, warn):
         part = _part(attachment)
         if part is None:
             warn(f"{attachment.kind} attachment of message {position} was left out: OpenAI cannot take it in this form")
         else:
-            parts.append(part)
-    return parts or message.content
+            media.append(part)
+    text: list[Json] = [{"type": "text", "text": message.content}] if message.content else []
+    return [*text, *media] if media else message.content
 
 
 def _part(attachment: Attachment) -> JsonObject | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tavernkit.prompt.block import Block
+from tavernkit.text.blank import trim_blanks
 
 UNSQUASHED_SLOTS = frozenset({"new_chat_prompt", "new_example_chat"})
 """Separators that stay messages of their own."""
@@ -16,7 +17,7 @@ def merge_in_chat(blocks: Iterable[Block]) -> list[Block]:
     for block in blocks:
         before = merged[-1] if merged else None
         if before is not None and block.in_chat and before.in_chat and _mergeable(before, block):
-            parts = [text for text in (before.content.strip(), block.content.strip()) if text]
+            parts = [text for text in map(trim_blanks, (before.content, block.content)) if text]
             merged[-1] = before.replace(content="\n".join(parts))
         else:
             merged.append(block)

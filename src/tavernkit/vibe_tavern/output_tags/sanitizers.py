@@ -91,7 +91,7 @@ class _LangSpans:
                 kept.append(written)
         if not self._dropping:
             kept.append(text[position:])
-            kept.append(self._end())
+        kept.append(self._end())
         return "".join(kept), tuple(self._warnings)
 
     def _opened(self, tag: FoundTag) -> str:
