@@ -251,3 +251,16 @@ def test_off_spec_cards_in_a_png_get_their_picture() -> None:
 @pytest.mark.parametrize("family", mutations.IMPORTED_AS)
 def test_importers_raise_only_our_errors_on_damaged_files(family: str) -> None:
     mutations.try_importers(family, range(150))
+
+
+def test_a_charx_that_is_cut_off_has_no_card_or_no_asset_for_risuai() -> None:
+    source = card("v3.json")
+    source["data"]["assets"] = [{"type": "emotion", "uri": "embeded://a.png", "name": "a", "ext": "png"}]
+    first = zip_of({"card.json": json.dumps(source)}, method=zipfile.ZIP_STORED)
+    with pytest.raises(risu.ImportRefusedError):
+        risu.import_file("a.charx", first[:200])
+    both = bytearray(zip_of({"card.json": json.dumps(source), "a.png": b"picture" * 99}))
+    both[both.index(b"a.png") + len(b"a.png")] ^= 0xFF
+    with pytest.raises(risu.ImportThrewError) as caught:
+        risu.import_file("a.charx", bytes(both))
+    assert caught.value.error == "Error"

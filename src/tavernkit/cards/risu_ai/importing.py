@@ -121,14 +121,15 @@ def _read_png(data: bytes, imported: RisuImport, limits: Limits) -> None:
 def _read_charx(data: bytes, imported: RisuImport, limits: Limits) -> None:
     try:
         archive = open_archive(BytesSource(data), limits, ignore)
+        member = archive.find(CARD)
+        if member is None or not member.size:
+            raise ImportRefusedError("the archive has no card.json")
+        text = archive.read(member)
     except LimitExceededError:
         raise
     except FileFormatError as error:
         raise ImportRefusedError(f"the file has no card.json: {error}") from error
-    member = archive.find(CARD)
-    if member is None or not member.size:
-        raise ImportRefusedError("the archive has no card.json")
-    card = _parse(archive.read(member), limits)
+    card = _parse(text, limits)
     if not is_object(card) or card.get("spec") != "chara_card_v3":
         raise ImportRefusedError("the archive's card is not V3")
     module = _module(archive, limits)
@@ -163,7 +164,7 @@ def _put_scripts(card: JsonObject, module: Module) -> None:
 
 
 class _Members(Mapping[str, bytes]):
-    """An archive's members by path, read as they are asked for; JSON and what is too large are not there."""
+    """An archive's members by path, read as they are asked for; JSON and what is too large or broken are not there."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -174,7 +175,12 @@ class _Members(Mapping[str, bytes]):
         }
 
     def __getitem__(self, path: str) -> bytes:
-        return self._archive.read(self._members[path])
+        try:
+            return self._archive.read(self._members[path])
+        except LimitExceededError:
+            raise
+        except FileFormatError as error:
+            raise KeyError(path) from error
 
     def __iter__(self):
         return iter(self._members)
