@@ -108,8 +108,8 @@ def card_fields(given: Any) -> object:
 
 
 def history(given: Any) -> object:
-    """The messages from the start of the chat on: the recording cut off the main prompt and the card."""
-    plan = Builder().build(**inputs(given))
+    """The messages of a dry run from the start of the chat on: the main prompt and the card were cut off."""
+    plan = Builder().build(**inputs(given), dry_run=True)
     blocks = [block.slot for block in plan.blocks]
     first = blocks.index("chatHistory")
     return plan.to_messages()[first:]

@@ -22,7 +22,15 @@ def run(case: Case) -> object:
 
 def text_lines(given: Any) -> list[dict[str, object]]:
     built = inputs(as_build(given))
-    plan = build(**{**built, "dialect": "text", "context_template": NOTHING_BUT_THE_CHAT, "context_length": 1_000_000})
+    plan = build(
+        **{
+            **built,
+            "dialect": "text",
+            "context_template": NOTHING_BUT_THE_CHAT,
+            "context_length": 1_000_000,
+            "dry_run": True,
+        }
+    )
     lines: list[dict[str, object]] = []
     for block in plan.blocks:
         if block.slot == CHAT_HISTORY:
