@@ -1,0 +1,79 @@
+"""Answers as JSON, files that do not fit, and options that change a build."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal import BOOK, CARD, Tavernkit, arguments_of
+
+
+def test_build_as_json_can_tell_why_and_how_long(tavernkit: Tavernkit) -> None:
+    told = json.loads(tavernkit("build", *arguments_of("--message", "Hi", "--json", "--explain", "--trace")).out)
+    assert set(told) == {"payload", "explanation", "trace"}
+    assert told["payload"][-2] == {"role": "user", "content": "Hi"}
+    assert [step["name"] for step in told["trace"]["steps"]][-1] == "trimming"
+    assert told["trace"]["duration_ms"] >= sum(step["duration_ms"] for step in told["trace"]["steps"]) * 0.5
+
+
+def test_a_request_is_shown_as_it_would_be_sent(tavernkit: Tavernkit) -> None:
+    request = json.loads(tavernkit("build", *arguments_of("--message", "Hi", "--request", "--json")).out)
+    assert request["chat_completion_source"] == "openai"
+    assert {"role": "user", "content": "Hi"} in request["messages"]
+
+
+def test_the_clock_of_a_build_can_be_set(tavernkit: Tavernkit) -> None:
+    build = ("build", CARD, "--message", "It is {{isodate}}.", "--json")
+    assert "It is 2024-02-29." in tavernkit(*build, "--now", "2024-02-29T10:00:00").out
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+def test_what_does_not_fit_the_context_says_what_to_do(tavernkit: Tavernkit, platform: str) -> None:
+    arguments = ("build", CARD, "--platform", platform, "--message", "Hi " * 400, "--json")
+    small = tavernkit(*arguments, "--context-length", "300", "--response-length", "100")
+    assert small.code == 3
+    assert "--context-length" in small.err
+    assert tavernkit(*arguments, "--context-length", "8000", "--response-length", "100").code == 0
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+def test_the_book_inside_a_card_is_a_book(tavernkit: Tavernkit, tmp_path: Path, platform: str) -> None:
+    card = json.loads(Path(CARD).read_text(encoding="utf-8"))
+    card["data"]["character_book"] = {
+        "extensions": {},
+        "entries": [
+            {"keys": ["lamp"], "content": "The lamp is old.", "enabled": True, "insertion_order": 1, "extensions": {}}
+        ],
+    }
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(card), encoding="utf-8")
+    build = ("build", CARD, "--platform", platform, "--message", "The lamp?", "--json")
+    assert "The lamp is old." in tavernkit(*build, "--book", str(other)).out
+    card["data"].pop("character_book")
+    other.write_text(json.dumps(card), encoding="utf-8")
+    refused = tavernkit(*build, "--book", str(other))
+    assert (refused.code, "has no lore book" in refused.err) == (2, True)
+
+
+def test_a_folder_where_a_file_should_be_is_named(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    outcome = tavernkit("build", CARD, "--message", "Hi", "--save", str(tmp_path))
+    assert outcome.code == 2
+    assert str(tmp_path) in outcome.err.replace("\n", "")
+
+
+def test_a_book_is_not_overwritten_unless_told_to(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    target = tmp_path / "book.json"
+    target.write_text("mine")
+    assert tavernkit("lore", "convert", BOOK, str(target), "--to", "silly_tavern").code == 2
+    assert target.read_text() == "mine"
+    assert tavernkit("lore", "convert", BOOK, str(target), "--to", "silly_tavern", "--force").code == 0
+    assert "Tidewatch" in target.read_text(encoding="utf-8")
+
+
+def test_macros_and_cbs_answer_as_json(tavernkit: Tavernkit) -> None:
+    told = json.loads(tavernkit("macros", "eval", "{{user}} {{nonsense::1}}", "--user", "Bo", "--json").out)
+    assert told["text"] == "Bo {{nonsense::1}}"
+    assert told["diagnostics"]
+    assert json.loads(tavernkit("cbs", "eval", "{{user}}", "--user", "Bo", "--json").out)["text"] == "Bo"
