@@ -188,4 +188,4 @@ def result(plan: RisuPlan) -> dict[str, object]:
         written = message.to_json()
         messages.append({key: written[key] for key in ("role", "content", "name") if key in written})
         meta.append({key: masked(value) for key, value in written.items() if key not in {"role", "content", "name"}})
-    return {"ok": True, "messages": messages, "meta": meta, "last_memory": plan.last_memory}
+    return {"ok": True, "messages": messages, "meta": meta, "last_memory": masked(plan.last_memory)}

@@ -13,6 +13,7 @@ from typing import Any
 from tavernkit.cards import load
 from tavernkit.cards.png import placeholder_png
 from tavernkit.cards.risu_ai import ImportRefusedError, ImportThrewError, export_charx, import_file
+from tavernkit.errors import TavernKitError
 from tests.conformance.runner import Case
 
 IMAGE = placeholder_png(1, 1)
@@ -31,6 +32,8 @@ def import_(case: Case) -> dict[str, Any]:
         return {"imported": False, "error": None, "alert": "error"}
     except ImportThrewError as error:
         return {"imported": False, "error": error.error, "alert": "progress" if error.in_progress else None}
+    except TavernKitError:
+        return {"imported": False, "error": "Error", "alert": None}
     return {"imported": True, "character": imported.character}
 
 

@@ -11,7 +11,7 @@ from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.memory import MemoryModels
 from tavernkit.risu_ai.plan import RisuPlan
 from tavernkit.values import JsonObject, thaw_object
-from tests.conformance.adapters.risu_ai.build import inputs, memory_failure, result, too_small, when
+from tests.conformance.adapters.risu_ai.build import inputs, masked, memory_failure, result, too_small, when
 from tests.conformance.runner import Case
 
 STORED = ("supaMemoryData", "hypaV2Data", "hypaV3Data", "lastMemory")
@@ -61,7 +61,7 @@ def outcome(plan: RisuPlan, summariser: Summariser, before: dict[str, Any]) -> d
     data = {key: value for key, value in thaw_object(plan.memory_data).items() if value is not None}
     return {
         **result(plan),
-        "memos": [message.memo for message in plan.prompt_messages()],
+        "memos": [masked(message.memo) for message in plan.prompt_messages()],
         "summarizer_requests": summariser.requests,
         "stored": {**before, **data},
     }
