@@ -125,3 +125,10 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
 
 def test_numbers_and_truth_are_printed_as_javascript_prints_them():
     assert ChatTemplate("{{ 4 / 2 }} {{ true }} {{ none }} {{ 0.1 + 0.2 }}").render([]) == "2 true  0.30000000000000004"
+
+
+def test_texts_and_numbers_are_put_together_and_counted_as_in_javascript():
+    template = "{{ 'n=' + messages | length }} {{ 1.0 + 'x' }} {{ 'is ' + true }} {{ 'a😀' | length }}"
+    assert apply_named_template("jinja", CHAT, jinja=template) == "n=3 1x is true 3"
+    with pytest.raises(ChatTemplateError):
+        apply_named_template("jinja", CHAT, jinja="{{ 'a' + messages }}")

@@ -11,7 +11,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 from tavernkit.risu_ai.limits import MAX_TEMPLATE_LOOPS, MAX_TEMPLATE_NUMBER, MAX_TEMPLATE_OUTPUT
-from tavernkit.text.js_values import number_to_string
+from tavernkit.text.js_values import number_to_string, utf16_length
 from tavernkit.values import is_mapping, is_sequence
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class ChatTemplateEnvironment(ImmutableSandboxedEnvironment):
         filters: dict[str, Any] = self.filters
         functions: dict[str, Any] = self.globals
         self.filters = {name: filters[name] for name in _FILTERS}
-        self.filters |= {"replace": _replace, "join": _join}
+        self.filters |= {"replace": _replace, "join": _join, "length": _length}
         kept = {name: functions[name] for name in ("namespace", "range")}
         self.globals = {**kept, "dict": _dict, "raise_exception": _raise_exception}
 
@@ -80,6 +80,8 @@ class ChatTemplateEnvironment(ImmutableSandboxedEnvironment):
             raise TemplateLimitError("the exponent is too large")
         if operator == "%" and isinstance(left, str):
             raise TemplateLimitError("'%' is for numbers only")
+        if operator == "+" and _text_and_number(left, right):
+            return _join((left, right))
         result = super().call_binop(context, operator, left, right)
         return measured(result)
 
@@ -170,6 +172,17 @@ def _dict(*items: Any, **values: Any) -> dict[str, Any]:
 
 def _call(name: str, arguments: list[nodes.Expr], node: nodes.Node) -> nodes.Call:
     return nodes.Call(nodes.Name(name, "load", lineno=node.lineno), arguments, [], None, None, lineno=node.lineno)
+
+
+def _length(value: Any) -> int:
+    """Texts are as long as JavaScript counts them."""
+    return utf16_length(value) if isinstance(value, str) else len(value)
+
+
+def _text_and_number(left: object, right: object) -> bool:
+    """Whether JavaScript would put two values together as texts."""
+    kinds = {type(left), type(right)}
+    return str in kinds and bool(kinds & {int, float, bool})
 
 
 def _small(value: object) -> bool:
