@@ -1,10 +1,10 @@
-"""What a diagnostic says of the limit that was hit."""
+"""What a diagnostic says of the limit that was hit, and of a handler that failed."""
 
 from __future__ import annotations
 
 import pytest
 
-from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment, Overrides, run
+from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment, Overrides, default_registry, run
 from tavernkit.stores import InMemoryVariablesStore
 
 ENGINE = MacroEngine()
@@ -26,3 +26,11 @@ def test_a_limit_names_the_macro_that_hit_it_and_counts_once(
     environment = MacroEnvironment(user_name="Ann", variables=InMemoryVariablesStore({"local": {"x": "abc"}}))
     (diagnostic,) = ENGINE.evaluate(text, environment, Overrides()).diagnostics
     assert (diagnostic.macro, diagnostic.count, diagnostic.position) == (macro, 1, 8)
+
+
+def test_a_handler_that_fails_is_named_as_it_was_registered() -> None:
+    registry = default_registry()
+    registry.register("boom", lambda call: call.args[9])
+    result = MacroEngine(registry).evaluate("a {{BOOM}}", MacroEnvironment(), Overrides())
+    (diagnostic,) = result.diagnostics
+    assert (result.text, diagnostic.kind, diagnostic.macro) == ("a {{BOOM}}", "internal_error", "boom")
