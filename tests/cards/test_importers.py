@@ -16,6 +16,7 @@ from tavernkit.cards import risu_ai as risu
 from tavernkit.cards import silly_tavern as st
 from tavernkit.cards.errors import EncryptedCardError
 from tavernkit.cards.png import placeholder_png, text_chunk
+from tavernkit.cards.silly_tavern.errors import ImportFailedError
 from tavernkit.cards.silly_tavern.names import sanitize
 from tavernkit.errors import LimitExceededError
 from tests.cards import mutations
@@ -264,3 +265,18 @@ def test_a_charx_that_is_cut_off_has_no_card_or_no_asset_for_risuai() -> None:
     with pytest.raises(risu.ImportThrewError) as caught:
         risu.import_file("a.charx", bytes(both))
     assert caught.value.error == "Error"
+
+
+def test_silly_tavern_cannot_import_creator_notes_that_are_no_text() -> None:
+    for notes in (5, ["x"], {}):
+        with pytest.raises(ImportFailedError):
+            st.import_file(json.dumps({"name": "A", "creator_notes": notes}).encode(), "json", now=NOW)
+    empty = st.import_file(json.dumps({"name": "A", "creator_notes": 0}).encode(), "json", now=NOW)
+    assert empty.card["creatorcomment"] == ""
+
+
+def test_a_card_whose_extensions_are_a_list_is_no_favourite() -> None:
+    source = {"spec": "chara_card_v2", "fav": True, "data": {"name": "A", "extensions": []}}
+    result = st.import_file(json.dumps(source).encode(), "json", now=NOW).card
+    assert result["fav"] is False
+    assert "talkativeness" not in result

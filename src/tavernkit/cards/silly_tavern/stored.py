@@ -9,6 +9,7 @@ from datetime import datetime
 
 from tavernkit.cards.json_text import check_depth
 from tavernkit.cards.limits import DEFAULT_LIMITS
+from tavernkit.cards.silly_tavern.errors import ImportFailedError
 from tavernkit.errors import TavernKitError
 from tavernkit.text.js_values import UNDEFINED, json_parse, to_number, to_string, trim, truthy
 from tavernkit.values import Json, JsonObject, deep_merge, is_object, is_sequence, thaw, thaw_object
@@ -63,7 +64,7 @@ def read_v2(card: JsonObject, now: datetime) -> None:
     for key in _COPIED_EXTENSIONS:
         if key in extensions:
             card[key] = extensions[key]
-        else:
+        elif key != "fav" or not isinstance(stated, list):  # JSON does not show what a list has
             card.pop(key, None)
     if card.get("chat") is None:
         card["chat"] = chat_name(card.get("name", UNDEFINED), now)
@@ -168,6 +169,8 @@ def from_v1(fields: Mapping[str, object], name: str, now: datetime, chat: str | 
     notes = fields.get("creator_notes")
     if isinstance(notes, str):
         notes = notes.replace(PLACEHOLDER_NOTES, "", 1)
+    elif truthy(notes):
+        raise ImportFailedError(f"creator_notes is {type(notes).__name__}, not a text")
     char: JsonObject = {
         "name": name,
         "creatorcomment": _present(fields.get("creatorcomment"), _present(notes, "")),
