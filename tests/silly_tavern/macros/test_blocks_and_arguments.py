@@ -1,9 +1,10 @@
-"""Macros that have arguments and a block at once, each of them plain or with macros inside."""
+"""Macros that have arguments and a block at once, plain or with macros inside, and many texts of a card in one text."""
 
 from __future__ import annotations
 
 import pytest
 
+from tavernkit.cards import Character
 from tavernkit.silly_tavern.macros import Argument, MacroEngine, MacroEnvironment, default_registry
 
 REGISTRY = default_registry()
@@ -25,3 +26,10 @@ ENGINE = MacroEngine(REGISTRY)
 )
 def test_a_block_is_the_last_argument_whatever_the_others_are(text: str, expanded: str) -> None:
     assert ENGINE.expand(text, MacroEnvironment(user_name="Ann", character_name="Bel")) == expanded
+
+
+def test_texts_of_the_card_beside_each_other_are_no_deeper_than_one() -> None:
+    card = Character(name="Bel", alternate_greetings=tuple(f"{number} for {{{{user}}}}" for number in range(40)))
+    environment = MacroEnvironment(user_name="Ann", character_name="Bel", character=card)
+    text = ";".join(f"{{{{charFirstMessage::{number}}}}}" for number in range(1, 41))
+    assert ENGINE.expand(text, environment) == ";".join(f"{number} for Ann" for number in range(40))

@@ -1,0 +1,52 @@
+"""One entry that cannot be placed, or one line that says nothing, does not end the work on the others."""
+
+from __future__ import annotations
+
+from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, LorebookResult, LoreMessage, ScanInput
+
+
+def scan(entries: list[LorebookEntry], *texts: str, **given: object) -> LorebookResult:
+    messages = [LoreMessage("user", text) for text in texts]
+    return LorebookEngine().scan(ScanInput(entries=entries, messages=messages, **given))  # pyright: ignore[reportArgumentType]  # options of the test
+
+
+def test_lore_without_a_target_does_not_keep_other_lore_from_its_own() -> None:
+    entries = [
+        LorebookEntry(always_active=True, comment="Town", content="A town.", order=1),
+        LorebookEntry(always_active=True, content="@@inject_lore Nowhere\nLost.", order=9),
+        LorebookEntry(always_active=True, content="@@inject_lore Town\nIts harbour.", order=5),
+    ]
+    result = scan(entries)
+    assert [each.text for each in result.actives] == ["A town. Its harbour."]
+    assert result.explain(1).reason == "injects into 'Nowhere', which is not active"
+
+
+def test_a_decorator_without_a_name_is_skipped() -> None:
+    (active,) = scan([LorebookEntry(always_active=True, content="@@\n@@depth 2\nDeep.")]).actives
+    assert (active.text, active.pos, active.depth) == ("Deep.", "depth", 2)
+
+
+def test_an_entry_called_up_twice_in_a_pass_is_looked_at_once() -> None:
+    rolls: list[float] = []
+
+    def roll() -> float:
+        rolls.append(0.9)
+        return 0.9
+
+    entries = [
+        LorebookEntry(always_active=True, content="the dragon"),
+        LorebookEntry(always_active=True, content="a dragon"),
+        LorebookEntry(key="dragon", content="@@probability 50\nx"),
+    ]
+    assert len(scan(entries, "hello", random=roll).actives) == 2
+    assert len(rolls) == 2
+
+
+def test_a_child_is_told_by_what_it_took_from_its_parent() -> None:
+    entries = [
+        LorebookEntry(id="x", key="never", comment="Parent", content="The parent's text."),
+        LorebookEntry(id="x", mode="child", key="dragon", comment="Child", content="Its own."),
+    ]
+    result = scan(entries, "dragon")
+    assert [each.text for each in result.actives] == ["The parent's text."]
+    assert (result.entries[1].comment, result.explain(1).title) == ("Parent", "Parent")
