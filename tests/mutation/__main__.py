@@ -122,7 +122,6 @@ def main() -> int:
     hypothesis.settings.register_profile(
         "mutation", derandomize=True, database=None, deadline=None, suppress_health_check=checks
     )
-    hypothesis.settings.load_profile("mutation")
     chosen = random.Random(7)
     todo: list[tuple[Path, ast.Module, Mutant]] = []
     for module in subject.modules:
@@ -232,7 +231,7 @@ def _verdict(
     vectors = time.process_time()
     _compute_at_most(patience.everything)
     quiet = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore::pytest.PytestAssertRewriteWarning")
-    if pytest.main([*quiet, *tests]) != 0:
+    if pytest.main([*quiet, "--hypothesis-profile=mutation", *tests]) != 0:
         return "test", None
     return "survived", (vectors, time.process_time())
 

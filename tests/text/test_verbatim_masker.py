@@ -41,7 +41,7 @@ def test_the_hatch_is_off_unless_it_is_said_to_be_on() -> None:
 
 @pytest.mark.parametrize("text", ["{{" * 100_000, "{%" * 100_000, "`" * 200_001, "\\<" * 100_000, "```" * 99_999])
 def test_unclosed_zones_cost_no_more_than_their_length(text: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     masked, placeholders = mask(text, EscapeHatch(mode="keep_backslash"))
     assert unmask(masked, placeholders) == text
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
