@@ -34,7 +34,8 @@ def run(case: Case) -> object:
         outcome = {"error": {**_error(error), "phase": "construct"}}
     else:
         try:
-            result = asyncio.run(loop.run(**given["run"], on_event=events.append))
+            arguments = {name: value for name, value in given["run"].items() if value is not None}
+            result = asyncio.run(loop.run(**arguments, on_event=events.append))
         except Exception as error:
             outcome = {"error": _error(error)}
         else:
