@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from tavernkit.stores import InMemoryVariablesStore as InMemoryVariablesStore
     from tavernkit.stores import VariablesStore as VariablesStore
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __getattr__, __all__ = lazy_exports(
     __name__,
