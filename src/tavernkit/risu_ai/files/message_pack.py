@@ -30,8 +30,10 @@ _SIZES = {0: ">B", 1: ">H", 2: ">I"}
 
 def unpack(data: bytes) -> Packed:
     """Read one value. Map entries and list items that are ``undefined`` are missing and null."""
-    reader = _Reader(data)
-    value = reader.value(0)
+    try:
+        value = _Reader(data).value(0)
+    except RecursionError as error:  # the caller is deep in a stack of its own
+        raise MessagePackError("the data nests too deeply for this process") from error
     return None if isinstance(value, _Missing) else value
 
 
@@ -93,8 +95,11 @@ class _Reader:
         return self._take(size).decode("utf-8", "replace")
 
     def _list(self, size: int, depth: int) -> Packed:
-        items = (self.value(depth + 1) for _ in range(size))
-        return [None if isinstance(item, _Missing) else item for item in items]
+        found: list[Packed] = []
+        for _ in range(size):  # no comprehension: it would cost two more frames a level
+            item = self.value(depth + 1)
+            found.append(None if isinstance(item, _Missing) else item)
+        return found
 
     def _map(self, size: int, depth: int) -> Packed:
         found: dict[str, Packed] = {}
