@@ -43,3 +43,13 @@ def test_a_child_is_told_by_what_it_took_from_its_parent() -> None:
     result = scan(entries, "dragon")
     assert [each.text for each in result.actives] == ["The parent's text."]
     assert (result.entries[1].comment, result.explain(1).title) == ("Parent", "Parent")
+
+
+def test_an_entry_that_comes_only_once_says_that_it_was_there_before() -> None:
+    entries = [LorebookEntry(always_active=True, content="@@dont_activate_after_match\nOnce.", id="x")]
+    first = scan(entries)
+    assert [each.text for each in first.actives] == ["Once."]
+    given = ScanInput(entries=entries, chat_variable=lambda name: first.markers.get(name, "null"))
+    again = LorebookEngine().scan(given)
+    assert again.actives == ()
+    assert again.explain(0).reason == "it was active before (@@dont_activate_after_match)"

@@ -34,3 +34,10 @@ def test_a_handler_that_fails_is_named_as_it_was_registered() -> None:
     result = MacroEngine(registry).evaluate("a {{BOOM}}", MacroEnvironment(), Overrides())
     (diagnostic,) = result.diagnostics
     assert (result.text, diagnostic.kind, diagnostic.macro) == ("a {{BOOM}}", "internal_error", "boom")
+
+
+def test_blocks_that_are_parsed_too_often_are_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "MAX_PARSED_CHARS", 10)
+    text = "{{if 1}}" * 3 + "{{user!}}{{}}" + "{{/if}}" * 3
+    told = ENGINE.evaluate(text, MacroEnvironment(user_name="Ann"), Overrides()).diagnostics
+    assert [(each.about, each.macro, each.count) for each in told if each.kind == "limit"] == [("parsing", "", 1)]
