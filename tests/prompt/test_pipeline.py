@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tavernkit.errors import ConfigError, MaxTokensExceededError, PipelineError, StrictModeError
-from tavernkit.prompt import Block, Builder, BuildState, Context, Pipeline, Plan, Step, TraceCollector
+from tavernkit.prompt import Block, Builder, BuildState, Context, Pipeline, Plan, Step, TraceCollector, trace
 
 State = BuildState[Context]
 
@@ -210,3 +210,13 @@ def test_no_instrumenter_means_no_debug_work() -> None:
         raise AssertionError("lazy payload was evaluated")
 
     BuildState(quiet()).instrument("stat", explode, key="x")
+
+
+def test_a_step_of_a_trace_takes_its_own_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([0.0, 1.0, 3.0, 7.0])
+    monkeypatch.setattr(trace.time, "perf_counter", lambda: next(seconds))
+    collector = TraceCollector()
+    for event, name in (("step_start", "outer"), ("step_start", "inner"), ("step_finish", "inner")):
+        collector(event, {"name": name})
+    collector("step_finish", {"name": "outer"})
+    assert [(step.name, step.duration_ms) for step in collector.to_trace().steps] == [("outer", 5000), ("inner", 2000)]

@@ -26,7 +26,10 @@ _PAYLOAD_KEYS: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """One step of a trace. ``stats["error"]`` is the class name of the error that ended it, if one did."""
+    """One step of a trace: ``duration_ms`` is its own time, without that of the steps between its two halves.
+
+    ``stats["error"]`` is the class name of the error that ended it, if one did.
+    """
 
     name: str
     duration_ms: float
@@ -60,6 +63,8 @@ class _OpenStep:
     name: str
     started: float
     position: int
+    others: float = 0.0
+    """Seconds that were other steps'."""
     stats: dict[str, object] = field(default_factory=dict[str, object])
     warnings: list[str] = field(default_factory=list[str])
 
@@ -116,11 +121,14 @@ class TraceCollector:
             innermost = self._open[-1].name if self._open else None
             raise ConfigError(f"step {name!r} cannot finish: the innermost open step is {innermost!r}")
         step = self._open.pop()
+        elapsed = time.perf_counter() - step.started
+        if self._open:
+            self._open[-1].others += elapsed
         if is_mapping(stats):
             step.stats.update(stats)
         self._finished[step.position] = TraceStep(
             name=step.name,
-            duration_ms=(time.perf_counter() - step.started) * 1000,
+            duration_ms=(elapsed - step.others) * 1000,
             stats=freeze_object({key: freeze(value) for key, value in step.stats.items()}),
             warnings=tuple(step.warnings),
         )
