@@ -77,3 +77,16 @@ def test_macros_and_cbs_answer_as_json(tavernkit: Tavernkit) -> None:
     assert told["text"] == "Bo {{nonsense::1}}"
     assert told["diagnostics"]
     assert json.loads(tavernkit("cbs", "eval", "{{user}}", "--user", "Bo", "--json").out)["text"] == "Bo"
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+def test_a_build_can_be_for_another_model(tavernkit: Tavernkit, platform: str) -> None:
+    arguments = ("build", CARD, "--platform", platform, "--message", "Hi", "--model", "gpt-4o-mini", "--json")
+    built = tavernkit(*arguments)
+    assert built.code == 0, built.err
+    assert json.loads(built.out)[-1]["role"] in ("user", "system")
+
+
+def test_the_model_of_a_request_is_the_one_that_was_asked_for(tavernkit: Tavernkit) -> None:
+    arguments = arguments_of("--message", "Hi", "--model", "gpt-4o-mini", "--request", "--json")
+    assert json.loads(tavernkit("build", *arguments).out)["model"] == "gpt-4o-mini"

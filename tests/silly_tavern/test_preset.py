@@ -173,3 +173,11 @@ def test_what_is_no_number_is_named_and_the_default_is_used(value: object):
     default = Preset.from_json({}, warn=log)
     assert (preset.openai_max_context, preset.temperature) == (default.openai_max_context, default.temperature)
     assert sum("openai_max_context should be" in message for message in log.messages) == 1
+
+
+@pytest.mark.parametrize(("source", "key"), [("openai", "openai_model"), ("makersuite", "google_model")])
+def test_another_model_is_that_of_the_source_in_use(source: str, key: str) -> None:
+    preset = Preset.default().replace(chat_completion_source=source)
+    changed = preset.with_model("another-model")
+    assert (changed.model, changed.to_json()[key]) == ("another-model", "another-model")
+    assert preset.model != "another-model"

@@ -203,9 +203,8 @@ def _limited(preset: Preset, options: BuildOptions) -> Preset:
         changes["max_context_unlocked"] = True
     if options.response_length is not None:
         changes["openai_max_tokens"] = options.response_length
-    if options.model is not None and preset.chat_completion_source == "openai":
-        changes["openai_model"] = options.model
-    return preset.replace(**changes) if changes else preset
+    limited = preset.replace(**changes) if changes else preset
+    return limited if options.model is None else limited.with_model(options.model)
 
 
 def load_world(path: Path) -> WorldBook:

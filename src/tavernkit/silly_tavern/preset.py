@@ -207,9 +207,17 @@ class Preset:
     @property
     def model(self) -> str:
         """The model of the source in use."""
-        source = self.chat_completion_source
-        value = self.get(MODEL_KEYS.get(source, f"{source}_model"))
+        value = self.get(self._model_key)
         return value if isinstance(value, str) else ""
+
+    def with_model(self, model: str) -> Preset:
+        """Return a copy for another model of the source in use."""
+        return self.replace(source=freeze_object({**self.source, self._model_key: model}))
+
+    @property
+    def _model_key(self) -> str:
+        source = self.chat_completion_source
+        return MODEL_KEYS.get(source, f"{source}_model")
 
     @property
     def context_window_tokens(self) -> int:
