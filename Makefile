@@ -11,7 +11,7 @@ AS_ROOT = $(shell test "$$(id -u)" = 0 || echo sudo)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-browser test-postgres load check format conformance bench fuzz docs tables lock dist clean
+.PHONY: help demo serve test test-browser test-postgres load check format conformance bench fuzz docs tables lock coverage mutation dist clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,8 +77,16 @@ lock: $(READY) ## Make the lock files anew from pyproject.toml
 	$(BIN)/uv pip compile --universal --python-version 3.11 --all-extras --group dev --generate-hashes --no-header --no-emit-package tavernkit pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --all-extras --group dev --group docs --generate-hashes --no-header --no-emit-package tavernkit pyproject.toml -o requirements/docs.txt
 
+coverage: $(READY) ## Measure which lines of src the tests run, subprocesses included
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q -n $(WORKERS) --dist worksteal
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=cover
+
+mutation: $(READY) ## Change code and see whether tests notice (ARGS="trimmer"; see docs/decisions/0008)
+	$(BIN)/python -m tests.mutation $(ARGS)
+
 dist: $(READY) ## Build wheel and sdist, and run the quickstart from them in a clean environment
-	$(BIN)/python -m pip install --quiet build
 	$(BIN)/python -m tests.release
 
 clean: ## Remove everything that the targets made
