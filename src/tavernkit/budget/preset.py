@@ -10,12 +10,12 @@ class PresetBudget(Protocol):
 
     @property
     def context_window_tokens(self) -> int:
-        """What the model takes in all (SillyTavern: ``openai_max_context``)."""
+        """What the model takes in all."""
         ...
 
     @property
     def reserved_response_tokens(self) -> int:
-        """What is kept free for the reply (SillyTavern: ``openai_max_tokens``)."""
+        """What is kept free for the reply."""
         ...
 
     @property
