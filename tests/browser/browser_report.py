@@ -28,7 +28,7 @@ def browser() -> Iterator[Browser]:
 def page(browser: Browser, tmp_path: Path) -> Iterator[Browser]:
     path = tmp_path / "report.html"
     message = "Who lit the lamp again, with the Grey Fleet so close?"
-    assert run(["explain", *arguments_of("-m", message, "--budget", "1000", "--html", str(path))]) == 0
+    assert run(["explain", *arguments_of("-m", message, "--context-length", "1000", "--html", str(path))]) == 0
     browser.open(path)
     browser.wait(lambda: browser.run("return document.documentElement.dataset.ready") == "true")
     yield browser

@@ -90,3 +90,10 @@ def test_a_build_can_be_for_another_model(tavernkit: Tavernkit, platform: str) -
 def test_the_model_of_a_request_is_the_one_that_was_asked_for(tavernkit: Tavernkit) -> None:
     arguments = arguments_of("--message", "Hi", "--model", "gpt-4o-mini", "--request", "--json")
     assert json.loads(tavernkit("build", *arguments).out)["model"] == "gpt-4o-mini"
+
+
+def test_a_long_reason_is_shown_whole(tavernkit: Tavernkit) -> None:
+    shown = tavernkit("build", *arguments_of("--message", "The lamp of Tidewatch and the Grey Fleet at Hern?")).out
+    flat = " ".join(shown.replace("│", " ").split())
+    assert "↳ Shoals of Hern (key 'Hern')" in flat
+    assert "The lamp (key 'lamp')" in flat

@@ -20,6 +20,9 @@ from tavernkit.report.plan_overview import Overview, Part, Share
 PREVIEW_LINES = 6
 """Lines of a block that are shown unless everything is asked for."""
 
+LONGEST_BORDER_REASON = 60
+"""Longer reasons stand in the block, where they can take several lines."""
+
 BAR_WIDTH = 72
 
 
@@ -36,9 +39,12 @@ def _panel(part: Part, *, everything: bool) -> Panel:
         body.append(f"\n… {hidden} more lines", style="dim")
     style = part.family.style
     title = Text.assemble((f"{part.position} ", "dim"), (part.role, "bold"), (f"  {visible(part.source)}", style))
-    subtitle = Text.assemble((f"{part.tokens} tokens", "dim"))
-    if part.reason and part.reason != part.source:
-        subtitle.append(f"  ·  {visible(part.reason)}", style="italic dim")
+    subtitle = Text.assemble((f"{part.tokens} tokens", "dim"), overflow="ellipsis")
+    reason = visible(part.reason) if part.reason and part.reason != part.source else ""
+    if len(reason) > LONGEST_BORDER_REASON:
+        body.append(f"\n↳ {reason}", style="italic dim")
+    elif reason:
+        subtitle.append(f"  ·  {reason}", style="italic dim")
     return Panel(
         body,
         title=title,
