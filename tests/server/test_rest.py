@@ -52,6 +52,19 @@ async def test_a_new_version_of_a_card_is_used_at_once(start: StartApp) -> None:
     assert "windmill" in prompts[1]
 
 
+async def test_a_card_that_takes_the_place_of_a_removed_one_is_used_at_once(start: StartApp) -> None:
+    model = ScriptedModel("one", "two")
+    body = {"model": "aria", "messages": [{"role": "user", "content": "hi"}]}
+    changed = CARD.read_text().replace("lighthouse", "windmill")
+    async with start(model) as client:
+        await client.post("/v1/chat/completions", json=body)
+        await client.delete("/api/characters/aria")
+        made = await client.post("/api/characters", files={"file": ("aria.json", changed)})
+        assert (made.json()["id"], made.json()["version"]) == ("aria", 1)
+        await client.post("/v1/chat/completions", json=body)
+    assert ["windmill" in json.dumps(request) for request in model.requests] == [False, True]
+
+
 async def test_what_is_no_card_is_refused(client: Client) -> None:
     for data in (b"", b"nonsense", b"\x89PNG\r\n\x1a\n", b"[1]"):
         refused = await client.post("/api/characters", files={"file": ("x", data)})

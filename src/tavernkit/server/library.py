@@ -70,7 +70,7 @@ class Library:
     """Loads items; what was parsed once is kept until its version changes."""
 
     def __init__(self) -> None:
-        self._parsed: LRUCache[tuple[Kind, str, int], object] = LRUCache(PARSED_ITEMS)
+        self._parsed: LRUCache[tuple[object, ...], object] = LRUCache(PARSED_ITEMS)
         self._casts: LRUCache[Selection, tuple[Collection[Ref], Cast]] = LRUCache(PARSED_ITEMS)
 
     async def cast(self, connection: AsyncConnection, selection: Selection) -> Cast:
@@ -102,7 +102,7 @@ class Library:
         return {*wanted, *implied}, replace(cast, modules=tuple(parsed))
 
     async def _value(self, connection: AsyncConnection, info: ItemInfo) -> object:
-        key = (info.kind, info.id, info.version)
+        key = _version(info)
         value = self._parsed.get(key)
         if value is None:
             data = await item_file(connection, info.kind, info.id)
@@ -177,7 +177,12 @@ def persona_file(persona: StoredPersona) -> bytes:
 
 
 def _key(selection: Selection, found: Iterable[ItemInfo]) -> tuple[object, ...]:
-    return (selection, *sorted((info.kind, info.id, info.version) for info in found))
+    return (selection, *sorted(_version(info) for info in found))
+
+
+def _version(info: ItemInfo) -> tuple[Kind, str, int, float]:
+    """What tells an item from its other versions, and from one of the same id that was removed before it came."""
+    return (info.kind, info.id, info.version, info.created_at)
 
 
 def _refs(selection: Selection) -> list[Ref]:
