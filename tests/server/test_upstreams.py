@@ -105,6 +105,25 @@ async def test_an_upstream_that_keeps_failing_is_left_alone_and_tried_again() ->
     assert not breaker.is_open
 
 
+async def test_a_failure_of_ours_does_not_keep_an_upstream_away_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    breaker = CircuitBreaker(failures=1, seconds=30, clock=lambda: now[0])
+    model = ScriptedModel(failure(500), "Back.")
+    each = Upstream("u", UpstreamConfig(dialect="scripted", max_retries=0), model, breaker=breaker)
+    with pytest.raises(TransportError):
+        await ask(each)
+    now[0] = 31
+
+    async def mistaken(request: object) -> None:
+        raise ValueError("ours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(model, "complete", mistaken)
+        with pytest.raises(ValueError, match="ours"):
+            await ask(each)
+    assert (await ask(each)).text == "Back."
+
+
 def test_what_clients_are_told() -> None:
     told = [
         (HTTPError("slow down", status=429, headers={"retry-after": "7"}), 429),

@@ -125,6 +125,9 @@ class Upstream:
                 delay = self._delay(error, attempt)
                 if delay is None:
                     raise
+            except Exception:
+                self.breaker.release()  # our own mistake tells nothing about the upstream
+                raise
             else:
                 self.breaker.record(ok=reply.broken in (None, CANCELLED))
                 return reply
