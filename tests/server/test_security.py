@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import AsyncIterator
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
 
 from tavernkit.server import ServerConfig, load_config
 from tavernkit.server.config import parse_upstream
@@ -132,6 +135,33 @@ async def test_large_requests_are_refused(client: Client) -> None:
     body = json.dumps({**HELLO, "padding": "x" * 9_000_000})
     refused = await client.post(CHAT, content=body, headers={"content-type": "application/json"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (413, "request_too_large")
+
+
+async def test_large_requests_that_do_not_tell_their_size_are_refused_as_well(client: Client) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(9):
+            yield b"x" * 1_000_000
+
+    refused = await client.post(CHAT, content=pieces(), headers={"content-type": "application/json"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (413, "request_too_large")
+
+
+async def test_what_nests_too_deeply_is_the_clients_mistake(client: Client) -> None:
+    body = json.dumps(HELLO)[:-1] + ', "logit_bias": ' + "[" * 900 + "]" * 900 + "}"
+    refused = await client.post(CHAT, content=body, headers={"content-type": "application/json"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "nested_too_deeply")
+
+
+async def test_an_admin_key_may_look_like_any_other(start: StartApp) -> None:
+    async with start(require_keys=True, admin_key="tk-mine") as client:
+        assert (await client.get("/api/keys", headers={"Authorization": "Bearer tk-mine"})).status_code == 200
+
+
+async def test_what_a_failing_statement_was_given_is_not_told(client: Client) -> None:
+    async with client.service.database.read() as connection:
+        with pytest.raises(SQLAlchemyError) as failed:
+            await connection.execute(text("SELECT nothing FROM nowhere WHERE it = :it"), {"it": "a private word"})
+    assert "a private word" not in str(failed.value)
 
 
 async def test_health_readiness_and_metrics(client: Client) -> None:

@@ -31,6 +31,8 @@ CONFIG_VARIABLE = "TAVERNKIT_SERVER_HANDED_OVER"
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 """A turn makes thousands of objects and hardly any cycles: collecting at Python's own pace took a tenth of its time."""
 
+HTTP_CODES = {404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
+
 DESCRIPTION = "Any OpenAI client talks to your characters; everything else is under /api."
 
 
@@ -67,6 +69,7 @@ def create_app(
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RecursionError, _too_deep)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["*"], allow_headers=["*"]
@@ -129,9 +132,15 @@ async def _invalid(request: Request, error: Exception) -> Response:
     return SafeJSONResponse(body, status_code=status)
 
 
+async def _too_deep(request: Request, error: Exception) -> Response:
+    """What nests deeper than the stack came from a client."""
+    del request, error
+    return SafeJSONResponse(error_body(400, "the request nests too deeply", code="nested_too_deeply"), status_code=400)
+
+
 async def _http_error(request: Request, error: Exception) -> Response:
     del request
     assert isinstance(error, HTTPException)
-    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
+    code = HTTP_CODES.get(error.status_code, "http_error")
     body = error_body(error.status_code, str(error.detail), code=code)
     return SafeJSONResponse(body, status_code=error.status_code, headers=error.headers)

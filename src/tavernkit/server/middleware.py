@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tavernkit.cards import DEFAULT_LIMITS
@@ -38,11 +39,15 @@ DOCS_POLICY = (
     "style-src 'self' 'unsafe-inline' https://cdn.jsdelivr.net"
 )
 DOCS_PATHS = ("/docs", "/redoc")
+TOO_LARGE = "the request is too large"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
-class _TooLargeError(Exception):
-    """A body is larger than it may be."""
+class _TooLargeError(HTTPException):
+    """A body is larger than it may be. Whoever reads bodies lets errors of this class through as they are."""
+
+    def __init__(self) -> None:
+        super().__init__(413, TOO_LARGE)
 
 
 class Surroundings:
@@ -81,7 +86,7 @@ class Surroundings:
         except ServiceError as error:
             await _answer(sending, error)
         except _TooLargeError:
-            await _answer(sending, ServiceError(413, "the request is too large", code="request_too_large"))
+            await _answer(sending, ServiceError(413, TOO_LARGE, code="request_too_large"))
         except PoolTimeoutError:
             logger.warning("no connection to the database was free in time")
             overloaded = ServiceError(503, "the server has too much to do", code="overloaded", retry_after=5)

@@ -49,7 +49,8 @@ class Database:
             from tavernkit.server.storage.sqlite_driver import connector
 
             options = {"async_creator": connector(parsed.database)}
-        self.engine = create_async_engine(parsed, **pool, **options)
+        # Errors are logged: the values of their statements are prompts, replies and hashes of keys.
+        self.engine = create_async_engine(parsed, hide_parameters=True, **pool, **options)
         # Writers of this process queue here: SQLite's own waiting sleeps in steps that are long beside a transaction.
         self._writers = asyncio.Lock() if self.sqlite else None
         if self.sqlite:
