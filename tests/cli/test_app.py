@@ -48,6 +48,11 @@ def test_every_command_has_help_with_examples_and_json(tavernkit: Tavernkit, wor
     assert "--json" in outcome.out
 
 
+def test_the_help_of_serve_says_what_it_does_without_options(tavernkit: Tavernkit) -> None:
+    told = tavernkit("serve", "--help").out
+    assert all(default in told for default in ("tavernkit-data", "127.0.0.1", "8080"))
+
+
 def test_the_version_is_printed(tavernkit: Tavernkit) -> None:
     assert tavernkit("--version").out.strip() == __version__
 

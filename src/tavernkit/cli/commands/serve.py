@@ -10,7 +10,7 @@ import typer
 
 def serve(
     data: Annotated[
-        Path | None, typer.Option("--data", help="Folder of the SQLite file [default: ./tavernkit-data].")
+        Path | None, typer.Option("--data", help="Folder of the SQLite file; by default ./tavernkit-data.")
     ] = None,
     db: Annotated[
         str | None, typer.Option("--db", help="URL of a database: postgresql://… or sqlite:///….", show_default=False)
@@ -23,9 +23,9 @@ def serve(
             "or the name of an upstream of the config file.",
         ),
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Address to listen on [default: 127.0.0.1].")] = None,
-    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port [default: 8080].")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes [default: 1].")] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Address to listen on; by default 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port; by default 8080.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes; by default 1.")] = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="A TOML file with settings.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the address and the rest as one line of JSON.")
