@@ -41,8 +41,7 @@ test-browser: $(READY) ## Click through the HTML report in headless Chromium (De
 
 test-postgres: $(READY) ## Run the service's tests on PostgreSQL, and kill it 200 times on both databases
 	TAVERNKIT_SCHEMA_EXAMPLES=20 $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q -n $(WORKERS) tests/server --deselect tests/server/test_crash.py
-	TAVERNKIT_CRASHES=200 $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q tests/server/test_crash.py
-	TAVERNKIT_CRASHES=200 $(BIN)/python -m pytest -q tests/server/test_crash.py
+	TAVERNKIT_CRASHES=200 $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q -n 2 tests/server/test_crash.py
 
 load: $(READY) ## Measure what the service adds to a turn at 1, 50 and 500 sessions
 	$(BIN)/python -m benchmarks.load_server

@@ -27,7 +27,7 @@ def warm_up() -> None:
     card = load(example_path("aria.json")).character
     book = st.WorldBook.load(example_path("tidewatch.json"))
     st.Builder(character=card, books=[book]).build(message="Hello {{incvar::count}}")
-    count_tokens("warm")
+    count_tokens("Beldunhal")
     import_module("alembic.command")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from sqlalchemy import select
 
 from tavernkit.server import ServerConfig
@@ -23,7 +24,7 @@ from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.tables import Turn
 from tavernkit.server.storage.turns import DONE
-from tests.server.databases import database_url
+from tests.server.databases import POSTGRES, database_url
 
 CRASHES = int(os.environ.get("TAVERNKIT_CRASHES", "5"))
 """How often the server is killed: few in every run of the tests, 200 in ``make test-postgres``."""
@@ -161,9 +162,11 @@ def check_turns(turns: Sequence[Any], lines: list[ChatLine]) -> None:
     assert all(reply_id is None for _, status, _, reply_id in turns if status != DONE)
 
 
-async def test_nothing_is_lost_and_no_turn_is_half_done(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["SQLite", "PostgreSQL"] if POSTGRES else ["SQLite"])
+async def test_nothing_is_lost_and_no_turn_is_half_done(tmp_path: Path, kind: str) -> None:
     dice = random.Random(13)
-    settings = {"data": str(tmp_path), **database_url(), "lease_seconds": 0.3, "busy_seconds": 5}
+    where = database_url() if kind == "PostgreSQL" else {}
+    settings = {"data": str(tmp_path), **where, "lease_seconds": 0.3, "busy_seconds": 5}
     server = Server(settings)
     database = Database(ServerConfig.model_validate(settings).database_url)
     talkers = [Talker(f"s{number}", server.url) for number in range(SESSIONS)]
