@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tavernkit.server.limits import BUILD_THREADS, KNOWN_BUILDS, SHORT_BUILD_SECONDS
+from tavernkit.text.js_regex.workers import seconds_waited
 from tavernkit.values import LRUCache
 
 Built = TypeVar("Built")
@@ -26,9 +27,8 @@ class BuildRoom:
         known = self._seconds.get(kind)
         if known is not None and known <= SHORT_BUILD_SECONDS:
             return self._timed(kind, build, time.perf_counter)
-        # A thread may have to wait; only what it works counts.
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, self._timed, kind, build, time.thread_time)
+        return await loop.run_in_executor(self._executor, self._timed, kind, build, _working_time)
 
     def close(self) -> None:
         """Begin no more builds."""
@@ -40,3 +40,8 @@ class BuildRoom:
             return build()
         finally:
             self._seconds.put(kind, clock() - started)
+
+
+def _working_time() -> float:
+    """A thread's clock: it may have to wait for its turn, which does not count, or for the work of its regexes."""
+    return time.thread_time() + seconds_waited()

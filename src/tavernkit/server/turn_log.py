@@ -250,7 +250,7 @@ class TurnLog:
         lines, details = [], {}
         if greeting is not None:
             talk = self._talks.of(selection.platform)
-            lines = talk.greeting(cast, user_name=self._config.user_name, index=greeting)
+            lines = await talk.greeting(cast, user_name=self._config.user_name, index=greeting)
             details = talk.greeting_details(greeting)
         return await chats.create_chat(connection, owner, external_id, selection, lines, details=details)
 
@@ -261,7 +261,7 @@ class TurnLog:
         except ServiceError:
             return content
         talk = self._talks.of(chat.selection.platform)
-        return talk.edited(line, content, cast, user_name=self._config.user_name)
+        return await talk.edited(line, content, cast, user_name=self._config.user_name)
 
     async def _chat_lines(self, connection: AsyncConnection, chat: ChatState) -> list[ChatLine]:
         known = self._lines.get(chat.id)

@@ -39,7 +39,7 @@ class RisuTalk:
         self._services = risu_ai.Builder().services
         self._builders: LRUCache[tuple[object, ...], risu_ai.Builder] = LRUCache(CACHED_BUILDERS)
 
-    def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> list[ChatLine]:
+    async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> list[ChatLine]:
         """Nothing: RisuAI's greeting is part of the prompt, not of the stored chat."""
         del cast, user_name, index
         return []
@@ -48,7 +48,7 @@ class RisuTalk:
         """Which greeting the prompt has: RisuAI counts the alternate ones from 0."""
         return {"fmIndex": index - 1}
 
-    def edited(self, line: ChatLine, content: str, cast: Cast, *, user_name: str) -> str:
+    async def edited(self, line: ChatLine, content: str, cast: Cast, *, user_name: str) -> str:
         """An edited message as it is typed: RisuAI's scripts run when it is sent or shown."""
         del line, cast, user_name
         return content

@@ -29,8 +29,12 @@ class SillyTavernTalk:
         self._build_room = build_room
         self._builds = Builds()
 
-    def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> list[ChatLine]:
+    async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> list[ChatLine]:
         """The lines a new chat begins with."""
+        key = (cast.key, "greeting")
+        return await self._build_room.run(key, lambda: self._greeting(cast, user_name=user_name, index=index))
+
+    def _greeting(self, cast: Cast, *, user_name: str, index: int) -> list[ChatLine]:
         speakers = [(None, cast.character)] if cast.group is None else [*cast.members.items()]
         lines: list[ChatLine] = []
         for avatar, bundle in speakers:
@@ -54,18 +58,18 @@ class SillyTavernTalk:
         del index
         return {}
 
-    def edited(self, line: ChatLine, content: str, cast: Cast, *, user_name: str) -> str:
+    async def edited(self, line: ChatLine, content: str, cast: Cast, *, user_name: str) -> str:
         """What is stored of an edited message."""
         if NEUTRAL in line.native:
             return content
         message = st.ChatMessage.from_json(line.native)
         texts = self._builds.texts(cast, card_of(cast, message.original_avatar), user_name=user_name)
-        return texts.edited(content, message)
+        return await self._build_room.run((cast.key, "edited"), lambda: texts.edited(content, message))
 
     async def build(self, given: TalkInput) -> BuiltPrompt:
         """Build the prompt of a turn, in a group that of its first speaker."""
         variables = _variables(given)
-        given = self._with_sent_text(given, variables)
+        given = await self._with_sent_text(given, variables)
         speakers = await self._speakers(given, variables)
         plan = await self._build(dataclasses.replace(given, speaker=speakers[0] if speakers else None), variables)
         return BuiltPrompt(plan=plan, request=_request(plan, given), speaker=_speaker(plan, given.cast))
@@ -73,11 +77,11 @@ class SillyTavernTalk:
     async def run(self, given: TalkInput, ask: Ask) -> TalkResult:
         """Build, ask the model, and say what the chat becomes: in a group once for each who speaks."""
         variables = _variables(given)
-        turn = _Turn(self._begun(given, variables))
+        turn = _Turn(await self._begun(given, variables))
         speakers = await self._speakers(turn.given, variables)
         turn.several = several = len(speakers) > 1
         if not speakers:  # nobody has anything to say: what the user says is kept
-            turn.lines = [*self._sent(turn.given, variables).lines]
+            turn.lines = [*(await self._sent(turn.given, variables)).lines]
         for number, speaker in enumerate(speakers):
             now = dataclasses.replace(turn.given, speaker=speaker)
             try:
@@ -90,21 +94,24 @@ class SillyTavernTalk:
                 # Those who spoke before have spoken: what they said is kept, and the round ends here.
                 turn.broken = str(error) or type(error).__name__
                 break
-            turn.take(plan, self._as_stored(now, reply, variables), name, speaker)
+            turn.take(plan, await self._as_stored(now, reply, variables), name, speaker)
             if reply.broken or reply.tool_calls:
                 break
             if number + 1 < len(speakers):
                 turn.next_speaker()
         return turn.result(variables, given)
 
-    def _as_stored(self, given: TalkInput, reply: Reply, variables: InMemoryVariablesStore) -> Reply:
+    async def _as_stored(self, given: TalkInput, reply: Reply, variables: InMemoryVariablesStore) -> Reply:
         """A reply as regex scripts leave it."""
         card = card_of(given.cast, given.speaker)
         texts = self._builds.texts(given.cast, card, user_name=given.user_name, variables=variables)
         written = texts.impersonated if given.kind == "impersonate" else texts.reply
-        return dataclasses.replace(reply, text=written(reply.text), reasoning=texts.reasoning(reply.reasoning))
+        return await self._build_room.run(
+            (given.cast.key, "reply"),
+            lambda: dataclasses.replace(reply, text=written(reply.text), reasoning=texts.reasoning(reply.reasoning)),
+        )
 
-    def _begun(self, given: TalkInput, variables: InMemoryVariablesStore) -> TalkInput:
+    async def _begun(self, given: TalkInput, variables: InMemoryVariablesStore) -> TalkInput:
         """The turn as it begins: what it replaces is gone, what it needs is there."""
         if given.kind in ("swipe", "continue"):
             lines_of_chats.last_reply(given.lines, given.kind)
@@ -112,20 +119,21 @@ class SillyTavernTalk:
             # In a group the whole round is regenerated: whoever speaks then answers what came before it.
             lines = lines_of_chats.without_last_round(given.lines, in_group=True)
             return dataclasses.replace(given, kind="normal", lines=lines)
-        return self._with_sent_text(given, variables)
+        return await self._with_sent_text(given, variables)
 
-    def _with_sent_text(self, given: TalkInput, variables: InMemoryVariablesStore) -> TalkInput:
+    async def _with_sent_text(self, given: TalkInput, variables: InMemoryVariablesStore) -> TalkInput:
         """A line that does not go through the input box gets its text here."""
-        return given if given.kind != "normal" or typed_line(given) is not None else self._sent(given, variables)
+        return given if given.kind != "normal" or typed_line(given) is not None else await self._sent(given, variables)
 
-    def _sent(self, given: TalkInput, variables: InMemoryVariablesStore) -> TalkInput:
+    async def _sent(self, given: TalkInput, variables: InMemoryVariablesStore) -> TalkInput:
         """The turn with the user's words as they are stored."""
         sent = pending_line(given)
         if sent is None:
             return given
         card = card_of(given.cast, given.speaker)
         texts = self._builds.texts(given.cast, card, user_name=given.user_name, variables=variables)
-        line = lines_of_chats.with_text(sent, texts.user_input(sent.content))
+        text = await self._build_room.run((given.cast.key, "sent"), lambda: texts.user_input(sent.content))
+        line = lines_of_chats.with_text(sent, text)
         return dataclasses.replace(given, lines=[*given.lines[:-1], line])
 
     async def _speakers(self, given: TalkInput, variables: InMemoryVariablesStore) -> Sequence[str | None]:

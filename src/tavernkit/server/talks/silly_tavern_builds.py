@@ -56,7 +56,7 @@ class Builds:
         }
         if cast.persona is None:
             inputs["user"] = User(name=given.user_name)
-        for name in ("seed", "dialect", "speaker"):
+        for name in ("seed", "speaker"):
             if getattr(given, name) is not None:
                 inputs[name] = getattr(given, name)
         history = list(given.lines)

@@ -54,8 +54,7 @@ class TalkInput:
     user_name: str = "User"
     options: JsonObject = field(default_factory=dict[str, Json])
     """What the client wants to go to the model as it is: sampling, tools, stop strings."""
-    dialect: str | None = None
-    seed: int | str | None = None
+    seed: int | None = None
 
     @property
     def response_length(self) -> int:

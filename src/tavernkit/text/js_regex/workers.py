@@ -23,6 +23,18 @@ class BusyError(Exception):
     """As many calls as may run at once were running until the deadline."""
 
 
+class _Waited(threading.local):
+    seconds = 0.0
+
+
+_waited = _Waited()
+
+
+def seconds_waited() -> float:
+    """How long this thread has waited for workers in all: its own clock does not count that."""
+    return _waited.seconds
+
+
 class WorkerPool:
     """Workers for whoever needs one; at most :data:`limits.MAX_WORKERS` at a time."""
 
@@ -41,6 +53,13 @@ class WorkerPool:
 
         Raises :class:`OutOfTimeError`, :class:`NotStartedError`, :class:`BusyError` or :class:`WorkerError`.
         """
+        started = time.monotonic()
+        try:
+            return self._run(engine, text, deadline, everything=everything)
+        finally:
+            _waited.seconds += time.monotonic() - started
+
+    def _run(self, engine: Engine, text: str, deadline: float, *, everything: bool) -> Sequence[int]:
         slots = self._slots
         if not slots.acquire(timeout=max(deadline - time.monotonic(), 0)):
             raise BusyError
