@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import ClassVar, TextIO
+from typing import ClassVar, TextIO, TypeAlias
 
 from liquid import (
     BoundTemplate,
@@ -18,18 +19,26 @@ from liquid import (
     TokenStream,
     Undefined,
 )
-from liquid.builtin.expressions import StringLiteral
+from liquid.builtin.expressions import BooleanExpression, FilteredExpression, StringLiteral, tokenize
 from liquid.builtin.output import Output, OutputNode
 from liquid.builtin.tags.capture_tag import CaptureNode, CaptureTag
 from liquid.builtin.tags.echo_tag import EchoTag
-from liquid.exceptions import LiquidError, LocalNamespaceLimitError, LoopIterationLimitError, ResourceLimitError
+from liquid.exceptions import (
+    FilterArgumentError,
+    LiquidError,
+    LiquidSyntaxError,
+    LocalNamespaceLimitError,
+    LoopIterationLimitError,
+    ResourceLimitError,
+)
 from liquid.output import LimitedStringIO
-from liquid.token import TOKEN_EXPRESSION
+from liquid.token import TOKEN_EXPRESSION, TOKEN_OUTPUT, TOKEN_TAG
 
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.values import is_mapping, is_sequence
 from tavernkit.vibe_tavern.limits import MAX_LIQUID_BYTES, MAX_LIQUID_STEPS
-from tavernkit.vibe_tavern.liquid_macros.numbers import to_text
+from tavernkit.vibe_tavern.liquid_macros import lax
+from tavernkit.vibe_tavern.liquid_macros.numbers import to_filter_text, to_text
 from tavernkit.vibe_tavern.strict_json import byte_length
 
 
@@ -72,7 +81,10 @@ class MacroContext(RenderContext):
         def bounded(*operands: object, **named: object) -> object:
             if _work(name, operands) > MAX_LIQUID_BYTES:
                 raise LocalNamespaceLimitError("memory limits exceeded", token=token)
-            result = function(*operands, **named)
+            try:
+                result = function(*_read_as_text(name, operands), **named)
+            except (TypeError, FilterArgumentError) as error:
+                raise _miscounted(function, len(operands), token) or error from error
             if _size(result) > MAX_LIQUID_BYTES:
                 raise LocalNamespaceLimitError("memory limits exceeded", token=token)
             return result
@@ -210,6 +222,11 @@ class MacroEnvironment(Environment):
         self.raising = raising
         super().__init__(undefined=StrictUndefined if raising else Undefined, strict_filters=raising)
 
+    def tokenizer(self) -> Callable[[str], Iterator[Token]]:
+        """Split a template; expressions that are not quite right are rewritten to what can be made of them."""
+        split = super().tokenizer()
+        return lambda source: _lax_tokens(self, split(source))
+
     def setup_tags_and_filters(self, *, extra: bool = False) -> None:
         """Add our tags and filters to the standard ones, and guard every tag."""
         from tavernkit.vibe_tavern.liquid_macros.filters import FILTERS
@@ -221,6 +238,81 @@ class MacroEnvironment(Environment):
         for name, function in FILTERS.items():
             self.add_filter(name, function)
         self.tags = {name: GuardedTag(tag) for name, tag in self.tags.items()}
+
+
+def _parse_filtered(env: Environment, source: str, token: Token) -> None:
+    FilteredExpression.parse(env, TokenStream(tokenize(source, token)))
+
+
+def _parse_assignment(env: Environment, source: str, token: Token) -> None:
+    _parse_filtered(env, source.partition("=")[2], token)
+
+
+def _parse_condition(env: Environment, source: str, token: Token) -> None:
+    BooleanExpression.parse(env, TokenStream(tokenize(source, token)))
+
+
+_TEXT_OPERANDS = frozenset(("append", "prepend", "remove", "replace", "replace_first", "replace_last", "split"))
+_TEXT_FILTERS = _TEXT_OPERANDS | {
+    *("capitalize", "downcase", "escape", "escape_once", "lstrip", "newline_to_br", "rstrip", "strip", "strip_html"),
+    *("strip_newlines", "truncate", "truncatewords", "upcase", "url_decode", "url_encode", "remove_first"),
+}
+"""Filters that read their input as text; the first ones read their arguments so, too."""
+
+_Grammar: TypeAlias = tuple[Callable[[Environment, str, Token], None], Callable[[str], str | None]]
+
+_GRAMMARS: Mapping[tuple[str, str], _Grammar] = {
+    (TOKEN_TAG, "echo"): (_parse_filtered, lax.filtered_source),
+    (TOKEN_TAG, "assign"): (_parse_assignment, lax.assignment_source),
+    **{(TOKEN_TAG, name): (_parse_condition, lax.condition_source) for name in ("if", "elsif", "unless")},
+}
+"""By tag: how its expression is parsed, and how one that cannot be is rewritten."""
+
+
+def _lax_tokens(env: Environment, tokens: Iterator[Token]) -> Iterator[Token]:
+    grammar: _Grammar | None = None
+    for token in tokens:
+        yield token if grammar is None or token.kind != TOKEN_EXPRESSION else _lax_token(env, token, *grammar)
+        is_output = token.kind == TOKEN_OUTPUT
+        grammar = (_parse_filtered, lax.filtered_source) if is_output else _GRAMMARS.get((token.kind, token.value))
+
+
+def _lax_token(
+    env: Environment,
+    token: Token,
+    parse: Callable[[Environment, str, Token], None],
+    rewrite: Callable[[str], str | None],
+) -> Token:
+    if not token.value.strip():
+        return token
+    for source in (token.value, rewrite(token.value)):
+        try:
+            if source is not None:
+                parse(env, source, token)
+                return token._replace(value=source)
+        except LiquidSyntaxError:
+            continue
+    return token
+
+
+def _read_as_text(name: str, operands: Sequence[object]) -> Sequence[object]:
+    count = len(operands) if name in _TEXT_OPERANDS else 1 if name in _TEXT_FILTERS else 0
+    texts = [each if isinstance(each, Undefined) else to_filter_text(each) for each in operands[:count]]
+    return [*texts, *operands[count:]]
+
+
+def _miscounted(function: Callable[..., object], given: int, token: Token | None) -> FilterArgumentError | None:
+    """Say that a filter got too few or too many arguments, its input counted among them, if that is so."""
+    positional = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    least, most = sum(each.default is each.empty for each in positional), len(positional)
+    if least <= given <= most:
+        return None
+    expected = str(least) if least == most else f"{least}..{most}"
+    return FilterArgumentError(f"wrong number of arguments (given {given}, expected {expected})", token=token)
 
 
 def output_buffer(used: int = 0) -> LimitedStringIO:

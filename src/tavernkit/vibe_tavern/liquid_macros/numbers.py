@@ -49,6 +49,13 @@ def to_text(value: object) -> str:
     return _inspected(value) if is_mapping(value) else str(value)
 
 
+def to_filter_text(value: object) -> object:
+    """Write a value as filters that work on text read it: lists and mappings with their brackets; text stays."""
+    if isinstance(value, (bool, float)):
+        return to_text(value)
+    return _inspected(value) if is_mapping(value) or is_sequence(value) else value
+
+
 def _float_text(value: float) -> str:
     """Write a float as Ruby does: there is a point even where an exponent follows."""
     if not math.isfinite(value):

@@ -12,7 +12,7 @@ from tavernkit.vibe_tavern.limits import MAX_DICE
 from tavernkit.vibe_tavern.liquid_macros.numbers import to_number, to_text
 from tavernkit.vibe_tavern.liquid_macros.rng import random_value
 
-_SEPARATOR = re.compile(r"(?<!\\)[,:]")
+_SEPARATOR = re.compile(r":|(?<!\\),")
 _SEVEN_DIGITS = 10_000_000
 _COUNTER_STRIDE = 15
 """Distance between the counters of two dice of one roll."""

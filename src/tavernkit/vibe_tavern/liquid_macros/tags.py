@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, TextIO
 
 from liquid import Node, Tag, Token, TokenStream
 from liquid.builtin.expressions import FilteredExpression, tokenize
+from liquid.builtin.expressions.primitive import Blank, Empty
 from liquid.exceptions import LiquidSyntaxError
 from liquid.token import TOKEN_EXPRESSION, TOKEN_TAG
 from liquid.undefined import Undefined
@@ -15,6 +16,7 @@ from liquid.undefined import Undefined
 from tavernkit.stores.variables import GLOBAL, LOCAL, VariablesStore
 from tavernkit.values import Json, thaw
 from tavernkit.vibe_tavern.liquid_macros.engine import MacroContext
+from tavernkit.vibe_tavern.liquid_macros.lax import filtered_source
 from tavernkit.vibe_tavern.liquid_macros.numbers import to_number, to_text
 
 if TYPE_CHECKING:
@@ -129,11 +131,16 @@ def write_tags() -> list[type[Tag]]:
 
 
 def _parsed(env: Environment, source: str, token: Token) -> Expression | None:
-    return FilteredExpression.parse(env, TokenStream(tokenize(source, token))) if source else None
+    if not source:
+        return None
+    try:
+        return FilteredExpression.parse(env, TokenStream(tokenize(source, token)))
+    except LiquidSyntaxError:
+        return FilteredExpression.parse(env, TokenStream(tokenize(filtered_source(source), token)))
 
 
 def _stored(value: object) -> Json:
     if isinstance(value, Undefined):
         value.poke()
         return None
-    return to_text(value) if isinstance(value, range) else thaw(value)
+    return to_text(value) if isinstance(value, (range, Empty, Blank)) else thaw(value)
