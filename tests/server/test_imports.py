@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from tavernkit.examples import example_path
+from tavernkit.server import import_sources
+from tavernkit.server.errors import ServiceError
 from tavernkit.server.import_records import Progress
 from tavernkit.server.limits import MAX_JOB_WARNINGS
 from tavernkit.testing import ScriptedModel
@@ -215,8 +218,55 @@ async def test_a_chat_alone_goes_to_the_character_it_names(client: Client) -> No
     assert other["result"]["warnings"]
 
 
+async def test_damaged_lines_of_a_chat_are_told_to_whoever_imports_it(client: Client) -> None:
+    chat = chat_lines({"name": "Ann", "is_user": True, "mes": "Hi"}) + b"\n{broken\n"
+    archive = zipped(
+        {
+            f"{ROOT}/settings.json": b"{}",
+            f"{ROOT}/characters/Aria.json": CARD.read_bytes(),
+            f"{ROOT}/chats/Aria/one.jsonl": chat,
+        }
+    )
+    job = await finished(client, {"file": ("st.zip", archive)})
+    alone = await finished(client, {"file": ("aria.jsonl", chat.replace(b"unused", b"Aria"))})
+    for each in (job, alone):
+        (warning,) = each["result"]["warnings"]
+        assert "skipped" in warning
+        assert "tavernkit-import-" not in warning  # where the server unpacks is not told
+        assert each["result"]["imported"]["session"] == 1
+
+
+async def test_a_file_that_breaks_its_reader_is_left_out_alone(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_item = import_sources.read_item
+
+    def reading(kind: Any, filename: str, data: bytes) -> Any:
+        if filename == "bad.json":
+            raise RecursionError("too deep")
+        return read_item(kind, filename, data)
+
+    monkeypatch.setattr(import_sources, "read_item", reading)
+    archive = zipped({"bad.json": card_of("Bad"), "good.json": card_of("Good")})
+    job = await finished(client, {"file": ("cards.zip", archive)})
+    assert (job["status"], job["done"], job["result"]["imported"]) == ("done", 2, {"character": 1})
+    assert job["result"]["warnings"] == ["bad.json is left out; the log says why"]
+
+
+async def test_an_upload_that_becomes_no_job_leaves_nothing_behind(
+    client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def failing(*_: object) -> None:
+        raise ServiceError(503, "no", code="no")
+
+    uploads = tmp_path / "uploads"
+    uploads.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(uploads))
+    monkeypatch.setattr(client.service.imports, "start", failing)
+    assert (await client.post("/api/imports", files={"file": ("a.zip", b"PK")})).status_code == 503
+    assert list(uploads.iterdir()) == []
+
+
 def test_warnings_have_an_end_that_is_told() -> None:
-    progress = Progress("job", "owner")
+    progress = Progress("job", "owner", Path("upload"))
     for number in range(MAX_JOB_WARNINGS + 3):
         progress.warn(str(number))
     warnings: Any = progress.result()["warnings"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,8 @@ class Progress:
 
     job_id: str
     owner: str
+    folder: Path
+    """Where the upload is; warnings do not tell."""
     counts: dict[str, int] = field(default_factory=dict[str, int])
     warnings: list[str] = field(default_factory=list[str])
     characters: dict[str, str] = field(default_factory=dict[str, str])
@@ -41,6 +44,7 @@ class Progress:
 
     def warn(self, message: str) -> None:
         """Tell what was left out or changed."""
+        message = message.replace(f"{self.folder / 'content'}{os.sep}", "")
         if len(self.warnings) < MAX_JOB_WARNINGS:
             self.warnings.append(message)
         else:

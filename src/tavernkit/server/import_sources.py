@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,14 +10,12 @@ from typing import TypeAlias
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.cards import load, parse_json
-from tavernkit.errors import TavernKitError
+from tavernkit.errors import TavernKitError, Warn
 from tavernkit.server.import_archive import files_below, unpack
 from tavernkit.server.item_files import NewItem, persona_item, read_item
 from tavernkit.server.library import StoredPersona, read_persona, read_scripts
 from tavernkit.server.storage.items import Kind, slug
 from tavernkit.values import EMPTY_OBJECT, JsonObject, is_mapping, is_object, is_sequence, thaw
-
-logger = logging.getLogger("tavernkit.server")
 
 ROOT_MARKS = ("settings.json", "characters")
 RISU_CHATS = ("risuChat", "risuAllChats")
@@ -68,19 +65,22 @@ Work: TypeAlias = tuple[str, Callable[[], Found]]
 """A name to report by, and how to read what it stands for."""
 
 
-def find_work(folder: Path, filename: str) -> list[Work]:
-    """What there is to do, in order: characters before the chats that name them."""
+def find_work(folder: Path, filename: str, warn: Warn) -> list[Work]:
+    """What there is to do, in order: characters before the chats that name them.
+
+    ``warn`` is told what is wrong with settings, chats and groups, also while they are read later.
+    """
     upload = folder / "upload"
     if not filename.lower().endswith(".zip"):
         name = Path(filename.replace("\\", "/")).name
-        return [(filename, lambda: _any_file(Path(name), upload.read_bytes()))]
+        return [(filename, lambda: _any_file(Path(name), upload.read_bytes(), warn))]
     content = folder / "content"
     unpack(upload, content)
     root = next((path for path in _folders(content) if any((path / mark).exists() for mark in ROOT_MARKS)), None)
     if root is not None:
-        return list(_data_folder(st.DataFolder(root, warn=logger.warning)))
+        return list(_data_folder(st.DataFolder(root, warn=warn)))
     paths = sorted(files_below(content), key=lambda path: (_may_be_chat(path), path))
-    return [(str(path.relative_to(content)), _reading(path, path.relative_to(content))) for path in paths]
+    return [(str(path.relative_to(content)), _reading(path, path.relative_to(content), warn)) for path in paths]
 
 
 def _folders(content: Path) -> Iterator[Path]:
@@ -88,8 +88,8 @@ def _folders(content: Path) -> Iterator[Path]:
     yield from (path for path in sorted(content.rglob("*")) if path.is_dir())
 
 
-def _reading(path: Path, name: Path) -> Callable[[], Found]:
-    return lambda: _any_file(name, path.read_bytes())
+def _reading(path: Path, name: Path, warn: Warn) -> Callable[[], Found]:
+    return lambda: _any_file(name, path.read_bytes(), warn)
 
 
 def _may_be_chat(path: Path) -> bool:
@@ -99,18 +99,18 @@ def _may_be_chat(path: Path) -> bool:
     return path.suffix.lower() == ".jsonl"
 
 
-def _any_file(path: Path, data: bytes) -> Found:
+def _any_file(path: Path, data: bytes, warn: Warn) -> Found:
     """Read a file whose kind only its name and content tell."""
     lower = path.name.lower()
     if lower.endswith(".jsonl"):
         text = data.decode("utf-8-sig", "replace")
-        return FoundChat(st.ChatFile.loads(text, name=path.stem, warn=logger.warning))
+        return FoundChat(st.ChatFile.loads(text, name=path.stem, warn=warn))
     for suffixes, kind in _BY_SUFFIX:
         if lower.endswith(suffixes):
             return read_item(kind, path.name, data)
-    value = parse_json(data, what=path.name, warn=logger.warning)
+    value = parse_json(data, what=path.name, warn=warn)
     if is_object(value) and value.get("type") in RISU_CHATS:
-        return FoundRisuChats(path, risu_ai.ChatFile.load(data, warn=logger.warning))
+        return FoundRisuChats(path, risu_ai.ChatFile.load(data, warn=warn))
     return read_item(_json_kind(value), path.name, data)
 
 

@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from tavernkit.errors import TavernKitError
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.import_records import Progress, store
@@ -29,7 +31,7 @@ class Imports:
         """Begin an import of ``folder/upload``; the folder is removed at the end."""
         async with self._database.write() as connection:
             job = await jobs.create_job(connection, owner, "import")
-        task = asyncio.create_task(self._run(Progress(job.id, owner), folder, filename))
+        task = asyncio.create_task(self._run(Progress(job.id, owner, folder), filename))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return job
@@ -40,10 +42,10 @@ class Imports:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _run(self, progress: Progress, folder: Path, filename: str) -> None:
+    async def _run(self, progress: Progress, filename: str) -> None:
         status = jobs.FAILED
         try:
-            work = await asyncio.to_thread(find_work, folder, filename)
+            work = await asyncio.to_thread(find_work, progress.folder, filename, progress.warn)
             async with self._database.write() as connection:
                 await jobs.update_job(connection, progress.job_id, total=len(work))
             for name, read in work:
@@ -58,19 +60,27 @@ class Imports:
             logger.exception("an import failed")
             progress.warn("the import failed; the log says why")
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(progress.folder, ignore_errors=True)
             async with self._database.write() as connection:
                 await jobs.update_job(connection, progress.job_id, status=status, result=progress.result())
 
     async def _one(self, progress: Progress, name: str, read: Callable[[], Found]) -> None:
-        """Store one file and the progress together; a file that cannot be read is reported and left out."""
+        """Store one file and the progress together; a file that cannot be taken is reported and left out."""
         progress.done += 1
         try:
             found = await asyncio.to_thread(read)
+            async with self._database.write() as connection:
+                await store(connection, progress, name, found)
+                await self._note(connection, progress)
         except (TavernKitError, OSError) as error:
             progress.warn(f"{name} is left out: {error}")
-            found = None
+        except Exception:
+            logger.exception("a file of an import could not be taken")
+            progress.warn(f"{name} is left out; the log says why")
+        else:
+            return
         async with self._database.write() as connection:
-            if found is not None:
-                await store(connection, progress, name, found)
-            await jobs.update_job(connection, progress.job_id, done=progress.done, result=progress.result())
+            await self._note(connection, progress)
+
+    async def _note(self, connection: AsyncConnection, progress: Progress) -> None:
+        await jobs.update_job(connection, progress.job_id, done=progress.done, result=progress.result())

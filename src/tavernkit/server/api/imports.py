@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -24,8 +25,12 @@ router = APIRouter(prefix="/api/imports", tags=["imports"])
 async def begin_import(file: UploadFile, service: TheService, client: Writer) -> JobOut:
     """Import a ZIP file of a SillyTavern data folder or of RisuAI's exports, or a single file, as one job."""
     folder = Path(tempfile.mkdtemp(prefix="tavernkit-import-"))
-    await asyncio.to_thread(copy_upload, file.file, folder / "upload")
-    job = await service.imports.start(client.owner, folder, storable(file.filename or "upload"))
+    try:
+        await asyncio.to_thread(copy_upload, file.file, folder / "upload")
+        job = await service.imports.start(client.owner, folder, storable(file.filename or "upload"))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     return JobOut.model_validate(asdict(job))
 
 
