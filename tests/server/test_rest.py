@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -63,6 +64,16 @@ async def test_a_card_that_takes_the_place_of_a_removed_one_is_used_at_once(star
         assert (made.json()["id"], made.json()["version"]) == ("aria", 1)
         await client.post("/v1/chat/completions", json=body)
     assert ["windmill" in json.dumps(request) for request in model.requests] == [False, True]
+
+
+async def test_what_is_made_at_the_same_moment_gets_ids_of_its_own(client: Client) -> None:
+    files = {"file": ("x.json", CARD.read_bytes())}
+    made = await asyncio.gather(*(client.post("/api/characters", files=files) for _ in range(6)))
+    assert sorted(each.json()["id"] for each in made) == [f"aria-{number}" for number in range(2, 8)]
+    body = {"model": "aria", "session": "one"}
+    begun = await asyncio.gather(*(client.post("/api/sessions", json=body) for _ in range(6)))
+    assert sorted(each.status_code for each in begun) == [201, *[409] * 5]
+    assert {each.json()["error"]["code"] for each in begun if each.status_code == 409} == {"session_exists"}
 
 
 async def test_what_is_no_card_is_refused(client: Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -185,3 +186,18 @@ def test_settings_come_from_file_environment_and_options(tmp_path: object, monke
         "openai",
         {"dialect": "openai", "base_url": "https://x.example/v1", "model": "m"},
     )
+
+
+async def test_of_all_turns_that_find_the_keys_old_one_looks(start: StartApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with start(secret_key="pass phrase") as client:
+        keys, looks = client.service.upstream_keys, list[None]()
+        look = keys._look
+
+        async def counted() -> None:
+            looks.append(None)
+            await look()
+
+        monkeypatch.setattr(keys, "_look", counted)
+        monkeypatch.setattr(keys, "_looked_at", float("-inf"))
+        await asyncio.gather(*(keys.keep_fresh() for _ in range(10)))
+    assert len(looks) == 1

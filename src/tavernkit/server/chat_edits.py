@@ -72,8 +72,7 @@ async def branch_chat(database: Database, client: Client, chat_id: str, message_
         chat = await chats.get_chat(connection, chat_id, owner=owned_by(client))
         lines = await chats.read_lines(connection, chat_id)
         kept = lines[: lines.index(_line(lines, message_id)) + 1]
-        if await chats.find_chat(connection, chat.owner, external_id) is not None:
-            raise ServiceError(409, f"there is a session {external_id!r} already", code="session_exists")
+        await chats.refuse_taken(connection, chat.owner, external_id)
         copies = [replace(line, id=chats.new_id()) for line in kept]
         made = await chats.create_chat(connection, chat.owner, external_id, chat.selection, copies)
         await chats.update_chat(connection, made, details=chat.details, variables=chat.variables)

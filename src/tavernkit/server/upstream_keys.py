@@ -11,7 +11,7 @@ from sqlalchemy import delete, insert, select, update
 from tavernkit.server.errors import not_found
 from tavernkit.server.limits import UPSTREAM_KEY_SECONDS
 from tavernkit.server.secret_box import SecretBox
-from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.database import Database, take_turns
 from tavernkit.server.storage.tables import UpstreamSecret
 from tavernkit.server.upstreams import Upstreams
 
@@ -40,6 +40,7 @@ class UpstreamKeys:
         self._upstreams.get(name)
         sealed, now = self._secrets.seal(api_key), time.time()
         async with self._database.write() as connection:
+            await take_turns(connection, f"upstreams/{name}")
             statement = update(UpstreamSecret).where(UpstreamSecret.name == name)
             found = await connection.execute(statement.values(sealed=sealed, updated_at=now))
             if found.rowcount == 0:
@@ -56,20 +57,28 @@ class UpstreamKeys:
 
     async def keep_fresh(self) -> None:
         """Take up what other processes have stored, if the last look is long ago."""
-        if self._secrets.usable and self._clock() - self._looked_at >= UPSTREAM_KEY_SECONDS:
-            await self.refresh()
+        if self._secrets.usable and self._is_old():
+            async with self._looking:
+                if self._is_old():  # of all who wait here, one looks
+                    await self._look()
 
     async def refresh(self) -> None:
         """Take up everything that is stored."""
         async with self._looking:
-            async with self._database.read() as connection:
-                rows = (await connection.execute(select(UpstreamSecret.name, UpstreamSecret.sealed))).all()
-            stored: dict[str, str] = {name: sealed for name, sealed in rows if name in self._upstreams.names()}
-            for name in {*stored, *self._known}:
-                if stored.get(name) != self._known.get(name):
-                    await self._use(name, stored.get(name))
-            self._known = stored
-            self._looked_at = self._clock()
+            await self._look()
+
+    def _is_old(self) -> bool:
+        return self._clock() - self._looked_at >= UPSTREAM_KEY_SECONDS
+
+    async def _look(self) -> None:
+        async with self._database.read() as connection:
+            rows = (await connection.execute(select(UpstreamSecret.name, UpstreamSecret.sealed))).all()
+        stored: dict[str, str] = {name: sealed for name, sealed in rows if name in self._upstreams.names()}
+        for name in {*stored, *self._known}:
+            if stored.get(name) != self._known.get(name):
+                await self._use(name, stored.get(name))
+        self._known = stored
+        self._looked_at = self._clock()
 
     async def _use(self, name: str, sealed: str | None) -> None:
         key = self._secrets.open(sealed) if sealed is not None else None

@@ -69,8 +69,7 @@ async def create_session(body: SessionIn, service: TheService, client: ChatClien
     selection = parse_model(body.model, body.tavernkit)
     async with service.database.write() as connection:
         external_id = body.session or chats.new_id()
-        if await chats.find_chat(connection, client.owner, external_id) is not None:
-            raise ServiceError(409, f"there is a session {external_id!r} already", code="session_exists")
+        await chats.refuse_taken(connection, client.owner, external_id)
         chat = await service.turns.log.new_chat(
             connection, client.owner, external_id, selection, greeting=body.greeting
         )

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import event, inspect
+from sqlalchemy import event, func, inspect, select
 from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
@@ -93,6 +93,12 @@ class Database:
     async def close(self) -> None:
         """Close all connections."""
         await self.engine.dispose()
+
+
+async def take_turns(connection: AsyncConnection, name: str) -> None:
+    """Let transactions that are about the same thing wait for each other; on SQLite all that write do."""
+    if connection.dialect.name == "postgresql":
+        await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(name))))
 
 
 def migration_config() -> Config:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tavernkit.server.storage.database import take_turns
 from tavernkit.server.storage.statements import change, insert_into, select_by
 from tavernkit.server.storage.tables import Chat, GlobalVariables, Turn
 from tavernkit.values import Json, JsonObject
@@ -100,9 +101,8 @@ async def write_globals(
     changed = [name for name in {**before, **after} if before.get(name, _MISSING) != after.get(name, _MISSING)]
     if not changed:
         return
-    if connection.dialect.name == "postgresql":
-        # Two chats of an owner may end turns at once: they take turns here, or they would wait for each other.
-        await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(f"{owner}/{platform}"))))
+    # Two chats of an owner may end turns at once: each would hold what the other waits for.
+    await take_turns(connection, f"variables/{owner}/{platform}")
     await connection.execute(
         delete(GlobalVariables).where(
             GlobalVariables.owner == owner, GlobalVariables.platform == platform, GlobalVariables.name.in_(changed)
