@@ -123,6 +123,16 @@ async def test_a_repeated_idempotency_key_does_nothing_twice(start: StartApp) ->
     assert len(lines) == 3
 
 
+@pytest.mark.parametrize("change", [{"seed": 2}, {"upstream": "scripted"}, {"dialect": "openai"}])
+async def test_an_idempotency_key_is_for_one_model_and_one_seed(start: StartApp, change: dict[str, Any]) -> None:
+    headers = {"Idempotency-Key": "k"}
+    body = {"model": "aria", "messages": [{"role": "user", "content": "hi"}]}
+    async with start(ScriptedModel("one", "two")) as client:
+        await client.post("/v1/chat/completions", json=body, headers=headers)
+        other = await client.post("/v1/chat/completions", json={**body, "tavernkit": change}, headers=headers)
+    assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency_key_reused")
+
+
 async def test_an_idempotency_key_works_without_a_session(start: StartApp) -> None:
     model = ScriptedModel("One.", "Two.")
     headers = {"Idempotency-Key": "k"}

@@ -54,6 +54,7 @@ class TurnRequest:
             [(each.role, each.content, each.metadata) for each in self.messages],
             self.options,
             repr(self.selection),
+            [self.upstream, self.dialect, self.seed],
         ]
         text = json.dumps(shown, sort_keys=True, ensure_ascii=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()

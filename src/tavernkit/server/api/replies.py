@@ -40,11 +40,13 @@ class ReplyListener:
             if turn.done():
                 return
             waiting = asyncio.ensure_future(self._pieces.get())
-            await asyncio.wait((waiting, turn), return_when=asyncio.FIRST_COMPLETED)
+            try:
+                await asyncio.wait((waiting, turn), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                if not waiting.done():
+                    waiting.cancel()
             if waiting.done():
                 yield waiting.result()
-            else:
-                waiting.cancel()
 
 
 async def until_done(request: Request, turn: asyncio.Task[TurnOutcome], listener: ReplyListener) -> TurnOutcome:
