@@ -183,3 +183,18 @@ def test_output_options_come_from_the_registry_unless_given() -> None:
     with pytest.raises(ConfigError) as caught:
         StructuredOutputOptions.from_mapping({"registri": []})
     assert caught.value.code == "UNKNOWN_STRUCTURED_OUTPUT_OPTION"
+
+
+def test_names_that_are_no_text_are_read_as_json_writes_them() -> None:
+    envelope = {"assistant_text": "", "directives": [{"type": True, "payload": {}}, {"type": ["z"], "payload": 1}]}
+    result = validate(envelope)
+    assert result.value == {"assistant_text": "", "directives": [{"type": "true", "payload": {}}]}
+    assert result.warnings == [{"index": 1, "code": "MISSING_PAYLOAD", "type": '["z"]'}]
+    ops = normalize_patch_ops([{"op": True, "path": "a"}])
+    assert ops.details == {"index": 0, "op": "true"}
+
+
+@pytest.mark.parametrize(("given", "index"), [("+4", 4), (" -0 ", 0), ("1_0", None), ("２", None), ("9" * 5000, None)])
+def test_an_index_is_read_from_plain_digits_only(given: str, index: int | None) -> None:
+    result = normalize_patch_ops([{"op": "insert", "path": "a", "value": 1, "index": given}])
+    assert [op["index"] for op in result.ops] == ([] if index is None else [index])

@@ -36,3 +36,12 @@ def test_compact_refuses_what_json_cannot_hold() -> None:
 def test_bytes_are_counted_in_utf8() -> None:
     assert strict_json.byte_length("aé日😀") == 1 + 2 + 3 + 4
     assert strict_json.byte_length("\ud800") == 3
+
+
+def test_what_is_no_text_is_written_as_json() -> None:
+    cyclic: list[object] = []
+    cyclic.append(cyclic)
+    values = ["a", None, True, 5, 1.5, ["z", None], {"k": False}]
+    texts = ["a", "", "true", "5", "1.5", '["z", null]', '{"k": false}']
+    assert [strict_json.plain_text(value) for value in values] == texts
+    assert strict_json.plain_text(cyclic) == "[[...]]"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from tavernkit.errors import ConfigError
 from tavernkit.text.blank import trim_blanks
 from tavernkit.values import is_mapping, is_sequence
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,300}")
 
 
 def option_name(value: object) -> str:
@@ -21,10 +24,8 @@ def integer(value: object) -> int | None:
     if isinstance(value, (int, float)):
         return int(value) if value == value and abs(value) != float("inf") else None
     if isinstance(value, str):
-        try:
-            return int(trim_blanks(value), 10)
-        except ValueError:
-            return None
+        text = trim_blanks(value)
+        return int(text) if _INTEGER.fullmatch(text) else None
     return None
 
 

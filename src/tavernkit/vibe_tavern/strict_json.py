@@ -6,7 +6,7 @@ import json
 import re
 from typing import NoReturn
 
-from tavernkit.values import Json, thaw
+from tavernkit.values import Json, is_mapping, is_sequence, thaw
 from tavernkit.vibe_tavern.limits import MAX_JSON_NESTING
 
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
@@ -24,6 +24,16 @@ def compact(value: object) -> str:
     text = json.dumps(thaw(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     text.encode()  # a lone surrogate cannot be sent; better to learn it here
     return text
+
+
+def plain_text(value: object) -> str:
+    """The text of a value where text is wanted: nothing is empty, what is no text is written as JSON."""
+    if isinstance(value, bool) or is_sequence(value) or is_mapping(value):
+        try:
+            return json.dumps(thaw(value), ensure_ascii=False)
+        except (ValueError, TypeError, RecursionError):
+            return str(value)
+    return "" if value is None else str(value)
 
 
 def byte_length(text: str) -> int:

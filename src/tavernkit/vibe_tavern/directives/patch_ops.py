@@ -98,15 +98,14 @@ def _normalize(op: object, index: int, prefixes: Sequence[str]) -> JsonObject | 
 
 
 def _op_name(op: Mapping[str, object]) -> str:
-    given = op.get("op")
-    name = "" if given is None else trim_blanks(str(given)).lower()
+    name = trim_blanks(strict_json.plain_text(op.get("op"))).lower()
     if not name:
         return "set" if "value" in op else "delete"
     return _ALIASES.get(name, name)
 
 
 def _path(given: object, prefixes: Sequence[str]) -> str | None:
-    path = "" if given is None else trim_blanks(trim_blanks(str(given)).strip(_QUOTES))
+    path = trim_blanks(trim_blanks(strict_json.plain_text(given)).strip(_QUOTES))
     if not path:
         return None
     if path.startswith("/"):

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from tavernkit.text.blank import trim_blanks
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, thaw, thaw_object
 from tavernkit.vibe_tavern.directives.schema import unique_types
+from tavernkit.vibe_tavern.strict_json import plain_text
 
 PayloadValidator: TypeAlias = Callable[[str, JsonObject], object]
 """Gets the canonical type and the payload, which it may change.
@@ -96,8 +97,7 @@ def _directive(
 ) -> tuple[JsonObject | None, JsonObject]:
     if not is_object(directive):
         return None, {"code": "DIRECTIVE_NOT_OBJECT"}
-    given = _lookup(directive, "type")
-    name = "" if given is None else trim_blanks(given if isinstance(given, str) else str(given))
+    name = trim_blanks(plain_text(_lookup(directive, "type")))
     if not token(name):
         return None, {"code": "MISSING_TYPE"}
     kind = types.canonical(name)
@@ -124,10 +124,8 @@ def _problem(kind: str, payload: JsonObject, payload_validator: PayloadValidator
     if isinstance(verdict, str):
         return {"code": verdict if trim_blanks(verdict) else "PAYLOAD_INVALID"}
     if is_mapping(verdict):
-        code, details = verdict.get("code"), verdict.get("details")
-        problem: JsonObject = {
-            "code": trim_blanks(str(code)) if code is not None and trim_blanks(str(code)) else "PAYLOAD_INVALID"
-        }
+        details = verdict.get("details")
+        problem: JsonObject = {"code": trim_blanks(plain_text(verdict.get("code"))) or "PAYLOAD_INVALID"}
         if is_mapping(details):
             problem["details"] = thaw_object(details)
         return problem

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tavernkit.text.blank import trim_blanks
 from tavernkit.values import Json, JsonObject, is_list, is_object
+from tavernkit.vibe_tavern.strict_json import plain_text
 from tavernkit.vibe_tavern.tool_calling.arguments import arguments_size
 
 
@@ -31,15 +32,13 @@ def with_unique_ids(calls: Sequence[JsonObject]) -> list[JsonObject]:
 
 def call_id(call: JsonObject) -> str:
     """The id of a call, or nothing."""
-    identity = call.get("id")
-    return "" if identity is None else trim_blanks(str(identity))
+    return trim_blanks(plain_text(call.get("id")))
 
 
 def call_name(call: JsonObject) -> str:
     """The name of the tool that is called, or nothing."""
     function = call.get("function")
-    name = function.get("name") if is_object(function) else None
-    return trim_blanks(name) if isinstance(name, str) else ""
+    return trim_blanks(plain_text(function.get("name"))) if is_object(function) else ""
 
 
 def call_arguments(call: JsonObject) -> Json:

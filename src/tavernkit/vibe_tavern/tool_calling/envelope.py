@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tavernkit.values import Json, JsonObject, is_mapping, is_sequence, thaw
+from tavernkit.vibe_tavern.strict_json import plain_text
 
 ARGUMENTS_JSON_PARSE_ERROR: Final = "ARGUMENTS_JSON_PARSE_ERROR"
 ARGUMENTS_TOO_LARGE: Final = "ARGUMENTS_TOO_LARGE"
@@ -79,8 +80,4 @@ def _data(value: object) -> Mapping[str, object]:
 
 
 def _error(error: Mapping[str, object]) -> JsonObject:
-    return {key: _text(error.get(key)) for key in ("code", "message")}
-
-
-def _text(value: object) -> str:
-    return "" if value is None else str(value)
+    return {key: plain_text(error.get(key)) for key in ("code", "message")}
