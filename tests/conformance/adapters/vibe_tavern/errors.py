@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
+
+
+def raised(error: dict[str, str]) -> Exception:
+    """The error that a case describes; one that Python has no class for gets a class of its own."""
+    kind = getattr(builtins, error["class"], None)
+    if isinstance(kind, type) and issubclass(kind, Exception) and str(kind("x")) == "x":
+        return kind(error["message"])
+    return type(error["class"], (Exception,), {})(error["message"])
+
 
 def error_form(error: BaseException) -> dict[str, object]:
     """Class, message, and the codes and numbers that the error carries."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Mapping
 from typing import Any
 
 from tavernkit.vibe_tavern.directives.patch_ops import normalize_patch_ops
 from tavernkit.vibe_tavern.directives.validator import PayloadValidator
+from tavernkit.vibe_tavern.whitespace import is_blank
+from tests.conformance.adapters.vibe_tavern.errors import raised
 
 
 def payload_validator(table: Mapping[str, Any] | None) -> PayloadValidator | None:
@@ -17,11 +18,11 @@ def payload_validator(table: Mapping[str, Any] | None) -> PayloadValidator | Non
     def check(kind: str, payload: dict[str, Any]) -> object:
         rule = table.get(kind, {})
         if "raise" in rule:
-            raise getattr(builtins, rule["raise"]["class"])(rule["raise"]["message"])
+            raise raised(rule["raise"])
         if "return" in rule:
             return rule["return"]
         for field in rule.get("required", ()):
-            if not str(payload.get(field) or "").strip():
+            if is_blank(payload.get(field)):
                 return f"MISSING_{field.upper()}"
         if rule.get("patch_ops"):
             result = normalize_patch_ops(payload.get("ops", payload)).to_dict()

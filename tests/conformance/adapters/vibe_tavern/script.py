@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +10,7 @@ from tavernkit.testing.replies import Answer, Body, Failure
 from tavernkit.testing.scripted_model import Script, ScriptedModel
 from tavernkit.vibe_tavern.errors import ToolArgumentError
 from tavernkit.vibe_tavern.runner_config import RunnerConfig
+from tests.conformance.adapters.vibe_tavern.errors import raised
 
 
 def runner_config(given: dict[str, Any]) -> RunnerConfig:
@@ -29,7 +29,7 @@ def model(responses: list[dict[str, Any]]) -> ScriptedModel:
 
 def _reply(response: dict[str, Any]) -> Script:
     if "exception" in response:
-        return getattr(builtins, response["exception"]["class"])(response["exception"]["message"])
+        return raised(response["exception"])
     if "stream" in response:
         return Answer(
             text="".join(response["stream"]),
@@ -37,9 +37,9 @@ def _reply(response: dict[str, Any]) -> Script:
             finish_reason=response.get("finish_reason"),
             usage=response.get("usage"),
         )
-    if response["status"] >= 400:
-        return Failure(response["status"], response["body"])
-    return Body(response["body"])
+    if not 200 <= response["status"] < 300:
+        return Failure(response["status"], response.get("body"))
+    return Body(response.get("body") or {})
 
 
 def executor(given: dict[str, Any] | None, dispatches: list[dict[str, Any]]) -> Callable[..., object] | None:
@@ -56,7 +56,7 @@ def executor(given: dict[str, Any] | None, dispatches: list[dict[str, Any]]) -> 
             error = outcome["raise"]
             if error["kind"] == "argument_error":
                 raise ToolArgumentError(error["message"])
-            raise getattr(builtins, error["class"])(error["message"])
+            raise raised(error)
         return outcome["return"]
 
     def run_with_id(name: str, args: dict[str, Any], tool_call_id: str = "") -> object:
