@@ -19,6 +19,7 @@ from tavernkit.vibe_tavern.directives.registry import DirectiveDefinition, Direc
 from tavernkit.vibe_tavern.directives.schema import response_format
 from tavernkit.vibe_tavern.directives.validator import token, validate
 from tavernkit.vibe_tavern.request_policy import has_free_properties
+from tavernkit.vibe_tavern.tool_calling import presets as tool_presets
 from tests.vibe_tavern.support import loose
 
 
@@ -158,6 +159,15 @@ def test_config_reads_modes_and_counts_tolerantly() -> None:
     config = DirectivesConfig.from_mapping({"modes": "JSON-Object, nope", "repair_retry_count": "2"})
     assert (config.modes, config.repair_retry_count) == (("json_object",), 2)
     assert DirectivesConfig.from_mapping({"modes": ["nope"], "repair_retry_count": "x"}) == DirectivesConfig()
+
+
+def test_nothing_in_place_of_overrides_changes_nothing() -> None:
+    assert presets.merge({"request_overrides": {"seed": 1}}, {"request_overrides": None}) == {
+        "request_overrides": {"seed": 1}
+    }
+    assert tool_presets.merge(
+        tool_presets.provider_defaults("openai"), {"request_overrides": None, "response_transforms": None}
+    ) == tool_presets.provider_defaults("openai")
 
 
 def test_presets_merge_deeply_and_openrouter_asks_for_parameters() -> None:

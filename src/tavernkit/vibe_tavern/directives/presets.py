@@ -23,8 +23,8 @@ def merge(*parts: Mapping[str, object] | None) -> Options:
             old = merged.get(key)
             if key in _LISTS:
                 merged[key] = merge_names(old, value)
-            elif is_mapping(old) and is_mapping(value):
-                merged[key] = deep_merge(old, value)
+            elif is_mapping(old) and (value is None or is_mapping(value)):
+                merged[key] = deep_merge(old, value or {})
             else:
                 merged[key] = value
     return merged

@@ -32,15 +32,18 @@ Options = dict[str, object]
 
 
 def merge(*parts: Mapping[str, object] | None) -> Options:
-    """Merge options: later parts win, ``request_overrides`` merge deeply, lists of names unite."""
+    """Merge options: later parts win, ``request_overrides`` merge deeply, lists of names unite.
+
+    Nothing in place of overrides or a list changes nothing.
+    """
     merged: Options = {}
     for part in parts:
         for key, value in (part or {}).items():
             old = merged.get(key)
             if key in LIST_OPTIONS:
                 merged[key] = merge_names(old, value)
-            elif key == "request_overrides" and is_mapping(old) and is_mapping(value):
-                merged[key] = deep_merge(old, value)
+            elif key == "request_overrides" and is_mapping(old) and (value is None or is_mapping(value)):
+                merged[key] = deep_merge(old, value or {})
             else:
                 merged[key] = value
     return merged
