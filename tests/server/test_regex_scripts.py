@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from tavernkit.examples import example_path
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.limits import MAX_SCRIPTS
+from tavernkit.server.regex_files import add_scripts
 from tavernkit.testing import ScriptedModel, answer, streamed
 from tests.server.conftest import Client, StartApp
 
@@ -94,6 +97,15 @@ async def test_changed_global_scripts_are_used_at_once(start: StartApp) -> None:
         await client.post(CHAT, json=says("3"))
         assert (await contents(client))[2::2] == ["a", "b", "a"]
         assert (await client.put("/api/regex", json=["no object"])).status_code == 422
+
+
+async def test_imported_scripts_have_a_limit_that_is_told(client: Client) -> None:
+    scripts = [script("a", "b", 1, id=str(number)) for number in range(MAX_SCRIPTS)]
+    assert (await client.put("/api/regex", json=scripts)).status_code == 200
+    async with client.service.database.write() as connection:
+        await add_scripts(connection, [script("c", "d", 1, id="5")])
+        with pytest.raises(ServiceError, match="more than 1000"):
+            await add_scripts(connection, [script("c", "d", 1, id="new")])
 
 
 async def test_a_stream_tells_in_the_end_what_scripts_have_made_of_it(start: StartApp) -> None:

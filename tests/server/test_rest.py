@@ -76,6 +76,18 @@ async def test_what_is_made_at_the_same_moment_gets_ids_of_its_own(client: Clien
     assert {each.json()["error"]["code"] for each in begun if each.status_code == 409} == {"session_exists"}
 
 
+async def test_a_preset_of_the_other_platform_is_refused_not_forgotten(client: Client) -> None:
+    preset = json.dumps({"name": "Risu", "promptTemplate": [], "formatingOrder": ["main"], "mainPrompt": "Be."})
+    await client.post("/api/presets", files={"file": ("risu.json", preset)})
+    models = [model["id"] for model in (await client.get("/v1/models")).json()["data"]]
+    assert models == ["aria", "aria@preset"]
+    body = {"model": "aria@risu", "messages": [{"role": "user", "content": "hi"}]}
+    refused = await client.post("/api/build", json=body)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "wrong_platform")
+    built = await client.post("/api/build", json={**body, "tavernkit": {"platform": "risu_ai"}})
+    assert built.status_code == 200
+
+
 async def test_what_is_no_card_is_refused(client: Client) -> None:
     for data in (b"", b"nonsense", b"\x89PNG\r\n\x1a\n", b"[1]"):
         refused = await client.post("/api/characters", files={"file": ("x", data)})

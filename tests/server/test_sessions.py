@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
+from tavernkit.server import turn_log
 from tavernkit.server.storage import chats
 from tavernkit.testing import ScriptedModel, answer, failure, streamed
 from tavernkit.testing.replies import Disconnect, Hang
@@ -104,6 +106,34 @@ async def test_a_failed_turn_keeps_the_message_and_a_repeat_does_not_double_it(s
         assert [line[1] for line in await lines_of(client)][1:] == ["Hi"]
         await client.post(CHAT, json=says("Hi", user="s"))
         assert [line[1] for line in await lines_of(client)][1:] == ["Hi", "Now."]
+
+
+async def test_a_full_session_can_be_read_and_made_shorter(start: StartApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn_log, "MAX_MESSAGES", 4)
+    async with start(ScriptedModel("one", "two", "three")) as client:
+        await client.post(CHAT, json=says("Hi", user="s"))
+        last = await client.post(CHAT, json=says("Hi", user="s"))
+        session = last.json()["tavernkit"]["session_id"]
+        refused = await client.post(CHAT, json=says("Hi", user="s"))
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "session_too_long")
+        messages = (await client.get(f"/api/sessions/{session}/messages")).json()["data"]
+        assert len(messages) == 5
+        await client.delete(f"/api/sessions/{session}/messages/{messages[3]['id']}?following=true")
+        assert (await client.post(CHAT, json=says("Hi", user="s"))).status_code == 200
+
+
+async def test_the_same_words_with_another_picture_are_no_repetition(start: StartApp) -> None:
+    def shows(url: str) -> dict[str, Any]:
+        parts = [{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": {"url": url}}]
+        return {**says("", user="s"), "messages": [{"role": "user", "content": parts}]}
+
+    model = ScriptedModel(failure(400), failure(400), "Now.")
+    async with start(model) as client:
+        for url in ("https://a.example/1.png", "https://a.example/1.png", "https://a.example/2.png"):
+            await client.post(CHAT, json=shows(url))
+        said = [line[1] for line in await lines_of(client)][1:]
+    assert said == ["Look", "Look", "Now."]
+    assert "2.png" in json.dumps(model.requests[-1])
 
 
 async def test_a_repeated_idempotency_key_does_nothing_twice(start: StartApp) -> None:

@@ -20,7 +20,6 @@ from tavernkit.server.storage.items import ItemInfo, Kind, Ref, all_items, infos
 from tavernkit.values import JsonObject, LRUCache, is_list, is_mapping, is_object, is_sequence
 
 SILLY_TAVERN, RISU_AI = "silly_tavern", "risu_ai"
-PLATFORMS = (SILLY_TAVERN, RISU_AI)
 IN_PROMPT, AFTER_CHARACTER = 0, 1
 """Positions of a persona; files of older versions have the second one, which SillyTavern reads as the first."""
 GLOBAL_SCRIPTS: Ref = ("regex", "global")
@@ -93,6 +92,11 @@ class Library:
         for kind, item_id in wanted:
             if (kind, item_id) not in found:
                 raise not_found(kind, item_id)
+            if kind == "preset" and found[kind, item_id].platform != selection.platform:
+                platform = found[kind, item_id].platform
+                raise ServiceError(
+                    422, f"the preset {item_id!r} is for the platform {platform}", code="wrong_platform", param="preset"
+                )
         values = {ref: await self._value(connection, info) for ref, info in found.items()}
         implied = _implied(selection, values)
         more = await infos(connection, implied)

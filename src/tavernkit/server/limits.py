@@ -10,7 +10,9 @@ MIB: Final = 1024 * KIB
 MAX_JSON_BODY_BYTES: Final = 8 * MIB
 """A request that is no upload."""
 MAX_MESSAGES: Final = 10_000
-"""Messages of one request, and messages read of one chat."""
+"""Messages of one request, and of a chat that goes on."""
+MAX_READ_MESSAGES: Final = MAX_MESSAGES + 1000
+"""Messages read of one chat: its last turn may have added some."""
 MAX_ID_CHARACTERS: Final = 200
 """Ids that clients choose: sessions, idempotency keys."""
 MAX_NAME_CHARACTERS: Final = 200

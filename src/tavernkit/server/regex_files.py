@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import silly_tavern as st
+from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import GLOBAL_SCRIPTS, SILLY_TAVERN, parse_item
+from tavernkit.server.limits import MAX_SCRIPTS
 from tavernkit.server.storage.chats import new_id
 from tavernkit.server.storage.items import infos, item_file, save_item
 from tavernkit.values import JsonObject, is_object, is_sequence
@@ -17,6 +19,8 @@ from tavernkit.values import JsonObject, is_object, is_sequence
 async def save_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject]) -> list[JsonObject]:
     """Store the scripts, brought up to date as SillyTavern does when it loads them."""
     kind, item_id = GLOBAL_SCRIPTS
+    if len(scripts) > MAX_SCRIPTS:
+        raise ServiceError(422, f"there would be more than {MAX_SCRIPTS} global scripts", code="too_many_scripts")
     migrated = [st.migrate_script(script, new_id=new_id) for script in scripts]
     await save_item(
         connection,

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast, Library
-from tavernkit.server.limits import CACHED_CHATS, MAX_CACHED_CHAT_LINES
+from tavernkit.server.limits import CACHED_CHATS, MAX_CACHED_CHAT_LINES, MAX_MESSAGES
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine, ChatState, Selection
 from tavernkit.server.storage.database import Database
@@ -104,6 +104,8 @@ class TurnLog:
                     replace(line, position=chat.next_position + at, turn_id=turn_id)
                     for at, line in enumerate(self._talks.new_lines(request.messages, cast, self._config.user_name))
                 ]
+                if cast_lines and len(lines) + len(cast_lines) > MAX_MESSAGES:
+                    raise chats.too_long()  # now, while the chat can still be read and messages of it removed
                 pending = pending_line(cast_lines)
                 await chats.insert_lines(connection, chat.id, cast_lines, now=now, turn_id=turn_id)
             lease = now + self._config.lease_seconds
@@ -303,7 +305,10 @@ async def _failed_before(
     if last.role != "user" or message.role != "user" or last.content != message.content:
         return None
     turn = await turns.turn_of_message(connection, chat.id, last.id)
-    return turn if turn is not None and turn.status == turns.FAILED else None
+    if turn is None or turn.status != turns.FAILED:
+        return None
+    # Words alone do not tell whether pictures are the same.
+    return turn if not message.metadata or turn.fingerprint == request.fingerprint else None
 
 
 def _merged(stored: Selection, request: TurnRequest) -> Selection:

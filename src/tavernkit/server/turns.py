@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
 
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
@@ -66,10 +66,10 @@ class Turns:
         task.add_done_callback(lambda done: self._running.pop(done, None))
         return task
 
-    async def build(self, request: TurnRequest, lines: Sequence[ChatLine] = ()) -> BuiltPrompt:
+    async def build(self, request: TurnRequest) -> BuiltPrompt:
         """Build a prompt and ask nobody; of a stored chat, nothing is changed."""
         async with self._database.read() as connection:
-            chat = None
+            chat, lines = None, list[ChatLine]()
             if request.chat_id is not None:
                 chat = await chats.get_chat(connection, request.chat_id, owner=request.owner)
                 lines = await chats.read_lines(connection, chat.id)

@@ -28,6 +28,7 @@ from tavernkit.server.api.replies import (
 )
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.json_response import SafeJSONResponse
+from tavernkit.server.library import SILLY_TAVERN
 from tavernkit.server.limits import MAX_ID_CHARACTERS
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable, storable_json
@@ -48,12 +49,15 @@ IdHeader = Annotated[str | None, Header(max_length=MAX_ID_CHARACTERS)]
 
 @router.get("/models")
 async def list_models(service: TheService, client: ChatClient) -> Response:
-    """Every character, alone and with every preset, and every group."""
+    """Every character, alone and with every preset of SillyTavern's, and every group.
+
+    RisuAI's presets are chosen with the platform, so they make no models of their own.
+    """
     del client
     async with service.database.read() as connection:
         characters = await all_items(connection, "character")
         groups = await all_items(connection, "group")
-        presets = await all_items(connection, "preset")
+        presets = [info for info in await all_items(connection, "preset") if info.platform == SILLY_TAVERN]
     models: list[Json] = []
     for info in (*characters, *groups):
         name = f"{GROUP_PREFIX}{info.id}" if info.kind == "group" else info.id
@@ -160,7 +164,7 @@ def parse_model(model: str, options: TavernKitOptions) -> Selection:
     if not _ITEM_ID.fullmatch(name.removeprefix(GROUP_PREFIX)) or (preset and not _ITEM_ID.fullmatch(preset)):
         raise not_found("model", model)
     common = {"persona": options.persona, "preset": chosen, "books": tuple(options.books)}
-    platform = options.platform or "silly_tavern"
+    platform = options.platform or SILLY_TAVERN
     if name.startswith(GROUP_PREFIX):
         return Selection(platform=platform, group=name.removeprefix(GROUP_PREFIX), **common)  # pyright: ignore[reportArgumentType]  # as declared above
     return Selection(platform=platform, character=name, **common)  # pyright: ignore[reportArgumentType]  # as declared above

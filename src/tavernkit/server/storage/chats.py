@@ -12,7 +12,7 @@ from sqlalchemy import and_, delete, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.errors import ServiceError, not_found
-from tavernkit.server.limits import MAX_MESSAGES, MAX_PAGE
+from tavernkit.server.limits import MAX_MESSAGES, MAX_PAGE, MAX_READ_MESSAGES
 from tavernkit.server.storage.database import take_turns
 from tavernkit.server.storage.statements import change, insert_into, select_by, table_of
 from tavernkit.server.storage.tables import Chat, Line
@@ -86,7 +86,7 @@ _CHAT = (
 )
 _LINE = ("id", "position", "role", "content", "native", "status", "turn_id", "created_at", "updated_at")
 _CHAT_COLUMNS = [table_of(Chat).c[name] for name in _CHAT]
-_ALL_LINES = select_by(Line, _LINE, ("session_id",)).order_by(Line.position).limit(MAX_MESSAGES + 1)
+_ALL_LINES = select_by(Line, _LINE, ("session_id",)).order_by(Line.position).limit(MAX_READ_MESSAGES + 1)
 
 
 async def find_chat(
@@ -200,9 +200,14 @@ async def delete_chat(connection: AsyncConnection, chat: ChatState) -> None:
 async def read_lines(connection: AsyncConnection, chat_id: str) -> list[ChatLine]:
     """All lines of a chat, oldest first."""
     rows = (await connection.execute(_ALL_LINES, {"session_id": chat_id})).all()
-    if len(rows) > MAX_MESSAGES:
-        raise ServiceError(409, f"the session has more than {MAX_MESSAGES} messages", code="session_too_long")
+    if len(rows) > MAX_READ_MESSAGES:
+        raise too_long()
     return [_line(row) for row in rows]
+
+
+def too_long() -> ServiceError:
+    """A chat has all the messages it may have."""
+    return ServiceError(409, f"the session has more than {MAX_MESSAGES} messages", code="session_too_long")
 
 
 async def insert_lines(
