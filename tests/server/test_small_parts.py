@@ -96,6 +96,16 @@ def test_a_log_line_for_people_says_the_same() -> None:
     assert TextFormatter().format(record(ValueError("no"))).endswith("session_id=s1\nValueError: no")
 
 
+def test_an_id_of_a_client_cannot_write_log_lines_of_its_own() -> None:
+    token = session_id.set("a\nerror   all keys are revoked status=500")
+    try:
+        line = TextFormatter().format(record())
+    finally:
+        session_id.reset(token)
+    assert "\n" not in line
+    assert 'session_id="a\\nerror   all keys' in line
+
+
 def test_a_log_line_outside_of_requests_has_no_ids() -> None:
     assert "request_id" not in json.loads(JsonFormatter().format(record()))
 

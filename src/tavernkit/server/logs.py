@@ -41,7 +41,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Write one record."""
         fields: dict[str, object] = {**_ids(), **getattr(record, FIELDS, {})}
-        rest = " ".join(f"{key}={value}" for key, value in fields.items())
+        rest = " ".join(f"{key}={_word(value)}" for key, value in fields.items())
         line = f"{record.levelname.lower():7} {record.getMessage()} {rest}".rstrip()
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
@@ -56,6 +56,12 @@ def set_up_logs(config: ServerConfig) -> None:
         logger.setLevel(config.log_level.upper())
         logger.propagate = False
     logging.getLogger("uvicorn.access").disabled = True
+
+
+def _word(value: object) -> str:
+    """A value as one word: ids are chosen by clients and must not look like lines or fields of ours."""
+    text = str(value)
+    return text if text.isprintable() and " " not in text else json.dumps(text)
 
 
 def _ids() -> dict[str, object]:
