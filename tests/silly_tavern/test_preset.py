@@ -51,6 +51,20 @@ def test_missing_keys_keep_the_value_in_force():
     assert preset.extensions == {}, "extensions are the exception: missing means none"
 
 
+def test_settings_that_do_not_bind_presets_to_connections_keep_their_own():
+    settings = {"chat_completion_source": "claude", "claude_model": "opus", "custom_prompt_post_processing": "strict"}
+    data = {"chat_completion_source": "openai", "claude_model": "haiku", "custom_prompt_post_processing": "", "n": 2}
+    bound = Preset.from_json(data, base=Preset.from_settings(settings))
+    assert (bound.chat_completion_source, bound.custom_prompt_post_processing) == ("openai", "")
+    base = Preset.from_settings({**settings, "bind_preset_to_connection": False})
+    kept = Preset.from_json(data, base=base)
+    assert (kept.chat_completion_source, kept.model, kept.custom_prompt_post_processing) == ("claude", "opus", "strict")
+    assert kept.n == 2
+    assert kept.to_json() == data
+    assert kept.with_model("sonnet").model == "sonnet"
+    assert kept.with_model("sonnet").to_json() == data
+
+
 def test_numbers_written_as_text_count_as_numbers():
     assert Preset.from_json({"openai_max_context": "512"}).openai_max_context == 512
 

@@ -58,6 +58,9 @@ SENSITIVE_KEYS = (
 )
 """Keys that tell about a user's connections and should not be shared."""
 
+CONNECTION_KEYS = ("chat_completion_source", "custom_prompt_post_processing")
+"""Keys about the connection; the model of each source is one, too."""
+
 MODEL_KEYS: Mapping[str, str] = {"makersuite": "google_model"}
 """Sources whose model key is not ``<source>_model``."""
 
@@ -67,7 +70,8 @@ class Preset:
     """A chat-completion preset. Attributes have the file's own names; ``get`` reaches every other key of the file.
 
     Make one with :meth:`load`, :meth:`from_json` or :meth:`default`, and change it with :meth:`replace`. What the
-    file does not say is taken from ``base`` (the settings in force), else from SillyTavern's built-in default.
+    file does not say is taken from ``base`` (the settings in force), else from SillyTavern's built-in default. Where
+    these settings do not bind presets to connections, the connection and its model are theirs whatever the file says.
     """
 
     name: str
@@ -200,7 +204,7 @@ class Preset:
 
     def get(self, key: str) -> FrozenJson:
         """A value by its key in the file, whether or not it is an attribute."""
-        if key in self.source:
+        if key in self.source and not _is_kept(key, self.base):
             return self.source[key]
         return None if self.base is None else self.base.get(key)
 
@@ -212,6 +216,8 @@ class Preset:
 
     def with_model(self, model: str) -> Preset:
         """Return a copy for another model of the source in use."""
+        if self.base is not None and _is_kept(self._model_key, self.base):
+            return self.replace(base=self.base.with_model(model))
         return self.replace(source=freeze_object({**self.source, self._model_key: model}))
 
     @property
@@ -249,11 +255,19 @@ def _read(data: Mapping[str, object], name: str, base: Preset | None, warn: Warn
     migrated = migrate(data, name, default_prompts=_default().get("prompts") if base is not None else None)
     reader = JsonReader(migrated, f"preset {name!r}" if name else "preset", warn)
     values: dict[str, object] = {
-        key: getattr(base, key) if base is not None and key not in migrated else read(reader, key)
+        key: getattr(base, key)
+        if base is not None and (key not in migrated or _is_kept(key, base))
+        else read(reader, key)
         for key, read in _READERS.items()
     }
     values["extensions"] = reader.object("extensions")
     return Preset(name=name, source=freeze_object(migrated), base=base, **values)  # pyright: ignore[reportArgumentType]  # read by field type
+
+
+def _is_kept(key: str, base: Preset | None) -> bool:
+    """Whether a key is about the connection, and the settings in force keep theirs."""
+    connection = key in CONNECTION_KEYS or key.endswith("_model")
+    return connection and base is not None and base.get("bind_preset_to_connection") is False
 
 
 def _read_prompts(reader: JsonReader, key: str) -> tuple[PresetPrompt, ...]:
