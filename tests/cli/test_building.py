@@ -51,6 +51,35 @@ def test_a_new_chat_starts_with_the_greeting(tavernkit: Tavernkit) -> None:
     assert tavernkit("build", CARD, "--greeting", "9", "--message", "Hi").code == 2
 
 
+def test_risuai_takes_the_greeting_that_is_asked_for(tavernkit: Tavernkit) -> None:
+    def built(greeting: str) -> str:
+        return tavernkit("build", CARD, "--platform", "risu_ai", "--greeting", greeting, "--json").out
+
+    assert "The door opens" in built("0")
+    assert "Third ship" in built("1")
+    for wrong in ("2", "-1"):
+        assert tavernkit("build", CARD, "--platform", "risu_ai", "--greeting", wrong).code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--module", "m.risum"], "--module is for --platform risu_ai"),
+        (["--from-risuai", "db.json", "--platform", "silly_tavern"], "--from-risuai is for --platform risu_ai"),
+        (["--platform", "risu_ai", "--allow-scripts"], "--allow-scripts is for --platform silly_tavern"),
+        (
+            ["--from-sillytavern", "data", "--from-risuai", "db.json"],
+            "--from-sillytavern is for --platform silly_tavern",
+        ),
+        (["--instruct", "i.json"], "--instruct is for --dialect text"),
+    ],
+)
+def test_options_that_would_be_left_out_are_refused(tavernkit: Tavernkit, arguments: list[str], told: str) -> None:
+    outcome = tavernkit("build", CARD, *arguments)
+    assert outcome.code == 2
+    assert told in " ".join(outcome.err.replace("│", " ").split())
+
+
 @pytest.mark.parametrize("dialect", ["anthropic", "google", "cohere", "mistral"])
 def test_build_speaks_dialects(tavernkit: Tavernkit, dialect: str) -> None:
     outcome = tavernkit("build", *arguments_of("--message", LAMP, "--dialect", dialect, "--json"))

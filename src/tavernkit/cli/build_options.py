@@ -13,6 +13,15 @@ from tavernkit.cli.platforms import Platform, choice_option
 
 FILES, TURN, LIMITS, FOLDERS = "What goes in", "This turn", "Model and budget", "Straight from an installation"
 
+TEXT = "text"
+"""The dialect of models without chat."""
+TEMPLATES = ("context_template", "instruct", "system_prompt")
+OF_ONE_PLATFORM = {
+    **dict.fromkeys(("regex_script", "allow_scripts", "from_sillytavern", "group", *TEMPLATES), Platform.SILLY_TAVERN),
+    **dict.fromkeys(("module", "from_risuai"), Platform.RISU_AI),
+}
+"""Options that mean nothing on the other platform."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions:
@@ -177,3 +186,12 @@ class BuildOptions:
         if self.platform is not None:
             return self.platform
         return Platform.RISU_AI if self.from_risuai is not None else Platform.SILLY_TAVERN
+
+    def refuse_misplaced(self) -> None:
+        """Raise if an option would be left out."""
+        for name, platform in OF_ONE_PLATFORM.items():
+            if getattr(self, name) and platform is not self.chosen_platform:
+                raise typer.BadParameter(f"--{name.replace('_', '-')} is for --platform {platform.value}")
+        for name in TEMPLATES:
+            if getattr(self, name) and self.dialect != TEXT:
+                raise typer.BadParameter(f"--{name.replace('_', '-')} is for --dialect {TEXT}")

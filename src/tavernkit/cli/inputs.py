@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tavernkit.cli.build_options import BuildOptions
+from tavernkit.cli.build_options import TEXT, BuildOptions
 from tavernkit.cli.platforms import Platform
 from tavernkit.prompt.plan import Plan
 from tavernkit.values import JsonObject, is_sequence
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from tavernkit.cards import Bundle
     from tavernkit.risu_ai.preset import Preset as RisuPreset
     from tavernkit.silly_tavern import ChatFile, DataFolder, Preset, RegexScripts, WorldBook
-
-
-TEXT = "text"
-"""The dialect of models without chat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +33,8 @@ class Prepared:
 
 def prepare(options: BuildOptions, *, quiet: bool = True) -> Prepared:
     """Read the files of a command; warnings of builds end up in the plan, so the log hears of them unless ``quiet``."""
-    if options.from_risuai is not None or options.chosen_platform is Platform.RISU_AI:
+    options.refuse_misplaced()
+    if options.chosen_platform is Platform.RISU_AI:
         return _risu_ai(options, quiet)
     return _silly_tavern(options, quiet)
 
@@ -136,14 +133,21 @@ def new_chat(bundle: Bundle, user: str, greeting: int) -> ChatFile:
     from tavernkit.silly_tavern import ChatFile, ChatMessage, MacroEngine, MacroEnvironment
 
     card = bundle.character
-    greetings = [card.first_mes, *card.alternate_greetings]
-    if greeting >= len(greetings):
-        raise typer.BadParameter(f"{card.name} has {len(greetings)} greetings: --greeting is 0 to {len(greetings) - 1}")
+    greetings = _greetings(bundle, greeting)
     if greeting < 0 or not greetings[greeting]:
         return ChatFile()
     environment = MacroEnvironment(user_name=user, character_name=card.name)
     text = MacroEngine().expand(greetings[greeting], environment)
     return ChatFile(messages=(ChatMessage(name=card.name, mes=text),))
+
+
+def _greetings(bundle: Bundle, wanted: int) -> list[str]:
+    """All greetings of a card, which must have the wanted one."""
+    card = bundle.character
+    greetings = [card.first_mes, *card.alternate_greetings]
+    if wanted >= len(greetings):
+        raise typer.BadParameter(f"{card.name} has {len(greetings)} greetings: --greeting is 0 to {len(greetings) - 1}")
+    return greetings
 
 
 def _user_of(history: ChatFile) -> str | None:
@@ -238,8 +242,9 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
         inputs |= database.inputs
         default_user, preset = database.settings.username, database.settings.preset
     else:
-        inputs["character"] = load_card(_card_path(options), strict=options.strict)
-        inputs["history"] = _risu_history(options.chat)
+        bundle = load_card(_card_path(options), strict=options.strict)
+        inputs["character"] = bundle
+        inputs["history"] = _risu_history(options, bundle)
         default_user, preset = _risu_user(options.chat) or "User", None
     if options.preset is not None:
         preset = load_risu_preset(options.preset)
@@ -251,12 +256,15 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
     return Prepared(Platform.RISU_AI, ready.make_context().owner.name, options.user or default_user, ready.build)
 
 
-def _risu_history(path: str | None) -> object:
-    if path is None:
-        return ()
+def _risu_history(options: BuildOptions, bundle: Bundle) -> object:
+    if options.chat is None:
+        if options.greeting < 0:
+            raise typer.BadParameter("RisuAI's prompts always have a greeting: --greeting is 0 or more")
+        _greetings(bundle, options.greeting)
+        return {"message": [], "fmIndex": options.greeting - 1}  # it counts the alternate ones from 0
     from tavernkit.risu_ai.files.chat_file import ChatFile
 
-    return ChatFile.load(path)
+    return ChatFile.load(options.chat)
 
 
 def _risu_user(path: str | None) -> str | None:

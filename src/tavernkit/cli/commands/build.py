@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tavernkit.cli.build_options import BuildOptions
+from tavernkit.cli.build_options import TEXT, BuildOptions
 from tavernkit.cli.option_groups import takes
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def build(
     tavernkit build aria.png --platform risu_ai --preset my.risup --dialect anthropic --json
     tavernkit build --from-sillytavern data/default-user --character Aria --chat "Aria - 2026-1-5" --json
     """
-    from tavernkit.cli.inputs import TEXT, build_plan
+    from tavernkit.cli.inputs import build_plan
     from tavernkit.cli.terminal import complain, show, show_json, show_text
     from tavernkit.cli.views import plan_view
     from tavernkit.prompt.trace import TraceCollector
