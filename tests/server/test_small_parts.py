@@ -21,6 +21,7 @@ from tavernkit.server.library import parse_item
 from tavernkit.server.logs import FIELDS, JsonFormatter, TextFormatter, request_id, session_id, set_up_logs
 from tavernkit.server.secret_box import SecretBox
 from tavernkit.server.storage import turns
+from tavernkit.server.storage.database import Database
 from tests.server.conftest import Client, StartApp
 
 
@@ -39,6 +40,14 @@ def test_a_wrong_setting_is_told_with_its_name(content: str, code: str, tmp_path
     with pytest.raises(ConfigError) as caught:
         load_config(file, environment={})
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("url", ["mystery://host/db", "no url, pass word", "postgresql+psycopg2://host/db"])
+def test_a_database_that_cannot_be_used_is_a_wrong_setting(url: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Database(url)
+    assert refused.value.code == "INVALID_DATABASE"
+    assert "pass word" not in str(refused.value)
 
 
 def test_settings_that_are_not_there_are_told(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import event, func, inspect, select
-from sqlalchemy.engine import Connection, make_url
+from sqlalchemy.engine import URL, Connection, make_url
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from tavernkit.errors import ConfigError
@@ -37,7 +38,7 @@ class Database:
     """
 
     def __init__(self, url: str) -> None:
-        parsed = make_url(url)
+        parsed = _parsed(url)
         self.sqlite = parsed.get_backend_name() == "sqlite"
         if self.sqlite and parsed.database in (None, "", ":memory:"):
             raise ConfigError("an SQLite database must be a file: sqlite:///path", code="INVALID_DATABASE")
@@ -50,7 +51,10 @@ class Database:
 
             options = {"async_creator": connector(parsed.database)}
         # Errors are logged: the values of their statements are prompts, replies and hashes of keys.
-        self.engine = create_async_engine(parsed, hide_parameters=True, **pool, **options)
+        try:
+            self.engine = create_async_engine(parsed, hide_parameters=True, **pool, **options)
+        except (SQLAlchemyError, ModuleNotFoundError) as error:
+            raise ConfigError(f"the database cannot be used: {error}", code="INVALID_DATABASE") from error
         # Writers of this process queue here: SQLite's own waiting sleeps in steps that are long beside a transaction.
         self._writers = asyncio.Lock() if self.sqlite else None
         if self.sqlite:
@@ -99,6 +103,14 @@ async def take_turns(connection: AsyncConnection, name: str) -> None:
     """Let transactions that are about the same thing wait for each other; on SQLite all that write do."""
     if connection.dialect.name == "postgresql":
         await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(name))))
+
+
+def _parsed(url: str) -> URL:
+    try:
+        return make_url(url)
+    except SQLAlchemyError:
+        # Neither the URL nor what is said about it is told: it may hold a password.
+        raise ConfigError("the database's URL cannot be read", code="INVALID_DATABASE") from None
 
 
 def migration_config() -> Config:
