@@ -194,6 +194,17 @@ def test_where_pipes_cannot_be_waited_for_a_timer_kills(monkeypatch: pytest.Monk
     own.close()
 
 
+def test_a_first_match_is_found_whatever_would_come_after_it() -> None:
+    text = "b" + "a" * 60 + "b"
+    regex, warnings = JSRegex("(a|aa)+$|^b"), list[str]()
+    found = regex.search(text, timeout=5, warn=warnings.append)
+    assert found is not None
+    assert (found.start, found.text) == (0, "b")
+    assert regex.replace(text, "x", timeout=5, warn=warnings.append) == "x" + text[1:]
+    assert warnings == []
+    assert JSRegex("(c|cc)+$|^b").search("c" * 20 + "d") is None
+
+
 def test_large_texts_and_many_matches_go_through() -> None:
     own = WorkerPool()
     offsets = own.run(

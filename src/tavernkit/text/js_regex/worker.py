@@ -83,12 +83,14 @@ def main() -> None:
                 if len(cache) >= _CACHE_SIZE:
                     cache.clear()
                 regex = cache[key] = Regex(key[0].decode(), key[1].decode())
-            for match in regex.find_iter(text) or ():
+            if everything:
+                matches = list(regex.find_iter(text) or ())
+            else:  # not the first of all: the engine would find them all before
+                matches = [match for match in [regex.find(text)] if match is not None]
+            for match in matches:
                 for number in range(first, first + count):
                     span = match.group(number)
                     offsets += (-1, -1) if span is None else (span.start, span.stop)
-                if not everything:
-                    break
         except RegressError:
             _write(REPLY.pack(FAILED, 0))
         else:
