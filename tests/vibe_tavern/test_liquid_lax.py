@@ -35,6 +35,7 @@ ASSIGNS = {"user": "Ann", "on": True, "names": ["a", None, {"k": 1.0}], "box": {
         ("{% echo user ! %}", "Ann"),
         ("{% assign x = 1 2 %}{{ x }}", "1"),
         ("{% assign x = %}[{{ x }}]", "[]"),
+        ("{% capture 'x' %}1{% endcapture %}{{ x }}", "1"),
         ("{% if 1 > 0 junk %}y{% endif %}", "y"),
         ("{% if user == %}y{% else %}n{% endif %}", "n"),
         ("{% if user & on %}y{% endif %}", "y"),
@@ -90,6 +91,20 @@ def test_filters_that_work_on_text_read_values_as_liquid_writes_them() -> None:
     assert render_liquid('{{ on | append: on }} {{ "x" | append: nothing }}', assigns=ASSIGNS) == "truetrue x"
     assert render_liquid("{{ names | upcase }}", assigns=ASSIGNS) == '["A", NIL, {"K"=>1.0}]'
     assert render_liquid("{{ names | slice: 0 | join: '' }}", assigns=ASSIGNS) == "a"
+
+
+@pytest.mark.parametrize(
+    ("template", "output"),
+    [
+        ('{{ "a,,b,," | split: "," | join: "-" }}', "a--b"),
+        ('{{ "a b" | split: " " | join: nothing }}', "ab"),
+        ('{{ "a b" | split: " " | join }}', "a b"),
+        ("{{ on | plus: 1 }}{{ 2 | times: on }}", "10"),
+        ("{{ on | divided_by: 2 }}", "0"),
+    ],
+)
+def test_filters_do_as_in_liquids_own_language(template: str, output: str) -> None:
+    assert render_liquid(template, assigns=ASSIGNS) == output
 
 
 def test_only_commas_can_be_escaped_in_what_is_picked_from() -> None:

@@ -19,7 +19,13 @@ from liquid import (
     TokenStream,
     Undefined,
 )
-from liquid.builtin.expressions import BooleanExpression, FilteredExpression, StringLiteral, tokenize
+from liquid.builtin.expressions import (
+    BooleanExpression,
+    FilteredExpression,
+    StringLiteral,
+    parse_identifier,
+    tokenize,
+)
 from liquid.builtin.output import Output, OutputNode
 from liquid.builtin.tags.capture_tag import CaptureNode, CaptureTag
 from liquid.builtin.tags.echo_tag import EchoTag
@@ -82,7 +88,7 @@ class MacroContext(RenderContext):
             if _work(name, operands) > MAX_LIQUID_BYTES:
                 raise LocalNamespaceLimitError("memory limits exceeded", token=token)
             try:
-                result = function(*_read_as_text(name, operands), **named)
+                result = function(*_as_filter_reads(name, operands), **named)
             except (TypeError, FilterArgumentError) as error:
                 raise _miscounted(function, len(operands), token) or error from error
             if _size(result) > MAX_LIQUID_BYTES:
@@ -248,6 +254,10 @@ def _parse_assignment(env: Environment, source: str, token: Token) -> None:
     _parse_filtered(env, source.partition("=")[2], token)
 
 
+def _parse_name(env: Environment, source: str, token: Token) -> None:
+    parse_identifier(env, TokenStream(tokenize(source, token)), allow_trailing_question_mark=False)
+
+
 def _parse_condition(env: Environment, source: str, token: Token) -> None:
     BooleanExpression.parse(env, TokenStream(tokenize(source, token)))
 
@@ -259,11 +269,16 @@ _TEXT_FILTERS = _TEXT_OPERANDS | {
 }
 """Filters that read their input as text; the first ones read their arguments so, too."""
 
+_NUMBER_FILTERS = frozenset(
+    ("abs", "at_least", "at_most", "ceil", "divided_by", "floor", "minus", "modulo", "plus", "round", "times")
+)
+
 _Grammar: TypeAlias = tuple[Callable[[Environment, str, Token], None], Callable[[str], str | None]]
 
 _GRAMMARS: Mapping[tuple[str, str], _Grammar] = {
     (TOKEN_TAG, "echo"): (_parse_filtered, lax.filtered_source),
     (TOKEN_TAG, "assign"): (_parse_assignment, lax.assignment_source),
+    (TOKEN_TAG, "capture"): (_parse_name, lax.name_source),
     **{(TOKEN_TAG, name): (_parse_condition, lax.condition_source) for name in ("if", "elsif", "unless")},
 }
 """By tag: how its expression is parsed, and how one that cannot be is rewritten."""
@@ -295,7 +310,10 @@ def _lax_token(
     return token
 
 
-def _read_as_text(name: str, operands: Sequence[object]) -> Sequence[object]:
+def _as_filter_reads(name: str, operands: Sequence[object]) -> Sequence[object]:
+    """Bring the operands of a filter into what it reads: text, or numbers, which yes and no are not."""
+    if name in _NUMBER_FILTERS:
+        return [0 if isinstance(each, bool) else each for each in operands]
     count = len(operands) if name in _TEXT_OPERANDS else 1 if name in _TEXT_FILTERS else 0
     texts = [each if isinstance(each, Undefined) else to_filter_text(each) for each in operands[:count]]
     return [*texts, *operands[count:]]

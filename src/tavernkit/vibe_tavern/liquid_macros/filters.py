@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from liquid import RenderContext
+from liquid.builtin.filters.array import join
 from liquid.builtin.filters.math import divided_by, modulo, round_
 from liquid.builtin.filters.misc import date as builtin_date
+from liquid.builtin.filters.string import split
 from liquid.exceptions import LiquidError
 from liquid.filter import num_arg, with_context
 from liquid.undefined import Undefined
@@ -76,6 +78,20 @@ def _dividing(builtin: Filter) -> Filter:
     return apply
 
 
+def _split(value: object, separator: object) -> list[str]:
+    """The standard filter, but empty parts at the end are dropped."""
+    parts = split(value, separator)
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts
+
+
+@with_context
+def _join(value: object, separator: object = " ", *, context: RenderContext) -> object:
+    """The standard filter, but nothing between the parts is nothing."""
+    return join(value, to_text(_given(separator)), environment=context.env)
+
+
 def _round(value: object, digits: object = None) -> object:
     """The standard filter, but halves go away from zero."""
     number = to_number(_given(value))
@@ -98,6 +114,8 @@ FILTERS: dict[str, Filter] = {
     "divided_by": _dividing(divided_by),
     "modulo": _dividing(modulo),
     "round": _round,
+    "split": _split,
+    "join": _join,
 }
 
 

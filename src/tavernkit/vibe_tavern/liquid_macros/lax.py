@@ -14,6 +14,7 @@ _VALUE = re.compile(_FRAGMENT)
 _PIPED = re.compile(rf"(?:{_QUOTED}|[^|])*")
 _FILTER = re.compile(r"\w+")
 _ARGUMENT = re.compile(rf"[:,]\s*(?P<name>\w+\s*:\s*)?(?P<value>{_FRAGMENT})")
+_NAME = re.compile(r"\w[\w\-]*")
 _ASSIGNED = re.compile(r"\s*(?P<name>\w[\w\-]*)\s*=(?P<value>.*)", re.DOTALL)
 _LITERAL = re.compile(rf"(?:{_QUOTED}|-?[0-9]+(?:\.[0-9]+)?|\([^\s()]+\.\.[^\s()]+\)|true|false|nil|null|empty|blank)")
 _STEP = re.compile(r"\[[^\[\]]+\]|\w[\w\-]*\??")
@@ -34,6 +35,12 @@ def assignment_source(text: str) -> str | None:
     """Rewrite ``name = value``; without a name and a ``=`` there is nothing to rewrite."""
     match = _ASSIGNED.fullmatch(text)
     return match and f"{match['name']} = {filtered_source(match['value'])}"
+
+
+def name_source(text: str) -> str | None:
+    """Rewrite a name that is in quotes, or has something behind it."""
+    match = _NAME.search(text)
+    return match and match.group()
 
 
 def condition_source(text: str) -> str | None:
