@@ -190,6 +190,7 @@ def test_output_options_come_from_the_registry_unless_given() -> None:
     assert options.allowed_types == ["a"]
     assert options.type_aliases == {"b": "a"}
     assert options.max_bytes == 200_000
+    assert StructuredOutputOptions.from_mapping({"schema_name": " "}).schema_name == options.schema_name
     with pytest.raises(ConfigError) as caught:
         StructuredOutputOptions.from_mapping({"registri": []})
     assert caught.value.code == "UNKNOWN_STRUCTURED_OUTPUT_OPTION"

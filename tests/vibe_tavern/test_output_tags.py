@@ -87,6 +87,13 @@ def test_kept_spans_are_closed_even_when_the_rest_of_the_text_is_dropped() -> No
     assert transform(text, config(sanitizers=spans)).text == '<lang code="ja">a</lang>'
 
 
+def test_a_blank_code_counts_as_none() -> None:
+    config = OutputTagsConfig.from_mapping({"enabled": True, "sanitizers": {"lang_spans": {"enabled": True}}})
+    result = transform('a<lang code=" ">b</lang>', config)
+    assert result.text == "ab"
+    assert [warning.to_dict() for warning in result.warnings] == [{"code": "LANG_SPAN_CODE_MISSING"}]
+
+
 def test_bad_option_of_lang_spans_is_reported() -> None:
     spans = {"lang_spans": {"enabled": True, "on_invalid_code": "explode"}}
     result = transform('<lang code="??">x</lang>', config(sanitizers=spans))

@@ -80,6 +80,12 @@ def test_calls_written_as_text_are_read(content: str, names: list[str], text: st
     assert message["content"] == text
 
 
+def test_args_count_where_arguments_are_nothing() -> None:
+    content = '<tool_call>{"name": "f", "arguments": null, "args": {"a": 1}}</tool_call>'
+    message = response_transform("assistant_content_tool_call_tags_to_tool_calls", {"content": content})
+    assert message["tool_calls"][0]["function"]["arguments"] == '{"a":1}'
+
+
 def test_text_is_left_alone_beside_real_calls() -> None:
     message = {"content": "<tool_call>f</tool_call>", "tool_calls": [{"id": "1"}]}
     assert response_transform("assistant_content_tool_call_tags_to_tool_calls", dict(message)) == message

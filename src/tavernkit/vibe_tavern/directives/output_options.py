@@ -12,6 +12,7 @@ from tavernkit.vibe_tavern.directives.schema import SCHEMA_NAME
 from tavernkit.vibe_tavern.directives.validator import PayloadValidator
 from tavernkit.vibe_tavern.limits import MAX_DIRECTIVES_BYTES
 from tavernkit.vibe_tavern.options import positive_integer
+from tavernkit.vibe_tavern.whitespace import is_blank
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class StructuredOutputOptions:
             set_field(self, "output_instructions", registry.instructions_text)
         if not self.payload_schemas:
             set_field(self, "payload_schemas", registry.payload_schemas)
-        set_field(self, "schema_name", self.schema_name or SCHEMA_NAME)
+        set_field(self, "schema_name", SCHEMA_NAME if is_blank(self.schema_name) else self.schema_name)
         set_field(self, "max_bytes", positive_integer(self.max_bytes) or MAX_DIRECTIVES_BYTES)
 
     @classmethod

@@ -12,6 +12,7 @@ from tavernkit.text.coerce import boolean
 from tavernkit.values import FrozenObject, JsonObject
 from tavernkit.vibe_tavern.options import option_name
 from tavernkit.vibe_tavern.output_tags.markup import FoundTag, find_tags, read_attributes, write_tag
+from tavernkit.vibe_tavern.whitespace import is_blank
 
 LANG_SPANS: Final = "lang_spans"
 """The sanitizer that ships."""
@@ -111,7 +112,7 @@ class _LangSpans:
         code = next((value.strip("\"'") for key, value in attributes if key.lower() == "code" and value), None)
         normal = None if code is None else language_tag.normalize(code)
         if normal is None and self._validate:
-            if code is None:
+            if is_blank(code):
                 self._warn("LANG_SPAN_CODE_MISSING")
             else:
                 self._warn("LANG_SPAN_CODE_INVALID", code)

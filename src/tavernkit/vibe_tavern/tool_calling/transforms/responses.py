@@ -105,7 +105,9 @@ def _payload(text: str, number: int) -> JsonObject | None:
     name = described.get("name")
     if not isinstance(name, str) or not trim_blanks(name):
         return None
-    arguments = described.get("arguments", described.get("args"))
+    arguments = described.get("arguments")
+    if arguments is None:
+        arguments = described.get("args")
     if arguments is None:
         arguments = {}
     return _tool_call(identity, name, arguments if isinstance(arguments, str) else strict_json.compact(arguments))
