@@ -168,3 +168,20 @@ async def test_a_build_is_that_of_the_first_speaker(start: StartApp) -> None:
         body = {"model": "group:crew", "messages": [{"role": "user", "content": "Hi"}]}
         built = (await client.post("/api/build", json=body)).json()
     assert built["speaker"] == "Aria"
+
+
+async def test_members_of_the_same_name_keep_scripts_of_their_own(start: StartApp) -> None:
+    def twin(put: str) -> str:
+        card = json.loads(example_path("aria.json").read_text())
+        script = {"scriptName": put, "findRegex": "light", "replaceString": put, "placement": [2]}
+        card["data"] |= {"name": "Twin", "extensions": {"regex_scripts": [script]}}
+        return json.dumps(card)
+
+    async with start(ScriptedModel("A light.", "A light.")) as client:
+        for put in ("lamp", "candle"):
+            await client.post("/api/characters", files={"file": ("twin.json", twin(put))})
+        await client.post(
+            "/api/groups", json={"name": "Crew", "members": ["twin", "twin-2"], "activation_strategy": LIST}
+        )
+        reply = (await client.post(CHAT, json=says("What is it?"))).json()
+    assert [each["text"] for each in reply["tavernkit"]["replies"]] == ["A lamp.", "A candle."]

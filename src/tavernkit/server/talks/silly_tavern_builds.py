@@ -74,7 +74,8 @@ class Builds:
         return inputs
 
     def _regex_scripts(self, cast: Cast, card: Character | None) -> st.RegexScripts:
-        key = (cast.key, card.name if card is not None else None)
+        member = next((each for each, bundle in cast.members.items() if bundle.card is card), None)
+        key = (cast.key, member, card is None)  # members of a group may share a name
         return self._scripts.get_or_make(key, lambda: scripts_of(cast, card))
 
     def _builder(self, cast: Cast) -> st.Builder:
