@@ -88,6 +88,18 @@ async def test_a_preset_of_the_other_platform_is_refused_not_forgotten(client: C
     assert built.status_code == 200
 
 
+async def test_options_that_no_model_would_get_are_refused(start: StartApp) -> None:
+    model = ScriptedModel("one")
+    async with start(model) as client:
+        path = f"/api/sessions/{(await session(client))['id']}/messages"
+        refused = await client.post(path, json={"content": "Hi", "options": {"temprature": 1}})
+        assert refused.status_code == 422
+        assert "'temprature'" in refused.json()["error"]["message"]
+        await client.post(path, json={"content": "Hi", "options": {"temperature": 0.3, "stop": None}})
+    assert model.requests[0]["temperature"] == 0.3
+    assert "stop" not in model.requests[0]
+
+
 async def test_what_is_no_card_is_refused(client: Client) -> None:
     for data in (b"", b"nonsense", b"\x89PNG\r\n\x1a\n", b"[1]"):
         refused = await client.post("/api/characters", files={"file": ("x", data)})

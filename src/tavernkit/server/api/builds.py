@@ -7,7 +7,6 @@ from fastapi import APIRouter
 from tavernkit.errors import TavernKitError
 from tavernkit.server.api.dependencies import ChatClient, TheService
 from tavernkit.server.api.openai import new_message, parse_model
-from tavernkit.server.api.openai_types import PASSED_ON
 from tavernkit.server.api.rest_types import BuildIn, BuildOut
 from tavernkit.server.chat_edits import owned_by
 from tavernkit.server.errors import ServiceError
@@ -38,7 +37,7 @@ async def build(body: BuildIn, service: TheService, client: ChatClient) -> Build
         messages=[new_message(message) for message in body.messages],
         kind=body.kind,
         speaker=body.tavernkit.speaker,
-        options=storable_json({key: body.options[key] for key in PASSED_ON if body.options.get(key) is not None}),
+        options=storable_json(body.options),
         dialect=body.tavernkit.dialect,
         seed=body.tavernkit.seed,
     )

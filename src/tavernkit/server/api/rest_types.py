@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
-from tavernkit.server.api.openai_types import ChatMessageIn, Id, ItemId, TavernKitOptions
+from tavernkit.server.api.openai_types import PASSED_ON, ChatMessageIn, Id, ItemId, TavernKitOptions
 from tavernkit.server.limits import MAX_BOOKS, MAX_MESSAGES, MAX_NAME_CHARACTERS
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.columns import storable
@@ -16,6 +16,17 @@ from tavernkit.values import is_object, is_sequence
 
 Text = Annotated[str, AfterValidator(storable)]
 """Text that every database can hold."""
+
+
+def _known(options: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    unknown = sorted(set(options) - set(PASSED_ON))
+    if unknown:
+        raise ValueError(f"the option {unknown[0]!r} is not known")
+    return {name: value for name, value in options.items() if value is not None}
+
+
+ModelOptions = Annotated[dict[Text, JsonValue], AfterValidator(_known)]
+"""Options that go to the model as they are, such as ``temperature``."""
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(storable)]
 
 
@@ -201,8 +212,7 @@ class MessageIn(BaseModel):
 
     content: Annotated[str, Field(min_length=1), AfterValidator(storable)]
     speaker: Text | None = Field(default=None, max_length=200)
-    options: dict[Text, JsonValue] = Field(default_factory=dict)
-    """Options for the model, such as ``temperature``."""
+    options: ModelOptions = Field(default_factory=dict)
     explain: bool = False
     stream: bool = False
     """Whether the answer comes as server-sent events."""
@@ -214,7 +224,7 @@ class TurnIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     speaker: Text | None = Field(default=None, max_length=200)
-    options: dict[Text, JsonValue] = Field(default_factory=dict)
+    options: ModelOptions = Field(default_factory=dict)
     explain: bool = False
     stream: bool = False
 
@@ -280,7 +290,7 @@ class BuildIn(BaseModel):
     session_id: Id | None = None
     messages: list[ChatMessageIn] = Field(default_factory=list, max_length=MAX_MESSAGES)
     kind: Literal["normal", "regenerate", "swipe", "continue", "impersonate"] = "normal"
-    options: dict[Text, JsonValue] = Field(default_factory=dict)
+    options: ModelOptions = Field(default_factory=dict)
     tavernkit: TavernKitOptions = Field(default_factory=TavernKitOptions)
 
 

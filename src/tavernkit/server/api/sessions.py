@@ -12,7 +12,6 @@ from tavernkit.server import logs
 from tavernkit.server.api.dependencies import ChatClient, TheService
 from tavernkit.server.api.library import PathId
 from tavernkit.server.api.openai import parse_model
-from tavernkit.server.api.openai_types import PASSED_ON
 from tavernkit.server.api.rest_types import (
     BranchIn,
     MessageIn,
@@ -204,7 +203,7 @@ async def _turn(
         kind=kind,
         idempotency_key=idempotency_key,
         speaker=body.speaker,
-        options=storable_json({key: body.options[key] for key in PASSED_ON if body.options.get(key) is not None}),
+        options=storable_json(body.options),
     )
     return await answer(request, service, wanted, stream=body.stream, explain=body.explain)
 
