@@ -245,3 +245,18 @@ def test_one_custom_exclusion_is_just_a_name() -> None:
 def test_custom_headers_are_texts() -> None:
     given = request("custom", "m", custom_include_headers="- X-A: 1\n- X-B: true")
     assert given.headers == {"x-a": "1", "x-b": "true"}
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_budget_of_no_number_of_tokens_is_the_least_one(number: float) -> None:
+    body = claude("claude-3-7-sonnet-latest", max_tokens=number, reasoning_effort="high")
+    assert body["thinking"] == {"type": "enabled", "budget_tokens": 1024}
+
+
+def test_half_a_surrogate_pair_breaks_no_request(caplog: pytest.LogCaptureFixture) -> None:
+    tool: JsonObject = {"role": "tool", "tool_call_id": "\ud800", "content": "r"}
+    other: JsonObject = {**tool, "tool_call_id": "\ufffd"}
+    assert request("mistralai", "m", messages=[tool]).body == request("mistralai", "m", messages=[other]).body
+    body = request("custom", "m", custom_include_body="a: \ud800").body
+    assert body["a"] == "\ufffd\ufffd\ufffd"
+    assert "not UTF-8" in caplog.text

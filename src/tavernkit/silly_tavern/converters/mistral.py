@@ -46,7 +46,9 @@ def _shorten_tool_ids(turn: JsonObject) -> None:
 
 
 def _short_id(value: Json) -> str:
-    return hashlib.sha512(to_string(value).encode()).hexdigest()[:TOOL_ID_LENGTH]
+    # Half a surrogate pair is hashed as the replacement character, as Node writes it.
+    text = to_string(value).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return hashlib.sha512(text.encode()).hexdigest()[:TOOL_ID_LENGTH]
 
 
 def _write_name(turn: JsonObject, names: PromptNames) -> None:

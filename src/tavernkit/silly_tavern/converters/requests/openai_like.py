@@ -151,7 +151,7 @@ def _yaml_keys(text: str) -> list[str]:
 
 def _yaml(text: str) -> Json:
     try:
-        return parse_yaml(text.encode(), Limits(), log_warning)
+        return parse_yaml(text.encode("utf-8", "surrogatepass"), Limits(), log_warning)
     except FileFormatError as error:
         log_warning(f"a custom endpoint's YAML is ignored: {error}")
         return None

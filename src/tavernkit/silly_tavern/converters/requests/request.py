@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -54,7 +55,9 @@ class PageRequest:
     def number(self, key: str) -> int:
         """Read a whole number; anything else gives 0."""
         value = self.body.get(key)
-        return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            return 0
+        return int(value)
 
     def flag(self, key: str) -> bool:
         """Read a switch."""
