@@ -12,7 +12,10 @@ def run(case: Case) -> object:
     try:
         found = capabilities.resolve(given["provider"], given["model"], given.get("capabilities_overrides"))
         preflight.validate_request(
-            found, stream=given["stream"], tools=given["tools"], response_format=given["response_format"]
+            found,
+            stream=given.get("stream", False),
+            tools=given.get("tools", False),
+            response_format=given.get("response_format"),
         )
     except Exception as error:
         return {"error": error_form(error)}
