@@ -50,18 +50,6 @@ def test_default_overrides_hold_below_the_overrides_of_a_call(registry: Capabili
     assert registry.resolve("openai", "m").context_window_tokens is None
 
 
-def test_default_overrides_hold_below_what_is_known_of_a_provider_and_model(registry: CapabilitiesRegistry) -> None:
-    registry.configure_default_overrides(
-        supports_parallel_tool_calls=False, supports_response_format_json_object=True, context_window_tokens=1000
-    )
-    assert registry.resolve("openai", "m").supports_parallel_tool_calls
-    assert not registry.resolve("openrouter", "openai/gpt").supports_response_format_json_object
-    assert not registry.resolve("unknown", "m").supports_parallel_tool_calls
-    registry.register_provider("small", context_window_tokens=500)
-    assert registry.resolve("small", "m").context_window_tokens == 500
-    assert registry.resolve("openai", "m").context_window_tokens == 1000
-
-
 def test_a_copy_learns_alone(registry: CapabilitiesRegistry) -> None:
     twin = registry.copy()
     twin.register_provider("mine", supports_response_format_json_schema=True)

@@ -96,7 +96,7 @@ class CapabilitiesRegistry:
         self._lock = threading.Lock()
 
     def configure_default_overrides(self, **values: object) -> None:
-        """Set what holds for every model unless its provider's entry, a model rule or a call says otherwise.
+        """Set what holds for every model unless a call says otherwise.
 
         Meant for the token budget: ``configure_default_overrides(context_window_tokens=32_768)``. Replaces what was
         set before; without arguments nothing is left.
@@ -121,9 +121,9 @@ class CapabilitiesRegistry:
     def resolve(self, provider: str, model: str, overrides: Mapping[str, object] | None = None) -> Capabilities:
         """Work out what a model supports."""
         name, model = provider_id(provider), model_id(model)
-        layers: list[Mapping[str, object]] = [self._defaults, self._providers.get(name, {})]
+        layers: list[Mapping[str, object]] = [self._providers.get(name, {})]
         layers.extend(values for pattern, values in self._models.get(name, ()) if _matches(pattern, model))
-        layers.append(_checked(overrides or {}))
+        layers += [self._defaults, _checked(overrides or {})]
         merged: dict[str, object] = {}
         for layer in layers:
             merged.update(layer)
