@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import tempfile
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,11 @@ from typing import Any
 import pytest
 
 from tavernkit.examples import example_path
-from tavernkit.server import import_sources
+from tavernkit.server import import_sources, imports
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.import_records import Progress
 from tavernkit.server.limits import MAX_JOB_WARNINGS
+from tavernkit.server.storage import jobs
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
 
@@ -249,6 +252,33 @@ async def test_a_file_that_breaks_its_reader_is_left_out_alone(client: Client, m
     job = await finished(client, {"file": ("cards.zip", archive)})
     assert (job["status"], job["done"], job["result"]["imported"]) == ("done", 2, {"character": 1})
     assert job["result"]["warnings"] == ["bad.json is left out; the log says why"]
+
+
+async def test_an_import_that_unpacks_for_long_is_not_taken_for_interrupted(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked, renewed = threading.Event(), asyncio.Event()
+    update_job = jobs.update_job
+
+    def unpacking(*_: object) -> list[object]:
+        assert unpacked.wait(30)
+        return []
+
+    async def noting(connection: Any, job_id: str, **values: object) -> None:
+        await update_job(connection, job_id, **values)
+        if not values:
+            renewed.set()
+
+    monkeypatch.setattr(imports, "find_work", unpacking)
+    monkeypatch.setattr(jobs, "update_job", noting)
+    monkeypatch.setattr(jobs, "LEASE_SECONDS", 0.03)
+    await client.post("/api/imports", files={"file": ("a.zip", b"PK")})
+    (task,) = client.service.imports._tasks
+    try:
+        await asyncio.wait_for(renewed.wait(), 30)
+    finally:
+        unpacked.set()
+    await task
 
 
 async def test_an_upload_that_becomes_no_job_leaves_nothing_behind(

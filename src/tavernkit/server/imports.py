@@ -44,6 +44,7 @@ class Imports:
 
     async def _run(self, progress: Progress, filename: str) -> None:
         status = jobs.FAILED
+        renewing = asyncio.create_task(self._keep(progress.job_id))
         try:
             work = await asyncio.to_thread(find_work, progress.folder, filename, progress.warn)
             async with self._database.write() as connection:
@@ -60,9 +61,20 @@ class Imports:
             logger.exception("an import failed")
             progress.warn("the import failed; the log says why")
         finally:
+            renewing.cancel()
             shutil.rmtree(progress.folder, ignore_errors=True)
             async with self._database.write() as connection:
                 await jobs.update_job(connection, progress.job_id, status=status, result=progress.result())
+
+    async def _keep(self, job_id: str) -> None:
+        """Renew the job's lease: unpacking, or one large file, may take longer than it lasts."""
+        while True:
+            await asyncio.sleep(jobs.LEASE_SECONDS / 3)
+            try:
+                async with self._database.write() as connection:
+                    await jobs.update_job(connection, job_id)
+            except Exception:
+                logger.warning("the lease of an import could not be renewed", exc_info=True)
 
     async def _one(self, progress: Progress, name: str, read: Callable[[], Found]) -> None:
         """Store one file and the progress together; a file that cannot be taken is reported and left out."""
