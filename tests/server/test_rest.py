@@ -88,6 +88,17 @@ async def test_a_preset_of_the_other_platform_is_refused_not_forgotten(client: C
     assert built.status_code == 200
 
 
+async def test_a_prompt_of_a_session_is_built_with_what_is_chosen_for_it(client: Client) -> None:
+    await client.post("/api/personas", json={"name": "Ann", "description": "Ann is a pilot."})
+    made = await session(client)
+    body = {"session_id": made["id"], "messages": [{"role": "user", "content": "hi"}]}
+    plain = (await client.post("/api/build", json=body)).json()
+    chosen = (await client.post("/api/build", json={**body, "tavernkit": {"persona": "ann"}})).json()
+    assert ["Ann is a pilot." in json.dumps(each["request"]) for each in (plain, chosen)] == [False, True]
+    for wrong in ({**body, "model": "aria"}, {"messages": []}):
+        assert (await client.post("/api/build", json=wrong)).status_code == 422
+
+
 async def test_options_that_no_model_would_get_are_refused(start: StartApp) -> None:
     model = ScriptedModel("one")
     async with start(model) as client:

@@ -91,7 +91,7 @@ class TurnLog:
                 raise _BusyError
             if chat.turn_id is not None:
                 await turns.fail_turn(connection, chat.turn_id, INTERRUPTED)
-            chosen = _merged(chat.selection, request)
+            chosen = merged_selection(chat.selection, request)
             lines = await self._chat_lines(connection, chat)
             repeated = known or await _failed_before(connection, request, chat, lines)
             turn_id = known.id if known is not None else request.turn_id
@@ -311,7 +311,7 @@ async def _failed_before(
     return turn if not message.metadata or turn.fingerprint == request.fingerprint else None
 
 
-def _merged(stored: Selection, request: TurnRequest) -> Selection:
+def merged_selection(stored: Selection, request: TurnRequest) -> Selection:
     """The session's own selection, with what a client says anew; the character stays."""
     asked = request.selection
     if request.chat_id is None and (asked.character, asked.group) != (stored.character, stored.group):

@@ -19,7 +19,7 @@ from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.storage.database import Database
 from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.talk import BuiltPrompt, Spoken, TalkInput, TalkResult
-from tavernkit.server.turn_log import INTERRUPTED, OpenTurn, TurnLog
+from tavernkit.server.turn_log import INTERRUPTED, OpenTurn, TurnLog, merged_selection
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
 from tavernkit.server.upstream_keys import UpstreamKeys
 from tavernkit.server.upstreams import (
@@ -73,7 +73,7 @@ class Turns:
             if request.chat_id is not None:
                 chat = await chats.get_chat(connection, request.chat_id, owner=request.owner)
                 lines = await chats.read_lines(connection, chat.id)
-            selection = chat.selection if chat is not None else request.selection
+            selection = merged_selection(chat.selection, request) if chat is not None else request.selection
             cast = await self.library.cast(connection, selection)
             stored = chat is not None
             shared = await turns.read_globals(connection, request.owner, selection.platform) if stored else {}

@@ -22,14 +22,15 @@ router = APIRouter(prefix="/api", tags=["build"])
 async def build(body: BuildIn, service: TheService, client: ChatClient) -> BuildOut:
     """The prompt of a turn: what would be sent, its pieces, why each is there. No model is called, nothing stored."""
     owner = client.owner
+    if (body.session_id is None) == (body.model is None):
+        raise ServiceError(422, "give either a model or a session_id", code="invalid_request", param="model")
     if body.session_id is not None:
         async with service.database.read() as connection:
             owner = (await chats.get_chat(connection, body.session_id, owner=owned_by(client))).owner
-        selection = Selection()
-    elif body.model is not None:
-        selection = parse_model(body.model, body.tavernkit)
+        chosen = body.tavernkit
+        selection = Selection(persona=chosen.persona, preset=chosen.preset, books=tuple(chosen.books))
     else:
-        raise ServiceError(422, "give a model or a session_id", code="invalid_request", param="model")
+        selection = parse_model(body.model or "", body.tavernkit)
     wanted = TurnRequest(
         owner=owner,
         selection=selection,
