@@ -105,6 +105,8 @@ class SillyTavernTalk:
         """A reply as regex scripts leave it."""
         card = card_of(given.cast, given.speaker)
         texts = self._builds.texts(given.cast, card, user_name=given.user_name, variables=variables)
+        if texts.leave_replies:
+            return reply
         written = texts.impersonated if given.kind == "impersonate" else texts.reply
         return await self._build_room.run(
             (given.cast.key, "reply"),

@@ -40,6 +40,11 @@ class StoredTexts:
     engine: st.MacroEngine
     environment: st.MacroEnvironment
 
+    @property
+    def leave_replies(self) -> bool:
+        """Whether replies stay as they are, as there is nothing that could change them."""
+        return not (self.scripts.global_ or self.scripts.preset or self.scripts.scoped)
+
     def reply(self, text: str) -> str:
         """What is stored of a reply."""
         return self._apply(text, st.RegexPlacement.AI_OUTPUT)
