@@ -265,3 +265,11 @@ def test_a_v2_card_with_its_fields_at_the_top_is_converted_with_them() -> None:
     assert isinstance(data, dict)
     assert (data["name"], data["description"]) == ("Ada", "Engineer")
     assert converted["mine"] == 1
+
+
+def test_a_missing_file_is_only_taken_for_content_when_it_looks_like_it() -> None:
+    with pytest.raises(ConfigError) as missing:
+        load("no such card.png")
+    assert str(missing.value) == "there is no file 'no such card.png'"
+    with pytest.raises(ConfigError, match="pass content as bytes"):
+        load('{"name": "Aria"}')

@@ -167,7 +167,7 @@ def test_errors_have_openais_shape(loopback: Loopback) -> None:
             client.chat.completions.create(model="aria", messages=HELLO)
         with pytest.raises(APIStatusError) as upstream:
             client.chat.completions.create(model="aria", messages=HELLO)
-    assert unknown.value.code == "character_not_found"
+    assert unknown.value.code == "model_not_found"
     assert empty.value.type == "invalid_request_error"
     assert upstream.value.status_code == 502
 

@@ -121,12 +121,13 @@ def _path_source(path: str | os.PathLike[str]) -> PathSource:
     if not text.strip():
         raise ConfigError("the path is blank: pass the path of a card file", code="FILE_NOT_FOUND")
     file = Path(text)
+    hint = " (pass content as bytes)" if "{" in text or "\n" in text else ""
     try:
         found = file.is_file()
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{text[:100]!r} cannot be a path (pass content as bytes)", code="FILE_NOT_FOUND") from error
+        raise ConfigError(f"{text[:100]!r} cannot be a path{hint}", code="FILE_NOT_FOUND") from error
     if not found:
-        raise ConfigError(f"there is no file {text[:200]!r} (pass content as bytes)", code="FILE_NOT_FOUND")
+        raise ConfigError(f"there is no file {text[:200]!r}{hint}", code="FILE_NOT_FOUND")
     return PathSource(file)
 
 

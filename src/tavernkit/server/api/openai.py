@@ -43,6 +43,8 @@ router = APIRouter(prefix="/v1", tags=["openai"])
 GROUP_PREFIX = "group:"
 _ITEM_ID = re.compile(r"[\w.-]+")
 OWNED_BY = "tavernkit"
+NAMED_BY_MODEL = ("character_not_found", "group_not_found", "preset_not_found")
+"""What is wrong when a client asks for a model that does not exist."""
 
 IdHeader = Annotated[str | None, Header(max_length=MAX_ID_CHARACTERS)]
 
@@ -107,11 +109,16 @@ async def chat_completions(
     warnings = _warnings(body, session)
     listener = ReplyListener(streaming=bool(body.stream))
     turn = service.turns.start(turn_request, listener)
-    if not body.stream:
-        outcome = await until_done(request, turn, listener)
-        extension = _extension(outcome, options, warnings)
-        return SafeJSONResponse(completion(outcome, body.model, extension))
-    pieces = await begun(request, turn, listener)
+    try:
+        if not body.stream:
+            outcome = await until_done(request, turn, listener)
+            extension = _extension(outcome, options, warnings)
+            return SafeJSONResponse(completion(outcome, body.model, extension))
+        pieces = await begun(request, turn, listener)
+    except ServiceError as error:
+        if error.code in NAMED_BY_MODEL and not (error.code == "preset_not_found" and options.preset):
+            raise not_found("model", body.model) from error
+        raise
     return EventStream(_events(body, turn_request.turn_id, turn, pieces, warnings), listener)
 
 
