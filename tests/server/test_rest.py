@@ -190,6 +190,17 @@ async def test_a_session_has_settings_of_its_own(start: StartApp) -> None:
     assert "Mind the fog." in json.dumps(model.requests[0])
 
 
+async def test_what_a_session_has_chosen_can_be_taken_away_again(start: StartApp) -> None:
+    async with start(ScriptedModel()) as client:
+        path = f"/api/sessions/{(await session(client, greeting=None))['id']}"
+        chosen = {"preset": "preset", "books": ["tidewatch"], "variables": {"gold": 5}}
+        assert (await client.patch(path, json=chosen)).json()["preset"] == "preset"
+        kept = (await client.patch(path, json={"preset": None})).json()
+        assert (kept["preset"], kept["books"], kept["variables"]) == (None, ["tidewatch"], {"gold": 5})
+        bare = (await client.patch(path, json={"books": None, "variables": None})).json()
+        assert (bare["books"], bare["variables"]) == ([], {})
+
+
 async def test_a_group_talks(start: StartApp) -> None:
     model = ScriptedModel("I am Bel.")
     bel = CARD.read_text().replace('"Aria"', '"Bel"')

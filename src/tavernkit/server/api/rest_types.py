@@ -102,7 +102,7 @@ class SessionIn(BaseModel):
 
 
 class SessionPatch(BaseModel):
-    """Changes of a session; what is not given stays."""
+    """Changes of a session; what is not given stays, and null takes away what was chosen or set."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -40,6 +40,9 @@ from tavernkit.server.turn_request import NewMessage, TurnRequest
 
 router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 
+NOTHING: dict[str, object] = {"books": [], "variables": {}, "details": {}}
+"""What a session has of these when they are taken away."""
+
 STREAMED: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {}}, "description": "With ``stream``: events delta, speaker, turn, error."}
 }
@@ -86,7 +89,8 @@ async def get_session(session_id: PathId, service: TheService, client: ChatClien
 @router.patch("/{session_id}")
 async def change_session(session_id: PathId, body: SessionPatch, service: TheService, client: ChatClient) -> SessionOut:
     """Choose another persona, preset or books, or set variables and the author's note."""
-    changes: dict[str, object] = body.model_dump(exclude_none=True)
+    given = body.model_dump(exclude_unset=True)
+    changes: dict[str, object] = {name: NOTHING.get(name) if value is None else value for name, value in given.items()}
     if "variables" in changes:
         changes["variables"] = {"local": changes["variables"]}
     async with service.database.write() as connection:
