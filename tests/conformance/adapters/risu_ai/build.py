@@ -56,8 +56,8 @@ def run(case: Case) -> object:
     except PipelineError as error:
         cause = error.__cause__
         if isinstance(cause, MemoryFailedError):
-            return memory_failure(cause, case)
-        return {"ok": False, "exception": case.expected.get("exception")}
+            return memory_failure(cause)
+        return {"ok": False, "exception": thrown(error)}
     found = result(plan)
     if "token_table" in case.expected and plan.count_tokens is not None:
         found["token_table"] = {text: plan.count_tokens(text) for text in case.expected["token_table"]}
@@ -68,10 +68,15 @@ def too_small(error: MaxTokensExceededError) -> dict[str, object]:
     return {"code": "context_too_small", "required_tokens": error.estimated_tokens, "max_context": error.max_tokens}
 
 
-def memory_failure(error: MemoryFailedError, case: Case) -> dict[str, object]:
-    """What memory gives up on; where RisuAI throws instead, it is an exception."""
+def thrown(error: BaseException) -> str:
+    """JavaScript's class of what we raise: a bad pattern is a SyntaxError, something missing a TypeError."""
+    return "SyntaxError" if "Invalid regular expression" in str(error) else "TypeError"
+
+
+def memory_failure(error: MemoryFailedError) -> dict[str, object]:
+    """What memory gives up on; where RisuAI throws an error of its own instead, it is an exception."""
     if error.code == "memory_too_large":
-        return {"ok": False, "exception": case.expected.get("exception")}
+        return {"ok": False, "exception": "Error"}
     return {"ok": False, "error": {"code": error.code, **error.details}}
 
 
@@ -102,8 +107,8 @@ def send(case: Case, on_overflow: str = "error") -> object:
     chat: RisuChat = given["history"]
     try:
         sent = Builder().send(model, **given)
-    except (PromptTemplateError, RequestFormatError, PipelineError):
-        found |= {"ok": False, "exception": case.expected.get("exception")}
+    except (PromptTemplateError, RequestFormatError, PipelineError) as error:
+        found |= {"ok": False, "exception": thrown(error)}
     else:
         if sent.error is not None and lost_user_message(sent.error) and on_overflow == "error":
             return send(case, on_overflow="return")

@@ -52,7 +52,7 @@ def run(case: Case) -> object:
         cause = error.__cause__
         if not isinstance(cause, MemoryFailedError):
             raise
-        found = memory_failure(cause, case)
+        found = memory_failure(cause)
         return {**found, "summarizer_requests": summariser.requests, "stored": before}
     return outcome(plan, summariser, before)
 
