@@ -58,5 +58,5 @@ def test_a_broken_regex_matches_nothing_and_is_reported() -> None:
 
 def test_a_runaway_regex_matches_nothing_and_is_reported() -> None:
     warnings: list[str] = []
-    assert not matches("/(a+)+m/", "a" * 64, timeout=0.02, warn=warnings.append)
-    assert "20 ms" in warnings[0]  # on a busy machine they are partly spent before the regex runs
+    assert not matches("/(a+)+m/", "a" * 64, timeout=0.5, warn=warnings.append)
+    assert "longer than 500 ms" in warnings[0]
