@@ -18,6 +18,8 @@ from typing import Any
 
 USER = "tavernkit"
 START_SECONDS = 60
+FSYNC = os.environ.get("TAVERNKIT_POSTGRES_FSYNC", "off")
+"""Tests kill the service, never the database, so they need not wait for the disk; measurements say ``on``."""
 
 
 def main() -> int:
@@ -32,7 +34,18 @@ def main() -> int:
     data = folder / "data"
     subprocess.run([tools / "initdb", "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8"], check=True, **quiet)  # type: ignore[call-overload]
     port = _free_port()
-    options = ["-h", "127.0.0.1", "-p", str(port), "-k", str(folder), "-c", "fsync=off", "-c", "max_connections=200"]
+    options = [
+        "-h",
+        "127.0.0.1",
+        "-p",
+        str(port),
+        "-k",
+        str(folder),
+        "-c",
+        f"fsync={FSYNC}",
+        "-c",
+        "max_connections=200",
+    ]
     with (folder / "log").open("wb") as log:
         quiet["stdout"] = log.fileno()
         server = subprocess.Popen([tools / "postgres", "-D", data, *options], stderr=log, **quiet)  # type: ignore[call-overload]
