@@ -128,6 +128,32 @@ def check_templates_do_what_functions_do(source: str, flags: str, text: str, bef
         )
 
 
+many_characters = st.text(
+    st.characters(min_codepoint=0x10000, max_codepoint=0x10080) | st.sampled_from("ab é\ud83d\ude00")
+)
+
+
+def check_offsets_of_matches(text: str, asked: list[int]) -> None:
+    """Offsets are right in any order of asking, for characters and for halves of them."""
+    text = js.join_surrogates(text)
+    for flags, starts in (
+        ("g", range(js.utf16_length(text) + 1)),
+        ("gu", [js.utf16_index(text, index) for index in range(len(text) + 1)]),
+    ):
+        matches = JSRegex.compile("", flags).find_all(text)
+        order = [index % len(matches) for index in asked] + list(range(len(matches)))
+        assert [matches[index].utf16_start for index in order] == [starts[index] for index in order]
+        assert [matches[index].start for index in order] == [js.python_index(text, starts[index]) for index in order]
+
+
+def check_parts_are_those_of_javascript(text: str) -> None:
+    """Every text that is found is what JavaScript would cut out, however many different characters there are."""
+    text = js.join_surrogates(text)
+    for match in JSRegex.compile("[^]{1,3}", "g").find_all(text):
+        assert match.text == js.utf16_slice(text, match.utf16_start, match.utf16_end)
+    assert JSRegex.compile("a|b", "g").replace(text, "<$&>") == text.replace("a", "<a>").replace("b", "<b>")
+
+
 def check_anything_compiles_or_is_refused(source: str, flags: str) -> None:
     with contextlib.suppress(JSRegexSyntaxError):
         JSRegex(source, flags)

@@ -189,6 +189,8 @@ class TestMatches:
 
     def test_characters_of_the_highest_planes_are_two_as_well(self) -> None:
         assert texts(".", "\U0010ffff\U000e0001") == ["\udbff", "\udfff", "\udb40", "\udc01"]
+        # The first bytes of this one are those of the characters that stand for halves in the engine.
+        assert texts(".", "\U0005d000") == ["\ud934", "\udc00"]
 
     def test_empty_matches_advance_by_what_is_counted(self) -> None:
         assert [m.utf16_start for m in JSRegex.compile("", "g").find_all("a😀")] == [0, 1, 2, 3]

@@ -320,6 +320,7 @@ class TestStrings:
     def test_a_lone_surrogate_before_a_whole_character_is_counted(self) -> None:
         assert js.python_index("\ud83d😀", 1) == 1
         assert js.python_index("\ud83d😀x", 3) == 2
+        assert js.python_index("\ud83d😀x", 2) == 1
 
     def test_halves_that_meet_become_one_character(self) -> None:
         assert js.join_surrogates("\ud83d\ude00\ud83d") == "😀\ud83d"

@@ -21,6 +21,12 @@ test_templates_do_what_functions_do = short(
         p.check_templates_do_what_functions_do
     )
 )
+test_offsets_of_matches = short(
+    given(p.halved_texts | p.any_texts, st.lists(st.integers(0, 40), max_size=4))(p.check_offsets_of_matches)
+)
+test_parts_are_those_of_javascript = short(
+    given(p.halved_texts | p.any_texts | p.many_characters)(p.check_parts_are_those_of_javascript)
+)
 test_anything_compiles_or_is_refused = short(
     given(st.text("ab()[]{}|*+?^$.\\dwpukPx123-,<>=!:é😀&~q", max_size=14), st.sampled_from(["", "u", "v", "i", "iv"]))(
         p.check_anything_compiles_or_is_refused

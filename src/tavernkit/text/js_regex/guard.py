@@ -12,7 +12,7 @@ from tavernkit.text.js_regex import limits
 from tavernkit.text.js_regex.cost import AnyText, CostModel
 from tavernkit.text.js_regex.engine import Engine
 from tavernkit.text.js_regex.match import Found, FoundSpans
-from tavernkit.text.js_regex.measures import PatternMeasures, known_measures, measure
+from tavernkit.text.js_regex.measures import KnownQuick, PatternMeasures, known_measures, measure
 from tavernkit.text.js_regex.nodes import Pattern
 from tavernkit.values import LRUCache
 
@@ -29,26 +29,27 @@ class GaveUpError(Exception):
 class Guard:
     """Decides for one pattern which calls are certain to be quick: first by length alone, then by looking closer."""
 
-    __slots__ = ("_from_one_place", "_model", "_pattern", "_safe_length")
+    __slots__ = ("_from_one_place", "_model", "_pattern", "known")
 
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
         self._model: CostModel | None = None
-        self._safe_length = 0
         self._from_one_place: dict[int, float] = {}
+        self.known = KnownQuick(length=0)
+        """The texts that need no second look."""
 
     def is_known_quick(self, text: str, timeout: float) -> bool:
         """Tell whether :meth:`is_quick` is already known to be true, by length or from before; this costs nothing."""
-        if len(text) <= self._safe_length:
-            return timeout >= limits.DEFAULT_TIMEOUT
+        if timeout >= limits.DEFAULT_TIMEOUT and (text is self.known.text or len(text) <= self.known.length):
+            return True
         measures = known_measures(text)
-        return measures is not None and measures.bounds.get(self, inf) <= timeout * limits.STEPS_PER_SECOND
+        return measures is not None and measures.bounds.get(self.known, inf) <= timeout * limits.STEPS_PER_SECOND
 
     def is_quick(self, text: str, timeout: float) -> bool:
         """Tell whether the pattern certainly takes no longer than ``timeout`` seconds on a text."""
         if self._model is None:
             self._model = CostModel(self._pattern)
-            self._safe_length = _safe_length(self._model)
+            self.known.length = _safe_length(self._model)
         if self.is_known_quick(text, timeout):
             return True
         allowed = timeout * limits.STEPS_PER_SECOND
@@ -60,7 +61,7 @@ class Guard:
             steps = self._model.steps(PatternMeasures(measures, self._model.alphabet))
         if steps > allowed:
             return False
-        measures.keep_bound(self, steps)
+        measures.keep_bound(self.known, steps)
         return True
 
     def _steps_by_starts(self, model: CostModel, text: str) -> float:

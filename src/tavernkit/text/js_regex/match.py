@@ -60,82 +60,87 @@ def found_at(found: Found, group_count: int, before: str) -> Found:
     return FoundSpans([offset if offset < 0 else offset + shift for offset in offsets_of(found, 0, group_count)])
 
 
-class JSMatch:
+class MatchParts:
+    """What a match is made of. There is no ``__init__``: a call of it would take as long as a short search."""
+
+    __slots__ = ("found", "pattern", "subject")
+
+    subject: Subject
+    found: Found
+    pattern: Pattern
+
+
+class JSMatch(MatchParts):
     """One match. Offsets are those of the Python text; ``utf16_start`` and ``utf16_end`` are JavaScript's.
 
     Without the ``u`` or ``v`` flag a match may begin or end inside a character that JavaScript holds as two units;
     its texts then have lone surrogates, and its Python offsets are those of that character.
     """
 
-    __slots__ = ("_found", "_pattern", "_subject")
-
-    def __init__(self, subject: Subject, found: Found, pattern: Pattern) -> None:
-        self._subject = subject
-        self._found = found
-        self._pattern = pattern
+    __slots__ = ()
 
     @property
     def input(self) -> str:
         """The whole text that was searched."""
-        return self._subject if isinstance(self._subject, str) else self._subject.text
+        return self.subject if isinstance(self.subject, str) else self.subject.text
 
     def replaced(self, template: str) -> str:
         """The whole text with this match replaced by what a template (``$1``, ``$&``, …) gives."""
         from tavernkit.text.js_regex.template import compile_template, replace_by_template
 
-        compiled = compile_template(template, self._pattern.group_count, self._pattern.names)
-        replaced = replace_by_template(self._subject, [self._found], compiled)
+        compiled = compile_template(template, self.pattern.group_count, self.pattern.names)
+        replaced = replace_by_template(self.subject, [self.found], compiled)
         return self.input if replaced is None else replaced
 
     @property
     def start(self) -> int:
         """Where the match begins."""
-        return self._python_offset(self._found.range().start)
+        return self._python_offset(self.found.range().start)
 
     @property
     def end(self) -> int:
         """Where the match ends."""
-        return self._python_offset(self._found.range().stop)
+        return self._python_offset(self.found.range().stop)
 
     @property
     def utf16_start(self) -> int:
         """Where the match begins in UTF-16 code units (``match.index``)."""
-        return self._utf16_offset(self._found.range().start)
+        return self._utf16_offset(self.found.range().start)
 
     @property
     def utf16_end(self) -> int:
         """Where the match ends in UTF-16 code units (``lastIndex`` after it)."""
-        return self._utf16_offset(self._found.range().stop)
+        return self._utf16_offset(self.found.range().stop)
 
     def _python_offset(self, offset: int) -> int:
-        return offset if isinstance(self._subject, str) else self._subject.python_offset(offset)
+        return offset if isinstance(self.subject, str) else self.subject.python_offset(offset)
 
     def _utf16_offset(self, offset: int) -> int:
-        return offset if isinstance(self._subject, str) else self._subject.utf16_offset(offset)
+        return offset if isinstance(self.subject, str) else self.subject.utf16_offset(offset)
 
     @property
     def text(self) -> str:
         """What was matched (``match[0]``)."""
-        return self._subject[self._found.range()]
+        return self.subject[self.found.range()]
 
     def group(self, number: int) -> str | None:
         """Return what one group captured; 0 is the whole match, ``None`` a group that took no part."""
-        span = self._found.group(number)
-        return None if span is None else self._subject[span]
+        span = self.found.group(number)
+        return None if span is None else self.subject[span]
 
     @property
     def groups(self) -> tuple[str | None, ...]:
         """What the groups captured, from group 1 on; ``None`` for a group that took no part."""
-        return tuple([self.group(number) for number in range(1, self._pattern.group_count + 1)])
+        return tuple([self.group(number) for number in range(1, self.pattern.group_count + 1)])
 
     @property
     def named(self) -> dict[str, str | None]:
         """What the named groups captured."""
-        return {name: self.named_group(name) for name in self._pattern.names}
+        return {name: self.named_group(name) for name in self.pattern.names}
 
     def named_group(self, name: str) -> str | None:
         """Return what the group of a name captured; nothing for a name that is not in the pattern, too."""
-        for number in self._pattern.names.get(name, ()):
+        for number in self.pattern.names.get(name, ()):
             captured = self.group(number)
             if captured is not None:
                 return captured
@@ -144,13 +149,22 @@ class JSMatch:
     @property
     def spans(self) -> tuple[Span | None, ...]:
         """Where the match (first) and its groups are in the Python text."""
-        return tuple([self._span(number) for number in range(self._pattern.group_count + 1)])
+        return tuple([self._span(number) for number in range(self.pattern.group_count + 1)])
 
     def _span(self, number: int) -> Span | None:
-        span = self._found.group(number)
+        span = self.found.group(number)
         if span is None:
             return None
         return self._python_offset(span.start), self._python_offset(span.stop)
 
     def __repr__(self) -> str:
         return f"JSMatch({self.start}, {self.end}, {self.text!r}, groups={self.groups!r})"
+
+
+def make_match(subject: Subject, found: Found, pattern: Pattern) -> JSMatch:
+    """Make a match of its parts."""
+    match = JSMatch()
+    match.subject = subject
+    match.found = found
+    match.pattern = pattern
+    return match

@@ -7,7 +7,13 @@ import threading
 from functools import lru_cache
 
 from tavernkit.text.js_regex.alphabet import ASCII, ASCII_SIZE, Alphabet
-from tavernkit.text.js_regex.limits import BOUNDS_CACHE_SIZE, MEASURED_LENGTH, MEASURES_CACHE_SIZE
+from tavernkit.text.js_regex.limits import (
+    BOUNDS_CACHE_SIZE,
+    DEFAULT_TIMEOUT,
+    MEASURED_LENGTH,
+    MEASURES_CACHE_SIZE,
+    STEPS_PER_SECOND,
+)
 
 _MEMBER = b"\x01"
 _QUESTION_MARK = 1 << ord("?")
@@ -21,6 +27,18 @@ def _table(ascii_mask: int) -> bytes:
     return bytes((ascii_mask >> code) & 1 for code in range(ASCII_SIZE)).ljust(256, b"\0")
 
 
+class KnownQuick:
+    """What a pattern is known to be quick on, with the default time limit."""
+
+    __slots__ = ("length", "text")
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        """Any text of no more than this length."""
+        self.text: str | None = None
+        """The text that was looked at last, as long as its measures are kept."""
+
+
 class TextMeasures:
     """The measures of one text, by sets of any pattern; each is taken when first asked for."""
 
@@ -30,17 +48,27 @@ class TextMeasures:
         self.text = text
         self.wide = not text.isascii()
         """Whether there are characters beyond ASCII; in the data below they are all ``?``."""
-        self.bounds: dict[object, float] = {}
-        """What is known of patterns (each by its guard): the steps that they certainly take no more of on the text."""
+        self.bounds: dict[KnownQuick, float] = {}
+        """What is known of patterns: the steps that they certainly take no more of on the text."""
         self._data: bytes | None = None
         self._runs: dict[int, int] = {}
         self._counts: dict[int, int] = {}
 
-    def keep_bound(self, pattern: object, steps: float) -> None:
+    def keep_bound(self, pattern: KnownQuick, steps: float) -> None:
         """Remember what is known of a pattern."""
-        if len(self.bounds) >= BOUNDS_CACHE_SIZE:
-            self.bounds = {}
-        self.bounds[pattern] = steps
+        with _lock:
+            if len(self.bounds) >= BOUNDS_CACHE_SIZE:
+                self.forget_bounds()
+            self.bounds[pattern] = steps
+            if steps <= DEFAULT_TIMEOUT * STEPS_PER_SECOND and _measured.get(self.text) is self:
+                pattern.text = self.text
+
+    def forget_bounds(self) -> None:
+        """Forget what is known of patterns, so that none of them keeps the text."""
+        forgotten, self.bounds = self.bounds, {}
+        for pattern in forgotten:
+            if pattern.text is self.text:
+                pattern.text = None
 
     def _marked(self, ascii_mask: int) -> bytes:
         """Return the text with 1 for a member of a set and 0 for any other character."""
@@ -140,5 +168,5 @@ def measure(text: str) -> TextMeasures:
         with _lock:
             _measured[text] = known
             while len(_measured) > MEASURES_CACHE_SIZE or sum(map(len, _measured)) > MEASURED_LENGTH:
-                del _measured[next(iter(_measured))]
+                _measured.pop(next(iter(_measured))).forget_bounds()
     return known

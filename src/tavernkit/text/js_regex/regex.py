@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from itertools import repeat
 
 import regress
 
@@ -15,8 +14,8 @@ from tavernkit.text.js_regex.errors import JSRegexSyntaxError
 from tavernkit.text.js_regex.flags import check_flags
 from tavernkit.text.js_regex.limits import COMPILE_CACHE_SIZE, DEFAULT_TIMEOUT
 from tavernkit.text.js_regex.lookback import lookback
-from tavernkit.text.js_regex.match import Found, JSMatch, found_at
-from tavernkit.text.js_regex.subject import Subject, engine_text, subject_of
+from tavernkit.text.js_regex.match import Found, JSMatch, found_at, make_match
+from tavernkit.text.js_regex.subject import Subject, engine_text, subject_of, wide_text
 from tavernkit.text.js_regex.syntax import parse_pattern
 from tavernkit.text.js_regex.template import compile_template, replace_by_template, replace_each
 from tavernkit.values import LRUCache
@@ -32,59 +31,92 @@ class JSRegex:
     all in all, is given up, reported through ``warn`` and counts as no match; ``None`` is no limit at all.
     """
 
-    __slots__ = ("_engine", "_guard", "_lookback", "_pattern", "flags", "global_", "source", "sticky")
+    __slots__ = (
+        "_engine",
+        "_guard",
+        "_lookback",
+        "_pattern",
+        "_quick",
+        "_regex",
+        "_unicode",
+        "flags",
+        "global_",
+        "source",
+        "sticky",
+    )
 
     def __init__(self, source: str, flags: str = "") -> None:
-        # Its model of costs is slow to import, and most builds make no expression at all.
+        # The model of costs is slow to import, and most builds make no expression at all.
         from tavernkit.text.js_regex.guard import Guard
+        from tavernkit.text.js_regex.measures import KnownQuick
 
         self.source = source
         self.flags = check_flags(flags)
         self.global_ = "g" in flags
         self.sticky = "y" in flags
         self._pattern = parse_pattern(source, self.flags)
+        self._unicode = self._pattern.unicode
         self._lookback = lookback(self._pattern.root)
         self._guard = Guard(self._pattern)
+        self._quick = KnownQuick(length=-1) if self.sticky else self._guard.known
         try:
             self._engine = self._compile_engine(emit(self._pattern), first_group=0)
         except regress.RegressError as error:
             raise JSRegexSyntaxError(f"Invalid regular expression: /{source}/{self.flags}: {error}") from None
+        self._regex = self._engine.regex
 
     @staticmethod
     def compile(source: str, flags: str = "") -> JSRegex:
         """Compile a pattern, or return the compiled one from the cache; raises :class:`JSRegexSyntaxError`."""
         return _cache.get_or_make((source, flags), lambda: JSRegex(source, flags))
 
+    # The next two often end at the first characters: a call more, or arguments by keyword only, would double the time.
+
     def search(
-        self, text: str, start: int = 0, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None
+        self, text: str, start: int = 0, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None
     ) -> JSMatch | None:
         """Find the first match at or after an offset (a sticky expression: exactly at it)."""
-        if start == 0 and self._runs_at_once(text, timeout):
-            found = self._engine.regex.find(text)
-            return None if found is None else JSMatch(text, found, self._pattern)
-        if start > len(text):
+        quick = self._quick
+        subject = searched = text
+        if not text.isascii():
+            subject = wide_text(text, self._unicode)
+            searched = subject.engine_text
+        if (searched is quick.text or len(searched) <= quick.length) and timeout == DEFAULT_TIMEOUT and not start:
+            found = self._regex.find(searched)
+        elif start > len(text):
             return None
-        subject = subject_of(text, unicode=self._pattern.unicode)
-        found = self._find_first(subject, start, timeout, warn)
-        return None if found is None else JSMatch(subject, found, self._pattern)
+        else:
+            found = self._find_first(subject, start, timeout, warn)
+        if found is None:
+            return None
+        match = JSMatch()
+        match.subject = subject
+        match.found = found
+        match.pattern = self._pattern
+        return match
 
-    def test(self, text: str, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None) -> bool:
+    def test(self, text: str, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None) -> bool:
         """Tell whether there is a match."""
-        if self._runs_at_once(text, timeout):
-            return self._engine.regex.find(text) is not None
-        return self.search(text, timeout=timeout, warn=warn) is not None
-
-    def _runs_at_once(self, text: str, timeout: float | None) -> bool:
-        """Tell whether nothing stands between a text and the engine, as it mostly is."""
-        return text.isascii() and not self.sticky and (timeout is None or self._guard.is_known_quick(text, timeout))
+        quick = self._quick
+        if (text is quick.text or len(text) <= quick.length) and timeout == DEFAULT_TIMEOUT and text.isascii():
+            return self._regex.find(text) is not None
+        return self.search(text, 0, timeout, warn) is not None
 
     def find_all(
         self, text: str, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None
     ) -> list[JSMatch]:
         """Find all matches, one after the other (``matchAll``), with or without the ``g`` flag."""
-        subject = subject_of(text, unicode=self._pattern.unicode)
+        subject = subject_of(text, unicode=self._unicode)
         found = self._find_all(subject, timeout, warn)
-        return list(map(JSMatch, repeat(subject), found, repeat(self._pattern)))
+        pattern = self._pattern
+        matches: list[JSMatch] = []
+        for one in found:
+            match = JSMatch()
+            match.subject = subject
+            match.found = one
+            match.pattern = pattern
+            matches.append(match)
+        return matches
 
     def replace(
         self,
@@ -95,7 +127,7 @@ class JSRegex:
         warn: Warn | None = None,
     ) -> str:
         """Replace the first match, or all with the ``g`` flag (``String#replace``)."""
-        subject = subject_of(text, unicode=self._pattern.unicode)
+        subject = subject_of(text, unicode=self._unicode)
         if self.global_:
             found = self._find_all(subject, timeout, warn)
         else:
@@ -105,7 +137,7 @@ class JSRegex:
             return text
         if not isinstance(replacement, str):
             call, pattern = replacement, self._pattern
-            return replace_each(subject, found, lambda one: call(JSMatch(subject, one, pattern)))
+            return replace_each(subject, found, lambda one: call(make_match(subject, one, pattern)))
         template = compile_template(replacement, self._pattern.group_count, self._pattern.names)
         replaced = replace_by_template(subject, found, template)
         if replaced is None:
@@ -123,7 +155,7 @@ class JSRegex:
         warn: Warn | None = None,
     ) -> list[str | None]:
         """Split at the matches; what groups captured comes between the parts (``String#split``)."""
-        subject = subject_of(text, unicode=self._pattern.unicode)
+        subject = subject_of(text, unicode=self._unicode)
         found = self._find_everywhere(subject, timeout, warn)
         if not text:
             return [] if found else [text]
@@ -132,7 +164,7 @@ class JSRegex:
         for one in found:
             whole = one.range()
             if whole.start < len(subject) and whole.stop != at:
-                parts += [subject[at : whole.start], *JSMatch(subject, one, self._pattern).groups]
+                parts += [subject[at : whole.start], *make_match(subject, one, self._pattern).groups]
                 at = whole.stop
         parts.append(subject[at:])
         return parts if limit is None else parts[:limit]
@@ -154,8 +186,10 @@ class JSRegex:
         return self._find_guarded(self._engine, text, timeout, warn, started=started, everything=True)
 
     def _find(self, engine: Engine, text: str, timeout: float | None, warn: Warn | None) -> Found | None:
+        if timeout is None or self._guard.is_known_quick(text, timeout):
+            return engine.find(text)
         started = time.monotonic()
-        if timeout is None or self._guard.is_quick(text, timeout):
+        if self._guard.is_quick(text, timeout):
             return engine.find(text)
         found = self._find_guarded(engine, text, timeout, warn, started=started, everything=False)
         return found[0] if found else None

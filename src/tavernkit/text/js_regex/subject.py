@@ -9,9 +9,23 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from tavernkit.text.js_regex.limits import SUBJECT_CACHE_SIZE
-from tavernkit.text.js_regex.surrogates import STAND_IN_LEAD, astral_characters, from_stand_ins, halves, to_stand_ins
-from tavernkit.text.js_values.strings import has_astral, join_surrogates, python_index, utf16_index
+from tavernkit.text.js_regex.surrogates import (
+    HALF_SIZE,
+    STAND_IN_LEAD,
+    astral_characters,
+    count_astral,
+    count_pairs,
+    from_stand_ins,
+    halves,
+    is_inside_pair,
+    to_halves,
+    to_stand_ins,
+)
+from tavernkit.text.js_values.strings import has_astral, join_surrogates, utf16_index
 from tavernkit.values import LRUCache
+
+_FEW = 16
+"""As many different characters are replaced one after the other, which is quicker than looking for any of them."""
 
 
 class WideText:
@@ -24,7 +38,7 @@ class WideText:
         self.engine_text = text
         """What the engine sees of the text."""
         self._units = self._stand_ins = False
-        self._cursor = (0, 0)
+        self._cursor = (0, 0, 0)
         self._halved: dict[bytes, bytes] = {}
         try:
             self.data = self.text.encode()
@@ -36,7 +50,12 @@ class WideText:
         if unicode or not (self._stand_ins or has_astral(self.text)):
             return
         self._units = self._stand_ins = True
-        for character in astral_characters(self.data):
+        characters = astral_characters(self.data)
+        if len(characters) > _FEW:
+            self.engine_text = to_halves(self.engine_text)
+            self.data = self.engine_text.encode()
+            return
+        for character in characters:
             self._halved[character] = halves(character)
             self.data = self.data.replace(character, self._halved[character])
         self.engine_text = self.data.decode()
@@ -72,24 +91,34 @@ class WideText:
 
     def count(self, offset: int) -> int:
         """Count what the regex counts (characters, or units) up to an engine offset."""
-        # From where the last count ended: callers mostly go forward.
-        at, count = self._cursor
-        if offset >= at:
-            count += len(self.data[at:offset].decode())
-        else:
-            count -= len(self.data[offset:at].decode())
-        self._cursor = (offset, count)
-        return count
+        return self._counts(offset)[0]
 
     def python_offset(self, offset: int) -> int:
         """Turn an engine offset into an offset of the text."""
-        counted = self.count(offset)
-        return counted if not self._units else python_index(self.text, counted)
+        counted, pairs = self._counts(offset)
+        return counted - pairs if self._units else counted
 
     def utf16_offset(self, offset: int) -> int:
         """Turn an engine offset into a JavaScript offset."""
-        counted = self.count(offset)
-        return counted if self._units else utf16_index(self.text, counted)
+        counted, pairs = self._counts(offset)
+        return counted if self._units else counted + pairs
+
+    def _counts(self, offset: int) -> tuple[int, int]:
+        """Count what the regex counts up to an engine offset, and the pairs that there are in JavaScript.
+
+        The middle of a pair counts as its start in Python: the pair that was begun is one of them.
+        """
+        inside = self._units and is_inside_pair(self.data, offset)
+        end = offset - HALF_SIZE if inside else offset
+        # From where the last count ended: callers mostly go forward.
+        at, counted, pairs = self._cursor
+        step = 1 if end >= at else -1
+        part = self.data[at:end] if step > 0 else self.data[end:at]
+        text = part.decode()
+        counted += step * len(text)
+        pairs += step * (count_pairs(part) if self._units else count_astral(text))
+        self._cursor = (end, counted, pairs)
+        return (counted + 1, pairs + 1) if inside else (counted, pairs)
 
     def counted_offset(self, offset: int) -> int:
         """Turn an offset of the text into the number of things (characters or units) before it."""
@@ -100,13 +129,22 @@ Subject: TypeAlias = "str | WideText"
 """A text that a regex runs on: of ASCII text the engine's offsets are the text's own, so it needs no other form."""
 
 _cache: LRUCache[tuple[str, bool], WideText] = LRUCache(SUBJECT_CACHE_SIZE)
+_last = {unicode: ("", WideText("", unicode=unicode)) for unicode in (False, True)}
 
 
 def subject_of(text: str, *, unicode: bool) -> Subject:
     """Return a text in the form the engine needs."""
-    if text.isascii():
-        return text
-    return _cache.get_or_make((text, unicode), lambda: WideText(text, unicode=unicode))
+    return text if text.isascii() else wide_text(text, unicode)
+
+
+def wide_text(text: str, unicode: bool) -> WideText:
+    """Return a text with characters beyond ASCII in the form the engine needs."""
+    # Many expressions run on one text: to tell that it is the last one is quicker than to look it up.
+    last, wide = _last[unicode]
+    if last is not text:
+        wide = _cache.get_or_make((text, unicode), lambda: WideText(text, unicode=unicode))
+        _last[unicode] = (text, wide)
+    return wide
 
 
 def engine_text(subject: Subject) -> str:

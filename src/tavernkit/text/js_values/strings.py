@@ -102,14 +102,12 @@ def python_index(text: str, utf16_offset: int) -> int:
     if is_basic(text):
         return min(utf16_offset, len(text))
     units = utf16_units(text)[: utf16_offset * 2]
-    if len(units) < utf16_offset * 2:
-        return len(text)
-    return len(units.decode("utf-16-le", "ignore")) if _ends_in_half(text, units) else len(from_utf16_units(units))
+    before = from_utf16_units(units)
+    return len(before) - 1 if _ends_in_half(text, before) else len(before)
 
 
-def _ends_in_half(text: str, units: bytes) -> bool:
-    prefix = from_utf16_units(units)
-    return bool(prefix) and "\ud800" <= prefix[-1] <= "\udbff" and text[len(prefix) - 1] != prefix[-1]
+def _ends_in_half(text: str, before: str) -> bool:
+    return "\ud800" <= before[-1] <= "\udbff" and text[len(before) - 1] != before[-1]
 
 
 def utf16_slice(text: str, start: int, end: int | None = None) -> str:
