@@ -72,6 +72,10 @@ class ServerConfig(BaseModel):
     lease_seconds: float = Field(default=limits.LEASE_SECONDS, gt=0)
     busy_seconds: float = Field(default=limits.BUSY_SECONDS, ge=0)
     shutdown_seconds: float = Field(default=limits.SHUTDOWN_SECONDS, ge=0)
+    turn_days: float = Field(default=limits.TURN_DAYS, ge=0, le=limits.MAX_DAYS)
+    """How long what became of a request is kept, and its idempotency key with it; 0 keeps it for ever."""
+    job_days: float = Field(default=limits.JOB_DAYS, ge=0, le=limits.MAX_DAYS)
+    """The same for imports."""
 
     @field_validator("upstreams")
     @classmethod

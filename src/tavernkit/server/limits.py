@@ -53,6 +53,17 @@ BUSY_SECONDS: Final = 30.0
 SHUTDOWN_SECONDS: Final = 20.0
 """How long running turns may take when the server stops; what is said by then is kept as a partial reply."""
 
+TURN_DAYS: Final = 30.0
+"""How long answers are kept for requests that are repeated with their idempotency key."""
+JOB_DAYS: Final = 30.0
+MAX_DAYS: Final = 36_500.0
+PRUNE_BATCH: Final = 50
+"""Rows that are removed in one transaction."""
+PRUNE_PAUSE_SECONDS: Final = 0.2
+PRUNE_FIRST_SECONDS: Final = 60.0
+PRUNE_SECONDS: Final = 3600.0
+"""How often a process looks for what is too old."""
+
 MAX_RETRIES: Final = 2
 RETRY_BASE_SECONDS: Final = 0.5
 RETRY_CAP_SECONDS: Final = 8.0

@@ -42,6 +42,7 @@ class Metrics:
         self._upstream = Histogram(
             "tavernkit_upstream_seconds", "Waiting for a model", ("upstream",), buckets=BUCKETS, registry=self.registry
         )
+        self._pruned = Counter("tavernkit_pruned", "Old rows that were removed", ("table",), registry=self.registry)
 
     def request_began(self) -> None:
         """A request came in."""
@@ -65,6 +66,10 @@ class Metrics:
     def asked(self, upstream: str, seconds: float) -> None:
         """A model was asked."""
         self._upstream.labels(upstream).observe(seconds)
+
+    def pruned(self, table: str, rows: int) -> None:
+        """Old rows of a table were removed."""
+        self._pruned.labels(table).inc(rows)
 
     def text(self) -> bytes:
         """Everything in Prometheus's text format: the sums of all workers of this machine."""

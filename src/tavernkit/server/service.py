@@ -15,6 +15,7 @@ from tavernkit.server.imports import Imports
 from tavernkit.server.keys import Keys
 from tavernkit.server.library import SILLY_TAVERN, Library
 from tavernkit.server.metrics import Metrics
+from tavernkit.server.retention import Retention
 from tavernkit.server.secret_box import SecretBox
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.items import Kind, save_item
@@ -39,6 +40,7 @@ class Service:
         self.upstream_keys = UpstreamKeys(self.database, self.secrets, self.upstreams)
         self.turns = Turns(config, self.database, self.library, self.upstreams, self.metrics, self.upstream_keys)
         self.imports = Imports(self.database)
+        self.retention = Retention(config, self.database, self.metrics)
 
     async def start(self) -> None:
         """Make the database ready."""
@@ -46,9 +48,11 @@ class Service:
         if self.config.example:
             await self._add_example()
         await self.upstream_keys.refresh()
+        self.retention.start()
 
     async def stop(self) -> None:
         """End turns in an orderly way and close everything."""
+        await self.retention.stop()
         await self.imports.stop()
         await self.turns.stop()
         await self.upstreams.aclose()

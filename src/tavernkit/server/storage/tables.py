@@ -84,7 +84,11 @@ class Turn(Base):
     """A request that called a model: ``running``, then ``done``, ``partial`` or ``failed``."""
 
     __tablename__ = "turns"
-    __table_args__ = (UniqueConstraint("owner", "idempotency_key"), Index("ix_turns_session", "session_id"))
+    __table_args__ = (
+        UniqueConstraint("owner", "idempotency_key"),
+        Index("ix_turns_session", "session_id"),
+        Index("ix_turns_created", "created_at"),
+    )
 
     id: Mapped[str] = mapped_column(primary_key=True)
     owner: Mapped[str]
@@ -141,6 +145,7 @@ class Job(Base):
     """A long import: ``running``, then ``done``, ``failed`` or ``interrupted``."""
 
     __tablename__ = "jobs"
+    __table_args__ = (Index("ix_jobs_created", "created_at"),)
 
     id: Mapped[str] = mapped_column(primary_key=True)
     owner: Mapped[str]

@@ -1,0 +1,67 @@
+"""Removes what nobody will ask for again: answers of old turns, and old jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+
+from tavernkit.server.config import ServerConfig
+from tavernkit.server.limits import PRUNE_BATCH, PRUNE_FIRST_SECONDS, PRUNE_PAUSE_SECONDS, PRUNE_SECONDS
+from tavernkit.server.metrics import Metrics
+from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.pruning import prune
+from tavernkit.server.storage.tables import Job, Turn
+
+logger = logging.getLogger("tavernkit.server")
+
+DAY = 86_400.0
+
+
+class Retention:
+    """Prunes in the background, a few rows at a time. Several processes may do so at once."""
+
+    def __init__(self, config: ServerConfig, database: Database, metrics: Metrics) -> None:
+        self._database = database
+        self._metrics = metrics
+        days: dict[type[Turn | Job], float] = {Turn: config.turn_days, Job: config.job_days}
+        self._days = {table: kept for table, kept in days.items() if kept > 0}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, unless everything is kept for ever."""
+        if self._days:
+            self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """End; what is half removed is there again."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def prune(self, now: float | None = None) -> dict[str, int]:
+        """Remove everything that is too old, and tell how much that was."""
+        now = time.time() if now is None else now
+        return {table.__tablename__: await self._prune(table, now - days * DAY) for table, days in self._days.items()}
+
+    async def _prune(self, table: type[Turn | Job], before: float) -> int:
+        total = 0
+        while True:
+            async with self._database.write() as connection:
+                gone = await prune(connection, table, before, limit=PRUNE_BATCH)
+            self._metrics.pruned(table.__tablename__, gone)
+            total += gone
+            if gone < PRUNE_BATCH:
+                return total
+            await asyncio.sleep(PRUNE_PAUSE_SECONDS)  # others write, too
+
+    async def _run(self) -> None:
+        wait = PRUNE_FIRST_SECONDS
+        while True:
+            await asyncio.sleep(wait * (1 + random.random()))  # workers that start together do not prune together
+            wait = PRUNE_SECONDS
+            try:
+                await self.prune()
+            except Exception:
+                logger.warning("old turns and jobs could not be removed", exc_info=True)
