@@ -8,10 +8,12 @@ import json
 import tempfile
 import threading
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from tavernkit.examples import example_path
 from tavernkit.server import import_sources, imports
@@ -19,6 +21,7 @@ from tavernkit.server.errors import ServiceError
 from tavernkit.server.import_records import Progress
 from tavernkit.server.limits import MAX_JOB_WARNINGS
 from tavernkit.server.storage import jobs
+from tavernkit.server.storage.tables import Job
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
 
@@ -279,6 +282,65 @@ async def test_an_import_that_unpacks_for_long_is_not_taken_for_interrupted(
     finally:
         unpacked.set()
     await task
+
+
+@pytest.fixture
+def unpacked(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Imports last until it is set."""
+    event = threading.Event()
+
+    def unpacking(*_: object) -> list[object]:
+        assert event.wait(30)
+        return []
+
+    monkeypatch.setattr(imports, "find_work", unpacking)
+    monkeypatch.setattr(imports, "POLL_SECONDS", 0.01)
+    yield event
+    event.set()
+
+
+async def test_more_imports_than_may_run_are_told_to_come_back(
+    start: StartApp, unpacked: threading.Event, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    uploads = tmp_path / "uploads"
+    uploads.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(uploads))
+    files = {"file": ("a.zip", b"PK")}
+    limits = {"max_imports": 2, "busy_seconds": 0.02}
+    async with start(**limits) as one, start(**limits) as two:  # two processes, as far as the database knows
+        begun = [await one.post("/api/imports", files=files), await two.post("/api/imports", files=files)]
+        refused = [await one.post("/api/imports", files=files), await two.post("/api/imports", files=files)]
+        assert len(list(uploads.iterdir())) == 2
+        unpacked.set()
+        await asyncio.gather(*one.service.imports._tasks, *two.service.imports._tasks)
+        after = await one.post("/api/imports", files=files)
+        await asyncio.gather(*one.service.imports._tasks)
+    assert [each.status_code for each in (*begun, after)] == [202] * 3
+    for each in refused:
+        assert (each.status_code, each.json()["error"]["code"]) == (503, "too_many_imports")
+        assert int(each.headers["retry-after"]) >= 1
+
+
+async def test_an_import_waits_for_room(start: StartApp, unpacked: threading.Event) -> None:
+    files = {"file": ("a.zip", b"PK")}
+    async with start(max_imports=1) as client:
+        await client.post("/api/imports", files=files)
+        second = asyncio.create_task(client.post("/api/imports", files=files))
+        done, _ = await asyncio.wait([second], timeout=0.05)
+        assert not done
+        unpacked.set()
+        assert (await second).status_code == 202
+        await asyncio.gather(*client.service.imports._tasks)
+
+
+async def test_imports_of_a_process_that_is_gone_take_no_room(start: StartApp, unpacked: threading.Event) -> None:
+    unpacked.set()
+    async with start(max_imports=1, busy_seconds=0) as client:
+        async with client.service.database.write() as connection:
+            job = await jobs.create_job(connection, "local", "import")
+            await connection.execute(update(Job).where(Job.id == job.id).values(lease_until=0.0))
+        assert (await client.post("/api/imports", files={"file": ("a.zip", b"PK")})).status_code == 202
+        await asyncio.gather(*client.service.imports._tasks)
 
 
 async def test_an_upload_that_becomes_no_job_leaves_nothing_behind(

@@ -69,6 +69,8 @@ class ServerConfig(BaseModel):
     log_format: Literal["json", "text"] = "json"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
+    max_imports: int = Field(default=limits.MAX_IMPORTS, ge=1)
+    """Imports that run at the same time, in all processes together."""
     lease_seconds: float = Field(default=limits.LEASE_SECONDS, gt=0)
     busy_seconds: float = Field(default=limits.BUSY_SECONDS, ge=0)
     shutdown_seconds: float = Field(default=limits.SHUTDOWN_SECONDS, ge=0)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.errors import TavernKitError
+from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.import_records import Progress, store
 from tavernkit.server.import_sources import Found, find_work
@@ -19,18 +21,30 @@ from tavernkit.server.storage.database import Database
 
 logger = logging.getLogger("tavernkit.server")
 
+POLL_SECONDS = 0.25
+RETRY_SECONDS = 10.0
+"""When whoever found no room may come back."""
+
 
 class Imports:
     """Runs import jobs in the background."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, config: ServerConfig, database: Database) -> None:
+        self._config = config
         self._database = database
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, owner: str, folder: Path, filename: str) -> jobs.JobState:
-        """Begin an import of ``folder/upload``; the folder is removed at the end."""
-        async with self._database.write() as connection:
-            job = await jobs.create_job(connection, owner, "import")
+        """Begin an import of ``folder/upload``; the folder is removed at the end.
+
+        Waits while there are as many imports as there may be.
+        """
+        deadline = time.monotonic() + self._config.busy_seconds
+        while (job := await self._admitted(owner)) is None:
+            if time.monotonic() >= deadline:
+                message = f"{self._config.max_imports} imports are running already"
+                raise ServiceError(503, message, code="too_many_imports", retry_after=RETRY_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         task = asyncio.create_task(self._run(Progress(job.id, owner, folder), filename))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -41,6 +55,13 @@ class Imports:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _admitted(self, owner: str) -> jobs.JobState | None:
+        """A new job, if there is room for one in all processes together."""
+        async with self._database.write() as connection:
+            if await jobs.running_jobs(connection) >= self._config.max_imports:
+                return None
+            return await jobs.create_job(connection, owner, "import")
 
     async def _run(self, progress: Progress, filename: str) -> None:
         status = jobs.FAILED

@@ -24,6 +24,8 @@ MAX_BOOKS: Final = 64
 MAX_PAGE: Final = 200
 """Rows of one page of a list."""
 
+MAX_IMPORTS: Final = 4
+"""Imports at the same time."""
 MAX_IMPORT_FILES: Final = 20_000
 MAX_IMPORT_BYTES: Final = 1024 * MIB
 """What an uploaded archive may unpack to."""

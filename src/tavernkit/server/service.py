@@ -39,7 +39,7 @@ class Service:
         self.secrets = SecretBox(config.secret_key.get_secret_value() if config.secret_key is not None else None)
         self.upstream_keys = UpstreamKeys(self.database, self.secrets, self.upstreams)
         self.turns = Turns(config, self.database, self.library, self.upstreams, self.metrics, self.upstream_keys)
-        self.imports = Imports(self.database)
+        self.imports = Imports(config, self.database)
         self.retention = Retention(config, self.database, self.metrics)
 
     async def start(self) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.errors import not_found
 from tavernkit.server.storage.chats import new_id
+from tavernkit.server.storage.database import take_turns
 from tavernkit.server.storage.tables import Job
 from tavernkit.values import JsonObject
 
@@ -49,6 +50,13 @@ async def create_job(connection: AsyncConnection, owner: str, kind: str) -> JobS
     }
     await connection.execute(insert(Job).values(values))
     return job
+
+
+async def running_jobs(connection: AsyncConnection) -> int:
+    """How many jobs run in all processes together; nobody else begins one before the transaction ends."""
+    await take_turns(connection, "jobs")
+    query = select(func.count()).select_from(Job).where(Job.status == RUNNING, Job.lease_until > time.time())
+    return (await connection.execute(query)).scalar_one()
 
 
 async def update_job(connection: AsyncConnection, job_id: str, **values: object) -> None:
