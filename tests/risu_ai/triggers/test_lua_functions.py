@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tavernkit.risu_ai.context import RisuContext, RisuDevice
-from tavernkit.risu_ai.triggers import InlayData, TriggerEngine, TriggerLimits
+from tavernkit.risu_ai.triggers import InlayData, LLMReply, TriggerEngine, TriggerLimits
 from tavernkit.risu_ai.world import RisuCharacter, RisuModule, RisuSettings
 from tavernkit.testing.trigger_host import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import lua, run, world
@@ -46,6 +46,15 @@ def value(expression: str, **fields: Any) -> Any:
         ('json.decode(\'{"a": [1, null, "\\\\u00e9\\\\ud83d\\\\ude00"]}\').a[3]', "é😀"),
         ("getState(id, 'none')", "nil"),
         ("utf8.char(233)", "é"),
+        ("table.remove({1, 2, 3}, nil)", "3"),
+        ("(('a\\0'):rep(9000)):match('a+%z+a+')", "a\0a"),
+        ("json.encode(json.decode('[1, {\"a\": 2,},]'))", '[1,{"a":2}]'),
+        ("type(os) .. type(io) .. type(load) .. type(require) .. type(debug)", "tabletablefunctionfunctiontable"),
+        ("select(2, io.open('notes.txt'))", "notes.txt: No such file or directory"),
+        ("io.read()", "nil"),
+        ("select(2, xpcall(error, debug.traceback, 'x'))", "x\nstack traceback:"),
+        ("debug.traceback()", "stack traceback:"),
+        ("type(debug.traceback({}))", "table"),
     ],
 )
 def test_plain_lua_works(expression: str, expected: str) -> None:
@@ -141,8 +150,52 @@ def test_active_lore_is_listed_without_a_token_limit() -> None:
 
 def test_prints_are_logged() -> None:
     host = ScriptedTriggerHost()
-    run(lua("function onStart(id) print('a', 1, nil) end"), host=host)
-    assert host.calls == [("log", "a\t1\tnil")]
+    run(lua("function onStart(id) print('a', 1, nil) io.write('b', 2):write('c') end"), host=host)
+    assert host.calls == [("log", "a\t1\tnil"), ("log", "b2"), ("log", "c")]
+
+
+def test_a_variable_set_to_nil_is_null_and_one_without_a_value_is_gone() -> None:
+    code = (
+        "function onStart(id) setChatVar(id, 'a', nil) setChatVar(id, 'b') setChatVar(id, 'v', getChatVar(id, 'a')) end"
+    )
+    result = run(lua(code)).result
+    assert result.variables == {"a": None, "v": "null"}
+    assert result.removed_variables == {"b"}
+
+
+@pytest.mark.parametrize(("arguments", "kept"), [("1", ["b"]), ("0, nil", []), ("0, 1", ["a"])])
+def test_a_cut_goes_to_the_end_only_without_an_end(arguments: str, kept: list[str]) -> None:
+    code = f"function onStart(id) addChat(id, 'user', 'a') addChat(id, 'user', 'b') cutChat(id, {arguments}) end"
+    assert [message.data for message in run(lua(code)).result.chat.messages] == kept
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (LLMReply("success", "a"), "true a"),
+        (LLMReply("fail", "b"), "false Error: b"),
+        (LLMReply("multiline", "c"), "false c"),
+        (LLMReply("streaming", "d"), "false d"),
+    ],
+)
+def test_only_a_failure_of_a_model_is_called_an_error(reply: LLMReply, told: str) -> None:
+    code = (
+        "onStart = async(function(id) local r = simpleLLM(id, 'x'):await()"
+        " setChatVar(id, 'v', tostring(r.success) .. ' ' .. r.result) end)"
+    )
+    assert run(lua(code), host=ScriptedTriggerHost(llm=[reply]), lowLevelAccess=True)["v"] == told
+
+
+def test_the_key_of_a_display_pass_opens_variables_in_every_engine() -> None:
+    code = (
+        "listenEdit('editDisplay', function(id, text) setChatVar(id, 'key', id) return text end)"
+        "function onStart(id) local key = getChatVar(id, 'key') setChatVar(key, 'a', '1') addChat(key, 'user', 'x') end"
+    )
+    engine, context = TriggerEngine(), world(lua(code))
+    shown = engine.edit(context, "editDisplay", "text", index=0)
+    result = engine.run(shown.stored.context, "start")
+    assert result.variables["a"] == "1"
+    assert not result.chat.messages
 
 
 def test_only_the_first_effect_counts_for_buttons_and_listeners() -> None:

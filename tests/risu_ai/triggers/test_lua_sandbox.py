@@ -12,7 +12,9 @@ from tavernkit.testing.trigger_host import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import lua, run, setvar, trigger, world
 
 GONE = [
-    *("io", "debug", "package", "dofile", "loadfile", "python", "warn", "string.dump"),
+    *("package", "dofile", "loadfile", "python", "warn", "string.dump"),
+    *("io.popen", "io.lines", "io.tmpfile", "io.output", "debug.getregistry", "debug.sethook", "debug.getinfo"),
+    *("debug.getmetatable", "debug.setmetatable", "debug.getupvalue", "debug.upvaluejoin", "io.open('/etc/passwd')"),
     *("os.execute", "os.remove", "os.rename", "os.getenv", "os.exit", "os.tmpname", "os.setlocale"),
 ]
 
@@ -20,14 +22,14 @@ ESCAPES = {
     "bytecode": r"return load('\27Lua')",
     "bytecode with mode": r"return load('\27LuaT\0', 'x', 'b')",
     "bytecode in pieces": r"local i = 0 return load(function() i = i + 1 return ({'\27L', 'ua'})[i] end)",
-    "globals of loaded code": "return load('return io')()",
-    "another environment": "return load('return io', 'x', 't', setmetatable({}, {__index = _G}))()",
+    "globals of loaded code": "return load('return package')()",
+    "another environment": "return load('return package', 'x', 't', setmetatable({}, {__index = _G}))()",
     "metatable of texts": "return getmetatable('').__index.dump",
     "metatable of promises": "return getmetatable(hash('x', 'y')) or nil",
     "loaded modules": "return package and package.loaded",
     "a module of Lua": "return require('io')",
     "a module by metatable": "return require(setmetatable({}, {__eq = function() return true end}))",
-    "registry": "return debug and debug.getregistry()",
+    "registry": "return debug.getregistry()",
     "python builtins": "return python and python.builtins",
     "python eval": "return python and python.eval('1')",
     "attributes of our functions": "return getChatVar.__globals__",

@@ -26,7 +26,9 @@ def run(case: Case) -> object:
 
 
 def step(world: World, engine: TriggerEngine, given: Any) -> dict[str, Any]:
-    return CALLS[given.get("call", "trigger")](world, engine, given)
+    """One call. What Lua sleeps was not recorded."""
+    actual = CALLS[given.get("call", "trigger")](world, engine, given)
+    return {**actual, "calls": [call for call in actual["calls"] if call[0] != "sleep"]}
 
 
 def trigger(world: World, engine: TriggerEngine, given: Any) -> dict[str, Any]:
@@ -79,4 +81,19 @@ def process_script(world: World, engine: TriggerEngine, given: Any) -> dict[str,
     return {**actual, "returned": {"data": result.text, "emoChanged": result.emotion_changed}}
 
 
-CALLS = {"trigger": trigger, "luaEdit": lua_edit, "luaButton": lua_button, "processScript": process_script}
+def command(world: World, engine: TriggerEngine, given: Any) -> dict[str, Any]:
+    result = engine.command(world.context, given["command"], **world.options)
+    world.keep(result.stored)
+    actual = {"stored": world.stored(result.stored), **world.effects(result)}
+    if result.error is not None:
+        return {**actual, "error": error_class(result.error)}
+    return {**actual, "returned": "undefined" if result.value is None else result.value}
+
+
+CALLS = {
+    "trigger": trigger,
+    "luaEdit": lua_edit,
+    "luaButton": lua_button,
+    "processScript": process_script,
+    "command": command,
+}

@@ -143,11 +143,26 @@ function setState(id, name, value) setChatVar(id, "__" .. name, encode(value)) e
 
 function log(value) logMain(encode(value)) end
 
-function print(...)
+local function printed(between, ...)
   local parts = pack(...)
   for index = 1, parts.n do parts[index] = tostring(parts[index]) end
-  logMain(encode(concat(parts, "\t")))
+  logMain(encode(concat(parts, between)))
 end
+
+function print(...) printed("\t", ...) end
+
+function io.write(...)
+  printed("", ...)
+  return io.stdout
+end
+
+io.stdout = {
+  write = function(self, ...)
+    printed("", ...)
+    return self
+  end,
+}
+io.stderr = io.stdout
 
 -- Listeners
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tavernkit.risu_ai.triggers.lua.registry import Access
+from tavernkit.risu_ai.triggers.variables import Value
 from tavernkit.text.js_values import UNDEFINED, to_string
 from tavernkit.values import Json
 
@@ -35,10 +36,10 @@ class LuaCall:
         """Whether a key opens a function now."""
         if access is Access.NONE:
             return True
-        if self.loading:
+        if access is Access.DISPLAY and isinstance(key, str) and key in self.engine.display_keys:
+            return True
+        if self.loading or self.mode == EDIT_DISPLAY:
             return False
-        if self.mode == EDIT_DISPLAY:
-            return access is Access.DISPLAY and (key == self.key or key in self.engine.display_keys)
         return key == self.key and (access is not Access.LOW or self.low_level)
 
     @property
@@ -65,16 +66,15 @@ class LuaCall:
         """Read a chat variable."""
         return self.world.context.chat_variable(name) if self.run is None else self.run.get(name)
 
-    def set_variable(self, name: str, value: Json) -> None:
+    def set_variable(self, name: str, value: Value) -> None:
         """Write a chat variable."""
-        stored = UNDEFINED if value is None else value
         if self.run is not None:
-            self.run.set(name, stored)
+            self.run.set(name, value)
             return
         if isinstance(value, str):
             self.world.budget.text(value)
-        self.world.variables.set(name, stored)
-        self.world.event("variable", name, value)
+        self.world.variables.set(name, value)
+        self.world.event("variable", name, None if value is UNDEFINED else value)
 
     def text(self, value: Json) -> str:
         """An argument as a text that is about to be stored; nothing is empty."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from tavernkit.risu_ai.triggers.lua.call import LuaCall
-from tavernkit.risu_ai.triggers.lua.registry import Access, LuaFunctionTable, argument
+from tavernkit.risu_ai.triggers.lua.registry import Access, LuaFunctionTable, argument, passed
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.values import at_index, slice_index
 from tavernkit.risu_ai.world import RisuMessage
@@ -18,19 +18,19 @@ functions = LuaFunctionTable()
 @functions.function("getChatVar")
 def get_variable(call: LuaCall, arguments: list[Json]) -> str:
     """Read a chat variable."""
-    return call.get_variable(to_string(argument(arguments, 0)))
+    return call.get_variable(to_string(passed(arguments, 0)))
 
 
 @functions.function("setChatVar", access=Access.DISPLAY, kind="void")
 def set_variable(call: LuaCall, arguments: list[Json]) -> None:
     """Write a chat variable."""
-    call.set_variable(to_string(argument(arguments, 0)), argument(arguments, 1))
+    call.set_variable(to_string(passed(arguments, 0)), passed(arguments, 1))
 
 
 @functions.function("getGlobalVar")
 def get_global_variable(call: LuaCall, arguments: list[Json]) -> str:
     """Read a global variable."""
-    return call.world.context.global_variable(to_string(argument(arguments, 0)))
+    return call.world.context.global_variable(to_string(passed(arguments, 0)))
 
 
 @functions.function("stopChat", access=Access.SAFE, kind="void")
@@ -121,9 +121,8 @@ def remove_message(call: LuaCall, arguments: list[Json]) -> None:
 def cut_messages(call: LuaCall, arguments: list[Json]) -> None:
     """Keep a slice of the messages."""
     messages = call.messages
-    start, end = argument(arguments, 0), argument(arguments, 1)
-    last = len(messages) if end is None else slice_index(_number(end), len(messages))
-    call.set_messages(messages[slice_index(_number(start), len(messages)) : last])
+    last = slice_index(_number(arguments[1]), len(messages)) if len(arguments) > 1 else len(messages)
+    call.set_messages(messages[slice_index(_number(argument(arguments, 0)), len(messages)) : last])
 
 
 @functions.function("setFullChatMain", access=Access.SAFE, kind="void")

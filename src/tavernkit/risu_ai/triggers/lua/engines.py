@@ -62,13 +62,15 @@ class LuaEngine:
     ``made_by`` is the key of the call that made it; ``failed`` says why it is of no use any more.
     """
 
-    def __init__(self, code: str, *, fix_stale_closures: bool, requests: RequestWindow) -> None:
+    def __init__(
+        self, code: str, *, fix_stale_closures: bool, requests: RequestWindow, display_keys: OrderedDict[str, None]
+    ) -> None:
         self.code = code
         self.fix_stale_closures = fix_stale_closures
         self.requests = requests
+        self.display_keys = display_keys
         self.made_by = ""
         self.character_name = ""
-        self.display_keys: OrderedDict[Json, None] = OrderedDict()
         self.lock = threading.RLock()
         self.failed: str | None = None
         self._machine: Machine | None = None
@@ -107,7 +109,7 @@ class LuaEngine:
         return self._guarded(call, lambda: machine.listen(*texts))
 
     def remember_display_key(self, key: str) -> None:
-        """Keys of display passes stay valid."""
+        """Keys of display passes stay valid, in every engine."""
         self.display_keys[key] = None
         if len(self.display_keys) > _MAX_DISPLAY_KEYS:
             self.display_keys.popitem(last=False)
@@ -203,6 +205,7 @@ class LuaEngines:
     def __init__(self, *, fix_stale_closures: bool = False) -> None:
         self._fix_stale_closures = fix_stale_closures
         self._requests = RequestWindow()
+        self._display_keys: OrderedDict[str, None] = OrderedDict()
         self._engines: OrderedDict[str, LuaEngine] = OrderedDict()
         self._lock = threading.Lock()
         self._count = 0
@@ -214,7 +217,12 @@ class LuaEngines:
             if known is not None and known.code == code:
                 self._engines.move_to_end(mode)
                 return known, False
-            made = LuaEngine(code, fix_stale_closures=self._fix_stale_closures, requests=self._requests)
+            made = LuaEngine(
+                code,
+                fix_stale_closures=self._fix_stale_closures,
+                requests=self._requests,
+                display_keys=self._display_keys,
+            )
             self._engines[mode] = made
             self._engines.move_to_end(mode)
             if len(self._engines) > LUA_ENGINES:

@@ -106,9 +106,9 @@ def hash_text(call: LuaCall, arguments: list[Json]) -> str:
 
 
 def _reply(reply: LLMReply) -> str:
-    if reply.kind == "success":
-        return json_stringify({"success": True, "result": reply.result})
-    return json_stringify({"success": False, "result": f"Error: {reply.result}"})
+    """Only a failure says so in its text; a stream or several lines are refused as they are."""
+    text = f"Error: {reply.result}" if reply.kind == "fail" else reply.result
+    return json_stringify({"success": reply.kind == "success", "result": text})
 
 
 def _ask(call: LuaCall, arguments: list[Json], model: str) -> str:

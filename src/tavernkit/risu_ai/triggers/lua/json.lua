@@ -1,4 +1,4 @@
--- The json module that scripts know: null is nil, an empty table is a list, numbers have 14 digits.
+-- The json module that scripts know: null is nil, an empty table is a list, numbers have 14 digits, a comma may come last.
 
 local find, gsub, match = string.find, string.gsub, string.match
 local byte, sub, char, format, concat = string.byte, string.sub, string.char, string.format, table.concat
@@ -118,9 +118,10 @@ local decode
 
 local function decode_list(text, place, depth)
   local list, count = {}, 0
-  place = skip(text, place + 1)
-  if byte(text, place) == 93 then return list, place + 1 end
+  place = place + 1
   while true do
+    place = skip(text, place)
+    if byte(text, place) == 93 then return list, place + 1 end
     count = count + 1
     list[count], place = decode(text, place, depth + 1)
     place = skip(text, place)
@@ -133,10 +134,10 @@ end
 
 local function decode_object(text, place, depth)
   local object = {}
-  place = skip(text, place + 1)
-  if byte(text, place) == 125 then return object, place + 1 end
+  place = place + 1
   while true do
     place = skip(text, place)
+    if byte(text, place) == 125 then return object, place + 1 end
     if byte(text, place) ~= 34 then fail(text, place, "expected string for key") end
     local key
     key, place = decode_string(text, place)

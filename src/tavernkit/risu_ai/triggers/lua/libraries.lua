@@ -97,7 +97,7 @@ end
 function table.remove(list, ...)
   local size = #list
   local place = size
-  if select("#", ...) > 0 then
+  if (...) ~= nil then
     place = position((...), "remove", 2)
     if (place < 1 or place > size + 1) and not (size == 0 and place == 0) then
       error("bad argument #2 to 'remove' (position out of bounds)", 2)
@@ -169,6 +169,21 @@ globals.os = {
     moment = moment == nil and now() or floor(tonumber(moment))
     if sub(format, 1, 1) == "!" then return date(format, moment) end
     return date("!" .. format, moment + offset())
+  end,
+}
+
+-- There are no files to open, and no stack to show.
+
+globals.io = {
+  open = function(name) return nil, tostring(name) .. ": No such file or directory", 2 end,
+  read = function() return nil end,
+}
+
+globals.debug = {
+  traceback = function(message)
+    if message == nil then return "stack traceback:" end
+    if type(message) ~= "string" and type(message) ~= "number" then return message end
+    return message .. "\nstack traceback:"
   end,
 }
 

@@ -28,7 +28,7 @@ local function in_class(code, letter)
   end
   local known = class[code]
   if known == nil then
-    if find(char(letter), "[acdglpsuwxACDGLPSUWX]") then
+    if find(char(letter), "[acdglpsuwxzACDGLPSUWXZ]") then
       known = find(char(code), "%" .. char(letter)) ~= nil
     else
       known = code == letter

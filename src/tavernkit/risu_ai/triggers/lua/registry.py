@@ -8,6 +8,8 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from tavernkit.risu_ai.triggers.variables import Value
+from tavernkit.text.js_values import UNDEFINED
 from tavernkit.values import Json
 
 if TYPE_CHECKING:
@@ -65,3 +67,8 @@ class LuaFunctionTable:
 def argument(arguments: list[Json], index: int) -> Json:
     """An argument, or nothing if there are fewer."""
     return arguments[index] if index < len(arguments) else None
+
+
+def passed(arguments: list[Json], index: int) -> Value:
+    """An argument as JavaScript gets it: ``nil`` is its null, one that is missing is undefined."""
+    return arguments[index] if index < len(arguments) else UNDEFINED
