@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from tavernkit.server import ServerConfig
 from tavernkit.server.migrations import HEAD
-from tavernkit.server.storage import chats
+from tavernkit.server.storage import chats, items
 from tavernkit.server.storage.chats import ChatLine, Selection, new_line
 from tavernkit.server.storage.columns import storable, storable_json
 from tavernkit.server.storage.database import Database, migration_config
@@ -129,3 +129,12 @@ async def test_items_have_versions_and_readable_ids(database: Database) -> None:
         assert (first.id, second.id, again.version) == ("ää-öö", "ää-öö-2", 2)
         assert await item_file(connection, "book", first.id) == b"3"
     assert slug("!!!") == ""
+
+
+async def test_all_items_of_a_kind_are_more_than_a_page(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(items, "MAX_PAGE", 2)
+    monkeypatch.setattr(items.list_items, "__kwdefaults__", {"after": "", "limit": 2, "platform": None})
+    async with database.write() as connection:
+        for name in "edcba":
+            await save_item(connection, "book", name=name, platform="silly_tavern", file=b"{}", filename="x")
+        assert [info.id for info in await items.all_items(connection, "book")] == ["a", "b", "c", "d", "e"]

@@ -69,6 +69,8 @@ class ServerConfig(BaseModel):
     log_format: Literal["json", "text"] = "json"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
+    max_models: int = Field(default=limits.MAX_MODELS, ge=1)
+    """Models that OpenAI's list has, which knows no pages."""
     max_imports: int = Field(default=limits.MAX_IMPORTS, ge=1)
     """Imports that run at the same time, in all processes together."""
     lease_seconds: float = Field(default=limits.LEASE_SECONDS, gt=0)

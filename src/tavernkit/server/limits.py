@@ -24,6 +24,9 @@ MAX_BOOKS: Final = 64
 MAX_PAGE: Final = 200
 """Rows of one page of a list."""
 
+MAX_MODELS: Final = 2000
+"""Models of OpenAI's list, which has no pages."""
+
 MAX_IMPORTS: Final = 4
 """Imports at the same time."""
 MAX_IMPORT_FILES: Final = 20_000

@@ -30,9 +30,9 @@ from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.library import SILLY_TAVERN
 from tavernkit.server.limits import MAX_ID_CHARACTERS
+from tavernkit.server.models import GROUP_PREFIX
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable, storable_json
-from tavernkit.server.storage.items import ItemInfo, all_items
 from tavernkit.server.turn_request import NewMessage, TurnOutcome, TurnRequest
 from tavernkit.server.upstreams import Speaks
 from tavernkit.values import Json, JsonObject, is_list, is_object
@@ -40,45 +40,11 @@ from tavernkit.vibe_tavern import ChatChunk
 
 router = APIRouter(prefix="/v1", tags=["openai"])
 
-GROUP_PREFIX = "group:"
 _ITEM_ID = re.compile(r"[\w.-]+")
-OWNED_BY = "tavernkit"
 NAMED_BY_MODEL = ("character_not_found", "group_not_found", "preset_not_found")
 """What is wrong when a client asks for a model that does not exist."""
 
 IdHeader = Annotated[str | None, Header(max_length=MAX_ID_CHARACTERS)]
-
-
-@router.get("/models")
-async def list_models(service: TheService, client: ChatClient) -> Response:
-    """Every character, alone and with every preset of SillyTavern's, and every group.
-
-    RisuAI's presets are chosen with the platform, so they make no models of their own.
-    """
-    del client
-    async with service.database.read() as connection:
-        characters = await all_items(connection, "character")
-        groups = await all_items(connection, "group")
-        presets = [info for info in await all_items(connection, "preset") if info.platform == SILLY_TAVERN]
-    models: list[Json] = []
-    for info in (*characters, *groups):
-        name = f"{GROUP_PREFIX}{info.id}" if info.kind == "group" else info.id
-        models.append(_model(name, info))
-        models += [_model(f"{name}@{preset.id}", info) for preset in presets]
-    return SafeJSONResponse({"object": "list", "data": models})
-
-
-@router.get("/models/{model}")
-async def get_model(model: str, service: TheService, client: ChatClient) -> Response:
-    """One character."""
-    del client
-    selection = parse_model(model, TavernKitOptions())
-    async with service.database.read() as connection:
-        try:
-            await service.library.cast(connection, selection)
-        except ServiceError as error:
-            raise not_found("model", model) from error
-    return SafeJSONResponse({"id": model, "object": "model", "created": 0, "owned_by": OWNED_BY})
 
 
 @router.post("/chat/completions")
@@ -252,7 +218,3 @@ def _extension(outcome: TurnOutcome, options: TavernKitOptions, warnings: Sequen
 def explanation(plan: Plan) -> JsonObject:
     """What is in a prompt and why."""
     return {**plan.explain().to_dict(), "messages": [*plan.to_messages()]}
-
-
-def _model(name: str, info: ItemInfo) -> JsonObject:
-    return {"id": name, "object": "model", "created": int(info.created_at), "owned_by": OWNED_BY, "name": info.name}

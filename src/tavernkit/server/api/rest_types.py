@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from tavernkit.server.api.openai_types import PASSED_ON, ChatMessageIn, Id, ItemId, TavernKitOptions
 from tavernkit.server.limits import MAX_BOOKS, MAX_MESSAGES, MAX_NAME_CHARACTERS
+from tavernkit.server.models import Model
 from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.columns import storable
 from tavernkit.server.storage.items import ItemInfo
@@ -54,6 +55,36 @@ class ItemPage(BaseModel):
     """A page of items; ``next`` is the ``after`` of the next one."""
 
     data: list[ItemOut]
+    next: str | None = None
+
+
+class ModelOut(BaseModel):
+    """A character or group, alone or with a preset; ``id`` is what requests name as their ``model``."""
+
+    id: str
+    name: str
+    character: str | None
+    group: str | None
+    preset: str | None
+
+    @classmethod
+    def of(cls, model: Model) -> ModelOut:
+        """Show a model."""
+        item = model.item
+        of_group = item.kind == "group"
+        return cls(
+            id=model.id,
+            name=item.name,
+            character=None if of_group else item.id,
+            group=item.id if of_group else None,
+            preset=model.preset,
+        )
+
+
+class ModelPage(BaseModel):
+    """A page of models; ``next`` is the ``after`` of the next one."""
+
+    data: list[ModelOut]
     next: str | None = None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.errors import not_found
@@ -47,11 +47,21 @@ _MOST_AT_ONCE = 64
 
 
 async def list_items(
-    connection: AsyncConnection, kind: Kind, *, after: str = "", limit: int = MAX_PAGE
+    connection: AsyncConnection, kind: Kind, *, after: str = "", limit: int = MAX_PAGE, platform: str | None = None
 ) -> list[ItemInfo]:
-    """A page of the items of a kind, by id."""
+    """A page of the items of a kind, by id; with a platform, of those that are for it."""
     query = select(*_INFO_COLUMNS).where(Item.kind == kind, Item.id > after).order_by(Item.id).limit(limit)
+    if platform is not None:
+        query = query.where(Item.platform == platform)
     return [_info(row) for row in (await connection.execute(query)).all()]
+
+
+async def count_items(connection: AsyncConnection, kind: Kind, *, platform: str | None = None) -> int:
+    """How many items of a kind there are."""
+    query = select(func.count()).select_from(Item).where(Item.kind == kind)
+    if platform is not None:
+        query = query.where(Item.platform == platform)
+    return (await connection.execute(query)).scalar_one()
 
 
 async def all_items(connection: AsyncConnection, kind: Kind) -> list[ItemInfo]:

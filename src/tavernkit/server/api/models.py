@@ -1,0 +1,74 @@
+"""Lists of models: OpenAI's, and in pages."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from tavernkit.server.api.dependencies import ChatClient, TheService
+from tavernkit.server.api.openai import parse_model
+from tavernkit.server.api.openai_types import TavernKitOptions
+from tavernkit.server.api.rest_types import ModelOut, ModelPage
+from tavernkit.server.errors import ServiceError, not_found
+from tavernkit.server.json_response import SafeJSONResponse
+from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_PAGE
+from tavernkit.server.models import Model, count_models, list_models
+from tavernkit.values import JsonObject
+
+router = APIRouter()
+
+OWNED_BY = "tavernkit"
+ALL_MODELS = "/api/models"
+
+
+@router.get("/v1/models", tags=["openai"])
+async def openai_models(service: TheService, client: ChatClient) -> Response:
+    """Every character, alone and with every preset of SillyTavern's, and every group.
+
+    OpenAI's list has no pages. If there are more than ``max_models``, characters and groups are listed alone, and
+    ``tavernkit`` says how many models are left out; all of them are in ``/api/models``.
+    """
+    del client
+    allowed = service.config.max_models
+    async with service.database.read() as connection:
+        total = await count_models(connection)
+        found = await list_models(connection, limit=allowed, with_presets=total <= allowed)
+    listed: JsonObject = {"object": "list", "data": [_shown(model) for model in found]}
+    if total > len(found):
+        listed["tavernkit"] = {"total": total, "left_out": total - len(found), "more": ALL_MODELS}
+    return SafeJSONResponse(listed)
+
+
+@router.get("/v1/models/{model}", tags=["openai"])
+async def openai_model(model: str, service: TheService, client: ChatClient) -> Response:
+    """One character."""
+    del client
+    selection = parse_model(model, TavernKitOptions())
+    async with service.database.read() as connection:
+        try:
+            await service.library.cast(connection, selection)
+        except ServiceError as error:
+            raise not_found("model", model) from error
+    return SafeJSONResponse({"id": model, "object": "model", "created": 0, "owned_by": OWNED_BY})
+
+
+@router.get(ALL_MODELS, tags=["library"])
+async def model_pages(
+    service: TheService,
+    client: ChatClient,
+    after: Annotated[str, Query(max_length=MAX_ID_CHARACTERS + 1)] = "",
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+) -> ModelPage:
+    """A page of all models: what a request may name as its ``model``."""
+    del client
+    async with service.database.read() as connection:
+        found = await list_models(connection, after=after, limit=limit)
+    following = found[-1].id if len(found) == limit else None
+    return ModelPage(data=[ModelOut.of(model) for model in found], next=following)
+
+
+def _shown(model: Model) -> JsonObject:
+    info = model.item
+    return {"id": model.id, "object": "model", "created": int(info.created_at), "owned_by": OWNED_BY, "name": info.name}

@@ -1,0 +1,59 @@
+"""What OpenAI clients call models: characters and groups, alone and with a preset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit.server.library import SILLY_TAVERN
+from tavernkit.server.storage.items import ItemInfo, Kind, count_items, infos, list_items
+
+GROUP_PREFIX = "group:"
+SPEAKING: tuple[Kind, ...] = ("character", "group")
+"""Kinds of items that are models, in the order of lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A character or group, and the preset it is used with."""
+
+    item: ItemInfo
+    preset: str | None = None
+
+    @property
+    def id(self) -> str:
+        """What clients call it: ``aria``, ``aria@preset``, ``group:crew``."""
+        name = f"{GROUP_PREFIX}{self.item.id}" if self.item.kind == "group" else self.item.id
+        return name if self.preset is None else f"{name}@{self.preset}"
+
+
+async def count_models(connection: AsyncConnection) -> int:
+    """How many there are. RisuAI's presets are chosen with the platform, so they make no models of their own."""
+    speaking = sum([await count_items(connection, kind) for kind in SPEAKING])
+    return speaking * (1 + await count_items(connection, "preset", platform=SILLY_TAVERN))
+
+
+async def list_models(
+    connection: AsyncConnection, *, after: str = "", limit: int, with_presets: bool = True
+) -> list[Model]:
+    """A page of them, or at most so many; ``after`` is the id of the last one of the page before."""
+    name, _, preset = after.partition("@")
+    kind: Kind = "group" if name.startswith(GROUP_PREFIX) else "character"
+    last = name.removeprefix(GROUP_PREFIX)
+    presets = await _presets(connection, limit) if with_presets else []
+    found: list[Model] = []
+    if last and with_presets and (info := (await infos(connection, [(kind, last)])).get((kind, last))):
+        found = [Model(info, each) for each in await _presets(connection, limit, after=preset)]
+    for each in SPEAKING[SPEAKING.index(kind) :]:
+        left = limit - len(found)
+        if left <= 0:
+            break
+        for item in await list_items(connection, each, after=last if each == kind else "", limit=left):
+            found += [Model(item), *(Model(item, chosen) for chosen in presets)]
+    return found[:limit]
+
+
+async def _presets(connection: AsyncConnection, limit: int, *, after: str = "") -> list[str]:
+    found = await list_items(connection, "preset", after=after, limit=limit, platform=SILLY_TAVERN)
+    return [info.id for info in found]
