@@ -29,6 +29,8 @@ def render(template: str, **parameters: str) -> str:
         ('{{"char"}}|{{[char]}}|{{this.[char]}}|{{./char}}', "Vesna|Vesna|Vesna|Vesna"),
         ("{{12}}|{{true}}|{{null}}|{{undefined}}", "<12>|<true>|<null>|<undefined>"),
         ("{{elsewhere}}|{{ else_1 }}", "<elsewhere>|<else_1>"),
+        ("{{1.50}}|{{-0}}|{{007}}|{{#2.0}}x{{/2}}", "<1.5>|<0>|<7>|x"),
+        ("{{lookup 0 'x'}}|{{lookup 0}}|{{lookup false 'x'}}|{{lookup persona}}|{{lookup nope 'x'}}", "0|0|false||"),
     ],
 )
 def test_values(template: str, expected: str):
@@ -132,6 +134,9 @@ def test_escapes(template: str, expected: str):
         ("{{#if a b}}x{{/if}}", 1, 1),
         ("a {{if char}}", 1, 3),
         ("{{char 'x'}}", 1, 1),
+        ("{{lookup}}", 1, 1),
+        ("{{lookup this}}", 1, 1),
+        ("a{{lookup this 'char' 'x'}}", 1, 2),
         ("{{{{raw}}}} never closed", 1, 12),
     ],
 )

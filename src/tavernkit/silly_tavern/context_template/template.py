@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tavernkit.errors import TavernKitError
+from tavernkit.errors import FileFormatError
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 from tavernkit.silly_tavern.template_file import TemplateFile
 from tavernkit.values import JsonObject
@@ -34,7 +34,7 @@ class ContextTemplate(TemplateFile):
     """
 
     kind: ClassVar[str] = "context template"
-    error: ClassVar[type[TavernKitError]] = InvalidContextTemplateError
+    error: ClassVar[type[FileFormatError]] = InvalidContextTemplateError
 
     story_string: str = DEFAULT_STORY_STRING
     chat_start: str = "***"

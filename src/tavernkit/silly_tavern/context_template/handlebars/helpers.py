@@ -87,9 +87,11 @@ def each_helper(call: HelperCall) -> None:
 
 
 def lookup_helper(call: HelperCall) -> object:
-    """A member of a value by a name that is worked out."""
-    if len(call.params) < 2:
-        return None
+    """A member of a value by a name that is worked out; what is false is given back as it is."""
+    if call.params and not truthy(call.params[0]):
+        return call.params[0]
+    if len(call.params) != 2:
+        raise call.rendering.error("lookup wants a value and a name", call.position)
     return member(call.params[0], to_string(call.params[1]))
 
 

@@ -23,6 +23,7 @@ from tavernkit.silly_tavern.context_template.handlebars.nodes import (
     Strip,
 )
 from tavernkit.silly_tavern.context_template.handlebars.whitespace import remove_whitespace
+from tavernkit.text.js_values import number_to_string
 
 _LITERALS = frozenset({"string", "number", "boolean", "nothing"})
 _VALUES = _LITERALS | {"id", "segment", "data", "open_sexpr"}
@@ -273,5 +274,5 @@ def _literal(token: Token) -> Literal:
         value = text[1:-1].replace(f"\\{text[0]}", text[0])
         return Literal(value, value)
     if token.kind == "number":
-        return Literal(float(text), text)
+        return Literal(float(text), number_to_string(float(text)))
     return Literal(text == "true" if token.kind == "boolean" else None, text)
