@@ -252,6 +252,7 @@ class TurnLog:
         lines, details = [], {}
         if greeting is not None:
             talk = self._talks.of(selection.platform)
+            _check_greeting(greeting, talk.greetings(cast))
             lines = await talk.greeting(cast, user_name=self._config.user_name, index=greeting)
             details = talk.greeting_details(greeting)
         return await chats.create_chat(connection, owner, external_id, selection, lines, details=details)
@@ -311,12 +312,26 @@ async def _failed_before(
     return turn if not message.metadata or turn.fingerprint == request.fingerprint else None
 
 
+def _check_greeting(greeting: int, known: Sequence[tuple[str, int]]) -> None:
+    """Refuse a number that somebody who has greetings has not; a chat may begin without any."""
+    having = [(name, count) for name, count in known if count] or known
+    for name, count in having:
+        if greeting >= max(count, 1):
+            told = (
+                f"{count} greetings, 0 to {count - 1}" if count > 1 else "one greeting, 0" if count else "no greetings"
+            )
+            raise ServiceError(422, f"{name!r} has {told}", code="no_such_greeting", param="greeting")
+
+
 def merged_selection(stored: Selection, request: TurnRequest) -> Selection:
-    """The session's own selection, with what a client says anew; the character stays."""
+    """The session's own selection, with what a client says anew; character and platform stay."""
     asked = request.selection
     if request.chat_id is None and (asked.character, asked.group) != (stored.character, stored.group):
         name = stored.character or stored.group
         raise ServiceError(409, f"the session is one with {name!r}", code="session_mismatch", param="model")
+    if request.platform not in (None, stored.platform):
+        message = f"the session is one of the platform {stored.platform}, not {request.platform}"
+        raise ServiceError(409, message, code="session_mismatch", param="tavernkit.platform")
     return replace(
         stored,
         persona=asked.persona or stored.persona,

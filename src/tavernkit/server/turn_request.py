@@ -35,6 +35,8 @@ class TurnRequest:
     messages: Sequence[NewMessage] = ()
     session: str | None = None
     chat_id: str | None = None
+    platform: str | None = None
+    """The platform that the client names, if it does: a stored chat has its own."""
     kind: TurnKind = "normal"
     idempotency_key: str | None = None
     speaker: str | None = None

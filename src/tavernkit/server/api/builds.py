@@ -35,6 +35,7 @@ async def build(body: BuildIn, service: TheService, client: ChatClient) -> Build
         owner=owner,
         selection=selection,
         chat_id=body.session_id,
+        platform=body.tavernkit.platform,
         messages=[new_message(message) for message in body.messages],
         kind=body.kind,
         speaker=body.tavernkit.speaker,

@@ -65,6 +65,7 @@ async def chat_completions(
         selection=parse_model(body.model, options),
         messages=_session_messages(body.messages) if session else [new_message(each) for each in body.messages],
         session=session,
+        platform=options.platform,
         idempotency_key=idempotency_key,
         speaker=options.speaker,
         options=passed_on(body),

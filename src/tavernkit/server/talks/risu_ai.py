@@ -39,6 +39,11 @@ class RisuTalk:
         self._services = risu_ai.Builder().services
         self._builders: LRUCache[tuple[object, ...], risu_ai.Builder] = LRUCache(CACHED_BUILDERS)
 
+    def greetings(self, cast: Cast) -> list[tuple[str, int]]:
+        """How many greetings the character has; empty ones count, as RisuAI names them by their places."""
+        card = cast.character.character if cast.character is not None else None
+        return [(card.name, 1 + len(card.alternate_greetings))] if card is not None else []
+
     async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> list[ChatLine]:
         """Nothing: RisuAI's greeting is part of the prompt, not of the stored chat."""
         del cast, user_name, index

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from tavernkit import silly_tavern as st
+from tavernkit.cards import Character
 from tavernkit.errors import TavernKitError
 from tavernkit.server.build_room import BuildRoom
 from tavernkit.server.library import Cast
@@ -29,27 +30,27 @@ class SillyTavernTalk:
         self._build_room = build_room
         self._builds = Builds()
 
+    def greetings(self, cast: Cast) -> list[tuple[str, int]]:
+        """Who may begin a chat, and how many greetings each has."""
+        return [(card.name, len(card.all_greetings)) for _, card in _speaking(cast)]
+
     async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> list[ChatLine]:
-        """The lines a new chat begins with."""
+        """The lines a new chat begins with; whoever has no greetings says nothing."""
         key = (cast.key, "greeting")
         return await self._build_room.run(key, lambda: self._greeting(cast, user_name=user_name, index=index))
 
     def _greeting(self, cast: Cast, *, user_name: str, index: int) -> list[ChatLine]:
-        speakers = [(None, cast.character)] if cast.group is None else [*cast.members.items()]
         lines: list[ChatLine] = []
-        for avatar, bundle in speakers:
-            greetings = bundle.character.all_greetings if bundle is not None else ()
-            if bundle is None or not greetings or not greetings[min(index, len(greetings) - 1)]:
+        for avatar, card in _speaking(cast):
+            if not card.all_greetings:
                 continue
-            card = bundle.character
             texts = self._builds.texts(cast, card, user_name=user_name)
-            expanded = [texts.greeting(greeting) for greeting in greetings]
-            chosen = min(index, len(expanded) - 1)
+            expanded = [texts.greeting(greeting) for greeting in card.all_greetings]
             message = st.ChatMessage(
-                name=card.name, mes=expanded[chosen], send_date=lines_of_chats.now(), original_avatar=avatar
+                name=card.name, mes=expanded[index], send_date=lines_of_chats.now(), original_avatar=avatar
             )
             if len(expanded) > 1:
-                message = message.replace(swipes=tuple(expanded), swipe_id=chosen)
+                message = message.replace(swipes=tuple(expanded), swipe_id=index)
             lines.append(new_line("assistant", message.mes, message.to_json()))
         return lines
 
@@ -210,6 +211,13 @@ class _Turn:
         member = avatar if given.cast.group is not None else None
         lines.append(lines_of_chats.reply_line(reply, speaker, avatar=member, round_id=self._round))
         return lines[-1].id
+
+
+def _speaking(cast: Cast) -> list[tuple[str | None, Character]]:
+    """The character, or the members of a group with their ids."""
+    if cast.group is not None:
+        return [(member, bundle.character) for member, bundle in cast.members.items()]
+    return [(None, cast.character.character)] if cast.character is not None else []
 
 
 def _variables(given: TalkInput) -> InMemoryVariablesStore:
