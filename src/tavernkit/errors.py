@@ -75,16 +75,16 @@ class MaxTokensExceededError(PipelineError):
         )
 
 
-class InvalidCardError(TavernKitError):
+class FileFormatError(TavernKitError):
+    """A file could not be read, or holds something else than it should: the base of all errors about files."""
+
+
+class InvalidCardError(FileFormatError):
     """A character card could not be read."""
 
 
-class UnsupportedVersionError(TavernKitError):
+class UnsupportedVersionError(FileFormatError):
     """A file is of a version that is not supported."""
-
-
-class FileFormatError(TavernKitError):
-    """Base of errors about the bytes of a file."""
 
 
 class LimitExceededError(FileFormatError):
@@ -95,7 +95,7 @@ class LimitExceededError(FileFormatError):
         self.limit = limit
 
 
-class LoreParseError(TavernKitError):
+class LoreParseError(FileFormatError):
     """A lorebook could not be read."""
 
 
@@ -108,7 +108,7 @@ class MacroError(TavernKitError):
         self.position = position
 
 
-class InvalidPresetError(TavernKitError):
+class InvalidPresetError(FileFormatError):
     """A preset could not be read."""
 
 
@@ -132,6 +132,11 @@ class WarningLog:
     def messages(self) -> Sequence[str]:
         """What was reported so far."""
         return tuple(self._messages)
+
+
+def refuse_warning(message: str) -> None:
+    """Raise a warning as :class:`StrictModeError`: what takes the place of a ``warn`` in strict mode."""
+    raise StrictModeError(message)
 
 
 def log_warning(message: str) -> None:

@@ -111,7 +111,8 @@ def test_a_history_of_nothing_and_a_chat_file_are_histories() -> None:
 
 
 def test_an_unreadable_settings_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match=r"settings\.json"):
+    (tmp_path / "settings.json").write_text("[]")
+    with pytest.raises(FileFormatError, match=r"settings\.json: settings are a JSON object"):
         Settings.load(tmp_path / "settings.json")
     (tmp_path / "settings.json").write_text('{"power_user": 3}')
     with pytest.raises(StrictModeError):

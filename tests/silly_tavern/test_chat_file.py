@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tavernkit.errors import FileFormatError, StrictModeError, WarningLog
+from tavernkit.errors import StrictModeError, WarningLog
 from tavernkit.prompt import Message
 from tavernkit.silly_tavern import ChatFile, ChatMessage, ChatMetadata
 from tavernkit.silly_tavern.chat_log import ChatLog
@@ -68,11 +68,6 @@ def test_strict_loading_refuses_broken_lines(tmp_path: Path):
     path.write_text("{oops", encoding="utf-8")
     with pytest.raises(StrictModeError, match="line 1"):
         ChatFile.load(path, strict=True)
-
-
-def test_a_missing_file_is_named(tmp_path: Path):
-    with pytest.raises(FileFormatError, match=r"gone\.jsonl"):
-        ChatFile.load(tmp_path / "gone.jsonl")
 
 
 def test_changed_metadata_is_written_and_the_rest_kept():

@@ -55,13 +55,19 @@ def parse_json(
         return reader.read(text, strict=True)
     except json.JSONDecodeError as error:
         if exact:
-            raise JsonError(f"{what}: {error}") from error
+            raise _no_json(what, error) from error
     try:
         value = reader.read(text, strict=False)
     except json.JSONDecodeError as error:
-        raise JsonError(f"{what}: {error}") from error
+        raise _no_json(what, error) from error
     warn(f"{what}: control characters inside texts were kept, though JSON does not allow them")
     return value
+
+
+def _no_json(what: str, error: json.JSONDecodeError) -> JsonError:
+    if not error.doc.strip():
+        return JsonError(f"{what} is empty, not JSON")
+    return JsonError(f"{what} is no JSON: {error.msg} at line {error.lineno}, column {error.colno}")
 
 
 def check_depth(text: str, max_depth: int, *, what: str) -> None:

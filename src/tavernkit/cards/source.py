@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
 
 from tavernkit.cards.limits import Limits
-from tavernkit.errors import ConfigError, LimitExceededError
+from tavernkit.errors import ConfigError, FileFormatError, LimitExceededError
 
 Readable: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO"
 """What a caller may hand to `load`."""
@@ -57,12 +57,15 @@ class PathSource:
     @property
     def size(self) -> int:
         """The size the file has now."""
-        return self.path.stat().st_size
+        with _readable(self.path):
+            return self.path.stat().st_size
 
     @contextmanager
     def open(self) -> Generator[BinaryIO, None, None]:
         """Open the file."""
-        with self.path.open("rb") as stream:
+        with _readable(self.path):
+            stream = self.path.open("rb")
+        with stream:
             yield stream
 
 
@@ -119,16 +122,34 @@ def as_source(readable: Readable, limits: Limits) -> Source:
 def _path_source(path: str | os.PathLike[str]) -> PathSource:
     text = os.fspath(path)
     if not text.strip():
-        raise ConfigError("the path is blank: pass the path of a card file", code="FILE_NOT_FOUND")
+        raise ConfigError("the path is blank: pass the path of a file", code="FILE_NOT_FOUND")
     file = Path(text)
     hint = " (pass content as bytes)" if "{" in text or "\n" in text else ""
     try:
-        found = file.is_file()
+        found, folder = file.is_file(), file.is_dir()
     except (OSError, ValueError) as error:
         raise ConfigError(f"{text[:100]!r} cannot be a path{hint}", code="FILE_NOT_FOUND") from error
+    if folder:
+        raise ConfigError(f"{text[:200]!r} is a folder, not a file", code="FILE_NOT_FOUND")
     if not found:
         raise ConfigError(f"there is no file {text[:200]!r}{hint}", code="FILE_NOT_FOUND")
     return PathSource(file)
+
+
+@contextmanager
+def _readable(path: Path) -> Generator[None, None, None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileFormatError(f"{str(path)!r} cannot be read: {error.strerror or error}") from error
+
+
+def read_file(path: str | os.PathLike[str], max_bytes: int, *, limit: str) -> bytes:
+    """Read a whole file.
+
+    Raises :class:`ConfigError` if there is none, :class:`FileFormatError` if it cannot be read or is too large.
+    """
+    return read_all(_path_source(path), max_bytes, limit=limit, what=os.fspath(path))
 
 
 def read_all(source: Source, max_bytes: int, *, limit: str, what: str) -> bytes:

@@ -9,8 +9,10 @@ from os import PathLike
 from pathlib import Path
 
 from tavernkit.budget.preset import max_prompt_tokens
-from tavernkit.errors import Warn, log_warning
+from tavernkit.cards.source import read_file
+from tavernkit.errors import Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.json_reader import JsonReader
+from tavernkit.risu_ai.limits import MAX_PRESET_BYTES
 from tavernkit.risu_ai.prompt_template.cards import TemplateCard, read_cards, write_card
 from tavernkit.risu_ai.prompt_template.settings import PromptSettings
 from tavernkit.risu_ai.text_completion import OobaFormat
@@ -142,17 +144,24 @@ class Preset:
         return cls.from_json(value, warn=warn)
 
     @classmethod
-    def load(cls, source: str | PathLike[str] | bytes, *, name: str = "", warn: Warn = log_warning) -> Preset:
+    def load(
+        cls,
+        source: str | PathLike[str] | bytes,
+        *,
+        name: str = "",
+        warn: Warn = log_warning,
+        strict: bool = False,
+    ) -> Preset:
         """Read ``.json``, ``.risupreset`` or ``.risup``, RisuAI's or a SillyTavern chat preset.
 
         The kind is told by the content. ``name`` is what a file that is given as bytes was called.
         """
         from tavernkit.risu_ai.files.preset_file import read_preset
 
-        if isinstance(source, bytes):
-            return read_preset(source, name=name, warn=warn)
-        path = Path(source)
-        return read_preset(path.read_bytes(), name=name or path.name, warn=warn)
+        if not isinstance(source, bytes):
+            name = name or Path(source).name
+            source = read_file(source, MAX_PRESET_BYTES, limit="MAX_PRESET_BYTES")
+        return read_preset(source, name=name, warn=refuse_warning if strict else warn)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the preset; the ending decides the format: ``.json``, ``.risupreset`` or ``.risup``."""

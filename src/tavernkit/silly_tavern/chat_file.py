@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 
 from tavernkit.cards.json_text import dump_json, parse_json
-from tavernkit.errors import FileFormatError, StrictModeError, Warn, log_warning
+from tavernkit.cards.source import read_file
+from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.prompt.message import Message
 from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.json_reader import as_number
@@ -98,17 +100,14 @@ class ChatFile:
     name: str = ""
 
     @classmethod
-    def load(cls, path: str | Path, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
+    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
         """Read a chat file; lines that cannot be read are reported and skipped, or raise when ``strict``."""
-        path = Path(path)
+        content = read_file(path, MAX_CHAT_FILE_BYTES, limit="MAX_CHAT_FILE_BYTES")
         try:
-            size = path.stat().st_size
-            if size > MAX_CHAT_FILE_BYTES:
-                raise FileFormatError(f"{path}: {size} bytes are more than the {MAX_CHAT_FILE_BYTES} a chat may have")
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
             raise FileFormatError(f"{path}: {error}") from error
-        return cls.loads(text, name=path.stem, warn=_refuse if strict else warn)
+        return cls.loads(text, name=Path(path).stem, warn=refuse_warning if strict else warn)
 
     @classmethod
     def loads(cls, text: str, *, name: str = "", warn: Warn = log_warning) -> ChatFile:
@@ -133,7 +132,7 @@ class ChatFile:
         lines = [header, *(message.to_json() for message in self.messages)]
         return "\n".join(dump_json(line) for line in lines)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write the chat to a file."""
         Path(path).write_text(self.dumps(), encoding="utf-8")
 
@@ -174,7 +173,3 @@ def _text_or_none(value: object) -> str | None:
 
 def _object(value: FrozenJson) -> FrozenObject:
     return value if isinstance(value, Mapping) else EMPTY_OBJECT
-
-
-def _refuse(message: str) -> None:
-    raise StrictModeError(message)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tavernkit.errors import FileFormatError, MacroError
 from tavernkit.errors import LoreParseError as CoreLoreParseError
-from tavernkit.errors import MacroError, TavernKitError
 
 
 class MacroSyntaxError(MacroError):
@@ -57,11 +57,11 @@ class UnconsumedMacroError(MacroError):
         self.remaining_macros = tuple(remaining_macros)
 
 
-class InvalidInstructError(TavernKitError):
+class InvalidInstructError(FileFormatError):
     """An instruct template could not be read."""
 
 
-class InvalidContextTemplateError(TavernKitError):
+class InvalidContextTemplateError(FileFormatError):
     """A context template, or its story string, could not be read; ``line`` and ``column`` say where, from 1."""
 
     def __init__(self, message: str, *, line: int | None = None, column: int | None = None) -> None:

@@ -19,3 +19,12 @@ LONG_TEXT_CHARACTERS = 4096
 
 EMBEDDED_BOOKS = 64
 """How many cards' embedded books a builder keeps converted."""
+
+MAX_PRESET_BYTES = 64 * 1024 * 1024
+"""How large a preset file may be."""
+
+MAX_SETTINGS_BYTES = 256 * 1024 * 1024
+"""How large ``settings.json`` may be: it keeps all prompts, scripts and variables of its user."""
+
+MAX_GROUP_BYTES = 64 * 1024 * 1024
+"""How large a group file may be."""

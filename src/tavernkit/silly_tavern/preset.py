@@ -8,12 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from os import PathLike
 from pathlib import Path
 from typing import TypeVar, cast
 
 from tavernkit.cards.json_text import dump_json, parse_json
+from tavernkit.cards.source import read_file
 from tavernkit.errors import FileFormatError, InvalidPresetError, Warn, log_warning
 from tavernkit.silly_tavern.json_reader import JsonReader
+from tavernkit.silly_tavern.limits import MAX_PRESET_BYTES
 from tavernkit.silly_tavern.preset_check import problems_of
 from tavernkit.silly_tavern.preset_migrations import migrate
 from tavernkit.silly_tavern.preset_prompts import OrderEntry, PresetPrompt, PromptOrder, active_order, complete_prompts
@@ -137,20 +140,20 @@ class Preset:
 
     @classmethod
     def load(
-        cls, path: str | Path, *, base: Preset | None = None, warn: Warn = log_warning, strict: bool = False
+        cls, path: str | PathLike[str], *, base: Preset | None = None, warn: Warn = log_warning, strict: bool = False
     ) -> Preset:
         """Read a preset file; its name is the file's.
 
         A file that cannot be read at all raises :class:`InvalidPresetError`; wrong values in it are reported
         and replaced, or raise the same error when ``strict``.
         """
-        path = Path(path)
         warn = _refuse if strict else warn
         try:
-            data = parse_json(path.read_bytes(), what=str(path), warn=warn)
-        except (OSError, FileFormatError) as error:
-            raise InvalidPresetError(f"{path}: {error}") from error
-        return cls.from_json(data, name=path.stem, base=base, warn=warn)
+            content = read_file(path, MAX_PRESET_BYTES, limit="MAX_PRESET_BYTES")
+            data = parse_json(content, what=str(path), warn=warn)
+        except FileFormatError as error:
+            raise InvalidPresetError(str(error)) from error
+        return cls.from_json(data, name=Path(path).stem, base=base, warn=warn)
 
     @classmethod
     def from_json(cls, data: object, *, name: str = "", base: Preset | None = None, warn: Warn = log_warning) -> Preset:
@@ -185,7 +188,7 @@ class Preset:
         """The preset as text, laid out like SillyTavern's export."""
         return dump_json(self.to_json(), indent=4)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write the preset to a file."""
         Path(path).write_text(self.dumps(), encoding="utf-8")
 

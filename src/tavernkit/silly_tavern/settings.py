@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from os import PathLike
 
 from tavernkit.cards.json_text import parse_json
-from tavernkit.errors import FileFormatError, StrictModeError, Warn, log_warning
+from tavernkit.cards.source import read_file
+from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern.authors_note import NoteSettings
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.json_reader import JsonReader
+from tavernkit.silly_tavern.limits import MAX_SETTINGS_BYTES
 from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API
 from tavernkit.silly_tavern.persona import AFTER_CHARACTER, IN_PROMPT, Persona
 from tavernkit.silly_tavern.preset import Preset
@@ -97,14 +99,10 @@ class Settings:
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod
-    def load(cls, path: str | Path, *, warn: Warn = log_warning, strict: bool = False) -> Settings:
+    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning, strict: bool = False) -> Settings:
         """Read ``settings.json``."""
-        path = Path(path)
-        warn = _refuse if strict else warn
-        try:
-            data = parse_json(path.read_bytes(), what=str(path), warn=warn)
-        except OSError as error:
-            raise FileFormatError(f"{path}: {error}") from error
+        warn = refuse_warning if strict else warn
+        data = parse_json(read_file(path, MAX_SETTINGS_BYTES, limit="MAX_SETTINGS_BYTES"), what=str(path), warn=warn)
         if not is_object(data):
             raise FileFormatError(f"{path}: settings are a JSON object, not {type(data).__name__}")
         return cls.from_json(data, warn=warn)
@@ -171,7 +169,3 @@ def _persona(power_user: Mapping[str, object], avatar: str, warn: Warn) -> Perso
         role=reader.number("persona_description_role", 0),
         lorebook=lorebook if isinstance(lorebook, str) and lorebook else None,
     )
-
-
-def _refuse(message: str) -> None:
-    raise StrictModeError(message)

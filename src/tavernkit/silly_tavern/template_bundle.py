@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from os import PathLike
 
 from tavernkit.cards.json_text import dump_json, parse_json
-from tavernkit.errors import FileFormatError, Warn, log_warning
+from tavernkit.cards.source import read_file
+from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
@@ -40,17 +41,11 @@ class TemplateBundle:
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod
-    def load(cls, path: str | Path, *, warn: Warn = log_warning) -> TemplateBundle:
-        """Read a file of any of these kinds."""
-        path = Path(path)
-        try:
-            size = path.stat().st_size
-            if size > MAX_TEMPLATE_BYTES:
-                raise FileFormatError(f"{path}: {size} bytes are more than the {MAX_TEMPLATE_BYTES} templates may have")
-            data = parse_json(path.read_bytes(), what=str(path), warn=warn)
-        except OSError as error:
-            raise FileFormatError(f"{path}: {error}") from error
-        return cls.from_json(data, warn=warn)
+    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning, strict: bool = False) -> TemplateBundle:
+        """Read a file of any of these kinds; wrong values in it are reported and replaced, or raise when ``strict``."""
+        warn = refuse_warning if strict else warn
+        content = read_file(path, MAX_TEMPLATE_BYTES, limit="MAX_TEMPLATE_BYTES")
+        return cls.from_json(parse_json(content, what=str(path), warn=warn), warn=warn)
 
     @classmethod
     def from_json(cls, data: object, *, warn: Warn = log_warning) -> TemplateBundle:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import ClassVar, Self
 
 from tavernkit.cards.json_text import dump_json, parse_json
-from tavernkit.errors import FileFormatError, TavernKitError, Warn, log_warning
+from tavernkit.cards.source import read_file
+from tavernkit.errors import FileFormatError, Warn, log_warning
 from tavernkit.silly_tavern.json_reader import JsonReader
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, is_mapping, thaw, thaw_object
 
@@ -27,7 +29,7 @@ class TemplateFile:
     """
 
     kind: ClassVar[str] = "template"
-    error: ClassVar[type[TavernKitError]] = TavernKitError
+    error: ClassVar[type[FileFormatError]] = FileFormatError
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Texts that a key may have; the first one stands in for any other."""
 
@@ -35,24 +37,21 @@ class TemplateFile:
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod
-    def load(cls, path: str | Path, *, warn: Warn = log_warning, strict: bool = False) -> Self:
+    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning, strict: bool = False) -> Self:
         """Read a file; wrong values in it are reported and replaced, or raise when ``strict``."""
-        path = Path(path)
         warn = cls._refuse if strict else warn
         try:
-            size = path.stat().st_size
-            if size > MAX_TEMPLATE_BYTES:
-                raise cls.error(f"{path}: {size} bytes are more than the {MAX_TEMPLATE_BYTES} a template may have")
-            data = parse_json(path.read_bytes(), what=str(path), warn=warn)
-        except (OSError, FileFormatError) as error:
-            raise cls.error(f"{path}: {error}") from error
-        return cls.from_json(data, name=path.stem, warn=warn)
+            content = read_file(path, MAX_TEMPLATE_BYTES, limit="MAX_TEMPLATE_BYTES")
+            data = parse_json(content, what=str(path), warn=warn)
+        except FileFormatError as error:
+            raise cls.error(str(error)) from error
+        return cls.from_json(data, name=Path(path).stem, warn=warn)
 
     @classmethod
     def from_json(cls, data: object, *, name: str = "", warn: Warn = log_warning) -> Self:
         """Read parsed JSON; ``name`` counts when the object has none."""
         if not is_mapping(data):
-            raise cls.error(f"a {cls.kind} is a JSON object, not {type(data).__name__}")
+            raise cls.error(f"the {cls.kind} is no JSON object, but {type(data).__name__}")
         named = data.get(_name_key(data))
         title = named if isinstance(named, str) and named else name
         reader = JsonReader(cls.migrated(data), f"{cls.kind} {title!r}" if title else cls.kind, warn)
@@ -85,7 +84,7 @@ class TemplateFile:
         """The template as text, laid out like SillyTavern's export."""
         return dump_json(self.to_json(), indent=4)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | PathLike[str]) -> None:
         """Write the template to a file."""
         Path(path).write_text(self.dumps(), encoding="utf-8")
 

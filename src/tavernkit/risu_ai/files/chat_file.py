@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import Limits
-from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning
+from tavernkit.cards.source import read_file
+from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.files.silly_tavern_chat import read_silly_tavern_chat
 from tavernkit.risu_ai.limits import MAX_CHAT_BYTES
 from tavernkit.risu_ai.world import RisuChat
@@ -35,9 +36,10 @@ class ChatFile:
     folders: tuple[FrozenObject, ...] = ()
 
     @classmethod
-    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning) -> ChatFile:
+    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
         """Read a ``.json`` chat file, with one chat or all of them, or a ``.jsonl`` chat of SillyTavern's."""
-        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        warn = refuse_warning if strict else warn
+        data = source if isinstance(source, bytes) else read_file(source, MAX_CHAT_BYTES, limit="MAX_CHAT_BYTES")
         if not isinstance(source, bytes) and Path(source).suffix.lower() == ".jsonl":
             return cls((read_silly_tavern_chat(data, warn=warn),))
         return read_chats(data, warn=warn)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 
 from tavernkit.cards.json_text import parse_json
-from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning
+from tavernkit.cards.source import read_file
+from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.limits import MAX_DATABASE_BYTES
 from tavernkit.risu_ai.lorebook.imports import migrate_entries
 from tavernkit.risu_ai.settings import Settings
@@ -24,17 +24,13 @@ class Database:
     characters: tuple[RisuCharacter, ...]
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning) -> Database:
+    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning, strict: bool = False) -> Database:
         """Read a file; raises :class:`FileFormatError` if it holds no database."""
-        size = Path(path).stat().st_size
-        if size > MAX_DATABASE_BYTES:
-            raise LimitExceededError(
-                f"{path} has {size} bytes, more than {MAX_DATABASE_BYTES}", limit="MAX_DATABASE_BYTES"
-            )
-        value = parse_json(Path(path).read_bytes(), what=str(path), warn=warn)
-        if not is_mapping(value) or not is_sequence(value.get("characters")):
+        warn = refuse_warning if strict else warn
+        data = parse_json(read_file(path, MAX_DATABASE_BYTES, limit="MAX_DATABASE_BYTES"), what=str(path), warn=warn)
+        if not is_mapping(data) or not is_sequence(data.get("characters")):
             raise FileFormatError(f"{path}: this is no RisuAI database: it has no characters")
-        return cls.from_json(value, warn=warn)
+        return cls.from_json(data, warn=warn)
 
     @classmethod
     def from_json(cls, value: Mapping[str, object], *, warn: Warn = log_warning) -> Database:

@@ -12,8 +12,8 @@ from tavernkit.cards.errors import RisumError
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import DEFAULT_LIMITS
 from tavernkit.cards.risum import MAGIC, MODULE_TYPE, Module, read_risum, write_risum
-from tavernkit.cards.source import BytesSource
-from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.cards.source import BytesSource, read_file
+from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.lorebook.imports import import_lorebook
 from tavernkit.risu_ai.world import RisuModule
 from tavernkit.text.js_values import json_stringify
@@ -30,6 +30,7 @@ def read_module(
     name: str = "",
     new_id: Callable[[], str] | None = _new_id,
     warn: Warn = log_warning,
+    strict: bool = False,
 ) -> RisuModule:
     """Read a module file of any kind.
 
@@ -37,9 +38,9 @@ def read_module(
     ``name`` is what a module made of a lorebook or regex file is called. Raises :class:`RisumError` for other files.
     """
     if not isinstance(source, bytes):
-        path = Path(source)
-        source, name = path.read_bytes(), name or path.stem
-    content = _content(source, name, warn)
+        name = name or Path(source).stem
+        source = read_file(source, DEFAULT_LIMITS.max_file_bytes, limit="max_file_bytes")
+    content = _content(source, name, refuse_warning if strict else warn)
     if new_id is not None:
         content["id"] = new_id()
     return RisuModule.from_json(content)

@@ -64,7 +64,7 @@ def _from_json_file(data: bytes, what: str, warn: Warn) -> Preset:
     except LimitExceededError:
         raise
     except FileFormatError as error:
-        raise InvalidPresetError(f"{what} is neither JSON nor a packed preset: {error}") from error
+        raise InvalidPresetError(f"{error}, nor is it a packed preset") from error
     if not is_mapping(value):
         raise InvalidPresetError(f"{what} holds no preset: it is {type(value).__name__}, not an object")
     version = value.get("presetVersion")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from os import PathLike
 from typing import Literal, TypeAlias
 
 from tavernkit.cards.character import Character
 from tavernkit.cards.json_text import parse_json
-from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.cards.source import read_file
+from tavernkit.errors import ConfigError, FileFormatError, Warn, log_warning, refuse_warning
+from tavernkit.silly_tavern.limits import MAX_GROUP_BYTES
 from tavernkit.text.js_values import to_number, truthy
 from tavernkit.values import (
     EMPTY_OBJECT,
@@ -95,10 +97,13 @@ class Group:
         )
 
     @classmethod
-    def load(cls, path: str | Path, *, warn: Warn = log_warning) -> Group:
+    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning, strict: bool = False) -> Group:
         """Read a group file."""
-        data = parse_json(Path(path).read_bytes(), what="group", warn=warn)
-        return cls.from_json(data)  # pyright: ignore[reportArgumentType]  # from_json checks
+        content = read_file(path, MAX_GROUP_BYTES, limit="MAX_GROUP_BYTES")
+        data = parse_json(content, what=str(path), warn=refuse_warning if strict else warn)
+        if not is_mapping(data):
+            raise FileFormatError(f"{path}: a group is a JSON object, not {type(data).__name__}")
+        return cls.from_json(data)
 
     def to_json(self) -> JsonObject:
         """The group as its file has it: what was read, with what was changed since."""

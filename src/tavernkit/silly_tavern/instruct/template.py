@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from tavernkit.errors import TavernKitError
+from tavernkit.errors import FileFormatError
 from tavernkit.silly_tavern.errors import InvalidInstructError
 from tavernkit.silly_tavern.template_file import TemplateFile
 from tavernkit.text.js_values import truthy
@@ -45,7 +45,7 @@ class InstructTemplate(TemplateFile):
     """
 
     kind: ClassVar[str] = "instruct template"
-    error: ClassVar[type[TavernKitError]] = InvalidInstructError
+    error: ClassVar[type[FileFormatError]] = InvalidInstructError
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"names_behavior": ("none", "force", "always")}
 
     enabled: bool = True

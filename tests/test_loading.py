@@ -1,0 +1,125 @@
+"""Every class that is read from a file is read in the same way: the same arguments, the same errors."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tavernkit import cards, risu_ai, silly_tavern
+from tavernkit.errors import ConfigError, FileFormatError, LimitExceededError, StrictModeError
+from tavernkit.risu_ai import preset as risu_preset
+from tavernkit.risu_ai.files import chat_file as risu_chat_file
+from tavernkit.risu_ai.files import database_file
+from tavernkit.silly_tavern import chat_file, preset, settings, template_bundle, template_file
+from tavernkit.silly_tavern.groups import group
+from tavernkit.silly_tavern.world_info import book
+
+
+class Loader(Protocol):
+    def __call__(self, path: Path, /, *, strict: bool = False) -> object: ...
+
+
+def loaders() -> Iterator[tuple[str, Loader]]:
+    """Whatever has a ``load`` among the public names, so that a new class is under the same rules."""
+    for package in (silly_tavern, risu_ai):
+        for name in package.__all__:
+            load = getattr(getattr(package, name), "load", None)
+            if load is not None:
+                yield f"{package.__name__}.{name}", load
+    yield "tavernkit.cards", cards.load
+    yield "tavernkit.risu_ai.read_module", risu_ai.read_module
+
+
+every_loader = pytest.mark.parametrize("load", [load for _, load in loaders()], ids=[name for name, _ in loaders()])
+
+
+def test_there_are_loaders() -> None:
+    names = [name.rpartition(".")[2] for name, _ in loaders()]
+    assert {"Preset", "ChatFile", "WorldBook", "Settings", "Group", "Database", "InstructTemplate"} <= set(names)
+
+
+@every_loader
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_path_where_no_file_is_is_the_callers_mistake(load: Loader, as_text: bool, tmp_path: Path) -> None:
+    path = tmp_path / "gone.json"
+    with pytest.raises(ConfigError, match=r"there is no file .*gone\.json") as caught:
+        load(os.fspath(path) if as_text else path)  # pyright: ignore[reportArgumentType]  # a text is a path as well
+    assert caught.value.code == "FILE_NOT_FOUND"
+    with pytest.raises(ConfigError, match="is a folder, not a file"):
+        load(tmp_path)
+    with pytest.raises(ConfigError, match="the path is blank"):
+        load("")  # pyright: ignore[reportArgumentType]  # as above
+
+
+@every_loader
+@pytest.mark.parametrize("content", [b"", b"\x00\xff junk", b"[1", b"3"])
+def test_a_file_of_something_else_is_no_good_file(load: Loader, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_bytes(content)
+    if load == silly_tavern.ChatFile.load and content == b"":
+        assert load(path, strict=True) == silly_tavern.ChatFile(name="other")
+        return
+    with pytest.raises((FileFormatError, StrictModeError)):
+        load(path, strict=True)
+
+
+@every_loader
+def test_a_file_that_the_system_does_not_give_is_named(
+    load: Loader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "secret.json"
+    path.write_text("{}")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(FileFormatError, match=r"secret\.json' cannot be read: Permission denied"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("module", "limit", "load"),
+    [
+        (chat_file, "MAX_CHAT_FILE_BYTES", silly_tavern.ChatFile.load),
+        (template_file, "MAX_TEMPLATE_BYTES", silly_tavern.ContextTemplate.load),
+        (template_bundle, "MAX_TEMPLATE_BYTES", silly_tavern.TemplateBundle.load),
+        (preset, "MAX_PRESET_BYTES", silly_tavern.Preset.load),
+        (settings, "MAX_SETTINGS_BYTES", silly_tavern.Settings.load),
+        (group, "MAX_GROUP_BYTES", silly_tavern.Group.load),
+        (book, "MAX_BOOK_BYTES", silly_tavern.WorldBook.load),
+        (risu_preset, "MAX_PRESET_BYTES", risu_ai.Preset.load),
+        (risu_chat_file, "MAX_CHAT_BYTES", risu_ai.ChatFile.load),
+        (database_file, "MAX_DATABASE_BYTES", risu_ai.Database.load),
+    ],
+)
+def test_a_file_may_be_as_large_as_the_limit(
+    module: object, limit: str, load: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file.json"
+    content = (
+        '{"name": "n", "story_string": "", "entries": {}, "type": "risuChat", "data": {}, "ver": 2, "characters": []}'
+    )
+    path.write_text(content, encoding="utf-8")
+    monkeypatch.setattr(module, limit, len(content))
+    load(path)
+    monkeypatch.setattr(module, limit, len(content) - 1)
+    with pytest.raises(
+        FileFormatError, match=rf"file\.json has {len(content)} bytes, more than {len(content) - 1}"
+    ) as caught:
+        load(path)
+    cause = caught.value if isinstance(caught.value, LimitExceededError) else caught.value.__cause__
+    assert isinstance(cause, LimitExceededError)
+    assert cause.limit == limit
+
+
+@every_loader
+def test_what_is_wrong_in_a_file_can_be_refused(load: Loader) -> None:
+    parameters = inspect.signature(load).parameters
+    assert parameters["strict"].default is False
+    assert parameters["warn"].kind is inspect.Parameter.KEYWORD_ONLY
