@@ -7,6 +7,12 @@ import sys
 
 def main() -> None:
     """Run the ``tavernkit`` command and end the process with its exit code."""
-    from tavernkit.cli.app import run
+    try:
+        from tavernkit.cli.app import run
+        from tavernkit.cli.streams import delivered, prepare_streams
 
-    sys.exit(run(sys.argv[1:]))
+        prepare_streams()
+        code = delivered(run(sys.argv[1:]))
+    except KeyboardInterrupt:
+        code = 130  # ExitCode.INTERRUPTED, which may not be imported yet
+    sys.exit(code)

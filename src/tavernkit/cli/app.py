@@ -13,6 +13,7 @@ import typer
 
 from tavernkit import __version__
 from tavernkit.cli.exit_codes import ExitCode
+from tavernkit.cli.streams import complaining_as_json
 
 COMMANDS = (
     "demo",
@@ -33,7 +34,7 @@ COMMANDS = (
 
 EPILOG = (
     "Exit codes: 0 done · 1 problems found · 2 wrong usage or unreadable input · 3 the prompt does not fit "
-    "its budget · 4 the model failed · 130 interrupted."
+    "its budget · 4 the model failed · 130 interrupted · 141 nobody reads the output any more."
 )
 
 
@@ -67,7 +68,15 @@ def _lay_out_examples(app: typer.Typer) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command line and return its exit code; errors of users and files are one readable line each."""
+    """Run a command line and return its exit code; errors of users and files are one readable line each.
+
+    With ``--json`` these lines are JSON objects, for programs.
+    """
+    with complaining_as_json("--json" in arguments):
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments or bool(os.environ.get("TAVERNKIT_DEBUG"))
     handler = _WarningHandler()
     logger = logging.getLogger("tavernkit")
@@ -75,8 +84,12 @@ def run(arguments: Sequence[str]) -> int:
     propagate, logger.propagate = logger.propagate, False
     try:
         command = typer.main.get_command(make_app())
-        command.main([each for each in arguments if each != "--debug"], prog_name="tavernkit")
+        code = command.main(
+            [each for each in arguments if each != "--debug"], prog_name="tavernkit", standalone_mode=False
+        )
     except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):
+            return ExitCode.UNREAD
         return end.code if isinstance(end.code, int) else ExitCode.OK
     except Exception as error:
         if debug:
@@ -85,13 +98,15 @@ def run(arguments: Sequence[str]) -> int:
     finally:
         logger.propagate = propagate
         logger.removeHandler(handler)
-    return ExitCode.OK
+    return code if isinstance(code, int) else ExitCode.OK
 
 
 def _explain(error: Exception) -> int:
     from tavernkit.cli.terminal import complain
     from tavernkit.errors import MaxTokensExceededError, TavernKitError
 
+    if hasattr(error, "format_message"):  # typer's own, whose base class it does not export
+        return _explain_usage(error)
     if isinstance(error, MaxTokensExceededError):
         complain(f"{error}; give it more with --context-length, or less to say", kind="error")
         return ExitCode.OVER_BUDGET
@@ -105,6 +120,17 @@ def _explain(error: Exception) -> int:
     complain(f"{type(error).__name__}: {error}", kind="error")
     complain("this is a defect of tavernkit; with --debug it shows where it comes from", kind="note")
     return ExitCode.INTERNAL
+
+
+def _explain_usage(error: Exception) -> int:
+    from tavernkit.cli.terminal import complain
+
+    if type(error).__name__ != "NoArgsIsHelpError":  # whose help is printed by now
+        message = str(getattr(error, "format_message")())  # noqa: B009  # see above
+        context = getattr(error, "ctx", None)
+        help_of = f" (see {context.command_path} --help)" if context is not None else ""
+        complain(message.removeprefix("Invalid value: ").rstrip(".") + help_of, kind="error")
+    return ExitCode.USAGE
 
 
 def _is_about_the_model(error: Exception) -> bool:

@@ -22,3 +22,5 @@ class ExitCode(IntEnum):
     """A defect of this program."""
     INTERRUPTED = 130
     """Ended by Ctrl+C."""
+    UNREAD = 141
+    """Whoever read the output went away (``| head``)."""

@@ -7,10 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable
+from typing import TextIO
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
+
+from tavernkit.cli.streams import COMPLAINTS_AS_JSON
 
 PIPE_WIDTH = 120
 """Columns of tables when nobody looks: the same on every machine."""
@@ -47,12 +50,21 @@ def show_text(text: str) -> None:
 
 def show_json(value: object) -> None:
     """Print JSON to stdout."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
-    sys.stdout.write(_JSON_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
+    sys.stdout.write(_json(value, sys.stdout, indent=2) + "\n")
+
+
+def _json(value: object, stream: TextIO, *, indent: int | None = None) -> str:
+    """JSON that any reader of the stream gets right, and that cannot steer a terminal."""
+    unicode = (stream.encoding or "utf-8").lower().startswith("utf")
+    text = json.dumps(value, ensure_ascii=not unicode, indent=indent)
+    return _JSON_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def complain(message: str, *, kind: str = "warning") -> None:
-    """Print one line to stderr."""
+    """Print one line to stderr: for people, or as a JSON object where a program reads."""
+    if COMPLAINTS_AS_JSON.get():
+        sys.stderr.write(_json({"kind": kind, "message": message}, sys.stderr) + "\n")
+        return
     style = {"error": "bold red", "warning": "yellow"}.get(kind, "dim")
     line = Text.assemble((f"{kind}: ", style), visible(message))
     console(stderr=True).print(line, soft_wrap=True)

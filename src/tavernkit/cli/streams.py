@@ -1,0 +1,43 @@
+"""What is written to, before anything is: its encoding, whether somebody still reads, whether a program does."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from tavernkit.cli.exit_codes import ExitCode
+
+COMPLAINTS_AS_JSON: ContextVar[bool] = ContextVar("complaints_as_json", default=False)
+"""Whether warnings and errors are written for a program: as one JSON object a line."""
+
+
+@contextmanager
+def complaining_as_json(wanted: bool) -> Generator[None]:
+    """Write warnings and errors as JSON in this context."""
+    token = COMPLAINTS_AS_JSON.set(wanted)
+    try:
+        yield
+    finally:
+        COMPLAINTS_AS_JSON.reset(token)
+
+
+def prepare_streams() -> None:
+    """Write UTF-8 to files and pipes on every system; what a terminal cannot show is escaped, and never fails."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            told = stream.isatty() or bool(os.environ.get("PYTHONIOENCODING"))
+            stream.reconfigure(encoding=None if told else "utf-8", errors="backslashreplace")
+
+
+def delivered(code: int) -> int:
+    """Hand the output over; the exit code is another one if nobody wants it any more."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's own flush at the end is quiet
+        return ExitCode.UNREAD
+    return code
