@@ -17,6 +17,7 @@ from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast, Library
 from tavernkit.server.limits import CACHED_CHATS, MAX_CACHED_CHAT_LINES, MAX_MESSAGES
+from tavernkit.server.repetitions import BusyError, known_turn, last_id, repeated_lines
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine, ChatState, Selection
 from tavernkit.server.storage.database import Database
@@ -47,10 +48,6 @@ class OpenTurn:
     """Whether there is a row for it."""
 
 
-class _BusyError(Exception):
-    """Another turn has the chat, or the same request is already running."""
-
-
 class TurnLog:
     """Opens and ends turns in the database: one turn a chat at a time, in all processes together."""
 
@@ -70,7 +67,7 @@ class TurnLog:
         while True:
             try:
                 return await self._open_once(request)
-            except (_BusyError, IntegrityError) as error:
+            except (BusyError, IntegrityError) as error:
                 # An integrity error: another process made the same chat or turn at the same moment. It is there now.
                 if time.monotonic() >= deadline:
                     raise ServiceError(
@@ -83,39 +80,32 @@ class TurnLog:
             return await self._open_stateless(request)
         async with self._database.write() as connection:
             chat = await self._chat(connection, request)
-            known = await _known_turn(connection, request)
+            known = await known_turn(connection, request)
             if isinstance(known, TurnOutcome):
                 return known
             now = time.time()
             if chat.busy(now):
-                raise _BusyError
+                raise BusyError
             if chat.turn_id is not None:
                 await turns.fail_turn(connection, chat.turn_id, INTERRUPTED)
             chosen = merged_selection(chat.selection, request)
             lines = await self._chat_lines(connection, chat)
-            repeated = known or await _failed_before(connection, request, chat, lines)
+            own = await repeated_lines(connection, request, chat, lines, known)
+            if isinstance(own, TurnOutcome):
+                return own
             turn_id = known.id if known is not None else request.turn_id
             cast = await self._library.cast(connection, chosen)
             shared = await turns.read_globals(connection, request.owner, chosen.platform)
-            cast_lines: list[ChatLine] = []
-            pending = repeated.message_id if repeated is not None else None
-            if repeated is None:
-                cast_lines = [
-                    replace(line, position=chat.next_position + at, turn_id=turn_id)
-                    for at, line in enumerate(self._talks.new_lines(request.messages, cast, self._config.user_name))
-                ]
-                if cast_lines and len(lines) + len(cast_lines) > MAX_MESSAGES:
-                    raise chats.too_long()  # now, while the chat can still be read and messages of it removed
-                pending = pending_line(cast_lines)
-                await chats.insert_lines(connection, chat.id, cast_lines, now=now, turn_id=turn_id)
+            lines, added = await self._with_own_lines(connection, request, chat, lines, own, cast, turn_id)
+            pending = pending_line(own or lines[len(lines) - added :])
             lease = now + self._config.lease_seconds
-            chat = replace(chat, turn_id=turn_id, lease_until=lease, next_position=chat.next_position + len(cast_lines))
+            chat = replace(chat, turn_id=turn_id, lease_until=lease, next_position=chat.next_position + added)
             changes: dict[str, object] = {"turn_id": turn_id, "lease_until": lease}
             if chosen != chat.selection:
                 changes |= {"persona": chosen.persona, "preset": chosen.preset, "books": list(chosen.books)}
             await chats.update_chat(connection, chat, next_position=chat.next_position, **changes)
-            await self._store_turn(connection, request, turn_id, chat.id, pending, lease, again=known is not None)
-        lines = [*lines, *cast_lines]
+            about = pending if request.kind == "normal" else last_id(lines)
+            await self._store_turn(connection, request, turn_id, chat.id, about, lease, again=known is not None)
         chat = replace(chat, version=chat.version + 1)
         self._remember(chat, lines)
         return OpenTurn(
@@ -128,6 +118,30 @@ class TurnLog:
             global_variables=shared,
         )
 
+    async def _with_own_lines(
+        self,
+        connection: AsyncConnection,
+        request: TurnRequest,
+        chat: ChatState,
+        lines: list[ChatLine],
+        own: list[ChatLine],
+        cast: Cast,
+        turn_id: str,
+    ) -> tuple[list[ChatLine], int]:
+        """The chat with what the client says as its last lines, and how many lines got new places."""
+        if own and lines[-len(own)] is own[0]:
+            return lines, 0
+        said = own or self._talks.new_lines(request.messages, cast, self._config.user_name)
+        placed = [replace(line, position=chat.next_position + at, turn_id=turn_id) for at, line in enumerate(said)]
+        if own:  # said before, but the chat went on without an answer: it is said now
+            await chats.move_lines(connection, placed)
+            moved = {line.id for line in own}
+            return [*(line for line in lines if line.id not in moved), *placed], len(placed)
+        if placed and len(lines) + len(placed) > MAX_MESSAGES:
+            raise chats.too_long()  # now, while the chat can still be read and messages of it removed
+        await chats.insert_lines(connection, chat.id, placed, now=time.time(), turn_id=turn_id)
+        return [*lines, *placed], len(placed)
+
     async def _open_stateless(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
         turn_id = request.turn_id
         async with self._database.read() as connection:
@@ -135,7 +149,7 @@ class TurnLog:
         lines = self._talks.new_lines(request.messages, cast, self._config.user_name)
         if request.idempotency_key is not None:
             async with self._database.write() as connection:
-                known = await _known_turn(connection, request)
+                known = await known_turn(connection, request)
                 if isinstance(known, TurnOutcome):
                     return known
                 turn_id = known.id if known is not None else turn_id
@@ -164,7 +178,8 @@ class TurnLog:
         again: bool,
     ) -> None:
         if again:
-            await turns.update_turn(connection, turn_id, status=turns.RUNNING, lease_until=lease, error=None)
+            changes = {"status": turns.RUNNING, "lease_until": lease, "error": None, "message_id": message_id}
+            await turns.update_turn(connection, turn_id, **changes)
             return
         await turns.begin_turn(
             connection,
@@ -275,41 +290,6 @@ class TurnLog:
     def _remember(self, chat: ChatState, lines: list[ChatLine]) -> None:
         if len(lines) <= MAX_CACHED_CHAT_LINES:
             self._lines.put(chat.id, (chat.version, lines))
-
-
-async def _known_turn(connection: AsyncConnection, request: TurnRequest) -> turns.TurnState | TurnOutcome | None:
-    """The turn of the same idempotency key: finished (then its answer), to be taken up again, or none."""
-    if request.idempotency_key is None:
-        return None
-    turn = await turns.turn_by_key(connection, request.owner, request.idempotency_key)
-    if turn is None:
-        return None
-    if turn.fingerprint != request.fingerprint:
-        raise ServiceError(422, "the idempotency key was used for another request", code="idempotency_key_reused")
-    if turn.status in (turns.DONE, turns.PARTIAL):
-        return TurnOutcome(turn_id=turn.id, response=turn.response, replayed=True)
-    if turn.busy(time.time()):
-        raise _BusyError
-    return turn
-
-
-async def _failed_before(
-    connection: AsyncConnection, request: TurnRequest, chat: ChatState, lines: Sequence[ChatLine]
-) -> turns.TurnState | None:
-    """The failed turn that this request repeats: the chat ends with the same words, which nobody answered.
-
-    Clients without idempotency keys repeat requests, too.
-    """
-    if request.kind != "normal" or len(request.messages) != 1 or not lines:
-        return None
-    last, message = lines[-1], request.messages[0]
-    if last.role != "user" or message.role != "user" or last.content != message.content:
-        return None
-    turn = await turns.turn_of_message(connection, chat.id, last.id)
-    if turn is None or turn.status != turns.FAILED:
-        return None
-    # Words alone do not tell whether pictures are the same.
-    return turn if not message.metadata or turn.fingerprint == request.fingerprint else None
 
 
 def _check_greeting(greeting: int, known: Sequence[tuple[str, int]]) -> None:

@@ -234,6 +234,14 @@ async def insert_lines(
     await connection.execute(insert_into(Line), rows)
 
 
+async def move_lines(connection: AsyncConnection, lines: Sequence[ChatLine]) -> None:
+    """Store lines that have other places, and belong to another turn, than before."""
+    now = time.time()
+    for line in lines:
+        values = {"position": line.position, "turn_id": line.turn_id, "updated_at": now}
+        await connection.execute(*change(Line, values, id=line.id))
+
+
 def place_lines(chat: ChatState, old: Sequence[ChatLine], new: Sequence[ChatLine]) -> tuple[list[ChatLine], int]:
     """Give lines their places, and the next free one. Places only grow; if the order changed, all get new ones."""
     before = {line.id: line for line in old}

@@ -1,0 +1,99 @@
+"""Requests that come again: what is known of them, and what they have left in the chat."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.storage import turns
+from tavernkit.server.storage.chats import ChatLine, ChatState
+from tavernkit.server.storage.turns import TurnState
+from tavernkit.server.turn_request import TurnOutcome, TurnRequest
+
+ANSWERED = (turns.DONE, turns.PARTIAL)
+
+
+class BusyError(Exception):
+    """Another turn has the chat, or the same request is already running."""
+
+
+async def known_turn(connection: AsyncConnection, request: TurnRequest) -> TurnState | TurnOutcome | None:
+    """The turn of the same idempotency key: finished (then its answer), to be taken up again, or none."""
+    if request.idempotency_key is None:
+        return None
+    turn = await turns.turn_by_key(connection, request.owner, request.idempotency_key)
+    if turn is None:
+        return None
+    if turn.fingerprint != request.fingerprint:
+        raise ServiceError(422, "the idempotency key was used for another request", code="idempotency_key_reused")
+    if turn.status in ANSWERED:
+        return _answer(turn)
+    if turn.busy(time.time()):
+        raise BusyError
+    return turn
+
+
+async def repeated_lines(
+    connection: AsyncConnection,
+    request: TurnRequest,
+    chat: ChatState,
+    lines: Sequence[ChatLine],
+    known: TurnState | None,
+) -> list[ChatLine] | TurnOutcome:
+    """The lines of the chat that a failed attempt of the same request has left, or the answer they got since.
+
+    ``known`` is that attempt, if an idempotency key tells. Its lines may stand anywhere: the chat may have gone on.
+    """
+    if known is None:
+        return [lines[-1]] if await _failed_before(connection, request, chat, lines) else []
+    if request.kind != "normal":
+        # These are about the last message: what is the last one now is another one.
+        if known.message_id is not None and known.message_id != last_id(lines):
+            raise _moved_on()
+        return []
+    own = [line for line in lines if line.turn_id == known.id or line.id == known.message_id]
+    if not own or lines[-len(own)] is own[0]:
+        return own
+    if known.message_id is not None:
+        latest = await turns.turn_of_message(connection, chat.id, known.message_id)
+        if latest is not None and latest.status in ANSWERED:
+            return _answer(latest)  # somebody repeated it without the key
+    if any(line.role != "user" for line in own):
+        raise _moved_on()  # results of tools belong behind their calls
+    return own
+
+
+def last_id(lines: Sequence[ChatLine]) -> str | None:
+    """The id of the last line."""
+    return lines[-1].id if lines else None
+
+
+async def _failed_before(
+    connection: AsyncConnection, request: TurnRequest, chat: ChatState, lines: Sequence[ChatLine]
+) -> bool:
+    """Whether the chat ends with the words of this request, which nobody answered.
+
+    Clients without idempotency keys repeat requests, too.
+    """
+    if request.kind != "normal" or len(request.messages) != 1 or not lines:
+        return False
+    last, message = lines[-1], request.messages[0]
+    if last.role != "user" or message.role != "user" or last.content != message.content:
+        return False
+    turn = await turns.turn_of_message(connection, chat.id, last.id)
+    if turn is None or turn.status != turns.FAILED:
+        return False
+    # Words alone do not tell whether pictures are the same.
+    return not message.metadata or turn.fingerprint == request.fingerprint
+
+
+def _answer(turn: TurnState) -> TurnOutcome:
+    return TurnOutcome(turn_id=turn.id, response=turn.response, replayed=True)
+
+
+def _moved_on() -> ServiceError:
+    message = "the session has gone on since this request failed; ask for what you want of it now with another key"
+    return ServiceError(409, message, code="session_moved_on")
