@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tavernkit.dialects.attachments import Attachment
 from tavernkit.errors import Warn
+from tavernkit.risu_ai.delimited import replace_in_lines
 from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.world import RisuCharacter
 
@@ -24,6 +25,21 @@ class Inlay:
     caption: str = ""
 
 
+def take_inlays(text: str) -> tuple[str, list[tuple[str, ...]]]:
+    """Part a text from the inlays it names, each with the kind of its tag."""
+    return _take(_INLAY, text)
+
+
+def _take(pattern: re.Pattern[str], text: str) -> tuple[str, list[tuple[str, ...]]]:
+    found: list[tuple[str, ...]] = []
+
+    def take(match: re.Match[str]) -> str:
+        found.append(match.groups())
+        return ""
+
+    return replace_in_lines(pattern, "}}", take, text), found
+
+
 class Media:
     """Attaches what messages name, for one character and model."""
 
@@ -32,13 +48,13 @@ class Media:
         self._character = character
         self._sees_images = sees_images
         self._warn = warn
+        self._assets: dict[str, str] | None = None
 
     def take_inlays(self, message: PromptMessage) -> None:
         """Take inlays out of a text. Only ``inlayeddata`` is attached to what a character said, all to the user's."""
         if "{{inlay" not in message.content:
             return
-        found = [(match[1], match[2]) for match in _INLAY.finditer(message.content)]
-        message.content = _INLAY.sub("", message.content)
+        message.content, found = take_inlays(message.content)
         for kind, name in found:
             if message.role == "user" or kind == "inlayeddata":
                 self._attach(message, name)
@@ -47,9 +63,8 @@ class Media:
         """Take asset prompts out of a text and attach the character's pictures they name."""
         if "{{asset" not in message.content:
             return
-        names = [match[1] for match in _ASSET_PROMPT.finditer(message.content)]
-        message.content = _ASSET_PROMPT.sub("", message.content)
-        for name in names:
+        message.content, found = _take(_ASSET_PROMPT, message.content)
+        for (name,) in found:
             path = self._asset_path(name)
             if path is not None:
                 self._attach(message, path)
@@ -57,8 +72,10 @@ class Media:
     def _asset_path(self, name: str) -> str | None:
         if name == ICON:
             return self._character.image or None
-        assets = (*(self._character.assets or ()), *(self._character.emotions or ()))
-        return next((asset.path for asset in assets if asset.name == name), None)
+        if self._assets is None:
+            assets = (*(self._character.assets or ()), *(self._character.emotions or ()))
+            self._assets = {asset.name: asset.path for asset in reversed(assets)}  # the first of a name counts
+        return self._assets.get(name)
 
     def _attach(self, message: PromptMessage, name: str) -> None:
         inlay = self._inlays.get(name)

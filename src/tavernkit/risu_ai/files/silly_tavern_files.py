@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tavernkit.errors import InvalidPresetError, Warn, log_warning
+from tavernkit.risu_ai.delimited import replace_delimited, replace_in_lines
 from tavernkit.risu_ai.files.silly_tavern_preset import template_from_chat_preset
 from tavernkit.risu_ai.preset import UNSET_SAMPLER, Preset
 from tavernkit.risu_ai.prompt_template.cards import write_card
@@ -140,7 +141,7 @@ def _story(content: Mapping[str, object], system_prompt: str) -> str:
     text = story if isinstance(story, str) else ""
     text = text.replace("{{user}}", "{{risu_user}}")
     text = _SYSTEM_MACROS.sub(lambda _: system_prompt, text)
-    text = _MACROS.sub("", _IF_BLOCKS.sub("", text))
+    text = replace_in_lines(_MACROS, "}}", "", replace_delimited(_IF_BLOCKS, "{{/if}}", "", text))
     return _BLANK_LINES.sub("\n\n", text) + (start if isinstance(start, str) else "")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tavernkit.errors import Warn
 from tavernkit.lore.key_index import KeyIndex
+from tavernkit.risu_ai.delimited import replace_in_lines
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit.text.js_values import js_lower
 from tavernkit.values import LRUCache
@@ -45,7 +46,8 @@ class KeyHit:
 
 def folded(text: str) -> str:
     """A text as literal keys are compared with it: lower case, without comments."""
-    return _COMMENTS.sub("", js_lower(text))
+    lowered = js_lower(text)
+    return replace_in_lines(_COMMENTS, "}}", "", lowered) if "{{" in lowered else lowered
 
 
 class LiteralKeys:

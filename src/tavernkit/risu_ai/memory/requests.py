@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tavernkit.risu_ai.delimited import replace_delimited
 from tavernkit.risu_ai.memory.contract import MemoryInput
 from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.prompt_template.chat_ml import parse_chat_ml
@@ -27,7 +28,7 @@ def ask_for_summary(given: MemoryInput, text: str, prompt: str) -> str:
 
 def without_thoughts(text: str) -> str:
     """A model's answer without what it thought."""
-    return trim(_THOUGHTS.sub("", text))
+    return trim(replace_delimited(_THOUGHTS, "</Thoughts>", "", text))
 
 
 def as_lines(items: Sequence[PromptMessage]) -> str:

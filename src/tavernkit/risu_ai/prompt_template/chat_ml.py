@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from tavernkit.risu_ai.delimited import replace_delimited
 from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.text.js_values import trim
 from tavernkit.values import EMPTY_OBJECT, FrozenObject
@@ -42,5 +43,5 @@ def take_thoughts(text: str) -> tuple[str, tuple[str, ...]]:
         thoughts.append(match[1])
         return ""
 
-    rest = _THOUGHTS.sub(take, text)
+    rest = replace_delimited(_THOUGHTS, "</Thoughts>", take, text)
     return rest, tuple(thoughts)

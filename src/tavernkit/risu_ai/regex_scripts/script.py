@@ -9,6 +9,7 @@ from typing import Literal
 
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.delimited import replace_delimited
 from tavernkit.risu_ai.js_sort import sort_descending
 from tavernkit.text.js_values import parse_int, trim, truthy
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, thaw_object
@@ -77,15 +78,19 @@ class RegexScript:
             return CompiledScript(self, "g")
         actions: list[str] = []
         order: float | None = None
-        if "<" in self.flag:
-            for found in _TAG.finditer(self.flag):
-                for item in found[1].split(","):
-                    item = trim(item)
-                    if item.startswith(_ORDER):
-                        order = parse_int(item.removeprefix(_ORDER))
-                    else:
-                        actions.append(item)
-        return CompiledScript(self, _TAG.sub("", self.flag), frozenset(actions), order)
+        tags: list[str] = []
+
+        def take(found: re.Match[str]) -> str:
+            tags.append(found[1])
+            return ""
+
+        flags = replace_delimited(_TAG, ">", take, self.flag)
+        for item in (trim(each) for tag in tags for each in tag.split(",")):
+            if item.startswith(_ORDER):
+                order = parse_int(item.removeprefix(_ORDER))
+            else:
+                actions.append(item)
+        return CompiledScript(self, flags, frozenset(actions), order)
 
 
 @dataclass(frozen=True, slots=True)

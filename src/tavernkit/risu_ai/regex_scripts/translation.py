@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tavernkit.errors import Warn
+from tavernkit.risu_ai.delimited import replace_delimited
 from tavernkit.risu_ai.regex_scripts.script import RegexScript
 from tavernkit.text.js_regex import JSRegex
 from tavernkit.text.js_values import parse_int
@@ -23,7 +24,7 @@ def hide_styles(text: str) -> tuple[str, list[str]]:
         styles.append(found[1])
         return f'<style-data style-index="{len(styles) - 1}">{_PLACE_END}'
 
-    return _STYLE.sub(hide, text), styles
+    return replace_delimited(_STYLE, "</risu-style>", hide, text), styles
 
 
 def restore_styles(text: str, styles: Sequence[str]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import re
 
+from tavernkit.risu_ai.inlays import take_inlays
 from tavernkit.risu_ai.triggers.effects.hosts import IMAGE_FAILED, ask, ask_model, make_image, similarity
 from tavernkit.risu_ai.triggers.host import LLMReply
 from tavernkit.risu_ai.triggers.limits import MAX_URL
@@ -17,7 +17,6 @@ from tavernkit.values import Json, JsonObject, is_object
 
 functions = LuaFunctionTable()
 
-_INLAY = re.compile(r"\{\{(inlay|inlayed|inlayeddata)::(.+?)\}\}")
 _ROLES = {"system": "system", "sys": "system", "user": "user"}
 _OWN_SITES = ("https://realm.risuai.net", "https://risuai.net", "https://risuai.xyz")
 
@@ -126,10 +125,11 @@ def _message(call: LuaCall, given: JsonObject, *, attach: bool) -> JsonObject:
     if not attach:
         return {"role": role, "content": content}
     files: list[Json] = []
-    for kind, name in _INLAY.findall(content):
+    text, inlays = take_inlays(content)
+    for kind, name in inlays:
         if role != "assistant" or kind == "inlayeddata":
             files += _file(call, name)
-    message: JsonObject = {"role": role, "content": _INLAY.sub("", content)}
+    message: JsonObject = {"role": role, "content": text}
     return {**message, "multimodals": files} if files else message
 
 

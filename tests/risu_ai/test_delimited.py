@@ -1,0 +1,45 @@
+"""Openers that nothing closes, wherever RisuAI looks for an opener, any text and a closer."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from tavernkit.risu_ai.delimited import replace_delimited, replace_in_lines
+from tavernkit.risu_ai.files.silly_tavern_files import read_st_files
+from tavernkit.risu_ai.inlays import take_inlays
+from tavernkit.risu_ai.lorebook.keys import folded
+from tavernkit.risu_ai.memory.requests import without_thoughts
+from tavernkit.risu_ai.prompt_template.chat_ml import take_thoughts
+from tavernkit.risu_ai.regex_scripts.script import RegexScript
+from tavernkit.risu_ai.regex_scripts.translation import hide_styles
+
+LONG = 10.0
+"""Seconds that nothing here may take; before, each took minutes."""
+
+COUNT = 100_000
+TAG = re.compile(r"<(.+?)>", re.DOTALL)
+LINE_TAG = re.compile("<([^\n\r\u2028\u2029]+?)>")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "<", ">", "<>", "<>>", "<a>b<c", "<a\n>b<c>\r<d\u2028><e>", "<<a>>", ">a<b>"]
+)
+def test_delimited_replaces_what_the_pattern_itself_would(text: str) -> None:
+    assert replace_delimited(TAG, ">", "[\\1]", text) == TAG.sub("[\\1]", text)
+    assert replace_in_lines(LINE_TAG, ">", "[\\1]", text) == LINE_TAG.sub("[\\1]", text)
+
+
+def test_openers_that_nothing_closes_take_no_time() -> None:
+    started = time.monotonic()
+    assert take_inlays("{{inlay::" * COUNT + "\n}}")[1] == []
+    assert folded("{{//a" * COUNT + "\n}}").endswith("\n}}")
+    assert without_thoughts("<Thoughts>" * COUNT) == "<Thoughts>" * COUNT
+    assert take_thoughts("<Thoughts>" * COUNT) == ("<Thoughts>" * COUNT, ())
+    assert hide_styles("<risu-style>" * COUNT) == ("<risu-style>" * COUNT, [])
+    assert RegexScript(flag="<" * COUNT, able_flag=True).compile().flags == "<" * COUNT
+    story = {"story_string": "{{#if" * COUNT + "\n" + "{{" * COUNT, "chat_start": ""}
+    assert read_st_files([story]).name
+    assert time.monotonic() - started < LONG
