@@ -132,10 +132,8 @@ def _when_body(block: Block, body: str) -> str:
     elif other is not None:
         lines = lines[:other]
     if not block.keep:
-        while lines and not trim(lines[0]):
-            del lines[0]
-        while lines and not trim(lines[-1]):
-            del lines[-1]
+        written = [index for index, line in enumerate(lines) if trim(line)]
+        lines = lines[written[0] : written[-1] + 1] if written else []
     return "\n".join(lines)
 
 
@@ -169,7 +167,7 @@ def expand_each(block: Block, body: str, *, limit: int = MAX_CHARACTERS) -> str:
     size = 0
     for item in parse_array(before):
         piece = replace_all(template, slot, item if isinstance(item, str) else stringify(item), limit=limit)
-        size += len(piece)
+        size += max(len(piece), len(template))  # a template that shrinks is work as well
         if size > limit:
             raise CBSLimitError(f"an each makes more than {limit} characters", limit="MAX_CHARACTERS")
         pieces.append(piece)

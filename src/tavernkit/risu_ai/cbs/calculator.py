@@ -29,9 +29,16 @@ _EXACT = 2.0**53
 
 def calculate(expression: str, variables: Variables) -> str:
     """Evaluate an expression and print the number; fails when there is no result."""
-    if len(expression) <= _CACHED_LENGTH and "$" not in expression and "@" not in expression:
+    if "$" not in expression and "@" not in expression:
         return constant(expression)
     return _calculate(expression, variables)
+
+
+def constant(expression: str) -> str:
+    """Evaluate an expression without variables."""
+    if len(expression) <= _CACHED_LENGTH:
+        return _cached(expression)
+    return _calculate(expression, _NO_VARIABLES)
 
 
 class _NoVariables:
@@ -44,10 +51,12 @@ class _NoVariables:
     global_variable = chat_variable
 
 
+_NO_VARIABLES = _NoVariables()
+
+
 @lru_cache(maxsize=CACHED_RESULTS)
-def constant(expression: str) -> str:
-    """Evaluate an expression without variables."""
-    return _calculate(expression, _NoVariables())
+def _cached(expression: str) -> str:
+    return _calculate(expression, _NO_VARIABLES)
 
 
 def _calculate(expression: str, variables: Variables) -> str:
@@ -61,16 +70,16 @@ def _calculate(expression: str, variables: Variables) -> str:
 
 def _without_parentheses(expression: str, variables: Variables) -> str:
     """Put results in place of what stands in parentheses; those never closed just vanish."""
-    buffers = [""]
+    buffers: list[list[str]] = [[]]
     for piece in re.split(r"([()])", expression):
         if piece == "(":
-            buffers.append("")
+            buffers.append([])
         elif piece == ")" and len(buffers) > 1:
-            inner = show(_evaluate(buffers.pop(), variables))
-            buffers[-1] += inner
+            inner = show(_evaluate("".join(buffers.pop()), variables))
+            buffers[-1].append(inner)
         else:
-            buffers[-1] += piece
-    return "".join(buffers)
+            buffers[-1].append(piece)
+    return "".join(piece for buffer in buffers for piece in buffer)
 
 
 def show(value: Operand) -> str:

@@ -68,6 +68,10 @@ class Call:
         """Return the arguments as a list, or the list that a single argument holds."""
         return [*self.args] if len(self.args) > 1 else self.array(0)
 
+    def walk(self, count: int) -> None:
+        """Count going through so many things (messages, modules) as work."""
+        self.run.session.step(count >> 6)
+
     def expand(self, text: str | None, what: str) -> str:
         """Expand a stored text inside this call; a missing one fails."""
         if text is None:

@@ -259,7 +259,8 @@ class Compiler:
     # Tags
 
     def _static_tag(self, tag: str, position: int) -> None:
-        folded = self._folder.fold(tag)
+        folder = self._folder
+        folded = folder.fold(tag) if self._folded <= MAX_FOLDED_TOTAL else folder.look_up(tag)
         self._folded += folded.cost
         if folded.text is not None and self._folded <= MAX_FOLDED_TOTAL:
             self._levels[-1].parts.append(folded.text)

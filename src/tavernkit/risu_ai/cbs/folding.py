@@ -39,6 +39,13 @@ class Folder:
         """Look a tag up."""
         return self._cached(tag) if len(tag) <= _CACHED_LENGTH else self._fold(tag)
 
+    def look_up(self, tag: str) -> Folded:
+        """Look a tag up without computing anything."""
+        if tag.startswith(CALCULATOR):
+            return Folded()
+        name, args = split_tag(tag)
+        return Folded(None, self._registry.get(name), tuple(args))
+
     def fold_each(self, block: Block, body: str) -> str | None:
         """Return what an ``each`` inserts, unless that is too much to keep."""
         short = len(block.detail) <= _CACHED_LENGTH and len(body) <= _CACHED_LENGTH

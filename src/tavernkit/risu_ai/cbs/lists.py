@@ -77,19 +77,28 @@ def replace_all(text: str, needle: str, replacement: str, *, limit: int = MAX_CH
 
 
 def _replace_all(text: str, needle: str, replacement: str, limit: int) -> str:
-    if "$" not in replacement:
-        if (len(text) + 1) * len(replacement) > limit:
-            _check_size(text.count(needle) * len(replacement), limit)
-        return text.replace(needle, replacement)
-    count = text.count(needle)
-    _check_size(count * (len(replacement) + len(text) * len(_REPLACEMENT_PATTERN.findall(replacement))), limit)
+    written = _REPLACEMENT_PATTERN.split(replacement)  # plain text and what stands behind a ``$``, by turns
+    around = sum(symbol in "`'" for symbol in written[1::2])
+    if around:
+        return _replace_around(text, needle, written, around, limit)
+    written[1::2] = [needle if symbol == "&" else symbol for symbol in written[1::2]]
+    new = "".join(written)
+    if (len(text) + 1) * len(new) > limit:
+        _check_size(text.count(needle) * len(new), limit)
+    return text.replace(needle, new)
+
+
+def _replace_around(text: str, needle: str, written: list[str], around: int, limit: int) -> str:
+    """Replace where the replacement repeats the text around it."""
+    size = sum(map(len, written[::2])) + (1 + len(needle)) * len(written[1::2])
+    _check_size(text.count(needle) * (size + len(text) * around), limit)
     pieces: list[str] = []
     end = 0
     for start in _occurrences(text, needle):
         stop = start + len(needle)
         special = {"$": "$", "&": needle, "`": text[:start], "'": text[stop:]}
         pieces.append(text[end:start])
-        pieces.append(_REPLACEMENT_PATTERN.sub(lambda found, special=special: special[found[1]], replacement))
+        pieces += [special[each] if index % 2 else each for index, each in enumerate(written)]
         end = stop
     return "".join(pieces) + text[end:]
 

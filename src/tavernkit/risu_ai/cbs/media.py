@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.hashing import pick_hash_rand
 from tavernkit.risu_ai.cbs.lists import code_units
 from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.delimited import replace_delimited, replace_in_lines
 from tavernkit.risu_ai.world import Asset, RisuCharacter
 from tavernkit.text.js_values import js_lower, number_to_string, trim
 
@@ -19,6 +21,9 @@ Resolver = Callable[[str], str]
 
 MAX_NAME = 256
 """Longer names are not compared with the names of assets."""
+
+MAX_COMPARED = 5_000_000
+"""Characters of names that one text may have compared to find the closest ones."""
 
 _MEDIA_TAG = re.compile(
     r"\{\{(raw|path|img|image|video|audio|bgm|bg|emotion|asset|video-img|source)::(.+?)\}\}", re.DOTALL
@@ -55,13 +60,14 @@ def replace_assets(
     *,
     settings: MediaSettings | None = None,
     background: bool = False,
+    warn: Warn | None = None,
 ) -> str:
     """Replace ``{{img::name}}`` and its like by HTML. Groups have no media of their own: their text stays as it is."""
     character = context.character
     if character is None or character.is_group or "{{" not in text:
         return text
-    library = _Library(context, character, settings or MediaSettings(), resolve, background=background)
-    return _replace(_MEDIA_TAG, lambda found: library.html(found[1], js_lower(found[2])), text)
+    library = _Library(context, character, settings or MediaSettings(), resolve, background=background, warn=warn)
+    return replace_delimited(_MEDIA_TAG, "}}", lambda found: library.html(found[1], js_lower(found[2])), text)
 
 
 def replace_inlays(text: str, inlays: Mapping[str, ShownInlay], *, hide_all_images: bool = False) -> str:
@@ -76,13 +82,7 @@ def replace_inlays(text: str, inlays: Mapping[str, ShownInlay], *, hide_all_imag
         shown = _INLAYS[inlay.kind].format(inlay.url)
         return shown if found[1] == "inlay" else f'<div class="risu-inlay-image">{shown}</div>\n\n'
 
-    return _replace(_INLAY_TAG, html, text)
-
-
-def _replace(pattern: re.Pattern[str], html: Callable[[re.Match[str]], str], text: str) -> str:
-    """Replace tags; behind the last closing braces nothing is looked for, which would take long in vain."""
-    end = text.rfind("}}") + 2
-    return pattern.sub(html, text[:end]) + text[end:] if end > 1 else text
+    return replace_in_lines(_INLAY_TAG, "}}", html, text)
 
 
 _INLAYS = {
@@ -118,6 +118,7 @@ class _Library:
         resolve: Resolver,
         *,
         background: bool,
+        warn: Warn | None,
     ) -> None:
         self._context = context
         self._character = character
@@ -125,6 +126,12 @@ class _Library:
         self._resolve = resolve
         self._background = background
         self._chance: float | None = None
+        self._emotions = {js_lower(each.name): each.path for each in character.emotions or ()}  # the last one counts
+        self._assets: dict[str, list[Asset]] = {}
+        own = character.assets or ()
+        for asset in (*own, *(each for module in context.enabled_modules for each in module.assets or ())):
+            self._assets.setdefault(js_lower(asset.name), []).append(asset)
+        self._closest = _Closest(own, settings.max_difference, warn)
         width = settings.width
         self._width = "" if width is None or width == -1 else f"max-width:{number_to_string(width)}rem;"
 
@@ -133,9 +140,8 @@ class _Library:
         if self._settings.hide_all_images and kind in _HIDDEN_KINDS:
             return ""
         if kind == "emotion":
-            emotions = (each for each in reversed(self._character.emotions or ()) if js_lower(each.name) == name)
-            emotion = next(emotions, None)
-            return "" if emotion is None else self._fill("img", emotion.path)
+            emotion = self._emotions.get(name)
+            return "" if emotion is None else self._fill("img", emotion)
         if kind == "source":
             return self._source(name)
         asset = self._find(name)
@@ -159,13 +165,11 @@ class _Library:
         return self._resolve(path) if path else ""
 
     def _find(self, name: str) -> Asset | None:
-        own = self._character.assets or ()
-        modules = (asset for module in self._context.enabled_modules for asset in module.assets or ())
-        found = [asset for asset in (*own, *modules) if js_lower(asset.name) == name]
+        found = self._assets.get(name)
         if found:
             alike = [asset for asset in found if asset.extension == found[0].extension]
             return alike[math.floor(self._choice() * len(alike))] if len(alike) > 1 else alike[0]
-        return None if self._settings.legacy_findings else _closest(name, own, self._settings.max_difference)
+        return None if self._settings.legacy_findings else self._closest.find(name)
 
     def _choice(self) -> float:
         if self._chance is None:
@@ -180,29 +184,52 @@ def _cleaned(name: str) -> str:
     return code_units(_UNIMPORTANT.sub("", trim(name)))
 
 
-def _closest(name: str, assets: Iterable[Asset], max_difference: float) -> Asset | None:
-    wanted = _cleaned(name)
-    if len(wanted) > MAX_NAME:
-        return None
-    best: Asset | None = None
-    allowed = max_difference
-    for asset in assets:
-        distance = _distance(wanted, _cleaned(js_lower(asset.name)), allowed)
-        if distance is not None:
-            best = asset
-            allowed = distance - 1  # from here on only a closer one is better
-    return best
+class _Closest:
+    """Finds the asset whose name is most like one that is not there, within the work that one text may ask for."""
 
+    def __init__(self, assets: Iterable[Asset], max_difference: float, warn: Warn | None) -> None:
+        self._assets = assets
+        self._max_difference = max_difference
+        self._warn = warn
+        self._names: list[tuple[str, Asset]] | None = None
+        self._known: dict[str, Asset | None] = {}
+        self._left = MAX_COMPARED
 
-def _distance(left: str, right: str, allowed: float) -> int | None:
-    """Count the edits between two texts (Levenshtein); nothing when there are more than allowed."""
-    if abs(len(left) - len(right)) > allowed or len(right) > MAX_NAME:
-        return None
-    row = list(range(len(right) + 1))
-    for index, character in enumerate(left, 1):
-        above, row = row, [index]
-        for column, other in enumerate(right):
-            row.append(min(above[column] + (character != other), above[column + 1] + 1, row[column] + 1))
-        if min(row) > allowed:
+    def find(self, name: str) -> Asset | None:
+        """Return the closest one; nothing when none is close enough."""
+        if name not in self._known:
+            self._known[name] = self._find(_cleaned(name))
+        return self._known[name]
+
+    def _find(self, wanted: str) -> Asset | None:
+        if len(wanted) > MAX_NAME or self._left < 0:
             return None
-    return row[-1] if row[-1] <= allowed else None
+        if self._names is None:
+            self._names = [(_cleaned(js_lower(asset.name)), asset) for asset in self._assets]
+        best: Asset | None = None
+        allowed = self._max_difference
+        for name, asset in self._names:
+            distance = self._distance(wanted, name, allowed)
+            if distance is not None:
+                best = asset
+                allowed = distance - 1  # from here on only a closer one is better
+            if self._left < 0:
+                if self._warn is not None:
+                    self._warn("too many media are not there: no closest ones are looked for any more")
+                break
+        return best
+
+    def _distance(self, left: str, right: str, allowed: float) -> int | None:
+        """Count the edits between two texts (Levenshtein); nothing when there are more than allowed."""
+        self._left -= 1
+        if abs(len(left) - len(right)) > allowed or len(right) > MAX_NAME:
+            return None
+        row = list(range(len(right) + 1))
+        for index, character in enumerate(left, 1):
+            self._left -= len(row)
+            above, row = row, [index]
+            for column, other in enumerate(right):
+                row.append(min(above[column] + (character != other), above[column + 1] + 1, row[column] + 1))
+            if min(row) > allowed:
+                return None
+        return row[-1] if row[-1] <= allowed else None

@@ -9,7 +9,7 @@ from tavernkit.risu_ai.cbs.diagnostics import CBSDiagnostic, Report
 from tavernkit.risu_ai.cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS, MAX_TREE_DEPTH, MAX_WARNINGS, SHORT_TAG
 from tavernkit.risu_ai.cbs.lists import replace_all
 from tavernkit.risu_ai.cbs.signals import Returned
-from tavernkit.risu_ai.cbs.source import original_position
+from tavernkit.risu_ai.cbs.source import Origins
 from tavernkit.risu_ai.cbs.temp import TempVariables
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError, CBSStackOverflowError, CBSSyntaxError
@@ -108,7 +108,7 @@ class Session:
 class Run:
     """One text being expanded."""
 
-    __slots__ = ("_calls", "_nested", "_outside", "args", "context", "functions", "session", "temp", "text")
+    __slots__ = ("_calls", "_nested", "_origins", "_outside", "args", "context", "functions", "session", "temp", "text")
 
     def __init__(self, session: Session, args: ParseArguments, text: str, outside: int | None) -> None:
         self.session = session
@@ -119,6 +119,7 @@ class Run:
         self.temp = TempVariables()
         self._calls = args.calls
         self._nested: ParseArguments | None = None
+        self._origins: Origins | None = None
         self._outside = outside
 
     def expand_nested(self, text: str, position: int) -> str:
@@ -150,7 +151,11 @@ class Run:
 
     def locate(self, position: int) -> int:
         """Turn an offset into this text into one into the text the engine was given."""
-        return original_position(self.text, position) if self._outside is None else self._outside
+        if self._outside is not None:
+            return self._outside
+        if self._origins is None:
+            self._origins = Origins(self.text)
+        return self._origins.of(position)
 
     def inside(self, position: int) -> int | None:
         """Let everything from here on count as being at a position; returns what to hand to :meth:`outside`."""

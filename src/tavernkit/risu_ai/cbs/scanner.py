@@ -8,7 +8,7 @@ from tavernkit.risu_ai.cbs.blocks import Block, close_block, expand_each, legacy
 from tavernkit.risu_ai.cbs.evaluate import evaluate
 from tavernkit.risu_ai.cbs.limits import FREE_CHARACTERS, LEVEL_SLOTS
 from tavernkit.risu_ai.cbs.run import Run
-from tavernkit.risu_ai.cbs.source import CLOSE, OPENERS, TOKEN, joined, needs_joining
+from tavernkit.risu_ai.cbs.source import CLOSE, OPENER, OPENERS, TOKEN, joined, needs_joining
 
 
 class LevelKind(Enum):
@@ -65,6 +65,8 @@ class Scanner:
                     top.buffer.append(self._text[self._at : start])
                 self._at = end
                 self._take(found[0], top, start)
+                if self._levels[-1].kind is LevelKind.NONE:
+                    return self._run_out()
             self._levels[-1].buffer.append(self._text[self._at :])
             if not self._waiting:
                 return self._unwind()
@@ -81,6 +83,12 @@ class Scanner:
             content = self._pop()
             result = legacy_block(content)
             self._append(f"{{#{content}#}}" if result is None else result)
+
+    def _run_out(self) -> str:
+        """Take the rest as RisuAI does when it has no more slots: nothing closes any more, and openers only open."""
+        for text, at in ((self._text, self._at), *reversed(self._waiting)):
+            self._append(OPENER.sub("<", text[at:]))
+        return self._unwind()
 
     def _position(self, at: int) -> int:
         text, at = self._waiting[0] if self._waiting else (self._text, at)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 
 from tavernkit.text.js_values import join_surrogates
 
 OPENERS = ("{{", "{#")
 """What opens a tag; to the scanner both are the same."""
+
+OPENER = re.compile(r"\{[{#]")
 
 CLOSE = "}}"
 LEGACY_CLOSE = "#}"
@@ -23,15 +26,23 @@ def prepare(text: str) -> str:
     return _ANGLE_FORM.sub(r"{{\1}}", text) if "<" in text else text
 
 
-def original_position(text: str, position: int) -> int:
-    """Turn an offset into the prepared text into the offset into the text itself."""
-    for shift, found in enumerate(_ANGLE_FORM.finditer(text)):
-        start = found.start() + 2 * shift  # each form before has grown by two characters
-        if position <= start:
-            return position - 2 * shift
-        if position < start + len(found[0]) + 2:
-            return found.start()
-    return position - 2 * len(_ANGLE_FORM.findall(text))
+class Origins:
+    """Turns offsets into a prepared text into offsets into the text itself; the forms are looked for once."""
+
+    __slots__ = ("_ends", "_starts")
+
+    def __init__(self, text: str) -> None:
+        forms = [found.span() for found in _ANGLE_FORM.finditer(text)] if "<" in text else []
+        # each form has grown by two characters, and so have all before it
+        self._starts = [start + 2 * before for before, (start, _) in enumerate(forms)]
+        self._ends = [end + 2 * before + 2 for before, (_, end) in enumerate(forms)]
+
+    def of(self, position: int) -> int:
+        """Return where a position comes from; inside of a form that is where the form begins."""
+        before = bisect_left(self._starts, position)
+        if before and position < self._ends[before - 1]:
+            return self._starts[before - 1] - 2 * (before - 1)
+        return position - 2 * before
 
 
 def joined(parts: list[str]) -> str:

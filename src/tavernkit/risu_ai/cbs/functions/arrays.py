@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+from tavernkit.risu_ai.cbs.calculator import show
 from tavernkit.risu_ai.cbs.call import Call
 from tavernkit.risu_ai.cbs.limits import MAX_ITEMS
 from tavernkit.risu_ai.cbs.lists import item_text, make_array
 from tavernkit.risu_ai.cbs.registry import FunctionGroup
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
-from tavernkit.text.js_values import number_to_string, to_integer, to_number, type_of
+from tavernkit.text.js_values import to_integer, to_number, type_of
 from tavernkit.values import Json
 
 functions = FunctionGroup("arrays")
@@ -86,11 +87,13 @@ def range_(call: Call) -> str:
     start = given[0] if len(given) > 1 else 0.0
     end = given[1] if len(given) > 1 else given[0] if given else math.nan
     step = given[2] if len(given) > 2 else 1.0
+    if start < end and end - start > step * MAX_ITEMS:
+        raise FunctionFailure(f"a list may have {MAX_ITEMS} items")
     numbers: list[str] = []
     while start < end:
-        if len(numbers) >= MAX_ITEMS:
+        if len(numbers) >= MAX_ITEMS:  # a step that is lost in rounding
             raise FunctionFailure(f"a list may have {MAX_ITEMS} items")
-        numbers.append(number_to_string(start))
+        numbers.append(show(start))
         start += step
     return make_array(numbers)
 

@@ -14,6 +14,7 @@ functions = FunctionGroup("assets")
 
 def _module(call: Call) -> RisuModule | None:
     namespace = call.get(0)
+    call.walk(len(call.context.settings.modules))
     return next((module for module in call.context.enabled_modules if module.namespace == namespace), None)
 
 
@@ -56,5 +57,6 @@ def chardisplayasset(call: Call) -> str:
     character = selected(call)
     if character.is_group or not character.prebuilt_asset_command:
         return "[]"
+    call.walk(len(character.assets or ()) + len(character.prebuilt_asset_exclude))
     hidden = set(character.prebuilt_asset_exclude)
     return make_array(asset.name for asset in character.assets or () if asset.path not in hidden)

@@ -10,10 +10,17 @@ from tavernkit.text.js_values import trim_end
 functions = FunctionGroup("editing")
 
 
+def _written(call: Call) -> str:
+    """Return the text in front of the tag, all of which is gone through each time."""
+    text = joined(call.buffer)
+    call.run.session.step(len(text) >> 8)
+    return trim_end(text)
+
+
 @functions("bkspc", edits=True)
 def bkspc(call: Call) -> str:
     """Remove the last word in front of the tag."""
-    text = trim_end(joined(call.buffer))
+    text = _written(call)
     cut = max(text.rfind(" "), text.rfind("\n"), text.rfind("\t"), 0)
     call.buffer[:] = [trim_end(text[:cut])]
     return ""
@@ -22,7 +29,7 @@ def bkspc(call: Call) -> str:
 @functions("erase", edits=True)
 def erase(call: Call) -> str:
     """Remove the unfinished last sentence in front of the tag."""
-    text = trim_end(joined(call.buffer))
+    text = _written(call)
     cut = max(text.rfind(end) for end in ".!?\n") + 1
     call.buffer[:] = [trim_end(text[:cut])]
     return ""

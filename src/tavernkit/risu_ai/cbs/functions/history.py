@@ -33,6 +33,7 @@ def history(call: Call) -> str:
     """
     selected(call)
     messages = call.context.chat.messages
+    call.walk(len(messages))
     if call.args:
         named = "role" in call.args
         return make_array(f"{each.role}: {each.data}" if named else each.data for each in messages)
@@ -44,6 +45,7 @@ def history(call: Call) -> str:
 def userhistory(call: Call) -> str:
     """The user's messages as a list of JSON texts, expanded."""
     selected(call)
+    call.walk(len(call.context.chat.messages))
     return make_array(_expanded(call, each) for each in call.context.chat.messages if each.role == "user")
 
 
@@ -51,6 +53,7 @@ def userhistory(call: Call) -> str:
 def charhistory(call: Call) -> str:
     """The character's messages as a list of JSON texts, expanded."""
     selected(call)
+    call.walk(len(call.context.chat.messages))
     return make_array(_expanded(call, each) for each in call.context.chat.messages if each.role == "char")
 
 
@@ -58,9 +61,11 @@ def _before(call: Call, role: str, index: int) -> str:
     messages = call.context.chat.messages
     if index > len(messages):
         raise FunctionFailure(f"there is no message {index}")
-    for message in reversed(messages[: max(index, 0)]):
-        if message.role == role:
-            return message.data
+    for place in range(index - 1, -1, -1):
+        if messages[place].role == role:
+            call.walk(index - place)
+            return messages[place].data
+    call.walk(index)
     greeting = call.context.greeting
     if greeting is None:
         raise FunctionFailure("the greeting is missing")
@@ -112,4 +117,5 @@ def previouschatlog(call: Call) -> str:
 def messageunixtimearray(call: Call) -> str:
     """The times of all messages as a list, ``0`` where there is none."""
     selected(call)
+    call.walk(len(call.context.chat.messages))
     return make_array(number_to_string(each.time or 0) for each in call.context.chat.messages)

@@ -28,6 +28,7 @@ def described(call: Call) -> RisuCharacter:
 def char(call: Call) -> str:
     """The name of the character."""
     context = call.context
+    call.walk(len(context.characters))
     if not context.consistent_names and context.speaking is None:
         selected(call)
     return context.character_name
@@ -37,6 +38,7 @@ def char(call: Call) -> str:
 def user(call: Call) -> str:
     """The name of the user."""
     context = call.context
+    call.walk(len(context.personas))
     persona = context.persona
     if not context.consistent_names and persona is not None and persona.name is None:
         raise FunctionFailure("the persona of this chat has no name")

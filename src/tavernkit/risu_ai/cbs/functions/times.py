@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC
+from itertools import islice
 
 from tavernkit.risu_ai.cbs.call import Call
 from tavernkit.risu_ai.cbs.dates import DAY, LocalTime, local_time, milliseconds, start_of_day, valid_time
@@ -160,7 +161,9 @@ def messageidleduration(call: Call) -> str:
     if index == -1:
         return _NO_TIME
     message_at(call, index)
-    users = [each for each in reversed(call.context.chat.messages[: index + 1]) if each.role == "user"]
+    messages = call.context.chat.messages
+    call.walk(index)
+    users = [*islice((each for each in map(messages.__getitem__, range(index, -1, -1)) if each.role == "user"), 2)]
     if not users:
         return "[No user message found]"
     if len(users) == 1:
