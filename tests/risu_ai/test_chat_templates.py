@@ -59,8 +59,8 @@ def test_templates_that_risu_ai_cannot_run_are_rendered_with_a_warning():
 @pytest.mark.parametrize(
     "text",
     [
-        "{{ ''.__class__.__mro__ }}",
-        "{{ cycler.__init__.__globals__.os }}",
+        "{{ ''.__class__.__mro__() }}",
+        "{{ cycler.__init__.__globals__.os.system('x') }}",
         "{{ lipsum() }}",
         "{% include 'x' %}",
         "{% import 'x' as y %}",
@@ -74,7 +74,8 @@ def test_templates_that_risu_ai_cannot_run_are_rendered_with_a_warning():
         "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
         "{{ raise_exception('no') }}",
         "{% if %}",
-        "{{ 1 / 0 }}",
+        "{{ 'a' / 2 }}",
+        "{{ 'a' % 2 }}",
     ],
 )
 def test_a_hostile_or_broken_template_is_refused(text: str):
@@ -102,10 +103,84 @@ def test_a_template_that_doubles_a_value_again_and_again_is_stopped(grown: str):
 
 
 @pytest.mark.parametrize(
-    "name", ["messages.__class__", "self._TemplateReference__context", "messages[0].content.__class__"]
+    "name",
+    [
+        "messages.__class__",
+        "self._TemplateReference__context",
+        "messages[0].content.__class__",
+        "''.__class__.__mro__",
+        "cycler.__init__.__globals__.os",
+    ],
 )
 def test_the_sandbox_shows_no_attributes_of_python(name: str):
     assert ChatTemplate(f"[{{{{ {name} }}}}]").render(CHAT) == "[]"
+
+
+def plain(template: str, *, strict: bool = False) -> str:
+    return ChatTemplate(template).render(CHAT, warn=lambda _: None, strict=strict)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{{ nope.x.y }}|{{ messages[9].content }}|{{ messages[0].nope.x }}", "||"),
+        ("{{ messages.length }} {{ 'a😀'.length }} {{ messages['length'] }} {{ (1, 2).length }}", "3 3 3 2"),
+        ("{{ messages | selectattr('role', 'equalto', 'user') | length }}", "2"),
+        ("{{ (messages | reverse | first).content }} {{ 'abc' | reverse }}", "Bye cba"),
+        ("{{ messages | map(attribute='role') | first }}{{ ({'a': 1} | items)[0][0] }}", "usera"),
+        ("{{ -7 % 3 }} {{ 5 % 0 }} {{ 1 / 0 }} {{ -1 / 0 }} {{ 0 / 0 }}", "-1 NaN Infinity -Infinity NaN"),
+        ("{{ 6 / 2 }} {{ messages[4 / 2].content }} {{ messages[5 % 3].content }}", "3 Bye Bye"),
+        (
+            "{{ 'be NICE' | title }} {{ 'be NICE' | capitalize }} {{ 'ß' | upper }} {{ 'ÀB' | lower }}",
+            "Be NICE Be NICE SS àb",
+        ),
+        ("[{{ '\ufeff a\x1c ' | trim }}] {{ 'xax' | trim('x') }}", "[a\x1c] a"),
+        (
+            "{{ messages }} {{ messages[0] }} {{ (1, 2) }}",
+            "[object Object],[object Object],[object Object] [object Map] [object Object],[object Object]",
+        ),
+    ],
+)
+def test_values_are_those_of_javascript(template: str, expected: str):
+    assert plain(template) == expected
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ nope.x }}",
+        "{% for x in nope %}{% endfor %}",
+        "{% for x in 'abc' %}{% endfor %}",
+        "{% for x in messages[0] %}{% endfor %}",
+        "{% macro f() %}{% endmacro %}",
+        "{% for x in messages if x %}{% endfor %}",
+        "{% for x in messages %}{% else %}e{% endfor %}",
+        "{% set x %}a{% endset %}",
+        "{% with x = 1 %}{% endwith %}",
+        "{% filter upper %}a{% endfilter %}",
+        "{{ 2 ** 3 }}",
+        "{{ 'a' is string }}",
+        "{{ 'a b'.split() }}",
+        "{{ messages | map(attribute='role') | join }}",
+    ],
+)
+def test_what_risu_ai_cannot_run_is_refused_in_strict_mode_only(template: str):
+    plain(template)
+    with pytest.raises(ChatTemplateError):
+        plain(template, strict=True)
+
+
+def test_a_name_without_a_value_may_be_printed_and_tested_in_strict_mode():
+    assert plain("[{{ nope }}{% if nope %}y{% endif %}{{ nope is defined }}]", strict=True) == "[false]"
+
+
+def test_llama3_begins_with_its_first_message():
+    assert apply_named_template("llama3", []) == "<|start_header_id|>assistant<|end_header_id|>\n\n"
+
+
+def test_llama2_trims_the_first_message_together_with_the_system():
+    chat = messages(("system", " S "), ("user", " Hi "))
+    assert apply_named_template("llama2", chat) == "<|begin_of_text|>[INST] <<SYS>>\nS\n<</SYS>>\n\n Hi [/INST]"
 
 
 def test_lists_and_dictionaries_work():

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar, cast
 
-from jinja2 import nodes
+from jinja2 import ChainableUndefined, Undefined, nodes
 from jinja2.exceptions import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
+from tavernkit.risu_ai.chat_templates.filters import JS_FILTERS, PICKING_FILTERS, has_length, length, listed
 from tavernkit.risu_ai.limits import MAX_TEMPLATE_LOOPS, MAX_TEMPLATE_NUMBER, MAX_TEMPLATE_OUTPUT
-from tavernkit.text.js_values import number_to_string, utf16_length
+from tavernkit.text.js_values import number_to_string, remainder
 from tavernkit.values import is_mapping, is_sequence
 
 T = TypeVar("T")
@@ -46,7 +48,7 @@ _FILTERS = [
     "unique",
     "upper",
 ]
-TICK, JOIN, MEASURE = "_tick", "_join", "_measure"
+TICK, JOIN, MEASURE, EACH = "_tick", "_join", "_measure", "_each"
 """Names under which a compiled template reaches its counters."""
 
 
@@ -58,19 +60,44 @@ class TemplateRefusal(TemplateError):  # noqa: N818 - it is the template that sa
     """A template called ``raise_exception``."""
 
 
+class Absent(Undefined):
+    """A name without a value, in strict mode: it may be printed and tested, but nothing else."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[object]:
+        """Refuse a loop."""
+        self._fail_with_undefined_error()
+
+
 class ChatTemplateEnvironment(ImmutableSandboxedEnvironment):
     """Jinja as chat templates need it. Nothing of Python can be reached from inside."""
 
-    intercepted_binops = frozenset({"+", "*", "**", "%"})
+    intercepted_binops = frozenset({"+", "*", "**", "%", "/"})
 
-    def __init__(self) -> None:
-        super().__init__(trim_blocks=True, lstrip_blocks=True, autoescape=False, finalize=_printed)
+    def __init__(self, *, strict: bool = False) -> None:
+        super().__init__(
+            trim_blocks=True,
+            lstrip_blocks=True,
+            autoescape=False,
+            finalize=_printed,
+            undefined=Absent if strict else ChainableUndefined,
+        )
         filters: dict[str, Any] = self.filters
         functions: dict[str, Any] = self.globals
         self.filters = {name: filters[name] for name in _FILTERS}
-        self.filters |= {"replace": _replace, "join": _join, "length": _length}
+        self.filters |= {name: listed(filters[name]) for name in PICKING_FILTERS}
+        self.filters |= {**JS_FILTERS, "replace": _replace, "join": _join}
         kept = {name: functions[name] for name in ("namespace", "range")}
         self.globals = {**kept, "dict": _dict, "raise_exception": _raise_exception}
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """Read an attribute; texts and lists know their length."""
+        return length(obj) if attribute == "length" and has_length(obj) else super().getattr(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """Read an item or an attribute."""
+        return length(obj) if argument == "length" and has_length(obj) else super().getitem(obj, argument)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Carry out an operator whose result may grow."""
@@ -78,8 +105,8 @@ class ChatTemplateEnvironment(ImmutableSandboxedEnvironment):
             raise TemplateLimitError(f"{operator!r} is for small numbers only")
         if operator == "**" and abs(right) > 64:
             raise TemplateLimitError("the exponent is too large")
-        if operator == "%" and isinstance(left, str):
-            raise TemplateLimitError("'%' is for numbers only")
+        if operator in {"%", "/"}:
+            return _divided(operator, left, right)
         if operator == "+" and _text_and_number(left, right):
             return _join((left, right))
         result = super().call_binop(context, operator, left, right)
@@ -90,8 +117,9 @@ class Counted(NodeTransformer):
     """Makes every loop count its rounds, and everything that puts values together measure the result."""
 
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802 - Jinja's name
-        """Let a loop call the counter first."""
+        """Let a loop look at its list and call the counter first."""
         self.generic_visit(node)
+        node.iter = _call(EACH, [cast("nodes.Expr", node.iter)], node)
         node.body.insert(0, nodes.ExprStmt(_call(TICK, [], node), lineno=node.lineno))
         return node
 
@@ -120,7 +148,7 @@ class Counted(NodeTransformer):
         return _call(MEASURE, [node], node)
 
 
-def counters() -> dict[str, Callable[..., object]]:
+def counters(*, strict: bool = False) -> dict[str, Callable[..., object]]:
     """The counters of one rendering, by the names a compiled template uses."""
     rounds = 0
 
@@ -130,7 +158,12 @@ def counters() -> dict[str, Callable[..., object]]:
         if rounds > MAX_TEMPLATE_LOOPS:
             raise TemplateLimitError("the template loops too long")
 
-    return {TICK: tick, JOIN: lambda *parts: _join(parts), MEASURE: measured}
+    def each(items: object) -> object:
+        if strict and (isinstance(items, str) or is_mapping(items)):
+            raise TemplateError("a loop goes over a list only")
+        return items
+
+    return {TICK: tick, JOIN: lambda *parts: _join(parts), MEASURE: measured, EACH: each}
 
 
 def measured(value: T) -> T:
@@ -174,9 +207,17 @@ def _call(name: str, arguments: list[nodes.Expr], node: nodes.Node) -> nodes.Cal
     return nodes.Call(nodes.Name(name, "load", lineno=node.lineno), arguments, [], None, None, lineno=node.lineno)
 
 
-def _length(value: Any) -> int:
-    """Texts are as long as JavaScript counts them."""
-    return utf16_length(value) if isinstance(value, str) else len(value)
+def _divided(operator: str, left: object, right: object) -> float:
+    """JavaScript divides by zero too, and its remainder has the sign of the left side."""
+    if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
+        raise TemplateLimitError(f"{operator!r} is for numbers only")
+    if operator == "%":
+        result = remainder(left, right)
+    elif right:
+        result = left / right
+    else:
+        result = math.copysign(math.inf, left) if left else math.nan
+    return int(result) if result.is_integer() else result
 
 
 def _text_and_number(left: object, right: object) -> bool:
@@ -195,6 +236,10 @@ def _printed(value: object) -> object:
         return "true" if value else "false"
     if isinstance(value, float):
         return number_to_string(value)
+    if isinstance(value, (list, tuple)):
+        return ",".join(["[object Object]"] * len(cast("list[object]", value)))
+    if isinstance(value, dict):
+        return "[object Map]"
     return "" if value is None else value
 
 

@@ -21,7 +21,7 @@ _CHATML = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 _LLAMA3 = (
-    "{{ '<|begin_of_text|>' }}{% for m in messages %}"
+    "{% for m in messages %}{{ '<|begin_of_text|>' if loop.first else '' }}"
     "{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\\n\\n' + m.content | trim + '<|eot_id|>' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}"
 )
@@ -30,7 +30,7 @@ _LLAMA2 = (
     "{% set system = '<<SYS>>\\n' + messages[0].content | trim + '\\n<</SYS>>\\n\\n' %}"
     "{% set turns = messages[1:] %}{% else %}{% set system = '' %}{% set turns = messages %}{% endif %}"
     "{% for m in turns %}" + _ALTERNATES + "{% if m.role == 'user' %}"
-    "{{ '<|begin_of_text|>[INST] ' + (system if loop.first else '') + m.content | trim + ' [/INST]' }}"
+    "{{ '<|begin_of_text|>[INST] ' + ((system if loop.first else '') + m.content) | trim + ' [/INST]' }}"
     "{% else %}{{ ' ' + m.content | trim + ' ' }}{% endif %}{% endfor %}"
 )
 _GEMMA = (

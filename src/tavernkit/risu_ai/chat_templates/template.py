@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from jinja2 import Template, nodes
@@ -18,27 +18,49 @@ from tavernkit.values import LRUCache
 ROLES = ("system", "user", "assistant")
 """The roles a template gets to see; other messages are left out."""
 
-_UNKNOWN_FILTERS = ("default", "tojson")
+_KNOWN_FILTERS = frozenset(
+    {
+        *("abs", "capitalize", "first", "items", "last", "length", "list", "lower", "reverse", "selectattr", "sort"),
+        *("title", "trim", "upper"),
+    }
+)
+_KNOWN_TESTS = frozenset(
+    {
+        *("boolean", "callable", "defined", "equalto", "even", "false", "integer", "iterable", "lower", "none"),
+        *("number", "odd", "true", "undefined", "upper"),
+    }
+)
+_KNOWN_METHODS = frozenset({"get", "items", "lower", "strip", "title", "upper"})
+_UNKNOWN: Mapping[type[nodes.Node], str] = {
+    nodes.Concat: "'~'",
+    nodes.FloorDiv: "'//'",
+    nodes.Pow: "'**'",
+    nodes.Macro: "macros",
+    nodes.CallBlock: "call blocks",
+    nodes.FilterBlock: "filter blocks",
+    nodes.AssignBlock: "set blocks",
+    nodes.With: "with blocks",
+}
 
 
 class ChatTemplate:
     """A Jinja chat template.
 
-    Templates that use what RisuAI's Jinja library lacks (``~``, ``//``, ``default``, ``tojson``) are rendered with a
-    warning; in strict mode they raise, as RisuAI would. A template that is wrong, or that refuses the messages with
-    ``raise_exception``, raises :class:`ChatTemplateError` always: there is no text to give.
+    Templates that use what RisuAI's Jinja library lacks (``~``, ``//``, macros, most filters) are rendered with a
+    warning; in strict mode they raise, as RisuAI would, and so does whatever is asked of a name without a value. A
+    template that is wrong, or that refuses the messages with ``raise_exception``, raises :class:`ChatTemplateError`
+    always: there is no text to give.
     """
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_TEMPLATE_CHARACTERS:
             raise ChatTemplateError(f"the template has {len(text)} characters, more than {MAX_TEMPLATE_CHARACTERS}")
         self.text = text
-        environment = _environment()
+        environment = _environment(strict=False)
         try:
             tree = environment.parse(text)
             self.unsupported: tuple[str, ...] = tuple(sorted(_unsupported(tree)))
-            code = environment.compile(Counted().visit(tree))
-            self._template = Template.from_code(environment, code, environment.make_globals(None))
+            self._code = environment.compile(Counted().visit(tree))
         except (TemplateError, RecursionError) as error:
             raise ChatTemplateError(f"the chat template cannot be read: {error}") from error
 
@@ -67,14 +89,14 @@ class ChatTemplate:
         parts: list[str] = []
         length = 0
         try:
-            for part in self._template.generate(
+            for part in self._template(strict=strict).generate(
                 messages=shown,
                 add_generation_prompt=add_generation_prompt,
                 risu_char=character_name,
                 risu_user=user_name,
                 eos_token="",
                 bos_token="",
-                **counters(),
+                **counters(strict=strict),
             ):
                 parts.append(part)
                 length += len(part)
@@ -88,10 +110,14 @@ class ChatTemplate:
             raise ChatTemplateError(f"the chat template failed: {error}") from error
         return "".join(parts)
 
+    def _template(self, *, strict: bool) -> Template:
+        environment = _environment(strict=strict)
+        return Template.from_code(environment, self._code, environment.make_globals(None))
+
 
 @cache
-def _environment() -> ChatTemplateEnvironment:
-    return ChatTemplateEnvironment()
+def _environment(*, strict: bool) -> ChatTemplateEnvironment:
+    return ChatTemplateEnvironment(strict=strict)
 
 
 @cache
@@ -100,9 +126,16 @@ def _compiled() -> LRUCache[str, ChatTemplate]:
 
 
 def _unsupported(tree: nodes.Template) -> set[str]:
-    found = {f"the filter {each.name!r}" for each in tree.find_all(nodes.Filter) if each.name in _UNKNOWN_FILTERS}
-    if tree.find(nodes.Concat) is not None:
-        found.add("'~'")
-    if tree.find(nodes.FloorDiv) is not None:
-        found.add("'//'")
+    filters = {each.name for each in tree.find_all(nodes.Filter)}
+    tests = {each.name for each in tree.find_all(nodes.Test)}
+    methods = {each.node.attr for each in tree.find_all(nodes.Call) if isinstance(each.node, nodes.Getattr)}
+    found = {f"the filter {name!r}" for name in filters - _KNOWN_FILTERS}
+    found |= {f"the test {name!r}" for name in tests - _KNOWN_TESTS}
+    found |= {f"the method {name!r}" for name in methods - _KNOWN_METHODS}
+    found |= {name for kind, name in _UNKNOWN.items() if tree.find(kind) is not None}
+    for loop in tree.find_all(nodes.For):
+        if loop.test is not None:
+            found.add("'if' in a loop's head")
+        if loop.else_:
+            found.add("'else' of a loop")
     return found
