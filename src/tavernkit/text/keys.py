@@ -10,16 +10,16 @@ from tavernkit.text.blank import presence, trim_blanks
 from tavernkit.text.coerce import boolean
 from tavernkit.values import EMPTY_OBJECT, is_mapping, is_sequence
 
-_ACRONYM_END = re.compile(r"([A-Z]+)([A-Z][a-z])")
+_ACRONYM_END = re.compile(r"(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD_END = re.compile(r"([a-z0-9])([A-Z])")
-_SEPARATED = re.compile(r"[_-]+([A-Za-z0-9])")
+_SEPARATED = re.compile(r"(?<![_-])[_-]++([A-Za-z0-9])")
 _PLACEHOLDER = re.compile(r"\{([0-9]{1,9})\}")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def underscore(key: str) -> str:
     """Write a key in ``snake_case``."""
-    key = _ACRONYM_END.sub(r"\1_\2", key)
+    key = _ACRONYM_END.sub("_", key)
     return _WORD_END.sub(r"\1_\2", key).replace("-", "_").lower()
 
 

@@ -7,6 +7,7 @@ import re
 from tavernkit.errors import Warn
 from tavernkit.text.blank import BLANKS, trim_blanks
 from tavernkit.text.js_regex import DEFAULT_TIMEOUT, JSRegex, JSRegexSyntaxError
+from tavernkit.text.occurrences import occurrences
 
 _LITERAL = re.compile(r"/((?:[^\\/]|\\.)+)/([a-z]*)", re.DOTALL)
 _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
@@ -55,10 +56,7 @@ def _regex_matches(
 
 
 def _has_word(text: str, word: str) -> bool:
-    at = text.find(word)
-    while at >= 0:
-        end = at + len(word)
-        if text[at - 1 : at] not in _WORD and text[end : end + 1] not in _WORD:
-            return True
-        at = text.find(word, at + 1)
-    return False
+    return any(
+        text[at - 1 : at] not in _WORD and text[at + len(word) : at + len(word) + 1] not in _WORD
+        for at in occurrences(text, word)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from tavernkit.errors import ConfigError
 from tavernkit.text.js_values.errors import JSSyntaxError
@@ -68,10 +68,39 @@ def json_stringify(value: object, indent: int | str = 0) -> str:
     ``undefined`` is left out of objects and is ``null`` in arrays; alone it gives the text ``undefined``.
     """
     gap = " " * min(indent, MAX_INDENT) if isinstance(indent, int) else indent[:MAX_INDENT]
-    return "undefined" if value is UNDEFINED else _write(value, gap, "", 0)
+    if value is UNDEFINED:
+        return "undefined"
+    pieces: list[str] = []
+    _write(value, gap, f"\n{gap}" if gap else "", pieces, 0)
+    return "".join(pieces)
 
 
-def _write(value: object, gap: str, margin: str, depth: int) -> str:
+def _write(value: object, gap: str, line: str, pieces: list[str], depth: int) -> None:
+    # All levels write into one list: each level would copy everything below it otherwise.
+    plain = _plain(value)
+    if plain is not None:
+        pieces.append(plain)
+        return
+    if depth > MAX_DEPTH:
+        raise ConfigError(f"json_stringify takes values of at most {MAX_DEPTH} levels")
+    if is_mapping(value):
+        opening, closing, colon = "{", "}", ": " if gap else ":"
+        members = [key for key in own_keys(value) if value[key] is not UNDEFINED]
+        items = [(quote_json(key) + colon, value[key]) for key in members]
+    elif is_sequence(value):
+        opening, closing = "[", "]"
+        items = [("", item) for item in value]
+    else:
+        raise ConfigError(f"json_stringify takes JSON values, not {type(value).__name__}")
+    before = opening + line
+    for name, item in items:
+        pieces.append(before + name)
+        _write(item, gap, line + gap, pieces, depth + 1)
+        before = "," + line
+    pieces.append(line.removesuffix(gap) + closing if items else opening + closing)
+
+
+def _plain(value: object) -> str | None:
     if isinstance(value, str):
         return quote_json(value)
     if value is None or value is UNDEFINED:
@@ -81,32 +110,7 @@ def _write(value: object, gap: str, margin: str, depth: int) -> str:
     if isinstance(value, (int, float)):
         text = number_to_string(value)
         return "null" if text.endswith(("NaN", "Infinity")) else text
-    if depth > MAX_DEPTH:
-        raise ConfigError(f"json_stringify takes values of at most {MAX_DEPTH} levels")
-    inner = margin + gap
-    if is_mapping(value):
-        return _wrap("{}", _members(value, gap, inner, depth), gap, margin)
-    if is_sequence(value):
-        return _wrap("[]", [_write(item, gap, inner, depth + 1) for item in value], gap, margin)
-    raise ConfigError(f"json_stringify takes JSON values, not {type(value).__name__}")
-
-
-def _members(value: Mapping[str, object], gap: str, inner: str, depth: int) -> list[str]:
-    colon = ": " if gap else ":"
-    return [
-        quote_json(key) + colon + _write(value[key], gap, inner, depth + 1)
-        for key in own_keys(value)
-        if value[key] is not UNDEFINED
-    ]
-
-
-def _wrap(brackets: str, items: list[str], gap: str, margin: str) -> str:
-    if not items:
-        return brackets
-    if not gap:
-        return f"{brackets[0]}{','.join(items)}{brackets[1]}"
-    separator = f",\n{margin}{gap}"
-    return f"{brackets[0]}\n{margin}{gap}{separator.join(items)}\n{margin}{brackets[1]}"
+    return None
 
 
 def json_parse(text: str) -> Json:

@@ -15,7 +15,7 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _MAX_DIGITS = 100
 _FIXED_LIMIT = 1e21
 
-_DECIMAL = re.compile(r"[+-]?(?:Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)")
+_DECIMAL = re.compile(r"[+-]?(?:Infinity|(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]+)?)")
 _RADIX_LITERAL = re.compile(r"0(?:[xX]([0-9A-Fa-f]+)|[oO]([0-7]+)|[bB]([01]+))")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from tavernkit.text.js_values.errors import JSURIError
+from tavernkit.text.occurrences import occurrences
 
 WHITESPACE = (
     "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f"
@@ -144,13 +145,9 @@ def utf16_find(text: str, needle: str, start: int = 0) -> int:
     if is_basic(text):
         start = min(max(start, 0), len(text))
         return text.find(needle, start)
-    haystack, wanted = utf16_units(text), utf16_units(needle)
-    at = min(max(start, 0) * 2, len(haystack))
-    while (at := haystack.find(wanted, at)) != -1:
-        if at % 2 == 0:
-            return at >> 1
-        at += 1
-    return -1
+    haystack, wanted = utf16_units(text).decode("latin-1"), utf16_units(needle).decode("latin-1")
+    start = min(max(start, 0) * 2, len(haystack))
+    return next((at >> 1 for at in occurrences(haystack, wanted, start) if at % 2 == 0), -1)
 
 
 def compare_strings(left: str, right: str) -> int:
@@ -195,7 +192,8 @@ def decode_uri(text: str) -> str:
 
 def _percent_decode(text: str, keep: frozenset[int]) -> str:
     def decode(run: re.Match[str]) -> str:
-        data = bytes.fromhex(run[0].replace("%", ""))
+        encoded = run[0]
+        data = bytes.fromhex(encoded.replace("%", ""))
         try:
             decoded = data.decode("utf-8")
         except UnicodeDecodeError:
@@ -205,7 +203,7 @@ def _percent_decode(text: str, keep: frozenset[int]) -> str:
         pieces: list[str] = []
         at = 0
         for character in decoded:
-            pieces.append(run[0][at * 3 : at * 3 + 3] if ord(character) in keep else character)
+            pieces.append(encoded[at * 3 : at * 3 + 3] if ord(character) in keep else character)
             at += len(character.encode("utf-8"))
         return "".join(pieces)
 

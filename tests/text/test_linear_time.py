@@ -1,0 +1,53 @@
+"""Texts that made functions of this room take quadratic time; each took minutes, ten seconds are plenty."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tavernkit.text.js_values import decode_uri, json_stringify, parse_float, to_number, utf16_find
+from tavernkit.text.keys import camelize, underscore
+from tavernkit.text.occurrences import occurrences
+from tavernkit.text.pattern_matcher import matches
+
+LONG = 10.0
+SIZE = 400_000
+
+CASES: dict[str, Callable[[], object]] = {
+    "digits that are no number": lambda: to_number("1" * SIZE + "x"),
+    "a fraction that is no number": lambda: to_number("0." + "1" * SIZE + "ex"),
+    "a number with something behind": lambda: parse_float("1" * SIZE + "x"),
+    "a word that overlaps itself": lambda: matches("a" * (SIZE // 2), "a" * SIZE, match_whole_words=True),
+    "halves of characters that look alike": lambda: utf16_find("\u6100" * SIZE + "😀", "a" * (SIZE // 2)),
+    "capitals": lambda: underscore("A" * SIZE),
+    "underscores": lambda: camelize("_" * SIZE),
+    "reserved characters": lambda: decode_uri("x" + "%2F" * (SIZE // 3)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_takes_linear_time(case: str) -> None:
+    started = time.monotonic()
+    CASES[case]()
+    assert time.monotonic() - started < LONG
+
+
+def test_a_deep_value_is_not_copied_at_each_level() -> None:
+    value: object = [1] * 20_000
+    for _ in range(350):
+        value = [value]
+    started = time.monotonic()
+    assert len(json_stringify(value, 4)) > 20_000 * 350 * 4
+    assert time.monotonic() - started < LONG
+
+
+@given(st.text("ab", min_size=1, max_size=6), st.integers(1, 3), st.text("ab", max_size=60))
+def test_occurrences_are_all_places(root: str, times: int, text: str) -> None:
+    wanted = root * times
+    text += wanted + root + text
+    assert list(occurrences(text, wanted)) == [at for at in range(len(text)) if text.startswith(wanted, at)]
+    assert list(occurrences(text, wanted, 3)) == [at for at in range(3, len(text)) if text.startswith(wanted, at)]
