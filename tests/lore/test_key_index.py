@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from tavernkit.errors import ConfigError
@@ -59,3 +61,33 @@ def test_many_nested_keys_stay_cheap() -> None:
     keys = ["a" * length for length in range(1, 400)]
     found = KeyIndex(keys).find("a" * 3000)
     assert found == dict.fromkeys(range(399), 0)
+
+
+LONG = 10.0
+"""Seconds against minutes."""
+
+SAME = "the ancient kingdom of the north, "
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        pytest.param([f"{SAME}{number}" for number in range(20_000)], SAME * 20_000, id="keys that begin alike"),
+        pytest.param(["a" * length for length in range(1, 33)], "a" * 1_000_000, id="keys inside each other"),
+        pytest.param(["a" * 250_000], "a" * 500_000, id="a long key that overlaps itself"),
+        pytest.param(["\ud83d" * 250_000], "a" + "\ud83d" * 500_000, id="halves of characters"),
+    ],
+)
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_time_is_that_of_the_text(keys: list[str], text: str, whole_words: bool) -> None:
+    started = time.monotonic()
+    found = KeyIndex(keys, whole_words=range(len(keys)) if whole_words else ()).find(text)
+    assert time.monotonic() - started < LONG
+    assert all(text.startswith(keys[number], offset) for number, offset in found.items())
+
+
+def test_keys_with_numbers_are_compiled_in_linear_time() -> None:
+    started = time.monotonic()
+    index = KeyIndex([f"a{number}" for number in range(100_000)])
+    assert time.monotonic() - started < LONG
+    assert index.find("a99999 " + "\0" * 5000) == {99_999: 0, 9999: 0, 999: 0, 99: 0, 9: 0}
