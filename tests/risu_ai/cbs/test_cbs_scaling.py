@@ -137,3 +137,14 @@ def test_many_names_among_many_assets_are_looked_up() -> None:
     assert replace_assets(text, context, str, warn=warnings.append).startswith("0.png1.png")
     assert len(warnings) == 1
     assert time.monotonic() - started < LONG
+
+
+@pytest.mark.parametrize("items", [5, 12])
+def test_lists_inside_of_lists_hit_the_limit_before_they_take_long(items: int) -> None:
+    text = "".join(f"{{{{slot::v{level}}}}}" for level in range(8))
+    for level in range(8):
+        text = f"{{{{#each {'§'.join('abcdefghijkl'[:items])} as v{level}}}}}{text}{{{{/each}}}}"
+    assert len(text) < 500
+    expanded, warnings = expand(text)
+    assert expanded == text
+    assert "300000 steps" in warnings[0]

@@ -230,7 +230,7 @@ class TestCompiling:
 
     def test_the_cache_forgets_what_was_not_used_for_longest(self) -> None:
         engine = CBSEngine()
-        cache = ProgramCache[str](2000)
+        cache = ProgramCache[str](2500)
         program = engine.compile_insert("{{user}}", LevelKind.ROOT)
         assert program is not None
         for name in ("a", "b"):
@@ -238,6 +238,13 @@ class TestCompiling:
         assert cache.get("a") is program
         cache.put("c", program)
         assert (cache.get("b"), len(cache)) == (None, 2)
+
+    def test_pieces_of_plain_text_weigh_too(self) -> None:
+        program = CBSEngine().compile_insert("{{user}}" + "#}" * 100, LevelKind.ROOT)
+        assert program is not None
+        cache = ProgramCache[str](2500)
+        cache.put("a", program)
+        assert len(cache) == 0
 
     def test_a_program_heavier_than_the_cache_is_not_kept(self) -> None:
         program = CBSEngine().compile_insert("{{user}}" * 100, LevelKind.ROOT)
@@ -247,12 +254,8 @@ class TestCompiling:
         assert len(cache) == 0
 
     def test_what_depends_on_nothing_is_computed_ahead(self) -> None:
-        engine = CBSEngine()
-        program = engine.compile_insert(
-            '{{upper::{{? 1+2}}x}}{{#each ["a","b"] v}}{{slot::v}}.{{/each}}', LevelKind.ROOT
-        )
-        assert program is not None
-        assert program.text == "3Xa.b."
+        text = '{{upper::{{? 1+2}}x}}{{#each ["a","b"] v}}{{slot::v}}.{{/each}}'
+        assert CBSEngine().constant(text) == "3Xa.b."
 
     def test_the_tree_continues_after_a_false_if(self) -> None:
         text = "{{#if {{getvar::on}}}}{{#when::1}}in{{/when}}{{/if}}out"

@@ -53,4 +53,4 @@ class ProgramCache(Generic[K]):
 
 
 def _weight(program: Program) -> int:
-    return program.size * _NODE_BYTES + len(program.source)
+    return program.size * _NODE_BYTES + program.texts + len(program.source)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai.context import RisuContext
 
 
+_WALKED = 64
+"""Things gone through that count as one step."""
+
+
 class Call:
     """One evaluation of a tag: its text without the braces, its arguments, and where it stands.
 
@@ -70,7 +74,8 @@ class Call:
 
     def walk(self, count: int) -> None:
         """Count going through so many things (messages, modules) as work."""
-        self.run.session.step(count >> 6)
+        if count >= _WALKED:
+            self.run.session.step(count // _WALKED)
 
     def expand(self, text: str | None, what: str) -> str:
         """Expand a stored text inside this call; a missing one fails."""

@@ -7,7 +7,6 @@ starts with the result of another tag, say) the tree ends and the scanner takes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from tavernkit.risu_ai.cbs.blocks import Block, close_block, legacy_block
@@ -42,13 +41,17 @@ TAG, BLOCK, RAW = LevelKind.TAG, LevelKind.BLOCK, LevelKind.RAW
 
 
 class Program(NamedTuple):
-    """A compiled text, and its result if that is known already; ``size`` and ``depth`` are what running it takes."""
+    """A compiled text, and its result if that is known already; ``size`` and ``depth`` are what running it takes.
+
+    ``texts`` is about how many bytes the plain text in it may use.
+    """
 
     source: str
     parts: tuple[Part, ...]
     text: str | None
     size: int
     depth: int
+    texts: int
 
 
 class _Level:
@@ -97,6 +100,20 @@ class _OpenBlock(_Level):
         self.token = token
 
 
+class FoldBudget:
+    """How many characters a text and all that it inserts have computed ahead."""
+
+    __slots__ = ("spent",)
+
+    def __init__(self) -> None:
+        self.spent = 0
+
+    @property
+    def left(self) -> bool:
+        """Whether more may be computed ahead."""
+        return self.spent <= MAX_FOLDED_TOTAL
+
+
 class Compiler:
     """Compiles one text. ``base`` is what it stands in: an inserted text may close the tag or block around it."""
 
@@ -104,21 +121,20 @@ class Compiler:
         self,
         source: str,
         folder: Folder,
-        compile_insert: Callable[[str, LevelKind, int], Program | None],
         *,
         base: LevelKind = LevelKind.ROOT,
         inserted: int = 0,
+        budget: FoldBudget | None = None,
     ) -> None:
         self._source = source
         self._folder = folder
-        self._compile_insert = compile_insert
         self._inserted = inserted
+        self._budget = FoldBudget() if budget is None else budget
         self._tokens = TOKEN.split(source)
         self._levels = [_Level(base, 0, [])]
         self._pure = 0
         self._size = 1
         self._depth = 1
-        self._folded = 0
         self._resume = 0  # where the scanner would take over: in front of what is undecided
         self._index = 0  # the token that closes the current tag, and where it ends
         self._end = 0
@@ -132,7 +148,10 @@ class Compiler:
         except Undecided:
             self._hand_over(self._resume)
         root = self._levels[0]
-        return Program(self._source, tuple(root.parts), None if root.dynamic else root.text, self._size, self._depth)
+        if not root.dynamic:
+            text = root.text
+            return Program(self._source, (text,), text, self._size, self._depth, len(text))
+        return Program(self._source, tuple(root.parts), None, self._size, self._depth, _TOKEN_BYTES * len(self._tokens))
 
     def _scan(self) -> None:
         tokens = self._tokens
@@ -259,10 +278,9 @@ class Compiler:
     # Tags
 
     def _static_tag(self, tag: str, position: int) -> None:
-        folder = self._folder
-        folded = folder.fold(tag) if self._folded <= MAX_FOLDED_TOTAL else folder.look_up(tag)
-        self._folded += folded.cost
-        if folded.text is not None and self._folded <= MAX_FOLDED_TOTAL:
+        folded = self._folder.fold(tag) if self._budget.left else self._folder.look_up(tag)
+        self._budget.spent += folded.cost
+        if folded.text is not None and self._budget.left:
             self._levels[-1].parts.append(folded.text)
         elif tag.startswith(CALCULATOR):
             self._add_node(Expression([tag], position))
@@ -360,19 +378,21 @@ class Compiler:
         return True
 
     def _fold_each(self, block: Block, body: str) -> bool:
-        if self._inserted >= MAX_FOLDED_INSERTS:
+        if self._inserted >= MAX_FOLDED_INSERTS or not self._budget.left:
             return False
         text = self._folder.fold_each(block, body)
         if text is None:
             return False
-        self._folded += len(text)
-        if self._folded > MAX_FOLDED_TOTAL or needs_joining(text, self._source[self._end : self._end + 1]):
+        self._budget.spent += len(text)
+        if not self._budget.left or needs_joining(text, self._source[self._end : self._end + 1]):
             return False
-        program = self._compile_insert(text, self._levels[-1].kind, self._inserted + 1)
-        if program is None or program.text is None:
+        base, inserted = self._levels[-1].kind, self._inserted + 1
+        program = Compiler(text, self._folder, base=base, inserted=inserted, budget=self._budget).compile()
+        if program.text is None:
             return False
         self._add(program.text)
         return True
 
 
 _STRUCTURAL = frozenset("#:/")
+_TOKEN_BYTES = 60

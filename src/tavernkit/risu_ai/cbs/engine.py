@@ -8,7 +8,13 @@ from tavernkit.risu_ai.cbs.compiler import Compiler, Program
 from tavernkit.risu_ai.cbs.diagnostics import CBSDiagnostic, CBSResult, Report
 from tavernkit.risu_ai.cbs.folding import Folder
 from tavernkit.risu_ai.cbs.functions import standard_registry
-from tavernkit.risu_ai.cbs.limits import CACHED_INSERT_BYTES, CACHED_TEXT_BYTES, MAX_COMPILED_TEXT, MAX_TREE_DEPTH
+from tavernkit.risu_ai.cbs.limits import (
+    CACHED_INSERT_BYTES,
+    CACHED_TEXT_BYTES,
+    MAX_COMPILED_TEXT,
+    MAX_FOLDED_INSERTS,
+    MAX_TREE_DEPTH,
+)
 from tavernkit.risu_ai.cbs.nodes import Takeover, fill
 from tavernkit.risu_ai.cbs.registry import CBSRegistry
 from tavernkit.risu_ai.cbs.run import ParseArguments, Run, Session
@@ -107,21 +113,24 @@ class CBSEngine:
             session.leave(program.depth)
         return self._scan(run, out, unfinished, len(program.source))
 
-    def compile_insert(self, text: str, base: LevelKind, inserted: int = 1) -> Program | None:
-        """Compile what an ``each`` inserts into a level of that kind; nothing if it is too large for that."""
+    def compile_insert(self, text: str, base: LevelKind) -> Program | None:
+        """Compile what an ``each`` inserts into a level of that kind; nothing if it is too large for that.
+
+        What is inserted while a text runs may insert more: that is left to the run, whose steps are counted.
+        """
         if len(text) > MAX_COMPILED_TEXT:
             return None
         key = (text, base)
         program = self._inserts.get(key)
         if program is None:
-            program = Compiler(text, self._folder, self.compile_insert, base=base, inserted=inserted).compile()
+            program = Compiler(text, self._folder, base=base, inserted=MAX_FOLDED_INSERTS).compile()
             self._inserts.put(key, program)
         return program
 
     def _compile(self, text: str) -> Program:
         program = self._texts.get(text)
         if program is None:
-            program = Compiler(prepare(text), self._folder, self.compile_insert).compile()
+            program = Compiler(prepare(text), self._folder).compile()
             self._texts.put(text, program)
         return program
 

@@ -14,6 +14,9 @@ MAX_STEPS = 300_000
 SHORT_TAG = 64
 """A longer tag counts as one more step for every eight characters."""
 
+INSERTED_STEPS = 4
+"""A text that an ``#each`` inserts counts as one step for every sixteen (two to this power) characters."""
+
 MAX_CHARACTERS = 16_000_000
 """Characters one expansion may produce, intermediate values included."""
 
@@ -39,7 +42,7 @@ MAX_FOLDED = 4096
 """Characters of a result that is computed when a text is compiled."""
 
 MAX_FOLDED_TOTAL = 64_000
-"""Characters of all results that are computed when one text is compiled."""
+"""Characters of all results that are computed when one text and what it inserts are compiled."""
 
 MAX_FOLDED_INSERTS = 6
 """Nesting of the bodies of ``#each`` that are expanded when a text is compiled."""

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tavernkit.risu_ai.cbs.blocks import Block, close_block, expand_each, legacy_block, open_block
 from tavernkit.risu_ai.cbs.evaluate import apply, evaluate, evaluate_expression, split_tag
-from tavernkit.risu_ai.cbs.limits import FREE_CHARACTERS
+from tavernkit.risu_ai.cbs.limits import FREE_CHARACTERS, INSERTED_STEPS
 from tavernkit.risu_ai.cbs.registry import CBSFunction
 from tavernkit.risu_ai.cbs.run import Run
 from tavernkit.risu_ai.cbs.scanner import Level, LevelKind
@@ -323,7 +323,7 @@ def insert(text: str, place: Place, run: Run, out: list[str]) -> None:
         takeover = Takeover(text)
         takeover.leave_insert(place)
         raise takeover
-    session.step(program.size)
+    session.step(program.size + (len(text) >> INSERTED_STEPS))
     before = run.inside(place.end)
     try:
         fill(program.parts, run, out)
