@@ -28,7 +28,7 @@ def run(case: Case) -> object:
 def step(world: World, engine: TriggerEngine, given: Any) -> dict[str, Any]:
     """One call. What Lua sleeps was not recorded."""
     actual = CALLS[given.get("call", "trigger")](world, engine, given)
-    return {**actual, "calls": [call for call in actual["calls"] if call[0] != "sleep"]}
+    return {**actual, "calls": [call for call in actual.get("calls", ()) if call[0] != "sleep"]}
 
 
 def trigger(world: World, engine: TriggerEngine, given: Any) -> dict[str, Any]:
