@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from types import CodeType
 
 from jinja2 import Template, nodes
 from jinja2.exceptions import TemplateError
@@ -60,7 +61,8 @@ class ChatTemplate:
         try:
             tree = environment.parse(text)
             self.unsupported: tuple[str, ...] = tuple(sorted(_unsupported(tree)))
-            self._code = environment.compile(Counted().visit(tree))
+            code = environment.compile(Counted().visit(tree))
+            self._lenient, self._strict = (_loaded(code, strict=strict) for strict in (False, True))
         except (TemplateError, RecursionError) as error:
             raise ChatTemplateError(f"the chat template cannot be read: {error}") from error
 
@@ -89,7 +91,7 @@ class ChatTemplate:
         parts: list[str] = []
         length = 0
         try:
-            for part in self._template(strict=strict).generate(
+            for part in (self._strict if strict else self._lenient).generate(
                 messages=shown,
                 add_generation_prompt=add_generation_prompt,
                 risu_char=character_name,
@@ -110,14 +112,15 @@ class ChatTemplate:
             raise ChatTemplateError(f"the chat template failed: {error}") from error
         return "".join(parts)
 
-    def _template(self, *, strict: bool) -> Template:
-        environment = _environment(strict=strict)
-        return Template.from_code(environment, self._code, environment.make_globals(None))
-
 
 @cache
 def _environment(*, strict: bool) -> ChatTemplateEnvironment:
     return ChatTemplateEnvironment(strict=strict)
+
+
+def _loaded(code: CodeType, *, strict: bool) -> Template:
+    environment = _environment(strict=strict)
+    return Template.from_code(environment, code, environment.make_globals(None))
 
 
 @cache
