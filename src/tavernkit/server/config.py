@@ -53,6 +53,8 @@ class ServerConfig(BaseModel):
     example: bool = True
     """Whether the shipped example character is put into an empty database."""
     user_name: str = "User"
+    clean_up: bool = True
+    """Whether replies are cleaned up as SillyTavern does in its chats."""
 
     require_keys: bool | None = None
     """Whether clients need an API key; by default only when the address is not loopback."""

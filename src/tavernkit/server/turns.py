@@ -54,7 +54,7 @@ class Turns:
         self._metrics = metrics
         self._upstream_keys = upstream_keys
         self._build_room = BuildRoom()
-        self._talks = Talks(self._build_room)
+        self._talks = Talks(self._build_room, clean_up=config.clean_up)
         self.log = TurnLog(config, database, library, self._talks)
         self._queues: dict[str, tuple[asyncio.Lock, int]] = {}
         self._running: dict[asyncio.Task[TurnOutcome], asyncio.Event] = {}
@@ -231,6 +231,7 @@ def _response(request: TurnRequest, opened: OpenTurn, result: TalkResult) -> Jso
         "session_id": opened.chat.id if opened.chat is not None else None,
         "message_id": result.reply_id if opened.chat is not None else None,
         "created": int(time.time()),
+        "warnings": [*result.notes],
     }
 
 

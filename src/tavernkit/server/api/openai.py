@@ -208,8 +208,9 @@ def _extension(outcome: TurnOutcome, options: TavernKitOptions, warnings: Sequen
         found["broken"] = response["broken"]
     if outcome.replayed:
         found["replayed"] = True
-    if warnings:
-        found["warnings"] = list(warnings)
+    told = response.get("warnings")
+    if listed := [*warnings, *(told if is_list(told) else ())]:
+        found["warnings"] = listed
     plan = outcome.result.plan if outcome.result is not None else None
     if options.explain and plan is not None:
         found["explanation"] = explanation(plan)

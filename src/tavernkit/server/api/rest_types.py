@@ -283,6 +283,7 @@ class TurnOut(BaseModel):
     message_id: str | None
     replies: list[SpokenOut] = []
     broken: str | None = None
+    warnings: list[str] = []
     replayed: bool
     explanation: dict[str, Any] | None = None
 

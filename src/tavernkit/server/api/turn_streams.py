@@ -30,6 +30,7 @@ SHOWN = (
     "message_id",
     "replies",
     "broken",
+    "warnings",
 )
 
 

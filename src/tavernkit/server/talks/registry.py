@@ -16,8 +16,8 @@ from tavernkit.values import is_object
 class Talks:
     """One way of talking a platform."""
 
-    def __init__(self, build_room: BuildRoom) -> None:
-        self._silly_tavern = SillyTavernTalk(build_room)
+    def __init__(self, build_room: BuildRoom, *, clean_up: bool = True) -> None:
+        self._silly_tavern = SillyTavernTalk(build_room, clean_up=clean_up)
         self._risu_ai = RisuTalk(build_room)
 
     def of(self, platform: str) -> SillyTavernTalk | RisuTalk:

@@ -14,10 +14,14 @@ from tavernkit.server.storage.chats import ChatLine, new_id, new_line
 from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
 from tavernkit.server.talks.silly_tavern_builds import Builds, card_of, pending_line, typed_line
 from tavernkit.server.talks.silly_tavern_lines import NEUTRAL
+from tavernkit.server.talks.silly_tavern_scripts import Names
 from tavernkit.server.talks.talk import Ask, BuiltPrompt, Spoken, TalkInput, TalkResult, joined_reply, model_request
 from tavernkit.server.upstreams import NobodyListensError, Reply
 from tavernkit.stores import InMemoryVariablesStore
 from tavernkit.values import JsonObject, thaw_object
+
+SHORT_REPLY = 20_000
+"""Characters of a reply that is cleaned up at once when there are no scripts."""
 
 
 class SillyTavernTalk:
@@ -26,8 +30,9 @@ class SillyTavernTalk:
     user_line = staticmethod(lines_of_chats.user_line)
     neutral_line = staticmethod(lines_of_chats.neutral_line)
 
-    def __init__(self, build_room: BuildRoom) -> None:
+    def __init__(self, build_room: BuildRoom, *, clean_up: bool = True) -> None:
         self._build_room = build_room
+        self._clean_up = clean_up
         self._builds = Builds()
 
     def greetings(self, cast: Cast) -> list[tuple[str, int]]:
@@ -95,24 +100,38 @@ class SillyTavernTalk:
                 # Those who spoke before have spoken: what they said is kept, and the round ends here.
                 turn.broken = str(error) or type(error).__name__
                 break
-            turn.take(plan, await self._as_stored(now, reply, variables), name, speaker)
+            stored = await self._as_stored(now, reply, variables, name)
+            if reply.text.strip() and not stored.text.strip():
+                turn.notes.append(f"nothing is left of the reply of {name}: it spoke for others, or scripts removed it")
+            turn.take(plan, stored, name, speaker)
             if reply.broken or reply.tool_calls:
                 break
             if number + 1 < len(speakers):
                 turn.next_speaker()
         return turn.result(variables, given)
 
-    async def _as_stored(self, given: TalkInput, reply: Reply, variables: InMemoryVariablesStore) -> Reply:
-        """A reply as regex scripts leave it."""
-        card = card_of(given.cast, given.speaker)
-        texts = self._builds.texts(given.cast, card, user_name=given.user_name, variables=variables)
-        if texts.leave_replies:
+    async def _as_stored(
+        self, given: TalkInput, reply: Reply, variables: InMemoryVariablesStore, speaker: str
+    ) -> Reply:
+        """A reply as regex scripts and the clean-up leave it; one that broke off may go on, so its end stays."""
+        cast = given.cast
+        clean_up = self._clean_up and bool(speaker) and not reply.broken
+        texts = self._builds.texts(cast, card_of(cast, given.speaker), user_name=given.user_name, variables=variables)
+        if texts.leave_replies and not clean_up:
             return reply
-        written = texts.impersonated if given.kind == "impersonate" else texts.reply
-        return await self._build_room.run(
-            (given.cast.key, "reply"),
-            lambda: dataclasses.replace(reply, text=written(reply.text), reasoning=texts.reasoning(reply.reasoning)),
-        )
+        members = [bundle.character.name for bundle in cast.members.values()]
+        names = Names(user=texts.environment.user_name or "User", character=speaker, members=members)
+
+        def written() -> Reply:
+            if clean_up:
+                text = texts.cleaned(reply.text, given.kind, names)
+            else:
+                text = (texts.impersonated if given.kind == "impersonate" else texts.reply)(reply.text)
+            return dataclasses.replace(reply, text=text, reasoning=texts.reasoning(reply.reasoning))
+
+        if texts.leave_replies and len(reply.text) <= SHORT_REPLY:
+            return written()
+        return await self._build_room.run((cast.key, "reply"), written)
 
     async def _begun(self, given: TalkInput, variables: InMemoryVariablesStore) -> TalkInput:
         """The turn as it begins: what it replaces is gone, what it needs is there."""
@@ -164,6 +183,7 @@ class _Turn:
         self.plan: st.ChatPlan | None = None
         self.several = False
         self.broken: str | None = None
+        self.notes: list[str] = []
         self._round = new_id() if given.cast.group is not None else None
 
     def take(self, plan: st.ChatPlan, reply: Reply, speaker: str, avatar: str | None) -> None:
@@ -195,6 +215,7 @@ class _Turn:
             global_variables=stored.get("global", {}),
             warnings=tuple(self.plan.warnings) if self.plan is not None else (),
             spoken=tuple(self.spoken),
+            notes=tuple(self.notes),
         )
 
     def _place(self, plan: st.ChatPlan, reply: Reply, speaker: str, avatar: str | None) -> str | None:

@@ -1,13 +1,14 @@
-"""Regex scripts of SillyTavern's chats: what they make of a text before it is stored."""
+"""Regex scripts and clean-up of SillyTavern's chats: what they make of a text before it is stored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character
 from tavernkit.server.library import Cast
+from tavernkit.server.talks.talk import TurnKind
 from tavernkit.values import thaw
 
 API = "openai"
@@ -32,6 +33,22 @@ def scripts_of(cast: Cast, card: Character | None) -> st.RegexScripts:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """Who talks: models write other people's lines behind their names."""
+
+    user: str
+    character: str
+    members: Sequence[str] = ()
+
+    def stop_strings(self, *, impersonate: bool) -> list[str]:
+        """Where the next line of somebody else would begin, in SillyTavern's order."""
+        others = [name for name in self.members if name != self.character]
+        return [
+            f"\n{name}:" for name in dict.fromkeys([*([self.character] if impersonate else []), self.user, *others])
+        ]
+
+
 @dataclass(frozen=True, slots=True)
 class StoredTexts:
     """Runs the scripts that change stored texts; those for prompts or for display only do not."""
@@ -48,6 +65,23 @@ class StoredTexts:
     def reply(self, text: str) -> str:
         """What is stored of a reply."""
         return self._apply(text, st.RegexPlacement.AI_OUTPUT)
+
+    def cleaned(self, text: str, kind: TurnKind, names: Names) -> str:
+        """What is stored of a model's reply: SillyTavern's whole clean-up, of which the scripts are a part."""
+        impersonate = kind == "impersonate"
+        options = st.CleanUp(
+            user_name=names.user,
+            character_name=names.character,
+            impersonate=impersonate,
+            continuing=kind == "continue",
+            stop_strings=names.stop_strings(impersonate=impersonate),
+            members=names.members,
+            expand=self._expand,
+            scripts=self.impersonated if impersonate else self.reply,
+        )
+        # What goes on with a reply begins where that ended: the blanks between them are no blanks at a start.
+        begun = text.lstrip() if kind == "continue" else text
+        return text[: len(text) - len(begun)] + st.clean_up(begun, options)
 
     def greeting(self, text: str) -> str:
         """What is stored of a greeting."""

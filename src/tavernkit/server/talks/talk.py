@@ -90,6 +90,8 @@ class TalkResult:
     global_variables: JsonObject
     warnings: Sequence[str] = ()
     spoken: Sequence[Spoken] = ()
+    notes: Sequence[str] = ()
+    """What the client is told besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
