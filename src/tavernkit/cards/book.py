@@ -108,6 +108,12 @@ class CharacterBook:
         return dataclasses.replace(self, **changes)
 
 
+def is_character_book(value: Mapping[str, object]) -> bool:
+    """Tell the JSON of a card's book from the files programs keep books in: its entries are a list and have keys."""
+    entries = value.get("entries")
+    return is_sequence(entries) and all(is_mapping(entry) and "keys" in entry for entry in entries)
+
+
 def _read_entries(value: object, where: str, warn: Warn) -> tuple[BookEntry, ...]:
     items: list[tuple[str, object]]
     if is_sequence(value):

@@ -31,7 +31,7 @@ from tavernkit.cards.fields import (
 )
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.text.js_values import to_number
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, thaw, thaw_object
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, thaw, thaw_object
 
 CardVersion: TypeAlias = Literal["v1", "v2", "v3"]
 """The version of the card specification."""
@@ -224,7 +224,7 @@ def card_version(card: object, *, warn: Warn = log_warning) -> CardVersion:
         version = "v3" if to_number(card.get("spec_version")) >= 3 else "v2"
         warn(f"/spec is {spec!r}, which is not known; the card was read as {version.upper()}")
         return version
-    if any(key in card for key in ("name", "char_name")):
+    if any(key in card for key in ("name", "char_name")) and not _is_book(card):
         return "v1"
     raise NotACardError(f"this is no character card: {_looks_like(card)}")
 
@@ -253,6 +253,12 @@ _OTHER_FILES = (
     ("presetVersion", "it may be a preset"),
     ("findRegex", "it may be a SillyTavern regex script"),
 )
+
+
+def _is_book(card: Mapping[str, object]) -> bool:
+    """Whether it is a lore book, which may have a name and a description too, but nothing else of a card."""
+    own = ("personality", "scenario", "first_mes", "mes_example", "char_name")
+    return (is_mapping(card.get("entries")) or is_sequence(card.get("entries"))) and not any(key in card for key in own)
 
 
 def _looks_like(card: Mapping[str, object]) -> str:

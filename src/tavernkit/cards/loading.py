@@ -97,7 +97,7 @@ def _with_picture(card: Json, source: Source, lookup: Lookup, format_: Format, l
 def _load_text(source: Source, format_: Format, limits: Limits, warn: Warn) -> Bundle:
     if format_ is Format.JSON:
         data = read_all(source, limits.max_json_file_bytes, limit="max_json_file_bytes", what="the JSON file")
-        value = parse_json(data, what="JSON", warn=warn, limits=limits)
+        value = parse_json(data, what="the file", warn=warn, limits=limits)
     else:
         data = read_all(source, limits.max_yaml_bytes, limit="max_yaml_bytes", what="the YAML file")
         value = parse_yaml(data, limits, warn)
@@ -113,7 +113,8 @@ def _from_json(value: Json, format_: Format, limits: Limits, warn: Warn) -> Bund
         assert is_mapping(data)
         return Bundle(lore_books=(CharacterBook.from_json(data, where="/data", warn=warn),), source_format=format_)
     if is_object(value) and value.get("type") == MODULE_TYPE:
-        return Bundle(module=Module.from_json(value, warn=warn), source_format=format_)
+        inner = value.get("module")  # as in .risum files; elsewhere the fields stand beside the type
+        return Bundle(module=Module.from_json(inner if is_object(inner) else value, warn=warn), source_format=format_)
     character = Character.from_card(value, warn=warn)
     assets = collect_assets(character, _nothing, None, limits, warn)
     return Bundle(card=character, assets=assets, image=main_picture(assets), source_format=format_)
