@@ -76,7 +76,7 @@ def test_a_file_that_is_no_card_is_one_readable_line(tavernkit: Tavernkit, tmp_p
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50))
     outcome = tavernkit("card", "show", str(path))
     assert outcome.code == 2
-    assert "error: the PNG has no character card" in outcome.err
+    assert f"error: {path}: the PNG has no character card" in outcome.err
     assert "Traceback" not in outcome.err
 
 

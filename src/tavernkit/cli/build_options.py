@@ -29,7 +29,9 @@ class BuildOptions:
 
     card: Annotated[
         Path | None,
-        typer.Argument(help="Character card: PNG, JSON, YAML, CHARX, BYAF, WEBP or JPEG.", show_default=False),
+        typer.Argument(
+            help="Character card: PNG, JSON, YAML, CHARX, BYAF, WEBP or JPEG; - is stdin.", show_default=False
+        ),
     ] = None
     platform: Annotated[
         Platform | None,

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from tavernkit.cli.books import load_world, read_risu_lore
 from tavernkit.cli.build_options import TEXT, BuildOptions
+from tavernkit.cli.files import load_card, naming, read_bytes, shown
+from tavernkit.cli.kinds import refuse_mistaken
 from tavernkit.cli.platforms import Platform
+from tavernkit.errors import log_warning
 from tavernkit.prompt.plan import Plan
-from tavernkit.values import JsonObject, is_sequence
+from tavernkit.values import is_sequence
 
 if TYPE_CHECKING:
     from tavernkit.cards import Bundle
     from tavernkit.risu_ai.preset import Preset as RisuPreset
-    from tavernkit.silly_tavern import ChatFile, DataFolder, Preset, RegexScripts, WorldBook
+    from tavernkit.silly_tavern import ChatFile, DataFolder, Preset, RegexScripts
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class Prepared:
 def prepare(options: BuildOptions, *, quiet: bool = True) -> Prepared:
     """Read the files of a command; warnings of builds end up in the plan, so the log hears of them unless ``quiet``."""
     options.refuse_misplaced()
+    refuse_mistaken(options)
     if options.chosen_platform is Platform.RISU_AI:
         return _risu_ai(options, quiet)
     return _silly_tavern(options, quiet)
@@ -42,17 +47,6 @@ def prepare(options: BuildOptions, *, quiet: bool = True) -> Prepared:
 def build_plan(options: BuildOptions, **inputs: object) -> Plan:
     """Build the prompt a command asks for."""
     return prepare(options).build(**inputs)
-
-
-def load_card(path: Path, *, strict: bool = False) -> Bundle:
-    """Open a card; its warnings are reported."""
-    from tavernkit.cards import load
-    from tavernkit.errors import log_warning
-
-    def warn(message: str) -> None:
-        log_warning(f"{path.name}: {message}")
-
-    return load(path, strict=strict, warn=None if strict else warn)
 
 
 def _common(options: BuildOptions, quiet: bool) -> dict[str, object]:
@@ -104,7 +98,7 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
         bundle = load_card(_card_path(options), strict=options.strict)
         history = _silly_tavern_chat(options, bundle)
         builder = st.Builder(character=bundle.character, avatar=_card_path(options).name, history=history)
-        preset = st.Preset.load(options.preset, strict=options.strict) if options.preset else st.Preset.default()
+        preset = _preset(options)
         inputs["regex_scripts"] = _scripts(options, bundle, preset)
         default_user = _user_of(history) or "User"
     if options.book:
@@ -124,7 +118,11 @@ def _silly_tavern_chat(options: BuildOptions, bundle: Bundle) -> ChatFile:
     from tavernkit.silly_tavern import ChatFile
 
     if options.chat is not None:
-        return ChatFile.load(options.chat, strict=options.strict)
+        with naming(Path(options.chat)):
+            chat = ChatFile.load(options.chat, strict=options.strict)
+        if not chat.messages:
+            log_warning(f"{options.chat}: there is no message in it")
+        return chat
     return new_chat(bundle, options.user or "User", options.greeting)
 
 
@@ -158,12 +156,11 @@ def _user_of(history: ChatFile) -> str | None:
 def _scripts(options: BuildOptions, bundle: Bundle, preset: Preset) -> RegexScripts:
     """The scripts given, and those that come with the files if they may run."""
     from tavernkit.cards.json_text import parse_json
-    from tavernkit.errors import log_warning
     from tavernkit.silly_tavern import RegexScripts
 
     given: list[object] = []
     for path in options.regex_script or ():
-        value = parse_json(path.read_bytes(), what=path.name, warn=log_warning)
+        value = parse_json(read_bytes(path), what=shown(path), warn=log_warning)
         given += value if is_sequence(value) else [value]
     read = RegexScripts.from_settings(
         {"regex": given},
@@ -179,16 +176,29 @@ def _text_inputs(options: BuildOptions) -> dict[str, object]:
 
     found: dict[str, object] = {"dialect": TEXT}
     if options.context_template is not None:
-        found["context_template"] = ContextTemplate.load(options.context_template, strict=options.strict)
+        with naming(options.context_template):
+            found["context_template"] = ContextTemplate.load(options.context_template, strict=options.strict)
     if options.instruct is not None:
-        found["instruct"] = InstructTemplate.load(options.instruct, strict=options.strict).replace(enabled=True)
+        with naming(options.instruct):
+            found["instruct"] = InstructTemplate.load(options.instruct, strict=options.strict).replace(enabled=True)
     if options.system_prompt is not None:
-        found["system_prompt"] = SystemPrompt.load(options.system_prompt, strict=options.strict).replace(enabled=True)
+        with naming(options.system_prompt):
+            system_prompt = SystemPrompt.load(options.system_prompt, strict=options.strict)
+        found["system_prompt"] = system_prompt.replace(enabled=True)
     if options.context_length is not None:
         found["context_length"] = options.context_length
     if options.response_length is not None:
         found["response_length"] = options.response_length
     return found
+
+
+def _preset(options: BuildOptions) -> Preset:
+    from tavernkit.silly_tavern import Preset
+
+    if options.preset is None:
+        return Preset.default()
+    with naming(Path(options.preset)):
+        return Preset.load(options.preset, strict=options.strict)
 
 
 def _folder_preset(folder: DataFolder, options: BuildOptions) -> Preset:
@@ -209,25 +219,6 @@ def _limited(preset: Preset, options: BuildOptions) -> Preset:
         changes["openai_max_tokens"] = options.response_length
     limited = preset.replace(**changes) if changes else preset
     return limited if options.model is None else limited.with_model(options.model)
-
-
-def load_world(path: Path) -> WorldBook:
-    """Read a book of any kind, or the one inside a card, as a world book."""
-    from tavernkit.silly_tavern.errors import LoreParseError
-    from tavernkit.silly_tavern.world_info import WorldBook, import_world
-
-    try:
-        book = import_world(path.name, path.read_bytes(), strict=True)
-    except LoreParseError:
-        book = None
-    return book or WorldBook.from_character_book(_book_of_card(path), name=path.stem)
-
-
-def _book_of_card(path: Path) -> object:
-    bundle = load_card(path)
-    if bundle.book is None:
-        raise typer.BadParameter(f"{path.name} has no lore book")
-    return bundle.book.to_json()
 
 
 def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
@@ -264,7 +255,8 @@ def _risu_history(options: BuildOptions, bundle: Bundle) -> object:
         return {"message": [], "fmIndex": options.greeting - 1}  # it counts the alternate ones from 0
     from tavernkit.risu_ai.files.chat_file import ChatFile
 
-    return ChatFile.load(options.chat)
+    with naming(Path(options.chat)):
+        return ChatFile.load(options.chat)
 
 
 def _risu_user(path: str | None) -> str | None:
@@ -277,7 +269,8 @@ def load_risu_preset(path: str) -> RisuPreset:
     """Read a preset for RisuAI, SillyTavern's included."""
     from tavernkit.risu_ai.preset import Preset
 
-    return Preset.load(path)
+    with naming(Path(path)):
+        return Preset.load(path)
 
 
 def _risu_limited(preset: RisuPreset | None, options: BuildOptions) -> RisuPreset:
@@ -296,7 +289,8 @@ def _risu_limited(preset: RisuPreset | None, options: BuildOptions) -> RisuPrese
 def _module(path: Path) -> object:
     from tavernkit.risu_ai.files.module_file import read_module
 
-    return read_module(path, new_id=None)
+    with naming(path):
+        return read_module(path, new_id=None)
 
 
 def _book_module(path: Path) -> object:
@@ -304,24 +298,6 @@ def _book_module(path: Path) -> object:
     from tavernkit.risu_ai.world import RisuModule
 
     return RisuModule.from_json({"id": f"book:{path.name}", "name": path.stem, "lorebook": read_risu_lore(path)})
-
-
-def read_risu_lore(path: Path) -> list[JsonObject]:
-    """Read a book of any kind, or the one inside a card, as RisuAI's entries."""
-    from tavernkit.cards.json_text import parse_json
-    from tavernkit.cards.risu_ai.lorebook import lorebook_from_book
-    from tavernkit.errors import LoreParseError, log_warning
-    from tavernkit.risu_ai.lorebook.imports import import_lorebook
-
-    if path.suffix.lower() in (".json", ".lorebook"):
-        try:
-            return import_lorebook(parse_json(path.read_bytes(), what=path.name, warn=log_warning), warn=log_warning)
-        except LoreParseError:
-            pass  # a card, perhaps
-    bundle = load_card(path)
-    if bundle.book is None:
-        raise typer.BadParameter(f"{path.name} has no lore book")
-    return lorebook_from_book(bundle.book)
 
 
 def _listed(names: list[str], most: int = 12) -> str:

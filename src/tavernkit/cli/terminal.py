@@ -62,6 +62,7 @@ def _json(value: object, stream: TextIO, *, indent: int | None = None) -> str:
 
 def complain(message: str, *, kind: str = "warning") -> None:
     """Print one line to stderr: for people, or as a JSON object where a program reads."""
+    message = " ".join(line.strip() for line in message.splitlines())
     if COMPLAINTS_AS_JSON.get():
         sys.stderr.write(_json({"kind": kind, "message": message}, sys.stderr) + "\n")
         return

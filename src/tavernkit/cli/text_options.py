@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class TextOptions:
     """The options of every command that expands a text."""
 
-    text: Annotated[str, typer.Argument(help="The text to expand.", show_default=False)]
+    given: Annotated[str, typer.Argument(metavar="TEXT", help="The text to expand; - is stdin.", show_default=False)]
     card: Annotated[Path | None, typer.Option("--card", help="Character card that the text may ask about.")] = None
     user: Annotated[str, typer.Option("--user", "-u", help="The user's name.")] = "User"
     char: Annotated[str, typer.Option("--char", help="The character's name (default: the card's).")] = ""
@@ -31,6 +31,13 @@ class TextOptions:
     now: Annotated[datetime | None, typer.Option("--now", help="The time the text sees (UTC).")] = None
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything is wrong.")] = False
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON with diagnostics.")] = False
+
+    @property
+    def text(self) -> str:
+        """The text to expand."""
+        from tavernkit.cli.files import STDIN, read_text
+
+        return read_text(Path(STDIN)).removesuffix("\n") if self.given == STDIN else self.given
 
     @property
     def variables(self) -> dict[str, Json]:

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 
+from tavernkit.cards.book import is_character_book
+from tavernkit.cards.fields import ignore
+from tavernkit.cards.json_text import decode_text
 from tavernkit.cards.validation_rules import Severity
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.lint import presets
@@ -25,7 +28,9 @@ class FileKind(StrEnum):
     """What a file holds."""
 
     CARD = "card"
+    MODULE = "RisuAI module"
     WORLD_BOOK = "world book"
+    CHARACTER_BOOK = "character book"
     LOREBOOK = "RisuAI lorebook"
     PRESET = "SillyTavern preset"
     RISU_PRESET = "RisuAI preset"
@@ -58,24 +63,34 @@ def recognise(path: Path) -> tuple[FileKind, object]:
         return FileKind.TEXT, None
     if suffix in (".risup", ".risupreset"):
         return FileKind.RISU_PRESET, None
+    if suffix == ".risum":
+        return FileKind.MODULE, None
     if suffix not in (".json", ".lorebook"):
         return FileKind.CARD, None
+    value = read_json(path)
+    return (kind_of(value) or FileKind.CARD), value
+
+
+def read_json(path: Path) -> object:
+    """Parse a file; nothing if it is no JSON."""
     try:
-        value: object = json.loads(_read(path))
+        return json.loads(_read(path))
     except (ValueError, RecursionError):
-        return FileKind.CARD, None
-    return _kind_of(value), value
+        return None
 
 
-def _kind_of(value: object) -> FileKind:
+def kind_of(value: object) -> FileKind | None:
+    """Tell what parsed JSON is by the names of its fields; nothing if none of them tells."""
     if presets.has_scripts(value):
         return FileKind.REGEX
     if not is_mapping(value):
-        return FileKind.CARD
+        return None
     for kind, belongs in (
         (FileKind.LOREBOOK, value.get("type") == "risu"),
         (FileKind.REGEX, value.get("type") == "regex"),
-        (FileKind.CARD, "spec" in value or "first_mes" in value or value.get("type") == "risuModule"),
+        (FileKind.MODULE, value.get("type") == "risuModule"),
+        (FileKind.CARD, "spec" in value or "first_mes" in value),
+        (FileKind.CHARACTER_BOOK, is_character_book(value)),
         (FileKind.WORLD_BOOK, "entries" in value),
         (FileKind.RISU_PRESET, "promptTemplate" in value or "aiModel" in value),
         (FileKind.PRESET, "prompts" in value or "prompt_order" in value or "openai_max_context" in value),
@@ -84,7 +99,7 @@ def _kind_of(value: object) -> FileKind:
     ):
         if belongs:
             return kind
-    return FileKind.CARD
+    return None
 
 
 def _lint(path: Path, kind: FileKind, value: object, budget: int, language: Language) -> Iterator[Finding]:
@@ -112,7 +127,7 @@ def _lint_card(path: Path, budget: int, language: Language) -> Iterator[Finding]
 
 
 def _lint_json(path: Path, kind: FileKind, value: object, budget: int, language: Language) -> Iterator[Finding]:
-    if kind is FileKind.CARD:
+    if kind in (FileKind.CARD, FileKind.MODULE):
         yield from _lint_card(path, budget, language)
     elif kind is FileKind.WORLD_BOOK:
         from tavernkit.silly_tavern.world_info import import_world
@@ -125,7 +140,12 @@ def _lint_json(path: Path, kind: FileKind, value: object, budget: int, language:
         scripts = value.get("data") if is_mapping(value) and "data" in value else value
         yield from lint_regex_scripts(scripts if is_sequence(scripts) else (scripts,), "")
     elif is_mapping(value):
-        if kind is FileKind.LOREBOOK:
+        if kind is FileKind.CHARACTER_BOOK:
+            from tavernkit.silly_tavern.world_info import WorldBook
+
+            book = WorldBook.from_character_book(value, name=path.stem)
+            yield from lint_world_book(book, budget=budget, language=language)
+        elif kind is FileKind.LOREBOOK:
             yield from lint_lorebook(value.get("data"), "/data")
         elif kind is FileKind.PRESET:
             yield from presets.lint_preset(value)
@@ -138,4 +158,4 @@ def _lint_json(path: Path, kind: FileKind, value: object, budget: int, language:
 def _read(path: Path) -> str:
     if path.stat().st_size > MAX_BYTES:
         raise TavernKitError(f"{path}: more than {MAX_BYTES} bytes")
-    return path.read_text(encoding="utf-8-sig", errors="replace")
+    return decode_text(path.read_bytes(), ignore, what=path.name)

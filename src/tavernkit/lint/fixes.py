@@ -19,7 +19,7 @@ def fix_file(path: str | Path) -> bool:
     """Repair a book or a card in a JSON file; tells whether the file was changed."""
     path = Path(path)
     kind, value = recognise(path)
-    if not is_mapping(value) or kind not in (FileKind.CARD, FileKind.WORLD_BOOK):
+    if not is_mapping(value) or kind not in (FileKind.CARD, FileKind.WORLD_BOOK, FileKind.CHARACTER_BOOK):
         return False
     before: dict[str, object] = {**thaw_object(value)}
     after = _fixed_card(before) if kind is FileKind.CARD else _fixed_book(before)

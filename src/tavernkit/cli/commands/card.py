@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Character cards: look inside, convert, take apart, put together.")
 
-CardPath = Annotated[Path, typer.Argument(help="The card, in any format.", show_default=False)]
+CardPath = Annotated[Path, typer.Argument(help="The card, in any format; - is stdin.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _FIELDS = (
@@ -45,7 +45,7 @@ def show_card(
     """
     from tavernkit.budget import count_tokens
     from tavernkit.cards import convert
-    from tavernkit.cli.inputs import load_card
+    from tavernkit.cli.files import load_card
     from tavernkit.cli.terminal import show, show_json, table
 
     bundle = load_card(card)
@@ -88,7 +88,7 @@ def convert_card(
     tavernkit card convert aria.json aria.png --version v2
     """
     from tavernkit.cards import save
-    from tavernkit.cli.inputs import load_card
+    from tavernkit.cli.files import load_card
 
     bundle = load_card(card)
     _check_free(target, force=force)
@@ -107,7 +107,7 @@ def extract(
     \b
     tavernkit card extract aria.charx aria/
     """
-    from tavernkit.cli.inputs import load_card
+    from tavernkit.cli.files import load_card
     from tavernkit.cli.terminal import show, show_json
 
     bundle = load_card(card)
@@ -178,7 +178,7 @@ def embed(
     tavernkit card embed aria.json portrait.png aria.png
     """
     from tavernkit.cards import Asset, save
-    from tavernkit.cli.inputs import load_card
+    from tavernkit.cli.files import load_card
 
     bundle = load_card(card)
     _check_free(target, force=force)

@@ -67,7 +67,8 @@ def evaluate(
     tavernkit cbs eval "{{user}} meets {{char}}" --user Ann --char Aria
     tavernkit cbs eval "{{#if {{? {{getvar::hp}} > 3}}}}alive{{/if}}" --var hp=7
     """
-    from tavernkit.cli.inputs import fixed_clock, load_card
+    from tavernkit.cli.files import load_card
+    from tavernkit.cli.inputs import fixed_clock
     from tavernkit.risu_ai import character_from_card
     from tavernkit.risu_ai.cbs import CBSEngine
     from tavernkit.risu_ai.context import RisuContext

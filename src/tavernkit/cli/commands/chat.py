@@ -72,7 +72,8 @@ def chat(
 
 def _session(options: ChatOptions, save: Path | None) -> ChatSession:
     from tavernkit.cli.chat_session import ChatSession, utc_now
-    from tavernkit.cli.inputs import fixed_clock, load_card, new_chat, prepare
+    from tavernkit.cli.files import load_card
+    from tavernkit.cli.inputs import fixed_clock, new_chat, prepare
     from tavernkit.silly_tavern import ChatFile
 
     if options.chosen_platform is not Platform.SILLY_TAVERN:

@@ -11,13 +11,17 @@ import typer
 
 from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.platforms import CHARACTER_BOOK, Platform, choice_option
+from tavernkit.errors import FileFormatError
 
 if TYPE_CHECKING:
     from tavernkit.lore import LoreResult, LoreRow
 
 app = typer.Typer(no_args_is_help=True, help="Lore books: what fires, what should fire, other formats.")
 
-Book = Annotated[list[Path], typer.Argument(help="World books, lorebooks, or cards with one.", show_default=False)]
+Book = Annotated[
+    list[Path],
+    typer.Argument(help="World books, lorebooks, or cards and modules with one; - is stdin.", show_default=False),
+]
 Said = Annotated[
     list[str] | None,
     typer.Option("--text", "-t", help="A message of the chat, oldest first; may be repeated.", show_default=False),
@@ -26,8 +30,10 @@ Chat = Annotated[Path | None, typer.Option("--chat", "-c", help="SillyTavern cha
 By = Annotated[
     Platform, choice_option(tuple(Platform), "--platform", "-p", help="Whose rules (default: silly_tavern).")
 ]
-Depth = Annotated[int | None, typer.Option("--depth", help="How many messages are looked at.", show_default=False)]
-Budget = Annotated[int, typer.Option("--budget", help="Tokens that lore may take.")]
+Depth = Annotated[
+    int | None, typer.Option("--depth", min=0, help="How many messages are looked at.", show_default=False)
+]
+Budget = Annotated[int, typer.Option("--budget", min=0, help="Tokens that lore may take.")]
 Seed = Annotated[int, typer.Option("--seed", help="Decides dice.")]
 
 
@@ -106,7 +112,9 @@ def check(
 
 @app.command("convert")
 def convert(
-    book: Annotated[Path, typer.Argument(help="A book of any kind, or a card with one.", show_default=False)],
+    book: Annotated[
+        Path, typer.Argument(help="A book of any kind, or a card or module with one; - is stdin.", show_default=False)
+    ],
     target: Annotated[Path, typer.Argument(help="The new JSON file.", show_default=False)],
     to: Annotated[str, choice_option((*Platform, CHARACTER_BOOK), "--to", help="The format to write.")],
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it is there.")] = False,
@@ -118,7 +126,7 @@ def convert(
     tavernkit lore convert world.json lore.json --to risu_ai
     tavernkit lore convert aria.png world.json --to silly_tavern
     """
-    from tavernkit.cli.inputs import load_world, read_risu_lore
+    from tavernkit.cli.books import load_world, read_risu_lore
     from tavernkit.cli.terminal import show, show_json
 
     if target.exists() and not force:
@@ -143,12 +151,16 @@ def convert(
 def _messages(text: list[str] | None, chat: Path | None) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     if chat is not None:
+        from tavernkit.cli.files import naming
         from tavernkit.silly_tavern import ChatFile
 
-        lines = (line for line in ChatFile.load(chat).messages if not line.is_system)
+        with naming(chat):
+            lines = (line for line in ChatFile.load(chat).messages if not line.is_system)
         found += [("user" if line.is_user else "char", line.mes) for line in lines]
     found += [("user", each) for each in text or ()]
     if not found:
+        if chat is not None:
+            raise FileFormatError(f"{chat}: there is no message in it")
         raise typer.BadParameter("say what the chat holds with --text or --chat")
     return found
 
@@ -173,7 +185,7 @@ def _scan_silly_tavern(
     import random
 
     from tavernkit.budget import count_tokens
-    from tavernkit.cli.inputs import load_world
+    from tavernkit.cli.books import load_world
     from tavernkit.silly_tavern.world_info import ScanInput, SelectedBooks, WorldInfoEngine, WorldInfoSettings
 
     settings = WorldInfoSettings(budget=100)
@@ -196,7 +208,7 @@ def _scan_risu_ai(
     import random
 
     from tavernkit.budget import count_tokens
-    from tavernkit.cli.inputs import read_risu_lore
+    from tavernkit.cli.books import read_risu_lore
     from tavernkit.errors import log_warning
     from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, LorebookSettings, LoreMessage, ScanInput
 

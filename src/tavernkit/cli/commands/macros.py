@@ -62,7 +62,8 @@ def evaluate(options: TextOptions) -> None:
     tavernkit macros eval "{{setvar::hp::10}}{{getvar::hp}} of {{roll::1d20}}" --seed 1
     tavernkit macros eval "{{description}}" --card aria.png
     """
-    from tavernkit.cli.inputs import fixed_clock, load_card
+    from tavernkit.cli.files import load_card
+    from tavernkit.cli.inputs import fixed_clock
     from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
     from tavernkit.stores import InMemoryVariablesStore
 

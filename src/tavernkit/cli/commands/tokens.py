@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ import typer
 
 def tokens(
     files: Annotated[
-        list[Path] | None, typer.Argument(help="Text files; without any, stdin is read.", show_default=False)
+        list[Path] | None, typer.Argument(help="Text files; without any, or for -, stdin is read.", show_default=False)
     ] = None,
     text: Annotated[str | None, typer.Option("--text", "-t", help="Count this text instead.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="The model whose tokens to count.")] = None,
@@ -52,11 +51,13 @@ def tokens(
 
 
 def _texts(files: list[Path] | None, text: str | None) -> list[tuple[str, str]]:
+    from tavernkit.cli.files import STDIN, read_text, shown
+
     if text is not None:
         return [("--text", text)]
     if files:
-        return [(str(path), path.read_text(encoding="utf-8", errors="replace")) for path in files]
-    return [("stdin", sys.stdin.read())]
+        return [(shown(path), read_text(path)) for path in files]
+    return [("stdin", read_text(Path(STDIN)))]
 
 
 def register(app: typer.Typer) -> None:

@@ -1,0 +1,71 @@
+"""Files as a command line names them: ``-`` is stdin, and every error says which file it is about."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tavernkit.errors import FileFormatError, log_warning
+
+if TYPE_CHECKING:
+    from tavernkit.cards import Bundle
+
+STDIN = "-"
+"""What stands for stdin where a file can be given."""
+
+
+def shown(path: Path) -> str:
+    """What a file is called in messages."""
+    return "stdin" if str(path) == STDIN else str(path)
+
+
+@contextmanager
+def naming(path: Path) -> Generator[None]:
+    """Let errors about a file's content name the file."""
+    try:
+        yield
+    except FileFormatError as error:
+        if path.name in str(error):
+            raise
+        raise FileFormatError(f"{shown(path)}: {error}") from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a file, a pipe or stdin as a whole."""
+    from tavernkit.cards.limits import DEFAULT_LIMITS
+    from tavernkit.cards.source import read_file
+
+    if str(path) == STDIN:
+        return sys.stdin.buffer.read()
+    if _is_pipe(path):
+        return path.read_bytes()
+    return read_file(path, DEFAULT_LIMITS.max_file_bytes, limit="max_file_bytes")
+
+
+def _is_pipe(path: Path) -> bool:
+    return path.is_fifo() or path.is_char_device()
+
+
+def read_text(path: Path) -> str:
+    """Read a text as a whole; bytes that are no UTF-8 are replaced, and named."""
+    data = read_bytes(path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        log_warning(f"{shown(path)}: no UTF-8 at byte {error.start}; what cannot be read counts as U+FFFD")
+        return data.decode("utf-8-sig", "replace")
+
+
+def load_card(path: Path, *, strict: bool = False) -> Bundle:
+    """Open a card; its warnings are reported. A pipe is read as a whole, as it cannot be read again."""
+    from tavernkit.cards import load
+
+    def warn(message: str) -> None:
+        log_warning(f"{shown(path)}: {message}")
+
+    with naming(path):
+        source = read_bytes(path) if str(path) == STDIN or _is_pipe(path) else path
+        return load(source, strict=strict, warn=None if strict else warn)

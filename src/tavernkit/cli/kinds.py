@@ -1,0 +1,60 @@
+"""Files given where another kind is wanted: told before they are read as what they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tavernkit.cli.build_options import BuildOptions
+from tavernkit.errors import FileFormatError, log_warning
+from tavernkit.lint.files import FileKind, kind_of, read_json
+from tavernkit.values import is_mapping
+
+_WANTED: dict[str, tuple[str, frozenset[FileKind]]] = {
+    "card": ("a character card", frozenset({FileKind.CARD})),
+    "preset": ("a preset", frozenset({FileKind.PRESET, FileKind.RISU_PRESET})),
+    "chat": ("a chat", frozenset()),
+    "context_template": ("a context template", frozenset({FileKind.CONTEXT_TEMPLATE})),
+    "instruct": ("an instruct template", frozenset({FileKind.INSTRUCT_TEMPLATE})),
+    "system_prompt": ("a system prompt", frozenset()),
+    "regex_script": ("a regex script", frozenset({FileKind.REGEX})),
+}
+"""What an option wants: in words, and the kinds of files that are taken."""
+
+_OPTION_OF = {
+    FileKind.CARD: "the card comes first, without an option",
+    FileKind.WORLD_BOOK: "give it with --book",
+    FileKind.LOREBOOK: "give it with --book",
+    FileKind.PRESET: "give it with --preset",
+    FileKind.RISU_PRESET: "give it with --preset",
+    FileKind.CONTEXT_TEMPLATE: "give it with --context-template",
+    FileKind.INSTRUCT_TEMPLATE: "give it with --instruct",
+    FileKind.REGEX: "give it with --regex-script",
+}
+
+
+def refuse_mistaken(options: BuildOptions) -> None:
+    """Raise for files that are certainly something else than the option they came with."""
+    for name, path in _given(options):
+        words, wanted = _WANTED[name]
+        if path.suffix.lower() == ".jsonl" and name != "chat":
+            raise FileFormatError(f"{path} is a chat, not {words}: give it with --chat")
+        value = _json(path)
+        kind = kind_of(value)
+        if kind is not None and kind not in wanted:
+            hint = f": {_OPTION_OF[kind]}" if kind in _OPTION_OF else ""
+            raise FileFormatError(f"{path} is a {kind}, not {words}{hint}")
+        if kind is None and name == "preset" and is_mapping(value):
+            log_warning(f"{path}: it has neither prompts nor a context size; is it a preset?")
+
+
+def _given(options: BuildOptions) -> Iterator[tuple[str, Path]]:
+    for name in _WANTED:
+        value: object = getattr(options, name)
+        for each in value if isinstance(value, list) else [value]:  # pyright: ignore[reportUnknownVariableType]  # of paths
+            if isinstance(each, (str, Path)) and Path(each).is_file():  # others are names, pipes, or missing
+                yield name, Path(each)
+
+
+def _json(path: Path) -> object:
+    return read_json(path) if path.suffix.lower() == ".json" else None

@@ -1,0 +1,155 @@
+"""What can be given where a file is wanted, and what is said about what cannot."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal import BOOK, CARD, CHAT, PATIENCE, PRESET, Tavernkit, in_process
+
+CARD_TEXT = Path(CARD).read_text(encoding="utf-8")
+BOOK_TEXT = Path(BOOK).read_text(encoding="utf-8")
+RAIN = {"key": "rain", "secondkey": "", "insertorder": 100, "comment": "Rain", "content": "It rains.", "mode": "normal"}
+MODULE = {"name": "Weather", "description": "", "lorebook": [RAIN]}
+
+
+@pytest.mark.parametrize(
+    ("option", "content"),
+    [
+        ("card", b""),
+        ("card", b"{"),
+        ("card", b"[1]"),
+        ("card", b"\x00\x01"),
+        ("--book", b""),
+        ("--book", b"{"),
+        ("--book", b"{}"),
+        ("--preset", b""),
+        ("--preset", b"[1]"),
+        ("--regex-script", b"{"),
+        ("--chat", b"\xff\xff"),
+    ],
+)
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+def test_an_error_about_a_file_names_it(
+    tavernkit: Tavernkit, tmp_path: Path, option: str, content: bytes, platform: str
+) -> None:
+    if (option, platform) == ("--regex-script", "risu_ai"):
+        platform = "silly_tavern"
+    path = tmp_path / "the one 🕯.json"
+    path.write_bytes(content)
+    files = [str(path)] if option == "card" else [CARD, option, str(path)]
+    outcome = tavernkit("build", *files, "--platform", platform)
+    assert outcome.code == 2
+    assert path.name in outcome.err.splitlines()[-1]
+    assert outcome.err.splitlines()[-1].startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((BOOK,), "is a world book, not a character card: give it with --book"),
+        ((PRESET,), "is a SillyTavern preset, not a character card: give it with --preset"),
+        ((CHAT,), "is a chat, not a character card: give it with --chat"),
+        ((CARD, "--preset", BOOK), "is a world book, not a preset: give it with --book"),
+        ((CARD, "--preset", CARD), "is a card, not a preset: the card comes first"),
+        ((CARD, "--chat", BOOK), "is a world book, not a chat: give it with --book"),
+        ((CARD, "--dialect", "text", "--instruct", PRESET), "not an instruct template: give it with --preset"),
+        ((CARD, "--regex-script", BOOK), "is a world book, not a regex script: give it with --book"),
+    ],
+)
+def test_a_file_of_another_kind_is_sent_to_its_option(
+    tavernkit: Tavernkit, arguments: tuple[str, ...], said: str
+) -> None:
+    outcome = tavernkit("build", *arguments)
+    assert outcome.code == 2
+    assert said in outcome.err
+
+
+def test_a_preset_that_says_nothing_is_wondered_at(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    path = tmp_path / "odd.json"
+    path.write_text('{"temp": 1}')
+    outcome = tavernkit("build", CARD, "--preset", str(path))
+    assert outcome.code == 0
+    assert "is it a preset?" in outcome.err
+
+
+def test_a_chat_without_messages_is_told(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    path = tmp_path / "empty.jsonl"
+    path.write_text("")
+    assert "there is no message in it" in tavernkit("build", CARD, "--chat", str(path)).err
+    outcome = tavernkit("lore", "scan", BOOK, "--chat", str(path))
+    assert (outcome.code, "there is no message in it" in outcome.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "said"),
+    [
+        (("card", "show", "-"), CARD_TEXT, "Aria"),
+        (("build", "-", "--message", "Hi"), CARD_TEXT, "lighthouse"),
+        (("lore", "scan", "-", "--text", "the lamp"), BOOK_TEXT, "stdin.1"),
+        (("tokens", "-"), "Hello", "stdin"),
+        (("macros", "eval", "-", "--char", "Bel"), "I am {{char}}\n", "I am Bel\n"),
+        (("cbs", "eval", "-", "--char", "Bel"), "I am {{char}}\n", "I am Bel\n"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_a_dash_is_stdin(arguments: tuple[str, ...], stdin: str, said: str) -> None:
+    outcome = in_process(*arguments, stdin=stdin)
+    assert outcome.code == 0, outcome.err
+    assert said in outcome.out
+
+
+def test_a_card_can_come_through_a_pipe_of_the_shell() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, CARD_TEXT.encode())
+    os.close(writing)
+    done = subprocess.run(
+        [sys.executable, "-m", "tavernkit", "card", "show", f"/dev/fd/{reading}"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        pass_fds=[reading],
+    )
+    os.close(reading)
+    assert done.returncode == 0, done.stderr
+    assert "Aria" in done.stdout
+
+
+def test_text_that_is_no_utf_8_is_counted_with_a_warning(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    path = tmp_path / "old.txt"
+    path.write_bytes("Señor".encode("latin-1"))
+    outcome = tavernkit("tokens", str(path))
+    assert outcome.code == 0
+    assert "old.txt: no UTF-8 at byte 2" in outcome.err
+
+
+@pytest.mark.parametrize("module", [{"type": "risuModule", **MODULE}, {"type": "risuModule", "module": MODULE}])
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+def test_the_lore_of_a_module_is_a_book(
+    tavernkit: Tavernkit, tmp_path: Path, platform: str, module: dict[str, object]
+) -> None:
+    path = tmp_path / "weather.json"
+    path.write_text(json.dumps(module))
+    assert "1 of 1 entries are in" in tavernkit("lore", "scan", str(path), "--text", "rain", "-p", platform).out
+    target = tmp_path / "book.json"
+    assert tavernkit("lore", "convert", str(path), str(target), "--to", platform).code == 0
+    assert "1 of 1 entries are in" in tavernkit("lore", "scan", str(target), "--text", "rain", "-p", platform).out
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+def test_a_book_written_as_a_cards_own_is_read_again(tavernkit: Tavernkit, tmp_path: Path, platform: str) -> None:
+    target = tmp_path / "own.json"
+    assert tavernkit("lore", "convert", BOOK, str(target), "--to", "character_book").code == 0
+    scanned = tavernkit("lore", "scan", str(target), "--text", "Who lit the lamp?", "--platform", platform, "--json")
+    rows = {row["title"]: row["active"] for row in json.loads(scanned.out)}
+    assert len(rows) == 8
+    assert rows["The lamp"]
+    assert not rows["Dragons"]
+    linted = tavernkit("lint", str(target), "--json")
+    assert json.loads(linted.out)[0]["kind"] == "character book"
+    assert json.loads(linted.out)[0]["findings"] == []
