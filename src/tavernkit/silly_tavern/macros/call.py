@@ -19,6 +19,10 @@ class MacroFailure(Exception):  # noqa: N818 - it is no error of the program: th
     """Raised by a handler that cannot answer: the macro stays in the text and the reason is reported."""
 
 
+class OutOfRoomError(MacroFailure):
+    """Raised where an expansion has hit one of its limits, which is reported already: the macro stays in the text."""
+
+
 class MacroCall:
     """One call of a macro: its arguments, how it is written, and the environment.
 

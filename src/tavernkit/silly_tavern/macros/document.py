@@ -173,7 +173,7 @@ class Document:
             else:
                 taken = None
                 if source.has_closing(macro.name or "", registry):
-                    free = free or FreeClosers(source, self.low, high, registry)
+                    free = free or FreeClosers(source, high, registry)
                     taken = free.claim((macro.name or "").lower(), index)
                 if taken is None:
                     parts.append(self._macro(macro, index, -1))
@@ -236,7 +236,7 @@ class Document:
     def _shorthand(self, macro: ParsedMacro) -> ShorthandNode:
         span = macro.value
         return ShorthandNode(
-            source=self.source.text[macro.start : macro.end],
+            span=(self.source, macro.start, macro.end),
             scope=_SCOPES[macro.prefix],
             name=macro.name or "",
             operator=macro.operator,

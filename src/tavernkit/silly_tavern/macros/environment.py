@@ -111,6 +111,19 @@ class MacroEnvironment:
     timezone: tzinfo = UTC
     random: Callable[[], float] = random.random
 
+    _places: dict[str, tuple[int, object, int | None]] = field(
+        default_factory=dict[str, tuple[int, object, int | None]], init=False, repr=False, compare=False
+    )
+
+    def place_in_chat(self, name: str, find: Callable[[], int | None]) -> int | None:
+        """Give the index of a line of the chat, which is looked for once as long as the chat does not go on."""
+        chat = self.chat
+        length, last = len(chat), chat[-1] if chat else None
+        known = self._places.get(name)
+        if known is None or known[0] != length or known[1] is not last:
+            known = self._places[name] = (length, last, find())
+        return known[2]
+
     def replace(self, **changes: object) -> MacroEnvironment:
         """Return a changed copy; variables and memory stay shared unless they are changed too."""
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types

@@ -38,5 +38,14 @@ MAX_HASHED_CHARS = 32_768
 MAX_DICE = 100_000
 """How many dice one ``{{roll}}`` may throw."""
 
+MAX_DICE_IN_ALL = 1_000_000
+"""How many dice one expansion may throw."""
+
+MAX_VARIABLE_CHARS = 4_000_000
+"""How many characters of variables one expansion may read, those of long values only."""
+
+FREE_VARIABLE_CHARS = 256
+"""A longer value counts."""
+
 MAX_ARRAY_LENGTH = 100_000
 """How long an array in a variable may get by writing to an index."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from tavernkit.errors import MacroError, StrictModeError
 from tavernkit.silly_tavern.macros.arguments import arity_problem, to_text, type_problem
 from tavernkit.silly_tavern.macros.blocks import dedent
-from tavernkit.silly_tavern.macros.call import MacroCall
+from tavernkit.silly_tavern.macros.call import MacroCall, OutOfRoomError
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, DiagnosticKind
 from tavernkit.silly_tavern.macros.registry import MacroDefinition
+from tavernkit.values import LazySequence
 
 if TYPE_CHECKING:
     from tavernkit.silly_tavern.macros.document import Document
@@ -128,20 +129,32 @@ class MacroNode:
         """Evaluate the arguments, then the call."""
         target = self.target
         delayed = target is not None and target[1].delayed
-        args: list[str] = []
-        for part in self.args:
-            text = part.text if delayed or part.document is None else (yield part.document, None)
-            args.append(text)
-        content = self.content
-        if content is not None:
-            text = content.text if delayed or content.document is None else (yield content.document, None)
-            args.append(self._block(text))
+        args = self._written_args() if delayed else (yield from self._evaluated_args())
         target = self._find(run)
         if target is None or target[1].control is None:
             return self._call(run, target, args)
         if not self._may_run(run, target[0], target[1], args):
             return self.keep(args)
-        return self._deliver(run, (yield from target[1].control(self, run)), args)
+        try:
+            text = yield from target[1].control(self, run)
+        except OutOfRoomError:
+            return self.source
+        return self._deliver(run, text, args)
+
+    def _evaluated_args(self) -> Generator[tuple[Document, int | None], str, Sequence[str]]:
+        args: list[str] = []
+        for part in self.args:
+            text = part.text if part.document is None else (yield part.document, None)
+            args.append(text)
+        content = self.content
+        if content is not None:
+            args.append(self._block(content.text if content.document is None else (yield content.document, None)))
+        return args
+
+    def _written_args(self) -> Sequence[str]:
+        """Give the arguments as they are written; blocks inside each other would keep a copy of their text each."""
+        parts = self.args if self.content is None else (*self.args, self.content)
+        return LazySequence(len(parts), lambda index: parts[index].text)
 
     def _block(self, text: str) -> str:
         if "#" in self.flags or (self.target is not None and self.target[1].delayed):
@@ -168,6 +181,8 @@ class MacroNode:
             result = handler(MacroCall(run, self, name, definition, args))
         except (MacroError, StrictModeError):
             raise
+        except OutOfRoomError:
+            return self.keep(args)
         except Exception as error:  # noqa: BLE001  # a handler is foreign code: whatever it raises, the text stays
             self._report(run, "internal_error", "handler", f"{{{{{name}}}}} failed and stays as text: {error}", name)
             return self.keep(args)

@@ -145,10 +145,12 @@ class _Parser:
         frame = _Frame(macro, context, outer | _RESUME[context] | CLOSE)
         self.frames.append(frame)
         at += 1
+        flags: list[str] = []
         while kinds[at] == FLAG:
-            macro.flags += self.text[self.starts[at]]
+            flags.append(self.text[self.starts[at]])
             macro.end = self.ends[at]
             at += 1
+        macro.flags = "".join(flags)
         self.at = at
         kind = kinds[at]
         if kind & (NAME | COMMENT):

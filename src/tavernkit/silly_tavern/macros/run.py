@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, TypeAlias
 from tavernkit.silly_tavern.macros.card_macros import CardMacros
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
-from tavernkit.silly_tavern.macros.limits import MAX_OUTPUT_CHARS, MAX_PARSED_CHARS, MAX_RESOLVE_DEPTH, MAX_STEPS
+from tavernkit.silly_tavern.macros.limits import (
+    MAX_DICE_IN_ALL,
+    MAX_OUTPUT_CHARS,
+    MAX_PARSED_CHARS,
+    MAX_RESOLVE_DEPTH,
+    MAX_STEPS,
+)
+from tavernkit.silly_tavern.macros.metered import MeteredVariables
 from tavernkit.silly_tavern.macros.processors import Positions
 from tavernkit.silly_tavern.macros.registry import Handler, MacroDefinition
+from tavernkit.silly_tavern.macros.seeding import text_hash
+from tavernkit.stores.variables import VariablesStore
 
 if TYPE_CHECKING:
     from tavernkit.silly_tavern.macros.engine import MacroEngine
@@ -50,12 +59,19 @@ class Budget:
     produced: int = 0
     parsed: int = 0
     depth: int = 0
+    dice: int = 0
+    variables: int = 0
     reported: set[str] = field(default_factory=set[str])
 
     def fits(self, length: int) -> bool:
         """Count characters that a macro gave; tells whether there is room for them."""
         self.produced += length
         return self.produced <= MAX_OUTPUT_CHARS
+
+    @property
+    def spent(self) -> bool:
+        """Whether there is no room for anything more."""
+        return self.produced > MAX_OUTPUT_CHARS
 
 
 class Expansion(ABC):
@@ -86,6 +102,8 @@ class Expansion(ABC):
         self._where = where
         self._cards: CardMacros | None = None
         self._positions: Positions | None = None
+        self._text_hash: int | None = None
+        self.variables: VariablesStore = MeteredVariables(environment.variables, self)
 
     @abstractmethod
     def expand_inside(self, text: str) -> str:
@@ -136,6 +154,21 @@ class Expansion(ABC):
         message = f"the macros of one expansion give more than {MAX_OUTPUT_CHARS} characters; the rest stays as text"
         self.report_limit("output", message, macro=macro, position=position)
         return False
+
+    def take_dice(self, count: int) -> bool:
+        """Count dice; tells whether they may be thrown."""
+        self.budget.dice += count
+        if self.budget.dice <= MAX_DICE_IN_ALL:
+            return True
+        self.report_limit("dice", f"the macros of one expansion throw more than {MAX_DICE_IN_ALL} dice")
+        return False
+
+    @property
+    def text_hash(self) -> int:
+        """The hash of the whole text."""
+        if self._text_hash is None:
+            self._text_hash = text_hash(self.text)
+        return self._text_hash
 
     def resolve(self, text: str, offset: int) -> str:
         """Expand a text for a handler: a complete expansion inside this one, based at the offset of its call."""

@@ -49,8 +49,12 @@ class _Arc4:
         for i in range(_WIDTH):
             j = (j + key[i % len(key)] + state[i]) & 255
             state[i], state[j] = state[j], state[i]
-        self._state, self._i, self._j = state, 0, 0
-        self.next(_WIDTH)
+        i = j = 0
+        for _ in range(_WIDTH):  # the first bytes are thrown away
+            i = (i + 1) & 255
+            j = (j + state[i]) & 255
+            state[i], state[j] = state[j], state[i]
+        self._state, self._i, self._j = state, i, j
 
     def next(self, count: int) -> int:
         """The next bytes as one big-endian number."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tavernkit.errors import MacroError, StrictModeError
 from tavernkit.silly_tavern.macros import variables
 from tavernkit.silly_tavern.macros.arguments import to_text
+from tavernkit.silly_tavern.macros.call import OutOfRoomError
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic
 from tavernkit.text.js_values import to_number, trim
 from tavernkit.values import Json
@@ -16,6 +17,7 @@ from tavernkit.values import Json
 if TYPE_CHECKING:
     from tavernkit.silly_tavern.macros.nodes import Part, Steps
     from tavernkit.silly_tavern.macros.run import Run
+    from tavernkit.silly_tavern.macros.source import Source
 
 _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ">": lambda left, right: left > right,
@@ -28,12 +30,19 @@ _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 class ShorthandNode:
     """A shorthand: the scope and name of a variable, an operator and its operand."""
 
-    __slots__ = ("name", "operand", "operator", "position", "scope", "simple", "source")
+    __slots__ = ("_span", "name", "operand", "operator", "position", "scope", "simple")
 
     def __init__(
-        self, *, source: str, scope: str, name: str, operator: str, operand: Part | None, position: int
+        self,
+        *,
+        span: tuple[Source, int, int],
+        scope: str,
+        name: str,
+        operator: str,
+        operand: Part | None,
+        position: int,
     ) -> None:
-        self.source = source
+        self._span = span
         self.scope = scope
         self.name = name
         self.operator = operator
@@ -41,16 +50,28 @@ class ShorthandNode:
         self.position = position
         self.simple = operand is None or operand.document is None
 
+    @property
+    def source(self) -> str:
+        """The shorthand as written."""
+        source, start, end = self._span
+        return source.text[start:end]
+
     def value(self, run: Run) -> str:
         """Evaluate a shorthand whose operand is plain text."""
-        current = self._without_operand(run)
+        try:
+            current = self._without_operand(run)
+        except OutOfRoomError:
+            return self.source
         if current is not None:
             return current
         return self._with_operand(run, "" if self.operand is None else trim(self.operand.text))
 
     def steps(self, run: Run) -> Steps:
         """Evaluate the operand, where the operator needs it, and apply the operator."""
-        current = self._without_operand(run)
+        try:
+            current = self._without_operand(run)
+        except OutOfRoomError:
+            return self.source
         if current is not None:
             return current
         assert self.operand is not None  # else it is simple
@@ -59,7 +80,7 @@ class ShorthandNode:
 
     def _without_operand(self, run: Run) -> str | None:
         """What ``||`` and ``??`` give when the variable says enough."""
-        store = run.environment.variables
+        store = run.variables
         if self.operator in ("||", "||="):
             current = variables.read(store, self.name, self.scope)
             return None if variables.is_false(current) else to_text(current)
@@ -75,6 +96,8 @@ class ShorthandNode:
             text = to_text(self._apply(run, operand))
         except (MacroError, StrictModeError):
             raise
+        except OutOfRoomError:
+            return self.source
         except Exception as error:  # noqa: BLE001  # a store may be foreign code: whatever it raises, the text stays
             run.report(
                 Diagnostic(
@@ -89,7 +112,7 @@ class ShorthandNode:
         return text if run.take_output(len(text), self.position) else self.source
 
     def _apply(self, run: Run, operand: str) -> Json:
-        store, operator = run.environment.variables, self.operator
+        store, operator = run.variables, self.operator
         if not operator:
             return variables.read(store, self.name, self.scope)
         if operator in ("++", "--"):
@@ -108,7 +131,7 @@ class ShorthandNode:
         return operand if operator in ("||", "??", "||=", "??=") else ""
 
     def _compare(self, run: Run, operand: str) -> bool:
-        current = variables.read(run.environment.variables, self.name, self.scope)
+        current = variables.read(run.variables, self.name, self.scope)
         left, right = to_number(current), to_number(operand)
         if math.isnan(left) or math.isnan(right):
             self._warn_of_text(run, operand if math.isnan(right) else to_text(current))
@@ -120,7 +143,7 @@ class ShorthandNode:
         if math.isnan(number):
             self._warn_of_text(run, operand)
         else:
-            variables.add(run.environment.variables, self.name, -number, self.scope)
+            variables.add(run.variables, self.name, -number, self.scope)
 
     def _warn_of_text(self, run: Run, text: str) -> None:
         run.report(

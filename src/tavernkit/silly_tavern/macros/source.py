@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from tavernkit.silly_tavern.macros.parser import ParsedMacro, ParsedText, parse
@@ -17,7 +18,7 @@ class Source:
     in UTF-16 code units.
     """
 
-    __slots__ = ("_astral", "_closed", "_else", "_macros", "_parsed", "_partners", "offset", "position", "text")
+    __slots__ = ("_astral", "_closers", "_else", "_macros", "_parsed", "_partners", "offset", "position", "text")
 
     def __init__(self, text: str, *, position: int = 0, offset: int = 0) -> None:
         self.text = text
@@ -27,7 +28,7 @@ class Source:
         self._macros: list[ParsedMacro] | None = None
         self._astral: list[int] | None = None
         self._partners: list[int] | None = None
-        self._closed: set[str] = set()
+        self._closers: dict[str, list[int]] = {}
         self._else: tuple[list[int], dict[int, list[int]]] | None = None
 
     @property
@@ -89,7 +90,11 @@ class Source:
     def has_closing(self, name: str, registry: MacroRegistry) -> bool:
         """Tell whether any tag closes this name."""
         self.partners(registry)
-        return name.lower() in self._closed
+        return name.lower() in self._closers
+
+    def closers(self, key: str) -> Sequence[int]:
+        """The closing tags with a name, once the tags are matched."""
+        return self._closers.get(key, ())
 
     def _match_tags(self, registry: MacroRegistry) -> list[int]:
         partners = [-1] * len(self.macros)
@@ -99,7 +104,7 @@ class Source:
                 continue
             key = macro.name.lower()
             if self.is_closing(macro):
-                self._closed.add(key)
+                self._closers.setdefault(key, []).append(index)
                 if open_tags.get(key):
                     opener = open_tags[key].pop()
                     partners[index], partners[opener] = opener, index
@@ -149,27 +154,32 @@ class Source:
 class FreeClosers:
     """The closing tags of one level that a tag which can have no block may still take."""
 
-    def __init__(self, source: Source, low: int, high: int, registry: MacroRegistry) -> None:
-        partners = source.partners(registry)
+    def __init__(self, source: Source, high: int, registry: MacroRegistry) -> None:
+        self._source = source
+        self._high = high
+        self._partners = source.partners(registry)
+        self._looked_at: dict[str, int] = {}
         self._waiting: dict[str, list[tuple[int, int]]] = {}
         self._free: dict[str, list[int]] = {}
-        for index in range(low, high):
-            macro = source.macros[index]
-            if macro.name and source.is_closing(macro):
-                self._waiting.setdefault(macro.name.lower(), []).append((partners[index], index))
-        for closers in self._waiting.values():
-            closers.sort(reverse=True)
 
     def claim(self, key: str, opener: int) -> int | None:
         """Take the first closing tag behind ``opener`` that does not close a tag behind it. Ask from left to right."""
-        waiting = self._waiting.get(key)
-        if waiting is None:
-            return None
-        free = self._free.setdefault(key, [])
-        while waiting and waiting[-1][0] < opener:
-            heappush(free, waiting.pop()[1])
+        waiting, free = self._waiting.setdefault(key, []), self._free.setdefault(key, [])
+        while waiting and waiting[0][0] < opener:
+            heappush(free, heappop(waiting)[1])
         while free and free[0] < opener:
             heappop(free)
+        # Only as many are looked at as it takes: blocks inside each other have the same ones before them.
+        closers, partners = self._source.closers(key), self._partners
+        at = max(self._looked_at.get(key, 0), bisect_left(closers, opener))
+        while not free and at < len(closers) and closers[at] < self._high:
+            closer = closers[at]
+            at += 1
+            if partners[closer] < opener:
+                free.append(closer)
+            else:
+                heappush(waiting, (partners[closer], closer))
+        self._looked_at[key] = at
         return heappop(free) if free else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.macros.call import MacroCall
@@ -12,20 +12,25 @@ from tavernkit.silly_tavern.macros.registry import MacroRegistry
 macros = MacroRegistry()
 
 
-def last_index(environment: MacroEnvironment, wanted: Callable[[ChatMessage], bool] = lambda _line: True) -> int | None:
-    """The index of the newest message that is wanted; one whose next swipe is being made does not count."""
-    chat = environment.chat
-    for index in range(len(chat) - 1, -1, -1):
-        line = chat[index]
-        if not _in_progress(line) and wanted(line):
-            return index
-    return None
+def last_index(environment: MacroEnvironment) -> int | None:
+    """The index of the newest message; one whose next swipe is being made does not count."""
+    return environment.place_in_chat("last", lambda: _newest(environment.chat, lambda _line: True))
 
 
 def last_text(environment: MacroEnvironment, *, by_user: bool) -> str:
     """The text of the newest visible message of the user, or of anybody else."""
-    index = last_index(environment, lambda line: line.is_user == by_user and not line.is_system)
+
+    def wanted(line: ChatMessage) -> bool:
+        return line.is_user == by_user and not line.is_system
+
+    name = "last by user" if by_user else "last by others"
+    index = environment.place_in_chat(name, lambda: _newest(environment.chat, wanted))
     return "" if index is None else environment.chat[index].mes
+
+
+def _newest(chat: Sequence[ChatMessage], wanted: Callable[[ChatMessage], bool]) -> int | None:
+    places = range(len(chat) - 1, -1, -1)
+    return next((at for at in places if not _in_progress(chat[at]) and wanted(chat[at])), None)
 
 
 def last_swipe_count(environment: MacroEnvironment) -> int | None:

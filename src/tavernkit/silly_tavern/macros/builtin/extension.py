@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.macros.call import MacroCall
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.registry import Argument, MacroRegistry
@@ -15,11 +16,15 @@ def summary(environment: MacroEnvironment) -> str:
     """The summary of the chat: what the user wrote, else the newest one that is stored before the last message."""
     if trim(environment.extensions.summary):
         return environment.extensions.summary
-    for line in reversed(environment.chat[:-1]):
-        memory = line.extra.get("memory")
-        if memory and isinstance(memory, str):
-            return memory
-    return ""
+    chat = environment.chat
+    places = range(len(chat) - 2, -1, -1)
+    index = environment.place_in_chat("summary", lambda: next((at for at in places if _memory(chat[at])), None))
+    return "" if index is None else _memory(chat[index])
+
+
+def _memory(line: ChatMessage) -> str:
+    memory = line.extra.get("memory")
+    return memory if isinstance(memory, str) else ""
 
 
 def default_expression(environment: MacroEnvironment) -> str:

@@ -39,7 +39,7 @@ def choose(node: MacroNode, run: Run) -> Steps:
     found = _VARIABLE.match(text)
     if found is not None:
         scope = "local" if found[1] == "." else "global"
-        text = to_text(variables.read(run.environment.variables, found[2], scope))
+        text = to_text(variables.read(run.variables, found[2], scope))
     else:
         target = run.engine.registry.lookup(text.lower())
         if target is not None and not target[1].required:
@@ -48,7 +48,7 @@ def choose(node: MacroNode, run: Run) -> Steps:
     if chosen is None:
         return ""
     text = yield from _resolve(chosen, node, run)
-    return text if "#" in node.flags else dedent(text)
+    return text if "#" in node.flags or run.budget.spent else dedent(text)
 
 
 def _resolve(part: Part, node: MacroNode, run: Run) -> Steps:

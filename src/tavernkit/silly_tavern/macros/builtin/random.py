@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from tavernkit.silly_tavern.macros.call import MacroCall
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
@@ -10,6 +11,9 @@ from tavernkit.silly_tavern.macros.limits import MAX_DICE
 from tavernkit.silly_tavern.macros.registry import Argument, ListArgument, MacroRegistry
 from tavernkit.silly_tavern.macros.seeding import seeded_draw, text_hash
 from tavernkit.text.js_values import to_string, trim, truthy
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern.macros.run import Expansion
 
 macros = MacroRegistry()
 
@@ -34,14 +38,17 @@ def chat_hash(environment: MacroEnvironment) -> int | float:
     return memory.chat_id_hash
 
 
-def roll_dice(environment: MacroEnvironment, formula: str) -> int | None:
+def roll_dice(run: Expansion, formula: str) -> int | None:
     """Throw dice such as ``2d6+1``; nothing for a formula that makes no sense or asks for too many dice."""
     found = _DICE.match(formula)
     if found is None or len(found[1] or "") > 6 or int(found[1] or 1) > MAX_DICE or len(formula) > 64:
         return None
     sides = int(found[2])
-    draw = environment.random
-    total = sum(1 + int(draw() * sides) for _ in range(int(found[1] or 1)))
+    draw = run.environment.random
+    count = int(found[1] or 1)
+    if not run.take_dice(count):
+        return None
+    total = sum(1 + int(draw() * sides) for _ in range(count))
     return total + int(found[3] or 0)
 
 
@@ -68,7 +75,7 @@ def pick(call: MacroCall) -> str:
     if not choices:
         return ""
     environment = call.environment
-    parts = [to_string(chat_hash(environment)), str(text_hash(call.run.text)), str(call.offset)]
+    parts = [to_string(chat_hash(environment)), str(call.run.text_hash), str(call.offset)]
     if truthy(environment.pick_reroll_seed):
         parts.append(to_string(environment.pick_reroll_seed))
     draw = seeded_draw(str(text_hash("-".join(parts))))
@@ -81,7 +88,7 @@ def roll(call: MacroCall) -> object:
     formula = trim(call.args[0])
     if formula.isascii() and formula.isdigit():
         formula = f"1d{formula}"
-    total = roll_dice(call.environment, formula)
+    total = roll_dice(call.run, formula)
     if total is None:
         call.warn("roll", f"{formula!r:.80} is no dice formula such as 2d6+1 (at most {MAX_DICE} dice)")
         return ""

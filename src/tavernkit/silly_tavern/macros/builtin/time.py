@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.macros.call import MacroCall
 from tavernkit.silly_tavern.macros.dates import parse_date, parse_send_date
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
@@ -37,14 +39,19 @@ def time_at_offset(environment: MacroEnvironment, offset: str) -> str:
 
 def idle_duration(environment: MacroEnvironment) -> str:
     """How long ago the user wrote, not counting the newest message."""
-    visible = [line for line in environment.chat if not line.is_system]
-    line = next((line for line in reversed(visible[:-1]) if line.is_user), None)
+    index = environment.place_in_chat("idle", lambda: _last_answered(environment.chat))
+    line = None if index is None else environment.chat[index]
     if line is None or not line.send_date:
         return "just now"
     sent = parse_send_date(line.send_date, environment.timezone)
     if sent is None:
         return INVALID_DATE
     return humanize(epoch_milliseconds(environment.now()) - epoch_milliseconds(sent))
+
+
+def _last_answered(chat: Sequence[ChatMessage]) -> int | None:
+    visible = [index for index, line in enumerate(chat) if not line.is_system]
+    return next((index for index in reversed(visible[:-1]) if chat[index].is_user), None)
 
 
 def time_difference(environment: MacroEnvironment, left: str, right: str) -> str:

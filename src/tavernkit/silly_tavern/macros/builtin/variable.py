@@ -17,45 +17,45 @@ _VALUE = Argument("value", ("string", "number"))
 
 
 def _set(call: MacroCall, scope: str) -> object:
-    variables.write(call.environment.variables, call.args[0], call.args[1], scope)
+    variables.write(call.run.variables, call.args[0], call.args[1], scope)
     return ""
 
 
 def _add(call: MacroCall, scope: str) -> object:
-    variables.add(call.environment.variables, call.args[0], call.args[1], scope)
+    variables.add(call.run.variables, call.args[0], call.args[1], scope)
     return ""
 
 
 def _increment(call: MacroCall, scope: str) -> object:
-    return variables.add(call.environment.variables, call.args[0], 1.0, scope)
+    return variables.add(call.run.variables, call.args[0], 1.0, scope)
 
 
 def _decrement(call: MacroCall, scope: str) -> object:
-    return variables.add(call.environment.variables, call.args[0], -1.0, scope)
+    return variables.add(call.run.variables, call.args[0], -1.0, scope)
 
 
 def _get(call: MacroCall, scope: str) -> object:
-    return variables.read(call.environment.variables, call.args[0], scope)
+    return variables.read(call.run.variables, call.args[0], scope)
 
 
 def _has(call: MacroCall, scope: str) -> object:
-    return variables.exists(call.environment.variables, call.args[0], scope)
+    return variables.exists(call.run.variables, call.args[0], scope)
 
 
 def _delete(call: MacroCall, scope: str) -> object:
-    variables.delete(call.environment.variables, call.args[0], scope)
+    variables.delete(call.run.variables, call.args[0], scope)
     return ""
 
 
 def _set_key(call: MacroCall, scope: str) -> object:
     name, key, value = call.args
-    if not variables.write_key(call.environment.variables, name, key, value, scope):
+    if not variables.write_key(call.run.variables, name, key, value, scope):
         call.note_ignored("key", f"the variable {name!r:.80} is no JSON object or array; nothing is stored")
     return ""
 
 
 def _get_key(call: MacroCall, scope: str) -> object:
-    return variables.read_key(call.environment.variables, call.args[0], call.args[1], scope)
+    return variables.read_key(call.run.variables, call.args[0], call.args[1], scope)
 
 
 # Verb, other verbs, arguments, what it returns, what it does. {v} in a name is "var" or "globalvar".

@@ -75,8 +75,9 @@ def up_to_braces(opening: str, *, in_line: bool, separator: str = "", may_be_emp
             if limit < body:
                 limit = _line_end(text, body)
             middle = text.find(separator, body, limit) if separator else body
-            close = text.find("}}", middle + len(separator) + (0 if may_be_empty or separator else 1), limit)
-            if middle < 0 or close < 0:
+            after = middle + len(separator) + (0 if may_be_empty or separator else 1)
+            close = text.find("}}", after, limit) if middle >= 0 else -1
+            if close < 0:
                 # Nothing closes a call in the rest of this line.
                 at = limit
                 continue

@@ -23,7 +23,7 @@ from tavernkit.silly_tavern.macros.legacy.finders import (
 from tavernkit.silly_tavern.macros.moment import format_time
 from tavernkit.silly_tavern.macros.seeding import seeded_draw, text_hash
 from tavernkit.stores.variables import GLOBAL, LOCAL
-from tavernkit.text.js_values import WHITESPACE, to_string, trim, utf16_length
+from tavernkit.text.js_values import WHITESPACE, to_string, trim
 
 if TYPE_CHECKING:
     from tavernkit.silly_tavern.macros.legacy.engine import LegacyRun
@@ -51,27 +51,27 @@ def _roll(run: LegacyRun, groups: Sequence[str]) -> object:
     formula = trim(groups[0])
     if formula.isascii() and formula.isdigit():
         formula = f"1d{formula}"
-    total = roll_dice(run.environment, formula)
+    total = roll_dice(run, formula)
     return "" if total is None else total
 
 
 def _variable_passes(word: str, scope: str) -> Sequence[Pass]:
     def store(run: LegacyRun, groups: Sequence[str]) -> str:
-        variables.write(run.environment.variables, trim(groups[0]), groups[1], scope)
+        variables.write(run.variables, trim(groups[0]), groups[1], scope)
         return ""
 
     def add(run: LegacyRun, groups: Sequence[str]) -> str:
-        variables.add(run.environment.variables, trim(groups[0]), groups[1], scope)
+        variables.add(run.variables, trim(groups[0]), groups[1], scope)
         return ""
 
     def increment(run: LegacyRun, groups: Sequence[str]) -> str:
-        return to_string(variables.add(run.environment.variables, trim(groups[0]), 1.0, scope))
+        return to_string(variables.add(run.variables, trim(groups[0]), 1.0, scope))
 
     def decrement(run: LegacyRun, groups: Sequence[str]) -> str:
-        return to_string(variables.add(run.environment.variables, trim(groups[0]), -1.0, scope))
+        return to_string(variables.add(run.variables, trim(groups[0]), -1.0, scope))
 
     def read(run: LegacyRun, groups: Sequence[str]) -> str:
-        return to_string(variables.read(run.environment.variables, trim(groups[0]), scope))
+        return to_string(variables.read(run.variables, trim(groups[0]), scope))
 
     return (
         Pass(f"{{{{set{word}::", assignment(f"{_OPEN}set{word}::", may_be_empty=True), store),
@@ -142,8 +142,7 @@ def _random(run: LegacyRun, groups: Sequence[str]) -> str:
 
 def _pick(run: LegacyRun, groups: Sequence[str]) -> str:
     choices = _choices(groups[0])
-    offset = utf16_length(run.before_pass[: run.at])
-    seed = text_hash(f"{to_string(run.chat_hash)}-{text_hash(run.text)}-{offset}")
+    seed = text_hash(f"{to_string(run.chat_hash)}-{run.text_hash}-{run.utf16_offset}")
     # SillyTavern seeds this generator with a number here; its digits are mixed in with a zero behind them.
     return choices[int(seeded_draw(f"{seed}\x00") * len(choices))]
 

@@ -9,7 +9,7 @@ from tavernkit.errors import MacroError, StrictModeError
 from tavernkit.silly_tavern.depth_prompt import depth_prompt_of
 from tavernkit.silly_tavern.macros.arguments import to_text
 from tavernkit.silly_tavern.macros.builtin import extension
-from tavernkit.silly_tavern.macros.call import MacroCall
+from tavernkit.silly_tavern.macros.call import MacroCall, OutOfRoomError
 from tavernkit.silly_tavern.macros.card_macros import CardMacros
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
@@ -20,13 +20,9 @@ from tavernkit.silly_tavern.macros.registry import MacroDefinition
 from tavernkit.silly_tavern.macros.run import Budget, DynamicMacro, Expansion, Overrides
 from tavernkit.silly_tavern.macros.seeding import text_hash
 from tavernkit.silly_tavern.macros.source import Source
-from tavernkit.text.js_values import own_keys
+from tavernkit.text.js_values import own_keys, utf16_length
 
 _MAX_PATTERNS = 512
-
-
-class _OutOfRoomError(Exception):
-    """A pass gives more than an expansion may give."""
 
 
 class LegacyRun(Expansion):
@@ -50,6 +46,7 @@ class LegacyRun(Expansion):
         self._registered = registered
         self.before_pass = text
         self.at = 0
+        self._measured = (0, 0)
         self.chat_hash = self._find_chat_hash()
 
     def beside(self, text: str, overrides: Overrides, where: str) -> LegacyRun:
@@ -98,6 +95,7 @@ class LegacyRun(Expansion):
         pieces: list[str] = []
         cursor = 0
         self.before_pass = text
+        self._measured = (0, 0)
         try:
             for found in find(text):
                 self.at = found.start
@@ -105,12 +103,12 @@ class LegacyRun(Expansion):
                 if self.post_process is not None:
                     new = self.post_process(new)
                 if not self.take_output(len(new)):
-                    raise _OutOfRoomError
+                    raise OutOfRoomError
                 pieces += (text[cursor : found.start], new)
                 cursor = found.end
         except (MacroError, StrictModeError):
             raise
-        except _OutOfRoomError:
+        except OutOfRoomError:
             return text
         except Exception as error:  # noqa: BLE001  # values may be foreign code: whatever it raises, the text stays
             message = f"{text[self.at : self.at + 60]!r} failed, and all of its kind stay as text: {error}"
@@ -118,6 +116,14 @@ class LegacyRun(Expansion):
             return text
         pieces.append(text[cursor:])
         return "".join(pieces)
+
+    @property
+    def utf16_offset(self) -> int:
+        """Where the call is, counted as JavaScript counts; calls are measured from one to the next."""
+        at, offset = self._measured
+        offset += utf16_length(self.before_pass[at : self.at])
+        self._measured = (self.at, offset)
+        return offset
 
     def _values(self) -> dict[str, Callable[[], object]]:
         """The keys of the environment in their order. A later value takes the place of an earlier one."""
