@@ -180,7 +180,8 @@ class _Ladder:
     def _envelope(self, answer: PromptResult) -> tuple[JsonObject | None, Sequence[JsonObject], JsonObject]:
         calls = answer.assistant_message.get("tool_calls")
         if is_list(calls) and calls:
-            return None, (), {"ok": False, "code": "TOOL_CALLS_PRESENT", "tool_calls_count": len(calls)}
+            counted: JsonObject = {"tool_calls_count": len(calls)}
+            return None, (), {"ok": False, "code": "TOOL_CALLS_PRESENT", **counted, "details": counted}
         content = answer.assistant_message.get("content")
         parsed = parse_json(
             content if is_object(content) and "text" not in content else answer.text,

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import ClassVar, TextIO, TypeAlias
+from typing import ClassVar, TextIO
 
 from liquid import (
     BoundTemplate,
@@ -19,32 +19,29 @@ from liquid import (
     TokenStream,
     Undefined,
 )
-from liquid.builtin.expressions import (
-    BooleanExpression,
-    FilteredExpression,
-    StringLiteral,
-    parse_identifier,
-    tokenize,
-)
+from liquid.builtin.expressions import StringLiteral
 from liquid.builtin.output import Output, OutputNode
 from liquid.builtin.tags.capture_tag import CaptureNode, CaptureTag
 from liquid.builtin.tags.echo_tag import EchoTag
+from liquid.builtin.tags.for_tag import ForLoop
 from liquid.exceptions import (
     FilterArgumentError,
     LiquidError,
-    LiquidSyntaxError,
+    LiquidInterrupt,
     LocalNamespaceLimitError,
     LoopIterationLimitError,
     ResourceLimitError,
+    TemplateNotFoundError,
 )
 from liquid.output import LimitedStringIO
-from liquid.token import TOKEN_EXPRESSION, TOKEN_OUTPUT, TOKEN_TAG
+from liquid.token import TOKEN_EXPRESSION
 
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.values import is_mapping, is_sequence
 from tavernkit.vibe_tavern.limits import MAX_LIQUID_BYTES, MAX_LIQUID_STEPS
-from tavernkit.vibe_tavern.liquid_macros import lax
-from tavernkit.vibe_tavern.liquid_macros.numbers import to_filter_text, to_text
+from tavernkit.vibe_tavern.liquid_macros.lax_tokens import lax_tokens
+from tavernkit.vibe_tavern.liquid_macros.numbers import to_text
+from tavernkit.vibe_tavern.liquid_macros.operands import read_operands
 from tavernkit.vibe_tavern.strict_json import byte_length
 
 
@@ -88,7 +85,7 @@ class MacroContext(RenderContext):
             if _work(name, operands) > MAX_LIQUID_BYTES:
                 raise LocalNamespaceLimitError("memory limits exceeded", token=token)
             try:
-                result = function(*_as_filter_reads(name, operands), **named)
+                result = function(*read_operands(name, operands), **named)
             except (TypeError, FilterArgumentError) as error:
                 raise _miscounted(function, len(operands), token) or error from error
             if _size(result) > MAX_LIQUID_BYTES:
@@ -96,6 +93,14 @@ class MacroContext(RenderContext):
             return result
 
         return bounded
+
+    def get_item(self, obj: object, key: object) -> object:
+        """Read a property: every name of a chat variable is only that, and a list has nothing beyond its end."""
+        if isinstance(obj, VariablesDrop):
+            return obj[key]
+        if isinstance(key, int) and is_sequence(obj) and not -len(obj) <= key < len(obj):
+            return None
+        return super().get_item(obj, key)
 
     def get_buffer(self, buf: TextIO | None = None) -> StringIO:
         """Return a new output stream that counts on from another and leaves line ends as they are."""
@@ -173,7 +178,7 @@ class MacroOutputNode(OutputNode):
     def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
         """Write the value of the expression."""
         value = self.expression.evaluate(context)
-        return buffer.write(str(value) if isinstance(value, Undefined) else to_text(value))
+        return buffer.write(str(value) if isinstance(value, (Undefined, ForLoop)) else to_text(value))
 
 
 class MacroOutput(Output):
@@ -231,92 +236,22 @@ class MacroEnvironment(Environment):
     def tokenizer(self) -> Callable[[str], Iterator[Token]]:
         """Split a template; expressions that are not quite right are rewritten to what can be made of them."""
         split = super().tokenizer()
-        return lambda source: _lax_tokens(self, split(source))
+        return lambda source: lax_tokens(self, split(source))
 
     def setup_tags_and_filters(self, *, extra: bool = False) -> None:
         """Add our tags and filters to the standard ones, and guard every tag."""
+        from tavernkit.vibe_tavern.liquid_macros.conditions import MacroIf, MacroUnless
         from tavernkit.vibe_tavern.liquid_macros.filters import FILTERS
-        from tavernkit.vibe_tavern.liquid_macros.tags import write_tags
+        from tavernkit.vibe_tavern.liquid_macros.loops import MacroFor, MacroTablerow
+        from tavernkit.vibe_tavern.liquid_macros.tags import MacroAssign, write_tags
 
         super().setup_tags_and_filters(extra=extra)
-        for tag in (MacroOutput, MacroEcho, MacroCapture, *write_tags()):
+        standard = (MacroOutput, MacroEcho, MacroCapture, MacroIf, MacroUnless, MacroFor, MacroTablerow, MacroAssign)
+        for tag in (*standard, *write_tags()):
             self.add_tag(tag)
         for name, function in FILTERS.items():
             self.add_filter(name, function)
         self.tags = {name: GuardedTag(tag) for name, tag in self.tags.items()}
-
-
-def _parse_filtered(env: Environment, source: str, token: Token) -> None:
-    FilteredExpression.parse(env, TokenStream(tokenize(source, token)))
-
-
-def _parse_assignment(env: Environment, source: str, token: Token) -> None:
-    _parse_filtered(env, source.partition("=")[2], token)
-
-
-def _parse_name(env: Environment, source: str, token: Token) -> None:
-    parse_identifier(env, TokenStream(tokenize(source, token)), allow_trailing_question_mark=False)
-
-
-def _parse_condition(env: Environment, source: str, token: Token) -> None:
-    BooleanExpression.parse(env, TokenStream(tokenize(source, token)))
-
-
-_TEXT_OPERANDS = frozenset(("append", "prepend", "remove", "replace", "replace_first", "replace_last", "split"))
-_TEXT_FILTERS = _TEXT_OPERANDS | {
-    *("capitalize", "downcase", "escape", "escape_once", "lstrip", "newline_to_br", "rstrip", "strip", "strip_html"),
-    *("strip_newlines", "truncate", "truncatewords", "upcase", "url_decode", "url_encode", "remove_first"),
-}
-"""Filters that read their input as text; the first ones read their arguments so, too."""
-
-_NUMBER_FILTERS = frozenset(
-    ("abs", "at_least", "at_most", "ceil", "divided_by", "floor", "minus", "modulo", "plus", "round", "times")
-)
-
-_Grammar: TypeAlias = tuple[Callable[[Environment, str, Token], None], Callable[[str], str | None]]
-
-_GRAMMARS: Mapping[tuple[str, str], _Grammar] = {
-    (TOKEN_TAG, "echo"): (_parse_filtered, lax.filtered_source),
-    (TOKEN_TAG, "assign"): (_parse_assignment, lax.assignment_source),
-    (TOKEN_TAG, "capture"): (_parse_name, lax.name_source),
-    **{(TOKEN_TAG, name): (_parse_condition, lax.condition_source) for name in ("if", "elsif", "unless")},
-}
-"""By tag: how its expression is parsed, and how one that cannot be is rewritten."""
-
-
-def _lax_tokens(env: Environment, tokens: Iterator[Token]) -> Iterator[Token]:
-    grammar: _Grammar | None = None
-    for token in tokens:
-        yield token if grammar is None or token.kind != TOKEN_EXPRESSION else _lax_token(env, token, *grammar)
-        is_output = token.kind == TOKEN_OUTPUT
-        grammar = (_parse_filtered, lax.filtered_source) if is_output else _GRAMMARS.get((token.kind, token.value))
-
-
-def _lax_token(
-    env: Environment,
-    token: Token,
-    parse: Callable[[Environment, str, Token], None],
-    rewrite: Callable[[str], str | None],
-) -> Token:
-    if not token.value.strip():
-        return token
-    for source in (token.value, rewrite(token.value)):
-        try:
-            if source is not None:
-                parse(env, source, token)
-                return token._replace(value=source)
-        except LiquidSyntaxError:
-            continue
-    return token
-
-
-def _as_filter_reads(name: str, operands: Sequence[object]) -> Sequence[object]:
-    """Bring the operands of a filter into what it reads: text, or numbers, which yes and no are not."""
-    if name in _NUMBER_FILTERS:
-        return [0 if isinstance(each, bool) else each for each in operands]
-    count = len(operands) if name in _TEXT_OPERANDS else 1 if name in _TEXT_FILTERS else 0
-    texts = [each if isinstance(each, Undefined) else to_filter_text(each) for each in operands[:count]]
-    return [*texts, *operands[count:]]
 
 
 def _miscounted(function: Callable[..., object], given: int, token: Token | None) -> FilterArgumentError | None:
@@ -333,6 +268,15 @@ def _miscounted(function: Callable[..., object], given: int, token: Token | None
     return FilterArgumentError(f"wrong number of arguments (given {given}, expected {expected})", token=token)
 
 
+def render_template(template: BoundTemplate, context: MacroContext, buffer: TextIO) -> None:
+    """Render a template; ``break`` and ``continue`` outside of loops end it."""
+    for node in template.nodes:
+        try:
+            node.render(context, buffer)
+        except LiquidInterrupt:
+            return
+
+
 def output_buffer(used: int = 0) -> LimitedStringIO:
     """Make an output stream with what is left of the limit. Without ``newline`` it would rewrite line ends."""
     return LimitedStringIO(limit=MAX_LIQUID_BYTES - used, newline="")
@@ -340,6 +284,8 @@ def output_buffer(used: int = 0) -> LimitedStringIO:
 
 def error_message(error: BaseException) -> str:
     """What went wrong, without the excerpt of the template that Liquid adds."""
+    if isinstance(error, TemplateNotFoundError):
+        return "This liquid context does not allow includes."
     return str(error.message if isinstance(error, LiquidError) else error)
 
 

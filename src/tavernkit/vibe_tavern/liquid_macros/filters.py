@@ -14,11 +14,11 @@ from liquid.builtin.filters.misc import date as builtin_date
 from liquid.builtin.filters.string import split
 from liquid.exceptions import LiquidError
 from liquid.filter import num_arg, with_context
-from liquid.undefined import Undefined
 
-from tavernkit.vibe_tavern.liquid_macros import random_filters, time_filters
+from tavernkit.vibe_tavern.liquid_macros import random_filters, standard_filters, time_filters
 from tavernkit.vibe_tavern.liquid_macros.engine import MacroContext, Run
 from tavernkit.vibe_tavern.liquid_macros.numbers import to_number, to_text
+from tavernkit.vibe_tavern.liquid_macros.operands import given
 from tavernkit.vibe_tavern.whitespace import is_blank
 
 Filter: TypeAlias = Callable[..., object]
@@ -32,46 +32,48 @@ class DivisionByZeroError(LiquidError):
 
 @with_context
 def _pick(value: object, counter: object = None, word: object = None, *, context: RenderContext) -> str:
-    return random_filters.pick(_given(value), *_seeds(context, counter, word))
+    return random_filters.pick(given(value), *_seeds(context, counter, word))
 
 
 @with_context
 def _rollp(value: object, counter: object = None, word: object = None, *, context: RenderContext) -> str:
-    return random_filters.rollp(_given(value), *_seeds(context, counter, word))
+    return random_filters.rollp(given(value), *_seeds(context, counter, word))
 
 
 def _hash7(value: object) -> str:
-    return random_filters.hash7(_given(value))
+    return random_filters.hash7(given(value))
 
 
 def _time_filter(write: Callable[[int], str]) -> Filter:
     @with_context
     def apply(value: object, *, context: RenderContext) -> str:
-        return write(time_filters.milliseconds_of(_given(value), _run(context).now_ms))
+        return write(time_filters.milliseconds_of(given(value), _run(context).now_ms))
 
     return apply
 
 
 @with_context
 def _datetimeformat(value: object, pattern: object = None, *, context: RenderContext) -> str:
-    at = time_filters.milliseconds_of(_given(value), _run(context).now_ms)
-    return time_filters.datetimeformat(at, to_text(_given(pattern)))
+    at = time_filters.milliseconds_of(given(value), _run(context).now_ms)
+    return time_filters.datetimeformat(at, to_text(given(pattern)))
 
 
 @with_context
-def _date(value: object, pattern: object = None, *, context: RenderContext) -> object:
+def _date(value: object, pattern: object, *, context: RenderContext) -> object:
     """The standard filter, with the run's clock and UTC in place of the machine's."""
-    value, pattern = _given(value), _given(pattern)
+    value, pattern = given(value), given(pattern)
+    if is_blank(pattern) or not isinstance(value, (int, float, str, datetime)):
+        return value
     if value in ("now", "today"):
         value = _utc(_run(context).now_ms())
     elif isinstance(value, (int, str)) and to_number(value) is not None:
         value = _utc(int((to_number(value) or 0) * 1000))
-    return value if is_blank(pattern) else builtin_date(value, to_text(pattern), environment=context.env)
+    return builtin_date(value, to_text(pattern), environment=context.env)
 
 
 def _dividing(builtin: Filter) -> Filter:
     def apply(value: object, other: object) -> object:
-        if not isinstance(other, float) and num_arg(_given(other), default=0) == 0:
+        if not isinstance(other, float) and num_arg(given(other), default=0) == 0:
             raise DivisionByZeroError("divided by 0", token=None)
         return builtin(value, other)
 
@@ -89,13 +91,13 @@ def _split(value: object, separator: object) -> list[str]:
 @with_context
 def _join(value: object, separator: object = " ", *, context: RenderContext) -> object:
     """The standard filter, but nothing between the parts is nothing."""
-    return join(value, to_text(_given(separator)), environment=context.env)
+    return join(value, to_text(given(separator)), environment=context.env)
 
 
 def _round(value: object, digits: object = None) -> object:
     """The standard filter, but halves go away from zero."""
-    number = to_number(_given(value))
-    whole = not to_number(_given(digits))
+    number = to_number(given(value))
+    whole = not to_number(given(digits))
     if whole and isinstance(number, float) and math.isfinite(number) and abs(number % 1) == 0.5:
         return math.trunc(number + math.copysign(0.5, number))
     return round_(value, digits)
@@ -116,6 +118,20 @@ FILTERS: dict[str, Filter] = {
     "round": _round,
     "split": _split,
     "join": _join,
+    "truncate": standard_filters.truncate,
+    "truncatewords": standard_filters.truncatewords,
+    "escape": standard_filters.escape,
+    "h": standard_filters.escape,
+    "escape_once": standard_filters.escape_once,
+    "strip_html": standard_filters.strip_html,
+    "url_decode": standard_filters.url_decode,
+    "base64_decode": standard_filters.base64_decode,
+    "size": standard_filters.size,
+    "slice": standard_filters.slice_,
+    "concat": standard_filters.concat,
+    "sort": standard_filters.sort,
+    "map": standard_filters.map_,
+    "sum": standard_filters.sum_,
 }
 
 
@@ -126,20 +142,13 @@ def _run(context: RenderContext) -> Run:
 
 def _seeds(context: RenderContext, counter: object, word: object) -> tuple[int, str]:
     run = _run(context).context
-    count = to_number(_first(_given(counter), run.get("message_index")))
-    seed = _first(_given(word), run.get("rng_word"), context.resolve("char", default=None))
+    count = to_number(_first(given(counter), run.get("message_index")))
+    seed = _first(given(word), run.get("rng_word"), context.resolve("char", default=None))
     return int(count or 0), DEFAULT_WORD if seed is None else to_text(seed)
 
 
 def _first(*values: object) -> object:
     return next((value for value in values if value is not None), None)
-
-
-def _given(value: object) -> object:
-    if isinstance(value, Undefined):
-        value.poke()
-        return None
-    return value
 
 
 def _utc(milliseconds: int) -> datetime:

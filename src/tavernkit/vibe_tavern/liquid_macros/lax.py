@@ -13,15 +13,26 @@ _OPERAND = rf"(?:(?:{_QUOTED}|[^\s,|:\"'=!<>])+)"
 _VALUE = re.compile(_FRAGMENT)
 _PIPED = re.compile(rf"(?:{_QUOTED}|[^|])*")
 _FILTER = re.compile(r"\w+")
-_ARGUMENT = re.compile(rf"[:,]\s*(?P<name>\w+\s*:\s*)?(?P<value>{_FRAGMENT})")
+_ARGUMENT = re.compile(rf"[:,]\s*(?:(?P<name>[A-Za-z_]\w*)\s*:\s*)?(?P<value>{_FRAGMENT})")
 _NAME = re.compile(r"\w[\w\-]*")
-_ASSIGNED = re.compile(r"\s*(?P<name>\w[\w\-]*)\s*=(?P<value>.*)", re.DOTALL)
 _LITERAL = re.compile(rf"(?:{_QUOTED}|-?[0-9]+(?:\.[0-9]+)?|\([^\s()]+\.\.[^\s()]+\)|true|false|nil|null|empty|blank)")
-_STEP = re.compile(r"\[[^\[\]]+\]|\w[\w\-]*\??")
-_JOINED = re.compile(rf"(?P<text>{_QUOTED})|\b(?P<word>and|or)\b")
+_STEP = re.compile(r"\[[^\[\]]+\]|[\w\-]+\??")
+_INDEX = re.compile(rf"{_QUOTED}|-?[0-9]+")
+_PLAIN_NAME = re.compile(
+    r"(?!(?:and|as|blank|cols|contains|continue|else|empty|false|for|if|in|limit|nil|not|null|offset|or|required|reversed"
+    r"|true|with)\Z)[A-Za-z_][\w\-]*\??"
+)
+"""A name that is none of the words of the language."""
+
+_LOOP = re.compile(rf"\s*(?P<name>[\w\-]+)\s+in\s+(?P<value>{_FRAGMENT})\s*(?P<reversed>reversed\b)?")
+_ATTRIBUTE = re.compile(rf"\b(?P<name>limit|offset|cols)\s*:\s*(?P<value>{_FRAGMENT})")
+_OR = re.compile(r"\s+or\s+")
+_VALUES = re.compile(rf"\s*{_FRAGMENT}(?:(?:\s+or\s+|\s*,\s*){_FRAGMENT})*")
+_JOINED = re.compile(rf"(?P<text>{_QUOTED})|(?<!\S)(?P<word>and|or)(?!\S)")
 _COMPARISON = re.compile(rf"(?P<left>{_OPERAND})\s*(?P<operator>[=!<>]+|[a-z_]+)?\s*(?P<right>{_OPERAND})?")
 _OPERATORS = frozenset(("==", "!=", "<>", "<=", ">=", "<", ">", "contains"))
 _NOTHING = "nil"
+_EMPTINESS = frozenset(("empty", "blank"))
 
 
 def filtered_source(text: str) -> str:
@@ -31,10 +42,31 @@ def filtered_source(text: str) -> str:
     return " | ".join([_value(first.group()) if first else _NOTHING, *filter(None, map(_filter, rest))])
 
 
-def assignment_source(text: str) -> str | None:
-    """Rewrite ``name = value``; without a name and a ``=`` there is nothing to rewrite."""
-    match = _ASSIGNED.fullmatch(text)
-    return match and f"{match['name']} = {filtered_source(match['value'])}"
+def value_source(text: str) -> str | None:
+    """Rewrite one value, with anything behind it; without a value there is nothing to rewrite."""
+    match = _VALUE.search(text)
+    return match and _value(match.group())
+
+
+def values_source(text: str) -> str | None:
+    """Rewrite values with commas or ``or`` between them; the rest is passed over."""
+    match = _VALUES.match(text)
+    return match and ", ".join(map(_value, _VALUE.findall(_OR.sub(",", match.group()))))
+
+
+def loop_source(text: str) -> str | None:
+    """Rewrite ``name in values``, and what is said of it that a loop knows; ``reversed`` stands next to the values."""
+    match = _LOOP.match(text)
+    if match is None:
+        return None
+    known = [f"{each['name']}: {_value(each['value'])}" for each in _ATTRIBUTE.finditer(text, match.end())]
+    return " ".join(filter(None, (match["name"], "in", _value(match["value"]), match["reversed"], *known)))
+
+
+def is_reversed(text: str) -> bool:
+    """Tell whether a loop runs backwards."""
+    match = _LOOP.match(text)
+    return match is not None and match["reversed"] is not None
 
 
 def name_source(text: str) -> str | None:
@@ -74,17 +106,35 @@ def _filter(section: str) -> str:
     if name is None:
         return ""
     found = _ARGUMENT.finditer(section, name.end())
-    arguments = [f"{each['name'] or ''}{_value(each['value'])}" for each in found]
-    return f"{name.group()}: {', '.join(arguments)}" if arguments else name.group()
+    arguments = [_argument(each) for each in found]
+    written = name.group() if _PLAIN_NAME.fullmatch(name.group()) else f"_{name.group()}"
+    return f"{written}: {', '.join(arguments)}" if arguments else written
 
 
 def _value(fragment: str) -> str:
     if _LITERAL.fullmatch(fragment):
         return fragment
-    first, *rest = _STEP.findall(fragment) or [_NOTHING]
-    if first.isdecimal():
+    steps = _STEP.findall(fragment)
+    if not steps or steps[0].isdecimal():
         return _NOTHING
-    return first + "".join(step if step.startswith("[") else f".{step}" for step in rest)
+    first, *rest = steps
+    return "".join((first if _PLAIN_NAME.fullmatch(first) else _step(first), *map(_step, rest)))
+
+
+def _argument(match: re.Match[str]) -> str:
+    """Write an argument; neither a path that starts with brackets can be one nor what stands for emptiness."""
+    written = _value(match["value"])
+    if written in _EMPTINESS:
+        written = '""'
+    name = match["name"]
+    named = name is not None and _PLAIN_NAME.fullmatch(name)
+    return f"{f'{name}: ' if named else ''}{_NOTHING if written.startswith('[') else written}"
+
+
+def _step(step: str) -> str:
+    """Write one step of a path in brackets and quotes, so that it may be any word, one of the language's too."""
+    inner = step[1:-1].strip() if step.startswith("[") else f'"{step}"'
+    return f"[{inner}]" if _INDEX.fullmatch(inner) or _PLAIN_NAME.fullmatch(inner) else '[""]'
 
 
 def _comparisons(text: str) -> Iterator[tuple[str, str]]:

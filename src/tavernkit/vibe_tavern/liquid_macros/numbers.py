@@ -32,6 +32,17 @@ def to_number(value: object) -> int | float | None:
     return None
 
 
+def order(left: object, right: object) -> int | None:
+    """Compare two numbers or two texts: below zero, zero or above zero; nothing where neither comes first."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return None
+    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        return (left > right) - (left < right)
+    if isinstance(left, str) and isinstance(right, str):
+        return (left > right) - (left < right)
+    return None
+
+
 def to_text(value: object) -> str:
     """Write a value as a template prints it: nothing is blank, lists are joined."""
     if isinstance(value, str):

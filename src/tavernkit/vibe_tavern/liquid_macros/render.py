@@ -89,6 +89,7 @@ def _rendered(
         VariablesDrop,
         error_message,
         output_buffer,
+        render_template,
     )
 
     scope = {"var": VariablesDrop(variables, LOCAL), "global": VariablesDrop(variables, GLOBAL), **assigns}
@@ -97,7 +98,7 @@ def _rendered(
         template = _templates.get_or_make((raising, text), lambda: environment.from_string(text))
         run = MacroContext(template, globals=scope)
         run.run = Run(variables, context, now_ms)
-        template.render_with_context(run, buffer)
+        render_template(template, run, buffer)
     except (EngineError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise LiquidError(error_message(error), kind=_kind(error)) from error
     return buffer.getvalue()

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, TextIO
 
 from liquid import Node, Tag, Token, TokenStream
 from liquid.builtin.expressions import FilteredExpression, tokenize
-from liquid.builtin.expressions.primitive import Blank, Empty
+from liquid.builtin.expressions.filtered import TernaryFilteredExpression
+from liquid.builtin.expressions.primitive import Blank, Empty, Identifier
+from liquid.builtin.tags.assign_tag import AssignNode, AssignTag
 from liquid.exceptions import LiquidSyntaxError
 from liquid.token import TOKEN_EXPRESSION, TOKEN_TAG
 from liquid.undefined import Undefined
@@ -118,6 +120,21 @@ class WriteTag(Tag):
         return WriteNode(token, self.scope, self.write[0], match.group(1), expression)
 
 
+class MacroAssign(AssignTag):
+    """``{% assign name = value %}``; a name may hold dots, but nothing can ask for such a one."""
+
+    def parse(self, stream: TokenStream) -> AssignNode:
+        """Parse the name and the value."""
+        token = stream.eat(TOKEN_TAG)
+        source = stream.current
+        match = _ASSIGNMENT.fullmatch(source.value if source.kind == TOKEN_EXPRESSION else "")
+        if match is None:
+            raise LiquidSyntaxError("assign is written assign name = value", token=token)
+        expression = _parsed(self.env, match.group(2).strip() or "nil", source)
+        assert expression is not None
+        return AssignNode(token, name=Identifier(match.group(1), token=source), expression=expression)
+
+
 def write_tags() -> list[type[Tag]]:
     """Make the tag classes."""
     return [
@@ -130,7 +147,7 @@ def write_tags() -> list[type[Tag]]:
     ]
 
 
-def _parsed(env: Environment, source: str, token: Token) -> Expression | None:
+def _parsed(env: Environment, source: str, token: Token) -> FilteredExpression | TernaryFilteredExpression | None:
     if not source:
         return None
     try:
