@@ -85,6 +85,13 @@ def test_messages_say_which_chat_card_printed_them_when_there_are_several() -> N
     ]
 
 
+@pytest.mark.parametrize("end", ["Infinity", 1e300, {"a": 1}, None, "end"])
+def test_a_chat_card_may_end_anywhere(end: object) -> None:
+    cards = [{**CHAT_CARD, "rangeStart": "NaN", "rangeEnd": end}]
+    rows = [row.source for row in build(preset=preset(cards)).explain().blocks if row.source.startswith("message")]
+    assert rows[-2:] == (["message #1 of Mira", "message #2 of Ann"] if end != {"a": 1} else [])
+
+
 def test_messages_that_no_chat_card_shows_are_told() -> None:
     plan = build(preset=preset([{**CHAT_CARD, "rangeStart": -1}]))
     assert omitted(plan)["4 messages (start marker to message #1 of Mira)"] == "no chat card of the template shows it"

@@ -55,6 +55,8 @@ def test_changes_of_a_chat_are_written():
 @pytest.mark.parametrize("data", [b"[]", b'{"type": "risu"}', b"3"])
 def test_other_files_are_no_chats(data: bytes):
     with pytest.raises(ChatFileError):
+        read_chats(b'{"type": ["risuChat"]}')
+    with pytest.raises(ChatFileError):
         read_chats(data)
 
 

@@ -35,6 +35,13 @@ def test_inputs_stay_as_they_are() -> None:
     assert character.description is None
 
 
+@pytest.mark.parametrize("operator", [{"a": 1}, ["="], 3, None])
+def test_an_operator_that_is_none_empties_the_variable(operator: object) -> None:
+    for kind in ("setvar", "v2SetVar"):
+        effect = {"type": kind, "operator": operator, "var": "v", "value": "1", "valueType": "value"}
+        assert run(trigger(effect), variables={"v": "2"}).result.variables == {"v": ""}
+
+
 def test_variables_are_stored_at_once_and_messages_when_applied() -> None:
     result = run(trigger(setvar("a", "1"), HELLO)).result
     assert result.stored.variables == {"a": "1"}

@@ -55,7 +55,7 @@ def read_chats(data: bytes, *, warn: Warn = log_warning) -> ChatFile:
         raise LimitExceededError(f"the chat has {len(data)} bytes, more than {MAX_CHAT_BYTES}", limit="MAX_CHAT_BYTES")
     value = parse_json(data, what="chat", warn=warn, limits=Limits(max_json_file_bytes=MAX_CHAT_BYTES))
     kind = value.get("type") if is_mapping(value) else None
-    if not is_mapping(value) or kind not in {ONE_CHAT, ALL_CHATS}:
+    if not is_mapping(value) or kind not in (ONE_CHAT, ALL_CHATS):
         raise ChatFileError("the file holds no RisuAI chat: its type is neither risuChat nor risuAllChats")
     if value.get("ver") not in VERSIONS:
         warn(f"chat: version {value.get('ver')!r} is not known; it is read like version {WRITTEN_VERSION}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -185,10 +186,15 @@ class CardWriter:
             end = max(len(chats) + end, 0)
         if start >= end:
             return ()
-        shown = chats[int(start) : int(end)]
+        shown = chats[_index(start, len(chats)) : _index(end, len(chats))]
         if self.switches.send_chat_as_system and not card.as_original_on_system:
             systemize(shown)
         return shown
+
+
+def _index(number: float, length: int) -> int:
+    """Return where JavaScript would cut a list."""
+    return 0 if math.isnan(number) else int(min(number, length))
 
 
 def _title(card: PlainCard | ChatMLCard) -> str:

@@ -145,7 +145,7 @@ def _chat(_: str, reader: JsonReader) -> TemplateCard:
     ends = reader.value.get("rangeEnd")
     return ChatCard(
         range_start=reader.number("rangeStart", 0),
-        range_end=END if ends in {None, END} else reader.number("rangeEnd", 0),
+        range_end=END if ends is None or ends == END else reader.number("rangeEnd", 0),
         as_original_on_system=reader.flag("chatAsOriginalOnSystem"),
         name=reader.text("name"),
     )

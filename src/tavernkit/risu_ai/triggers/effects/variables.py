@@ -29,23 +29,23 @@ def _divide(left: float, right: float) -> float:
     return math.copysign(math.inf, left) * math.copysign(1.0, right)
 
 
-_V1_OPERATORS: dict[object, Callable[[float, float], float]] = {
+_V1_OPERATORS: dict[str, Callable[[float, float], float]] = {
     "+=": lambda old, new: old + new,
     "-=": lambda old, new: old - new,
     "*=": lambda old, new: old * new,
     "/=": _divide,
 }
-_V2_OPERATORS: dict[object, Callable[[float, float], float]] = {**_V1_OPERATORS, "%=": remainder}
+_V2_OPERATORS: dict[str, Callable[[float, float], float]] = {**_V1_OPERATORS, "%=": remainder}
 
 
 def _assign(
-    run: Run, effect: Effect, value: str, name: str, operators: dict[object, Callable[[float, float], float]]
+    run: Run, effect: Effect, value: str, name: str, operators: dict[str, Callable[[float, float], float]]
 ) -> None:
     operator = effect.fields.get("operator")
     if operator == "=":
         run.set(name, value)
         return
-    compute = operators.get(operator)
+    compute = operators.get(operator) if isinstance(operator, str) else None
     if compute is None:
         run.set(name, "")
         return
