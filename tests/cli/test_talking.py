@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+
+import pytest
 
 from tavernkit.risu_ai.preset import Preset as RisuPreset
 from tavernkit.silly_tavern import ChatFile, Preset
 from tavernkit.testing import ScriptedModel, failure, serve_in_thread, streamed
-from tests.cli.terminal import BOOK, CARD, PRESET, Tavernkit, Terminal
+from tests.cli.terminal import BOOK, CARD, PRESET, Tavernkit, Terminal, in_process
+
+NO_MODEL = "http://127.0.0.1:9"
 
 
 def test_a_conversation_in_a_terminal(tmp_path: Path) -> None:
@@ -106,3 +111,52 @@ def test_eval_lists_runs_and_judges_a_model(tavernkit: Tavernkit, tmp_path: Path
     assert summary["overall"]["runs"] == 2
     assert (out / "report.md").exists()
     assert tavernkit("eval", "--suite", "nonsense").code == 2
+
+
+def test_a_new_chat_leaves_those_that_are_there_alone(
+    tavernkit: Tavernkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for line in ("one", "two"):
+        told = tavernkit("chat", CARD, "--base-url", "scripted", "--say", line, "--json")
+        assert ChatFile.load(json.loads(told.out)["file"]).messages[1].mes == line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Aria 2.jsonl", "Aria.jsonl"]
+
+
+def test_a_conversation_says_where_it_is_saved(tmp_path: Path) -> None:
+    outcome = in_process("chat", CARD, "--base-url", "scripted", "--save", str(tmp_path / "a.jsonl"), stdin="Hi\n")
+    assert f"saved in {tmp_path / 'a.jsonl'}" in " ".join(outcome.out.split())
+
+
+@pytest.mark.parametrize("command", [("chat", CARD, "--say", "Hi"), ("eval",)])
+def test_a_missing_extra_is_told_before_anything_is_asked(
+    tavernkit: Tavernkit, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    outcome = tavernkit(*command, "--base-url", NO_MODEL)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "tavernkit[openai]" in outcome.err
+
+
+def test_an_evaluation_of_a_model_that_never_answers_is_the_models_failure(tavernkit: Tavernkit) -> None:
+    with serve_in_thread(ScriptedModel(failure(401, "no key"), repeat_last=True)) as url:
+        outcome = tavernkit("eval", "--base-url", url, "--suite", "tools", "--scenario", "chat_only")
+    assert outcome.code == 4
+    assert "no key" in outcome.out
+
+
+def test_an_interrupted_evaluation_goes_on(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    command = ("eval", "--base-url", "scripted", "--suite", "tools", "--out", str(tmp_path), "--json")
+    assert tavernkit(*command, "--scenario", "chat_only").code == 0
+    refused = tavernkit(*command, "--scenario", "chat_only,happy_path")
+    assert (refused.code, "--resume" in refused.err) == (2, True)
+    log = tmp_path / "runs.jsonl"
+    first = log.read_text(encoding="utf-8")
+    log.write_text(first + '{"config": {"su', encoding="utf-8")
+    outcome = tavernkit(*command, "--scenario", "chat_only,happy_path", "--resume")
+    assert json.loads(outcome.out)["overall"]["runs"] == 2
+    assert "runs.jsonl, line 2 was left out" in outcome.err
+    assert log.read_text(encoding="utf-8").startswith(first)
+    assert log.read_text(encoding="utf-8").count('"scenario": "chat_only"') == 1
+    assert json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["config"]["scenario"] == "happy_path"
+    assert tavernkit("eval", "--base-url", "scripted", "--resume").code == 2

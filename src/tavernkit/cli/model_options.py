@@ -61,6 +61,7 @@ class ModelOptions:
         from tavernkit.vibe_tavern.transports.openai import OpenAITransport
 
         endpoint = Endpoint.from_env(base_url=self.base_url)
+        _ = OpenAITransport(endpoint).client  # what cannot work is told before anything is asked
         return lambda: OpenAITransport(endpoint)
 
 

@@ -39,7 +39,7 @@ def chat(
     options: ChatOptions,
     save: Annotated[
         Path | None,
-        typer.Option("--save", help="Where to save (default: the chat's own file, or NAME.jsonl here)."),
+        typer.Option("--save", help="Where to save (default: the chat's own file, or a new NAME.jsonl here)."),
     ] = None,
     say: Annotated[
         list[str] | None, typer.Option("--say", help="Say this and end, instead of asking; may be repeated.")
@@ -97,15 +97,20 @@ def _session(options: ChatOptions, save: Path | None) -> ChatSession:
         character_name=prepared.character_name,
         user_name=prepared.user_name,
         chat=history,
-        path=path or Path(f"{_file_name(prepared.character_name)}.jsonl"),
+        path=path or _free_path(prepared.character_name),
         clock=fixed_clock(options.now) if options.now is not None else utc_now,
     )
 
 
-def _file_name(name: str) -> str:
+def _free_path(name: str) -> Path:
+    """A file of its own for a new chat: those that are there are other chats."""
     from tavernkit.cards.silly_tavern.names import sanitize
 
-    return sanitize(name) or "chat"
+    stem = sanitize(name) or "chat"
+    path, number = Path(f"{stem}.jsonl"), 2
+    while path.exists():
+        path, number = Path(f"{stem} {number}.jsonl"), number + 1
+    return path
 
 
 def _talk(session: ChatSession) -> None:
@@ -113,7 +118,8 @@ def _talk(session: ChatSession) -> None:
     from tavernkit.errors import MaxTokensExceededError
     from tavernkit.vibe_tavern.errors import TransportError
 
-    show(f"Talking to {session.character_name}. /help lists commands, /quit ends.", "")
+    show(f"Talking to {session.character_name}. /help lists commands, /quit ends.")
+    show(f"The chat is saved in {session.path}; --chat goes on with it.", "")
     for message in session.chat.messages[-4:]:
         _speaker(message.name)
         _write(message.mes + "\n\n")

@@ -15,6 +15,7 @@ from tavernkit.cli.option_groups import takes
 if TYPE_CHECKING:
     from tavernkit.vibe_tavern.evals.harness import EvalOptions, EvalProgress
     from tavernkit.vibe_tavern.evals.report import EvalReport
+    from tavernkit.vibe_tavern.evals.run_log import RunLog
 
 SUITES = ("tools", "directives", "language")
 
@@ -35,18 +36,23 @@ def evaluate(
     trials: Annotated[int, typer.Option("--trials", min=1, help="Runs of each combination.")] = 1,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at the same time.")] = 1,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the report and every run.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the runs that the folder has.")] = False,
     list_only: Annotated[bool, typer.Option("--list", help="List the runs and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    r"""See how well a model calls tools, writes directives and keeps to a language. Exits with 1 if runs failed.
+    r"""See how well a model calls tools, writes directives and keeps to a language.
+
+    Exits with 1 if runs failed, with 4 if the model answered none. With --out, runs are written to runs.jsonl as they
+    end, and --resume makes only those that are missing.
 
     \b
     tavernkit eval --list
     tavernkit eval --base-url http://localhost:8000 --chat-model my-model --suite tools --trials 5
-    tavernkit eval --base-url http://localhost:8000 --chat-model my-model --out results/
+    tavernkit eval --base-url http://localhost:8000 --chat-model my-model --out results/ --resume
     """
     from tavernkit.cli.terminal import show, show_json, table
     from tavernkit.vibe_tavern.evals.catalogue import EvalModel
+    from tavernkit.vibe_tavern.evals.categories import UNANSWERED
     from tavernkit.vibe_tavern.evals.harness import EvalOptions, matrix
 
     unknown = set(suite or ()) - set(SUITES)
@@ -72,18 +78,33 @@ def evaluate(
         rows = [[str(cell[key]) for key in ("suite", "scenario", "strategy", "sampling_profile")] for cell in cells]
         show(table("suite", "scenario", "strategy", "profile", rows=rows), f"\n{len(cells)} runs")
         return
-    report = _run(chosen, options)
+    report = _run(chosen, options, _run_log(out, resume=resume))
     if out is not None:
         report.write(out)
     if as_json:
         show_json(report.summary())
     else:
         show(report.to_markdown())
+    if all(record.error_category in UNANSWERED for record in report.records):
+        raise typer.Exit(ExitCode.MODEL)
     if not all(record.ok for record in report.records):
         raise typer.Exit(ExitCode.PROBLEMS)
 
 
-def _run(chosen: EvalOptions, options: ModelOptions) -> EvalReport:
+def _run_log(out: Path | None, *, resume: bool) -> RunLog | None:
+    from tavernkit.vibe_tavern.evals.run_log import FILE_NAME, RunLog
+
+    if out is None:
+        if resume:
+            raise typer.BadParameter("--resume goes on with the runs of a folder: name it with --out")
+        return None
+    log = RunLog(out / FILE_NAME)
+    if log.path.exists() and not resume:
+        raise typer.BadParameter(f"{out} has runs already: go on with --resume, or name another folder")
+    return log
+
+
+def _run(chosen: EvalOptions, options: ModelOptions, log: RunLog | None) -> EvalReport:
     import asyncio
 
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -99,8 +120,11 @@ def _run(chosen: EvalOptions, options: ModelOptions) -> EvalReport:
 
         def told(progress: EvalProgress) -> None:
             bar.update(task, total=progress.total, completed=progress.done)
+            if log is not None:
+                log.append(progress.record)
 
-        return asyncio.run(run_evals(chosen, lambda _: connect(), progress=told))
+        before = log.read() if log is not None else ()
+        return asyncio.run(run_evals(chosen, lambda _: connect(), progress=told, before=before))
 
 
 def register(app: typer.Typer) -> None:

@@ -21,6 +21,21 @@ LANGUAGE_DRIFT: Final = "LANGUAGE_DRIFT"
 RETRYABLE: Final = frozenset((EMPTY_ASSISTANT_TEXT, "CONNECTION_ERROR", "TIMEOUT_ERROR", "DECODE_ERROR"))
 """What is worth another try: the network's faults, and answers that are empty."""
 
+UNANSWERED: Final = frozenset(
+    (
+        "CONNECTION_ERROR",
+        "TIMEOUT_ERROR",
+        "AUTH",
+        "PAYMENT_REQUIRED",
+        "FORBIDDEN",
+        "NOT_FOUND",
+        "TIMEOUT",
+        "RATE_LIMIT",
+        "UPSTREAM_5XX",
+    )
+)
+"""Runs that say nothing about the model, as it was not asked; another evaluation would make them again."""
+
 _STATUSES: Final = {
     401: "AUTH",
     402: "PAYMENT_REQUIRED",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -25,7 +26,9 @@ from tavernkit.vibe_tavern.evals.categories import (
     EMPTY_ASSISTANT_TEXT,
     LANGUAGE_DRIFT,
     RETRYABLE,
+    UNANSWERED,
     error_category,
+    http_category,
 )
 from tavernkit.vibe_tavern.evals.directive_scenarios import DIRECTIVE_SCENARIOS
 from tavernkit.vibe_tavern.evals.lab import STRATEGIES, Lab, Scenario, ScenarioOutcome, Strategy
@@ -154,10 +157,12 @@ async def run_evals(
     *,
     progress: Callable[[EvalProgress], object] | None = None,
     clock: Callable[[], float] = time.monotonic,
+    before: Iterable[RunRecord] = (),
 ) -> EvalReport:
     """Run the matrix against an endpoint, ``jobs`` runs at a time; the report is in the order of the matrix.
 
     ``transport`` is one for all models, or a function that gives one for a model. What a run raises is its result.
+    Runs of ``before``, an evaluation that was interrupted, are not made again unless the model did not answer them.
     """
     cells = list(matrix(options))
     if not cells:
@@ -167,9 +172,10 @@ async def run_evals(
     for cell in cells:
         if cell.model.id not in runners:
             runners[cell.model.id] = PromptRunner(factory(cell.model), clock=clock)
-    records: list[RunRecord | None] = [None] * len(cells)
+    known = {_key(record.config): record for record in before if record.error_category not in UNANSWERED}
+    records: list[RunRecord | None] = [known.get(_key(cell.config())) for cell in cells]
     seats = asyncio.Semaphore(options.jobs)
-    done = 0
+    done = sum(record is not None for record in records)
 
     async def work(position: int, cell: EvalCell) -> None:
         nonlocal done
@@ -183,12 +189,17 @@ async def run_evals(
     try:
         async with asyncio.TaskGroup() as group:
             for position, cell in enumerate(cells):
-                group.create_task(work(position, cell))
+                if records[position] is None:
+                    group.create_task(work(position, cell))
     finally:
         if not isinstance(transport, Transport):  # what was made here is closed here
             for runner in runners.values():
                 await runner.aclose()
     return EvalReport(tuple(record for record in records if record is not None))
+
+
+def _key(config: JsonObject) -> str:
+    return json.dumps(config, sort_keys=True)
 
 
 async def _run(cell: EvalCell, runner: PromptRunner, options: EvalOptions, clock: Callable[[], float]) -> RunRecord:
@@ -228,7 +239,10 @@ async def _attempt(cell: EvalCell, runner: PromptRunner, options: EvalOptions, c
 
 def _judged(cell: EvalCell, outcome: ScenarioOutcome, taken: int) -> RunRecord:
     category, error = None, None
-    if is_blank(outcome.assistant_text):
+    refused = _refusal(outcome.details)
+    if refused is not None:
+        category, error = refused
+    elif is_blank(outcome.assistant_text):
         category, error = EMPTY_ASSISTANT_TEXT, "the answer is empty"
     elif outcome.reasons:
         category, error = ASSERTION_FAILED, "; ".join(outcome.reasons)
@@ -245,6 +259,17 @@ def _judged(cell: EvalCell, outcome: ScenarioOutcome, taken: int) -> RunRecord:
         total_tokens=_tokens(outcome.details),
         details=outcome.details,
     )
+
+
+def _refusal(details: JsonObject) -> tuple[str, str] | None:
+    """Why the endpoint answered none of a run's requests, if so: the last error status that it sent."""
+    attempts = details.get("attempts")
+    made = [each for each in (attempts if is_list(attempts) else ()) if is_object(each)]
+    refused = [each for each in made if each.get("http_error")]
+    if not refused or any("assistant_content_sample" in each for each in made):
+        return None
+    status, message = refused[-1].get("http_status"), str(refused[-1].get("message"))
+    return http_category(status if isinstance(status, int) else 0, message), message
 
 
 def _error_details(error: Exception) -> JsonObject:
