@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -57,11 +58,15 @@ class ModelOptions:
             raise typer.BadParameter(
                 "say where the model is with --base-url URL (key in TAVERNKIT_API_KEY), or try --base-url scripted"
             )
+        from tavernkit.vibe_tavern.transports import sdk
         from tavernkit.vibe_tavern.transports.endpoint import Endpoint
         from tavernkit.vibe_tavern.transports.openai import OpenAITransport
 
         endpoint = Endpoint.from_env(base_url=self.base_url)
-        _ = OpenAITransport(endpoint).client  # what cannot work is told before anything is asked
+        try:
+            importlib.import_module("openai")
+        except ModuleNotFoundError as error:  # told before anything is asked
+            sdk.extra_missing("openai", error)
         return lambda: OpenAITransport(endpoint)
 
 
