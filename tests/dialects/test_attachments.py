@@ -78,3 +78,8 @@ def test_an_attachment_is_one_thing_only() -> None:
         Attachment.make("smell", url="u")
     with pytest.raises(ConfigError):
         Attachment.image(url="u", colour="red")
+
+
+def test_texts_with_half_a_character_are_attached() -> None:
+    attachment = Attachment.make("file", url="data:text/plain,a\ud83d")
+    assert attachment.data == base64.b64encode(b"a?").decode()

@@ -69,7 +69,7 @@ class Attachment:
             header, _, payload = url.removeprefix("data:").partition(",")
             declared, *flags = header.split(";")
             media_type = media_type or declared or None
-            data = payload if "base64" in flags else base64.b64encode(payload.encode()).decode("ascii")
+            data = payload if "base64" in flags else _base64(payload)
             url = None
         if media_type is None:
             media_type, _ = mimetypes.guess_type(rest.get("name") or (url or "").partition("?")[0])
@@ -149,7 +149,7 @@ def _read_own(raw: Mapping[str, object]) -> Attachment:
 def _read_anthropic(raw: Mapping[str, object], source: Mapping[str, object]) -> Attachment:
     data = _text(source, "data")
     if data is not None and source.get("type") == "text":
-        data = base64.b64encode(data.encode()).decode("ascii")
+        data = _base64(data)
     return Attachment.make(
         "image" if raw.get("type") == "image" else "file",
         url=_text(source, "url"),
@@ -225,3 +225,7 @@ def _text(mapping: Mapping[str, object], *keys: str) -> str | None:
 
 def _texts(**values: str | None) -> dict[str, str]:
     return {key: value for key, value in values.items() if value is not None}
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")

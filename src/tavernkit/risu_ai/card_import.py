@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
-
 from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.character import Character
 from tavernkit.cards.risu_ai.character import from_card, from_off_spec
 from tavernkit.cards.risum import Module
 from tavernkit.errors import ConfigError
+from tavernkit.risu_ai.ids import made_id
 from tavernkit.risu_ai.world import RisuCharacter
 from tavernkit.values import Json, JsonObject, is_mapping, is_object, thaw
 
-_IDS = uuid.UUID("5f0b3c52-4a52-4f0e-8f25-3c8b0a0c7c19")
 _ASSET_LISTS = (("emotions", "emotionImages"), ("additionalAssets", "additionalAssets"))
 
 
@@ -45,7 +43,7 @@ def character_from_card(card: Character | Bundle, module: Module | None = None) 
         character |= {"triggerscript": thaw(module.trigger), "customscript": thaw(module.regex)}
         if module.lorebook is not None:
             character["globalLore"] = thaw(module.lorebook)
-    character["chaId"] = str(uuid.uuid5(_IDS, f"{card.name}\n{card.creator}"))
+    character["chaId"] = made_id("card", card.name, card.creator)
     return RisuCharacter.from_json(character)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
 from tavernkit.risu_ai.files.chat_file import ChatFile
+from tavernkit.risu_ai.ids import made_id
 from tavernkit.risu_ai.world import RisuChat, RisuMessage
 from tavernkit.stores.history import to_message
 from tavernkit.values import is_mapping
@@ -17,7 +17,6 @@ ROLES: Mapping[str, str] = {"user": "user", "char": "assistant"}
 """RisuAI's roles of stored messages and what they are in a prompt."""
 
 _STORED_ROLES = {"assistant": "char", "char": "char", "bot": "char", "model": "char"}
-_IDS = uuid.UUID("6b0d3f1e-58f4-4a52-9a5d-0c7c5f0b7d11")
 
 
 class RisuChatLog:
@@ -106,8 +105,8 @@ def with_ids(chat: RisuChat) -> RisuChat:
 
 
 def _with_id(message: RisuMessage, index: int) -> RisuMessage:
-    made = uuid.uuid5(_IDS, f"{index}\n{message.role}\n{message.data}".encode("utf-8", "replace").decode())
-    return dataclasses.replace(message, raw={**message.raw, "chatId": str(made)})
+    made = made_id("message", index, message.role, message.data)
+    return dataclasses.replace(message, raw={**message.raw, "chatId": made})
 
 
 def sent_messages(chat: RisuChat) -> tuple[tuple[RisuMessage, ...], bool]:

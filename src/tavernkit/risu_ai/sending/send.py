@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from tavernkit.risu_ai.build_context import BuildContext
 from tavernkit.risu_ai.chat_log import with_messages, with_text
 from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError
 from tavernkit.risu_ai.groups import speakers
+from tavernkit.risu_ai.ids import made_id
 from tavernkit.risu_ai.limits import MAX_ROUNDS
 from tavernkit.risu_ai.plan import RisuPlan
 from tavernkit.risu_ai.preset_chain import chained_preset
@@ -35,7 +35,6 @@ Steps = Generator[Ask, Answer, bool]
 
 CONTEXT_TOO_SMALL, REQUEST_FAILED = "context_too_small", "request_failed"
 ERROR_PREFIX = "Error: error in request:"
-_IDS = uuid.UUID("0d2d4f3c-0f4f-4d51-8a37-6a4d0f0f9b7e")
 
 
 class Send:
@@ -270,8 +269,8 @@ class Send:
         self._see(state, with_messages(state.chat, changed))
 
     def _message(self, state: RisuState, text: str, index: int) -> RisuMessage:
-        made = uuid.uuid5(_IDS, f"{state.chat.id}\n{index}\n{state.character.id}")
-        return RisuMessage(role="char", data=text, saying=state.character.id, raw={"chatId": str(made)})
+        made = made_id("reply", state.chat.id, index, state.character.id)
+        return RisuMessage(role="char", data=text, saying=state.character.id, raw={"chatId": made})
 
     def _see(self, state: RisuState, chat: RisuChat) -> None:
         state.see_chat(chat)

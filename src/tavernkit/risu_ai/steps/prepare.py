@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
-
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.character_fields import character_fields
 from tavernkit.risu_ai.chat_log import with_ids, with_messages, with_text
 from tavernkit.risu_ai.groups import UNKNOWN_CHARACTER
+from tavernkit.risu_ai.ids import made_id
 from tavernkit.risu_ai.preset_chain import chained_preset
 from tavernkit.risu_ai.prompt_template.card_writer import active_template
 from tavernkit.risu_ai.prompt_template.settings import PromptSettings
@@ -15,8 +14,6 @@ from tavernkit.risu_ai.regex_scripts.script import scripts_of
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.user_input import take_message
 from tavernkit.risu_ai.world import RisuCharacter
-
-_IDS = uuid.UUID("c7a8d4b2-7f5e-4e0c-9d0a-2f6f0c1f7a31")
 
 
 class PrepareStep(Step[RisuState, NoConfig]):
@@ -60,5 +57,5 @@ def _speaker(state: RisuState) -> RisuCharacter:
     found = next((member for member in context.members if member.id == context.speaker), None)
     if found is None:
         state.warn(f"the group's speaker {context.speaker!r} is not among its members; an empty character speaks")
-        return RisuCharacter(name=UNKNOWN_CHARACTER, id=str(uuid.uuid5(_IDS, context.speaker)))
+        return RisuCharacter(name=UNKNOWN_CHARACTER, id=made_id("member", context.speaker))
     return found

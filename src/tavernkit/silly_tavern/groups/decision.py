@@ -48,7 +48,7 @@ class GroupDecision:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of who speaks, for traces."""
-        text = json.dumps([list(self.activated), list(self.generation_types)], ensure_ascii=False)
+        text = json.dumps([list(self.activated), list(self.generation_types)])
         return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -1,0 +1,17 @@
+"""Ids of things that have none."""
+
+from __future__ import annotations
+
+from tavernkit.cards import load
+from tavernkit.risu_ai import build
+from tavernkit.risu_ai.ids import made_id
+
+
+def test_ids_are_the_same_for_the_same_texts_and_differ_otherwise() -> None:
+    assert made_id("card", "Mira", "") == made_id("card", "Mira", "")
+    assert len({made_id("card", "Mira", ""), made_id("card", "Mira"), made_id("member", "Mira", "")}) == 3
+
+
+def test_a_card_with_half_a_character_in_its_name_can_be_built() -> None:
+    bundle = load(b'{"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "\\ud83d"}}', warn=print)
+    assert build(character=bundle.character, message="Hi").to_messages()
