@@ -18,11 +18,14 @@ _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 def load_world(path: Path) -> WorldBook:
     """Read a book of any kind as a world book."""
+    return world_of(read_book(path), "stdin" if str(path) == STDIN else path.stem)
+
+
+def world_of(book: JsonObject, name: str) -> WorldBook:
+    """Turn a book into a world book, as SillyTavern does when it imports the book or the card that has it."""
     from tavernkit.silly_tavern.world_info import WorldBook
     from tavernkit.silly_tavern.world_info.importers import convert_foreign_world
 
-    name = "stdin" if str(path) == STDIN else path.stem
-    book = read_book(path)
     if is_character_book(book):
         return WorldBook.from_character_book(book, name=name)
     return WorldBook(name, convert_foreign_world(book) or book)

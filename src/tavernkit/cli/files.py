@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from tavernkit.errors import FileFormatError, log_warning
 
 if TYPE_CHECKING:
@@ -57,6 +59,12 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         log_warning(f"{shown(path)}: no UTF-8 at byte {error.start}; what cannot be read counts as U+FFFD")
         return data.decode("utf-8-sig", "replace")
+
+
+def check_free(target: Path, *, force: bool | None = None) -> None:
+    """Refuse to write over a file unless told to; ``None`` means that nobody can."""
+    if target.exists() and not force:
+        raise typer.BadParameter(f"{target} is there already" + (": --force replaces it" if force is False else ""))
 
 
 def load_card(path: Path, *, strict: bool = False) -> Bundle:

@@ -71,6 +71,11 @@ def complain(message: str, *, kind: str = "warning") -> None:
     console(stderr=True).print(line, soft_wrap=True)
 
 
+def counted(number: int, word: str) -> str:
+    """A number of things in words."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
 def table(*columns: str, rows: Iterable[Iterable[str | Text]], title: str | None = None) -> Table:
     """A plain table; cells are shown as they are. A column that starts with ``>`` is aligned to the right."""
     made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -62,7 +62,9 @@ def show_card(
         ("lore entries", str(sum(len(book.entries) for book in bundle.books))),
         ("assets", str(len(bundle.assets))),
     ]
-    show(table("", "", rows=[(name, value) for name, value in facts if value]))
+    facts_table = table("", "", rows=[(name, value) for name, value in facts if value])
+    facts_table.show_header = False
+    show(facts_table)
     rows = [
         (name, str(count_tokens(text)), text if full else _preview(text))
         for name in _FIELDS
@@ -91,7 +93,7 @@ def convert_card(
     from tavernkit.cli.files import load_card
 
     bundle = load_card(card)
-    _check_free(target, force=force)
+    _check_target(target, force=force)
     report = save(bundle, target, version=_version(version))
     _tell(report, target, as_json=as_json)
 
@@ -181,7 +183,7 @@ def embed(
     from tavernkit.cli.files import load_card
 
     bundle = load_card(card)
-    _check_free(target, force=force)
+    _check_target(target, force=force, picture=True)
     image = Asset.from_bytes(picture.read_bytes(), type="icon", name="main", ext=picture.suffix.lstrip(".").lower())
     report = save(bundle.replace(image=image), target, version=_version(version))
     _tell(report, target, as_json=as_json)
@@ -193,9 +195,16 @@ def _version(value: str | None) -> CardVersion | None:
     raise typer.BadParameter("--version is v1, v2 or v3")
 
 
-def _check_free(target: Path, *, force: bool) -> None:
-    if target.exists() and not force:
-        raise typer.BadParameter(f"{target} is there already; --force replaces it")
+def _check_target(target: Path, *, force: bool, picture: bool = False) -> None:
+    """Refuse a target whose ending names no format (or none that is a picture), or that is there already."""
+    from tavernkit.cards.saving import SUFFIXES
+    from tavernkit.cli.files import check_free
+
+    known = [ending for ending in SUFFIXES if not picture or ending not in (".json", ".yaml", ".yml", ".risum")]
+    if target.suffix.lower() not in known:
+        what = "the format" if not picture else "a format that holds a picture"
+        raise typer.BadParameter(f"{target}: its ending must name {what}: {', '.join(known)}")
+    check_free(target, force=force)
 
 
 def _tell(report: SaveReport, target: Path, *, as_json: bool) -> None:

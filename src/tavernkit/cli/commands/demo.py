@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,17 +23,25 @@ LOG = {"tuesday": "Dark for one hour. Six masts west of Hern, no lights.", "frid
 
 
 def demo(
+    files: Annotated[
+        Path | None,
+        typer.Option("--files", help="Copy the example's files to this folder instead.", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what the demo shows as JSON.")] = False,
 ) -> None:
     r"""Show what TavernKit does, on an example that comes with it. Needs no key and no network.
 
     \b
     tavernkit demo
+    tavernkit demo --files .
     tavernkit demo --json
     """
     from tavernkit.cli.terminal import show_json
     from tavernkit.report import overview
 
+    if files is not None:
+        _copy_files(files, as_json=as_json)
+        return
     silly_tavern, tight, risu_ai = silly_tavern_plan(), silly_tavern_plan(small=True), risu_ai_plan()
     turn = tool_turn(silly_tavern)
     if as_json:
@@ -46,6 +55,23 @@ def demo(
         )
         return
     _present(overview(silly_tavern), overview(tight), overview(risu_ai), turn)
+
+
+def _copy_files(folder: Path, *, as_json: bool) -> None:
+    from tavernkit.cli.files import check_free
+    from tavernkit.cli.terminal import show, show_json
+    from tavernkit.examples import NAMES, example_path
+
+    targets = [folder / name for name in NAMES]
+    for target in targets:
+        check_free(target)
+    folder.mkdir(parents=True, exist_ok=True)
+    for target in targets:
+        target.write_bytes(example_path(target.name).read_bytes())
+    if as_json:
+        show_json({"files": [str(target) for target in targets]})
+    else:
+        show(*(str(target) for target in targets))
 
 
 def silly_tavern_plan(*, small: bool = False) -> Plan:

@@ -67,6 +67,8 @@ def lint(
     from tavernkit.lint import fix_file, lint_file
 
     files = _files(paths)
+    if not files:
+        raise typer.BadParameter(f"there is nothing to check in {', '.join(map(str, paths))}")
     results: list[tuple[Path, FileKind, list[Finding]]] = []
     fixed: list[Path] = []
     for path in following(files, "checking"):
@@ -108,7 +110,7 @@ def _files(paths: list[Path]) -> list[Path]:
 def _print(results: list[tuple[Path, FileKind, list[Finding]]], fixed: list[Path]) -> None:
     from rich.text import Text
 
-    from tavernkit.cli.terminal import show, visible
+    from tavernkit.cli.terminal import counted, show, visible
 
     styles = {"error": "bold red", "warning": "yellow", "info": "cyan"}
     counts = dict.fromkeys(styles, 0)
@@ -130,8 +132,10 @@ def _print(results: list[tuple[Path, FileKind, list[Finding]]], fixed: list[Path
             show(line)
         if not found:
             show(Text("  nothing to complain about", style="green"))
-    files = f"{len(results)} file{'' if len(results) == 1 else 's'}"
-    show("", f"{files}: {counts['error']} errors, {counts['warning']} warnings, {counts['info']} notes")
+    found = (
+        counted(counts[kind], word) for kind, word in (("error", "error"), ("warning", "warning"), ("info", "note"))
+    )
+    show("", f"{counted(len(results), 'file')}: {', '.join(found)}")
 
 
 def register(app: typer.Typer) -> None:

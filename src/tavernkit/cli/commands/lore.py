@@ -120,32 +120,39 @@ def convert(
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace the file if it is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    r"""Write a book in another program's format.
+    r"""Write a book as another program would import it, and say what that leaves out. Exits with 1 if it does.
 
     \b
     tavernkit lore convert world.json lore.json --to risu_ai
     tavernkit lore convert aria.png world.json --to silly_tavern
     """
-    from tavernkit.cli.books import load_world, read_risu_lore
-    from tavernkit.cli.terminal import show, show_json
+    from tavernkit.cli.book_losses import losses
+    from tavernkit.cli.books import read_book, risu_entries, world_of
+    from tavernkit.cli.files import check_free
+    from tavernkit.cli.terminal import complain, show, show_json
 
-    if target.exists() and not force:
-        raise typer.BadParameter(f"{target} is there already; --force replaces it")
+    read = read_book(book)
+    check_free(target, force=force)
     if to == Platform.RISU_AI:
         from tavernkit.risu_ai.lorebook.imports import export_lorebook
 
-        entries = read_risu_lore(book)
+        entries = risu_entries(read)
         value: object = export_lorebook(entries)
         count = len(entries)
     else:
-        world = load_world(book)
+        world = world_of(read, book.stem)
         value = world.to_json() if to == Platform.SILLY_TAVERN else world.to_character_book()
         count = len(world)
+    lost = losses(read, to_risu_ai=to == Platform.RISU_AI)
     target.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
     if as_json:
-        show_json({"file": str(target), "format": to, "entries": count})
+        show_json({"file": str(target), "format": to, "entries": count, "lost": lost})
     else:
         show(f"{target}: {count} entries for {to}")
+        for line in lost:
+            complain(line, kind="note")
+    if lost:
+        raise typer.Exit(ExitCode.PROBLEMS)
 
 
 def _messages(text: list[str] | None, chat: Path | None) -> list[tuple[str, str]]:

@@ -9,6 +9,23 @@ from typing import Annotated
 import typer
 
 from tavernkit.cli.platforms import Platform, choice_option
+from tavernkit.errors import Warn
+
+_LOST_BY_RISU_AI = (
+    "impersonation_prompt",
+    "new_chat_prompt",
+    "new_group_chat_prompt",
+    "new_example_chat_prompt",
+    "continue_nudge_prompt",
+    "group_nudge_prompt",
+    "wi_format",
+    "scenario_format",
+    "personality_format",
+    "assistant_prefill",
+    "names_behavior",
+    "squash_system_messages",
+)
+"""Settings of SillyTavern's that shape prompts and that RisuAI's import of a preset does not take."""
 
 app = typer.Typer(no_args_is_help=True, help="Presets: from SillyTavern to RisuAI and back.")
 
@@ -35,18 +52,39 @@ def convert(
     tavernkit preset convert mine.json mine.risup
     tavernkit preset convert theirs.risup theirs.json --to silly_tavern
     """
+    from tavernkit.cli.files import check_free, naming
     from tavernkit.cli.terminal import complain, show, show_json
-    from tavernkit.errors import WarningLog
-    from tavernkit.lint.files import FileKind, recognise
-    from tavernkit.risu_ai.preset import Preset
+    from tavernkit.errors import FileFormatError, WarningLog
+    from tavernkit.lint.files import FileKind, kind_of, recognise
 
-    if target.exists() and not force:
-        raise typer.BadParameter(f"{target} is there already; --force replaces it")
-    kind, _ = recognise(preset)
+    if not preset.is_file():
+        raise typer.BadParameter(f"there is no file {str(preset)!r}")
+    if target.suffix.lower() not in (".json", ".risup", ".risupreset"):
+        raise typer.BadParameter(f"{target}: its ending must be .json, .risup or .risupreset")
+    kind, value = recognise(preset)
+    certain = kind_of(value)
+    if certain not in (None, FileKind.PRESET, FileKind.RISU_PRESET):
+        raise FileFormatError(f"{preset} is a {certain}, not a preset")
+    check_free(target, force=force)
     from_silly_tavern = kind is FileKind.PRESET
     chosen = to or (Platform.RISU_AI if from_silly_tavern else Platform.SILLY_TAVERN)
     warnings = WarningLog()
+    with naming(preset):
+        _write(preset, target, chosen, from_silly_tavern, warnings)
+    if as_json:
+        show_json({"file": str(target), "format": chosen.value, "warnings": list(warnings.messages)})
+        return
+    show(f"{target}: a preset for {chosen.value}")
+    for message in warnings.messages:
+        complain(message)
+
+
+def _write(preset: Path, target: Path, chosen: Platform, from_silly_tavern: bool, warnings: Warn) -> None:
+    from tavernkit.risu_ai.preset import Preset
+
     if chosen is Platform.RISU_AI:
+        for name in _changed(preset) if from_silly_tavern else ():
+            warnings(f"{name} is lost: RisuAI's import of a preset does not take it")
         Preset.load(preset.read_bytes(), name=preset.name, warn=warnings).save(target)
     elif from_silly_tavern:
         from tavernkit.silly_tavern import Preset as SillyTavernPreset
@@ -58,12 +96,14 @@ def convert(
         read = Preset.load(preset.read_bytes(), name=preset.name, warn=warnings)
         written = json.dumps(to_chat_preset(read, warn=warnings), ensure_ascii=False, indent=4)
         target.write_text(written + "\n", encoding="utf-8")
-    if as_json:
-        show_json({"file": str(target), "format": chosen.value, "warnings": list(warnings.messages)})
-        return
-    show(f"{target}: a preset for {chosen.value}")
-    for message in warnings.messages:
-        complain(message)
+
+
+def _changed(preset: Path) -> list[str]:
+    """Settings that are not SillyTavern's defaults, out of those that RisuAI leaves out."""
+    from tavernkit.silly_tavern import Preset
+
+    stated, usual = Preset.load(preset).to_json(), Preset.default().to_json()
+    return [name for name in _LOST_BY_RISU_AI if name in stated and stated[name] != usual.get(name)]
 
 
 def register(root: typer.Typer) -> None:

@@ -29,12 +29,15 @@ def tokens(
     from tavernkit.cli.views.token_view import coloured_tokens
 
     estimator = default_estimator()
+    how = estimator.describe(model)
+    if model is not None and how.get("source") == "default":
+        terminal.complain(f"no tokenizer is known for {model!r}: counted with {how.get('encoding')}", kind="note")
     counted = [(name, content, estimator.tokenize(content, model)) for name, content in _texts(files, text)]
     if as_json:
         terminal.show_json(
             {
                 "model": model,
-                "estimator": estimator.describe(model),
+                "estimator": how,
                 "texts": [
                     {"name": name, "characters": len(content), "tokens": tokenized.token_count}
                     | ({"tokenization": tokenized.to_dict()} if show else {})

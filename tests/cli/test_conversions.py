@@ -1,0 +1,113 @@
+"""What conversions say about what they lose, and about targets they cannot write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tavernkit.examples import NAMES, example_path
+from tests.cli.terminal import BOOK, CARD, PRESET, Tavernkit
+
+
+def lore_file(tmp_path: Path, *entries: dict[str, object]) -> str:
+    path = tmp_path / "lore.json"
+    path.write_text(json.dumps({"type": "risu", "ver": 1, "data": [*entries]}))
+    return str(path)
+
+
+def test_a_book_for_risuai_names_the_settings_it_loses(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    entry = {"key": ["lamp"], "keysecondary": ["oil"], "comment": "The lamp", "content": "Old.", "disable": True}
+    book = tmp_path / "world.json"
+    book.write_text(json.dumps({"entries": {"0": entry, "1": {"key": ["sea"], "content": "Wide.", "position": 0}}}))
+    outcome = tavernkit("lore", "convert", str(book), str(tmp_path / "out.json"), "--to", "risu_ai")
+    assert outcome.code == 1
+    assert outcome.err.splitlines() == ["note: keysecondary is lost: 'The lamp'", "note: disable is lost: 'The lamp'"]
+    told = tavernkit("lore", "convert", str(book), str(tmp_path / "out.json"), "--to", "risu_ai", "--force", "--json")
+    assert json.loads(told.out)["lost"] == ["keysecondary is lost: 'The lamp'", "disable is lost: 'The lamp'"]
+
+
+def test_many_entries_that_lose_the_same_are_counted(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    outcome = tavernkit("lore", "convert", BOOK, str(tmp_path / "out.json"), "--to", "risu_ai")
+    assert outcome.code == 1
+    assert outcome.err.splitlines()[0].startswith("note: ")
+
+
+def test_a_book_for_sillytavern_names_the_settings_it_loses(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    source = lore_file(
+        tmp_path,
+        {"key": "/lamp/", "useRegex": True, "comment": "The lamp", "content": "@@depth 2\nOld.", "mode": "normal"},
+        {"key": "", "comment": "Places", "content": "", "mode": "folder"},
+    )
+    outcome = tavernkit("lore", "convert", source, str(tmp_path / "out.json"), "--to", "silly_tavern")
+    assert outcome.code == 1
+    assert [line.partition(" is lost")[0] for line in outcome.err.splitlines()] == [
+        "note: useRegex",
+        "note: the meaning of @@decorators, which stay in the text,",
+        "note: mode folder",
+    ]
+
+
+@pytest.mark.parametrize("to", ["silly_tavern", "character_book"])
+def test_a_book_that_loses_nothing_says_nothing(tavernkit: Tavernkit, tmp_path: Path, to: str) -> None:
+    outcome = tavernkit("lore", "convert", BOOK, str(tmp_path / "out.json"), "--to", to)
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+@pytest.mark.parametrize("target", ["card", "card.txt", "card.xyz"])
+def test_an_ending_that_names_no_format_is_refused(tavernkit: Tavernkit, tmp_path: Path, target: str) -> None:
+    outcome = tavernkit("card", "convert", CARD, str(tmp_path / target))
+    assert (outcome.code, ".charx" in outcome.err) == (2, True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_card_is_embedded_into_pictures_only(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    picture = tmp_path / "picture.png"
+    assert tavernkit("card", "convert", CARD, str(picture)).code == 0
+    outcome = tavernkit("card", "embed", CARD, str(picture), str(tmp_path / "out.json"))
+    assert (outcome.code, ".png" in outcome.err) == (2, True)
+    assert tavernkit("card", "embed", CARD, str(picture), str(tmp_path / "out.png")).code == 0
+
+
+def test_only_presets_are_converted_as_presets(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    outcome = tavernkit("preset", "convert", CARD, str(tmp_path / "out.risup"))
+    assert (outcome.code, "is a card, not a preset" in outcome.err) == (2, True)
+    assert tavernkit("preset", "convert", PRESET, str(tmp_path / "out.txt")).code == 2
+    assert tavernkit("preset", "convert", str(tmp_path / "nowhere.json"), str(tmp_path / "out.json")).code == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_example_can_be_copied_but_not_over_other_files(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    folder = tmp_path / "example"
+    assert tavernkit("demo", "--files", str(folder)).code == 0
+    assert {path.name for path in folder.iterdir()} == set(NAMES)
+    assert (folder / "aria.json").read_bytes() == example_path("aria.json").read_bytes()
+    (folder / "aria.json").write_text("mine")
+    assert tavernkit("demo", "--files", str(folder)).code == 2
+    assert (folder / "aria.json").read_text() == "mine"
+    told = json.loads(tavernkit("demo", "--files", str(tmp_path / "other"), "--json").out)
+    assert all(Path(name).is_file() for name in told["files"])
+
+
+def test_a_folder_with_nothing_to_check_is_told(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    (tmp_path / "notes.docx").write_text("nothing")
+    outcome = tavernkit("lint", str(tmp_path))
+    assert (outcome.code, "nothing to check" in outcome.err) == (2, True)
+
+
+def test_one_problem_is_counted_as_one(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    path = tmp_path / "broken.json"
+    path.write_text("{")
+    assert "1 file: 1 error, 0 warnings, 0 notes" in tavernkit("lint", str(path)).out
+
+
+def test_a_model_without_a_known_tokenizer_is_told(tavernkit: Tavernkit) -> None:
+    assert "no tokenizer is known for 'nonsense'" in tavernkit("tokens", "--text", "Hi", "--model", "nonsense").err
+    assert tavernkit("tokens", "--text", "Hi", "--model", "gpt-4o").err == ""
+
+
+def test_a_preset_for_risuai_names_the_settings_it_loses(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    outcome = tavernkit("preset", "convert", PRESET, str(tmp_path / "out.risup"))
+    assert "warning: scenario_format is lost: RisuAI's import of a preset does not take it" in outcome.err.splitlines()
+    assert "names_behavior" not in outcome.err
