@@ -1,34 +1,43 @@
-"""``String#replace`` with a text to look for: ``$$``, ``$&``, ``$` `` and ``$'`` in the new text act, as in RisuAI."""
+"""``String#replace`` with a text to look for: ``$$``, ``$&``, ``$` `` and ``$'`` in the new text act, as in RisuAI.
+
+A few such texts inside of each other could fill all memory: what would become too long is left as it was.
+"""
 
 from __future__ import annotations
 
 import re
 
+from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai.cbs.lists import replace_all as replace_everywhere
+from tavernkit.risu_ai.errors import CBSLimitError
+from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
+
 _PATTERN = re.compile(r"\$([$&`'])")
 
 
-def replace_first(text: str, wanted: str, new: str) -> str:
+def replace_first(text: str, wanted: str, new: str, *, warn: Warn = log_warning) -> str:
     """Replace the first occurrence."""
-    at = text.find(wanted)
-    if at < 0:
+    before, found, after = text.partition(wanted) if wanted else ("", "", text)
+    if wanted and not found:
         return text
-    return text[:at] + _filled(new, text, at, wanted) + text[at + len(wanted) :]
+    if "$" not in new:
+        return f"{before}{new}{after}"
+    written = _PATTERN.split(new)  # plain text and what stands behind a dollar, by turns
+    symbols = {"$": "$", "&": wanted, "`": before, "'": after}
+    written[1::2] = [symbols[symbol] for symbol in written[1::2]]
+    if sum(map(len, written)) > MAX_FILLED_TEXT:
+        return _too_long(text, wanted, warn)
+    return "".join([before, *written, after])
 
 
-def replace_all(text: str, wanted: str, new: str) -> str:
+def replace_all(text: str, wanted: str, new: str, *, warn: Warn = log_warning) -> str:
     """Replace every occurrence; the patterns see the text as it was."""
-    if "$" not in new:
-        return text.replace(wanted, new)
-    parts: list[str] = []
-    start = 0
-    while (at := text.find(wanted, start)) >= 0:
-        parts += [text[start:at], _filled(new, text, at, wanted)]
-        start = at + len(wanted)
-    return "".join([*parts, text[start:]])
+    try:
+        return replace_everywhere(text, wanted, new, limit=MAX_FILLED_TEXT)
+    except CBSLimitError:
+        return _too_long(text, wanted, warn)
 
 
-def _filled(new: str, text: str, at: int, wanted: str) -> str:
-    if "$" not in new:
-        return new
-    symbols = {"$": "$", "&": wanted, "`": text[:at], "'": text[at + len(wanted) :]}
-    return _PATTERN.sub(lambda match: symbols[match[1]], new)
+def _too_long(text: str, wanted: str, warn: Warn) -> str:
+    warn(f"{wanted!r:.80} is not replaced: the text would have more than {MAX_FILLED_TEXT} characters")
+    return text

@@ -29,6 +29,9 @@ MAX_DATABASE_BYTES = 512_000_000
 MAX_CHAT_BYTES = 512_000_000
 """Size of a chat file."""
 
+MAX_FILLED_TEXT = 16_000_000
+"""Characters that filling a slot, a place for lore or a group of a match may make of a text."""
+
 CACHED_LOREBOOKS = 32
 """Compiled lorebooks of a builder that are kept for the next turn."""
 

@@ -113,7 +113,7 @@ class RisuState(BuildState[BuildContext]):
         settings = self.context.settings
         return CardWriter(
             texts=self.texts,
-            positions=Positions(self.lore),
+            positions=Positions(self.lore, self.warn),
             slots=self.slots,
             fields=self.fields,
             switches=self.switches,

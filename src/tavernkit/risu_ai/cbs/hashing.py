@@ -31,6 +31,11 @@ def pick_hash_rand(index: int, word: str) -> float:
     return next(_numbers(word)) if index <= 0 else _sequence(word)[index % _PERIOD]
 
 
+def hash_number(word: str, index: int) -> float:
+    """Return the number of a word at an index, without keeping the others."""
+    return next(islice(_numbers(word), index, None))
+
+
 @lru_cache(maxsize=64)
 def _sequence(word: str) -> tuple[float, ...]:
     return tuple(islice(_numbers(word), _PERIOD))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tavernkit.risu_ai.lorebook.decorators import parse_content
 from tavernkit.risu_ai.lorebook.entry import CHILD, LorebookEntry, split_keys
-from tavernkit.risu_ai.lorebook.keys import LiteralKeys, folded
+from tavernkit.risu_ai.lorebook.keys import LiteralKeys
 from tavernkit.text.js_values import js_lower
 
 QUIET_DECORATORS = frozenset(
@@ -41,10 +41,10 @@ class CompiledLore:
         keys: list[str] = []
         for index, entry in enumerate(entries):
             by_id.setdefault(entry.id, []).append(index)
+            found = split_keys(entry.key)
+            keys += _all_keys(entry, found)  # a child looks for those of its parent, reachable or not
             if not entry.reachable:
                 continue
-            found = split_keys(entry.key)
-            keys += _all_keys(entry, found)
             if not _waits_for_key(entry):
                 always.add(index)
                 continue
@@ -54,14 +54,14 @@ class CompiledLore:
                 words.setdefault(lowered, []).append(index)
         return cls(tuple(entries), frozenset(always), LiteralKeys(keys), partial, words, by_id)
 
-    def waiting_for(self, text: str, full_word: bool) -> Iterable[int]:
-        """Entries one of whose primary keys is in a text."""
-        if full_word:
-            for word in {*folded(text).split(" ")}:
-                yield from self.by_word.get(word, ())
-        else:
-            for key in self.literals.partial_hits(text):
-                yield from self.by_partial_key.get(key, ())
+    def waiting_for(self, text: str, full_word: bool, known: set[str]) -> Iterable[int]:
+        """Entries one of whose primary keys is in a text, but for the keys that are known already: these are added."""
+        hits = self.literals.word_hits(text) if full_word else self.literals.partial_hits(text)
+        by_key = self.by_word if full_word else self.by_partial_key
+        new = hits - known
+        known |= new
+        for key in new:
+            yield from by_key.get(key, ())
 
 
 def _all_keys(entry: LorebookEntry, primary: Sequence[str]) -> list[str]:

@@ -10,20 +10,19 @@ from dataclasses import dataclass, field, replace
 from tavernkit.errors import Warn
 from tavernkit.lore.contracts import TokenCounter
 from tavernkit.lore.wording import no_key_found
-from tavernkit.risu_ai.js_replace import replace_first
 from tavernkit.risu_ai.js_sort import sort_descending
 from tavernkit.risu_ai.lorebook.activation import EntryState, RunState, apply_decorators
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
 from tavernkit.risu_ai.lorebook.decorators import parse_content
 from tavernkit.risu_ai.lorebook.entry import CHILD, LorebookEntry, number_of, split_keys
-from tavernkit.risu_ai.lorebook.keys import KeyHit, Query, ScannedText, search_literal, search_regex
+from tavernkit.risu_ai.lorebook.injections import Injections
+from tavernkit.risu_ai.lorebook.keys import KeyHit, Query, RegexKeys
+from tavernkit.risu_ai.lorebook.limits import LOOKED_AT, MAX_HITS, MAX_LOOKS, MAX_PASSES
 from tavernkit.risu_ai.lorebook.markers import DONT_PREFIX, KEEP_PREFIX, content_id
 from tavernkit.risu_ai.lorebook.near_misses import NearMisses
 from tavernkit.risu_ai.lorebook.result import ActiveLore, LorebookResult, entry_title
+from tavernkit.risu_ai.lorebook.texts import LoreMessage, PoolText, SearchedTexts, Window
 from tavernkit.values import LazySequence
-
-MAX_PASSES = 1000
-"""Passes over the entries in one scan; each activates at least one, so honest books need far fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +33,6 @@ class LorebookSettings:
     token_budget: float = 800
     full_word: bool = False
     recursive: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class LoreMessage:
-    """A chat message as the engine sees it."""
-
-    role: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +72,12 @@ class _Scan:
         self.lore = lore
         self.given = given
         self.entries: dict[int, LorebookEntry] = {}
-        self.pool: list[ScannedText] = []
+        self.texts = SearchedTexts(given.messages, lore.literals)
+        self.regex_keys = RegexKeys(given.warn)
+        self.looks = 0
         self.active: dict[int, ActiveLore] = {}
         self.hits: list[KeyHit] = []
+        self.log_full = False
         self.reasons: dict[int, str] = {}
         self.run_state = RunState(
             chat_length=len(given.messages) + 1,
@@ -95,25 +89,33 @@ class _Scan:
         self.queued: set[int] = set()
         self.current = -1
         self.later: set[int] = set()
+        self.known_keys: set[str] = set()
 
     # The entries that only a key can activate wait until one of their keys turns up in a text; all others are looked
     # at in every pass. So a pass costs what matches, not what exists.
 
     def run(self) -> None:
-        for text in self.window(self.given.settings.scan_depth):
-            self.later.update(self.lore.waiting_for(text.text, self.given.settings.full_word))
+        settings = self.given.settings
+        for _, text in self.texts.each(Window(self.first_message(settings.scan_depth), pool=False)):
+            self.later.update(self.lore.waiting_for(text, settings.full_word, self.known_keys))
         for _ in range(MAX_PASSES):
             again = self.one_pass()
+            if self.looks > MAX_LOOKS:
+                self.warn(f"lorebook: stopped after looking at entries {MAX_LOOKS} times")
+                return
             if not again:
                 return
+        self.warn(f"lorebook: stopped after {MAX_PASSES} passes over the entries")
+
+    def warn(self, message: str) -> None:
         if self.given.warn is not None:
-            self.given.warn(f"lorebook: stopped after {MAX_PASSES} passes over the entries")
+            self.given.warn(message)
 
     def one_pass(self) -> bool:
         self.queue = sorted({*self.lore.always_considered, *self.later} - self.active.keys())  # sorted, so a heap
         self.queued = set(self.queue)
         again = False
-        while self.queue:
+        while self.queue and self.looks <= MAX_LOOKS:
             self.current = heapq.heappop(self.queue)
             if self.consider(self.current):
                 again = True
@@ -133,6 +135,7 @@ class _Scan:
         if entry.mode == CHILD:
             entry = self.as_child(index, entry, state)
         parsed = parse_content(entry.content)
+        self.looks += 1 + len(parsed.decorators) // LOOKED_AT
         apply_decorators(parsed.decorators, entry, state, self.run_state)
         why = "always active"
         if state.activated and state.force is None and not entry.always_active:
@@ -147,7 +150,7 @@ class _Scan:
         recursive = self.given.settings.recursive if state.recursive is None else state.recursive
         if recursive:
             title = f"lore {entry_title(entry, index)!r}"
-            self.add_to_pool(ScannedText(f"lorebook {self.name(index, entry)}", parsed.text, title))
+            self.add_to_pool(PoolText(f"lorebook {self.name(index, entry)}", parsed.text, title))
         return recursive
 
     def as_child(self, index: int, entry: LorebookEntry, state: EntryState) -> LorebookEntry:
@@ -162,35 +165,42 @@ class _Scan:
 
     def search(self, entry: LorebookEntry, state: EntryState) -> str:
         """Run the queries in order; the first one that fails switches the entry off."""
-        texts = self.window(state.scan_depth)
-        if not state.no_recursive_search:
-            texts = [*texts, *self.pool]
+        window = Window(self.first_message(state.scan_depth), pool=not state.no_recursive_search)
         queries = [*state.queries, Query(split_keys(entry.key))]
         if entry.selective and entry.secondary_key:
             queries.append(Query(split_keys(entry.secondary_key)))
         why = ""
         for query in queries:
-            if entry.use_regex:
-                found = search_regex(query, texts, self.hits, warn=self.given.warn)
-            else:
-                found = search_literal(query, texts, self.lore.literals, self.hits, full_word=state.full_word)
+            self.looks += len(query.keys) // LOOKED_AT
+            found, hits = (
+                self.find_regex(query, window) if entry.use_regex else self.find(query, window, state.full_word)
+            )
+            self.log(hits)
             if found == query.negative:
                 state.deactivate(_failed(query))
                 return ""
             if found and not why:
-                hit = self.hits[-1]
-                why = f"key {hit.key!r} in {hit.title}"
+                why = f"key {hits[-1].key!r} in {hits[-1].title}"
         return why
 
-    def window(self, depth: float) -> list[ScannedText]:
-        """The newest messages; a depth beyond the chat counts from its end, as JavaScript's ``slice`` does."""
-        messages, first = self.given.messages, self.first_message(depth)
-        return [
-            ScannedText(
-                f"message {place} by {message.role}", message.text, f"message #{first + place} ({message.role})"
-            )
-            for place, message in enumerate(messages[first:])
-        ]
+    def find(self, query: Query, window: Window, full_word: bool) -> tuple[bool, list[KeyHit]]:
+        """Look for literal keys, up to the first hit (in all-mode for all of them)."""
+        if query.all_mode:
+            hits = self.texts.all_hits(query, window, full_word=full_word, limit=MAX_HITS + 1 - len(self.hits))
+            return self.texts.has_all(query, window, full_word=full_word), hits
+        hit = self.texts.first_hit(query, window, full_word=full_word)
+        return hit is not None, [] if hit is None else [hit]
+
+    def find_regex(self, query: Query, window: Window) -> tuple[bool, list[KeyHit]]:
+        found = self.regex_keys.find(query, self.texts.each(window))
+        return found is not None, [] if found is None else [self.texts.hit(*found, window)]
+
+    def log(self, hits: Sequence[KeyHit]) -> None:
+        room = MAX_HITS - len(self.hits)
+        self.hits += hits[:room]
+        if len(hits) > room and not self.log_full:
+            self.log_full = True
+            self.warn(f"lorebook: more than {MAX_HITS} keys were found, the log of them ends here")
 
     def first_message(self, depth: float) -> int:
         count = len(self.given.messages)
@@ -227,9 +237,10 @@ class _Scan:
             book=entry.book,
         )
 
-    def add_to_pool(self, text: ScannedText) -> None:
-        self.pool.append(text)
-        for index in self.lore.waiting_for(text.text, self.given.settings.full_word):
+    def add_to_pool(self, text: PoolText) -> None:
+        self.texts.add(text)
+        # Entries of known keys are in the queue already, or come with the next pass.
+        for index in self.lore.waiting_for(text.text, self.given.settings.full_word, self.known_keys):
             if index in self.active:
                 continue
             self.later.add(index)
@@ -272,24 +283,11 @@ class _Scan:
     def inject(self, kept: list[ActiveLore]) -> list[ActiveLore]:
         """Put entries that inject themselves into others; what finds no target is dropped, with a reason."""
         staying = [lore for lore in kept if lore.inject is None or not lore.inject.lore]
+        injections = Injections(staying, self.warn)
         for lore in kept:
-            inject = lore.inject
-            if inject is None or not inject.lore:
-                continue
-            position = next((i for i, each in enumerate(staying) if each.source == inject.location), None)
-            if position is None:
-                self.reasons[lore.index] = f"injects into {inject.location!r}, which is not active"
-                continue
-            target = staying[position]
-            match inject.operation:
-                case "append":
-                    text = f"{target.text} {lore.text}"
-                case "prepend":
-                    text = f"{lore.text} {target.text}"
-                case _:
-                    text = replace_first(target.text, inject.param, lore.text)
-            staying[position] = replace(target, text=text, injected=(*target.injected, lore))
-        return staying
+            if lore.inject is not None and lore.inject.lore and not injections.put(lore, lore.inject):
+                self.reasons[lore.index] = f"injects into {lore.inject.location!r}, which is not active"
+        return injections.done()
 
 
 def _failed(query: Query) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tavernkit.errors import Warn
 from tavernkit.text.js_values import to_number, to_string, trim, truthy
@@ -12,6 +13,8 @@ from tavernkit.values import FrozenJson, is_mapping
 
 CHILD = "child"
 TITLE_KEYS = 3
+KEYS_CACHE = 16_384
+"""How many lists of keys are kept split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ def number_of(value: FrozenJson) -> float:
     return to_number(value)
 
 
+@lru_cache(maxsize=KEYS_CACHE)
 def split_keys(text: str) -> tuple[str, ...]:
     """Keys of a comma-separated text, trimmed, without empty ones."""
     return tuple(key for key in (trim(part) for part in text.split(",")) if key)

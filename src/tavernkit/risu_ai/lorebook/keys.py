@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tavernkit.errors import Warn
 from tavernkit.lore.key_index import KeyIndex
 from tavernkit.risu_ai.delimited import replace_in_lines
+from tavernkit.risu_ai.lorebook.limits import MAX_REGEX_WORK, MAX_SLOW_KEYS
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit.text.js_values import js_lower
 from tavernkit.values import LRUCache
@@ -24,15 +25,6 @@ class Query:
     keys: tuple[str, ...]
     negative: bool = False
     all_mode: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ScannedText:
-    """A text that keys are looked for in, what RisuAI calls a hit in it, and what people would call it."""
-
-    source: str
-    text: str
-    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +48,7 @@ class LiteralKeys:
     def __init__(self, keys: Sequence[str]) -> None:
         self._lowered = {key: js_lower(key) for key in dict.fromkeys(keys)}
         self._squeezed = {key: lowered.replace(" ", "") for key, lowered in self._lowered.items()}
+        self._whole = frozenset(self._lowered.values())
         self._searched = tuple(dict.fromkeys(self._squeezed.values()))
         self._index = KeyIndex(self._searched)
         self._found: LRUCache[str, frozenset[str]] = LRUCache(WORD_CACHE)
@@ -68,48 +61,68 @@ class LiteralKeys:
             lambda: frozenset(self._searched[number] for number in self._index.find(folded(text).replace(" ", ""))),
         )
 
+    def word_hits(self, text: str) -> frozenset[str]:
+        """Keys in lower case that are words of a text."""
+        return self._words.get_or_make(text, lambda: self._whole.intersection(folded(text).split(" ")))
+
+    def searched(self, key: str, *, full_word: bool) -> str:
+        """What one of the keys is looked for as: what the hits of a text are."""
+        return self._lowered[key] if full_word else self._squeezed[key]
+
     def contains(self, text: str, key: str, *, full_word: bool) -> bool:
         """Tell whether one of the keys is in a text."""
-        if full_word:
-            words = self._words.get_or_make(text, lambda: frozenset(folded(text).split(" ")))
-            return self._lowered[key] in words
-        return self._squeezed[key] in self.partial_hits(text)
+        return self.searched(key, full_word=full_word) in (
+            self.word_hits(text) if full_word else self.partial_hits(text)
+        )
 
 
-def search_literal(
-    query: Query, texts: Sequence[ScannedText], literals: LiteralKeys, hits: list[KeyHit], *, full_word: bool
-) -> bool:
-    """Look for literal keys; every hit is logged until the answer is known (in all-mode, all of them)."""
-    everywhere = True
-    for text in texts:
-        for key in query.keys:
-            if not literals.contains(text.text, key, full_word=full_word):
-                everywhere = False
-                continue
-            hits.append(KeyHit(text.source, key, text.title))
-            if not query.all_mode:
-                return True
-    return query.all_mode and everywhere
+class RegexKeys:
+    """Looks for regex keys during one scan, within the work that a scan may ask for."""
 
+    def __init__(self, warn: Warn | None) -> None:
+        self._warn = warn
+        self._left = MAX_REGEX_WORK
+        self._slow = 0
 
-def search_regex(query: Query, texts: Sequence[ScannedText], hits: list[KeyHit], *, warn: Warn | None) -> bool:
-    """Look for regex keys as RisuAI does: their first slash stays in the pattern, which then replaces the first key."""
-    keys = list(query.keys)
-    for text in texts:
-        for index in range(len(keys)):
-            key = keys[index]
-            if not key.startswith("/"):
-                return False
-            flags = key[key.rfind("/") + 1 :]
-            if not flags:
-                continue
-            pattern = key.replace("/" + flags, "", 1)
-            keys[0] = pattern
-            try:
-                regex = JSRegex.compile(pattern, flags)
-            except JSRegexSyntaxError:
-                return False
-            if regex.test(text.text, warn=warn):
-                hits.append(KeyHit(text.source, key, text.title))
-                return True
-    return False
+    def find(self, query: Query, texts: Iterable[tuple[int, str]]) -> tuple[int, str] | None:
+        """Return where which key is found. The first slash of a key stays in its pattern, which replaces the first key.
+
+        That is RisuAI's way, as is looking no further once a key is no regular expression.
+        """
+        keys = list(query.keys)
+        for place, text in texts:
+            for index in range(len(keys)):
+                key = keys[index]
+                if not key.startswith("/") or not self._spend(1):
+                    return None
+                flags = key[key.rfind("/") + 1 :]
+                if not flags:
+                    continue
+                pattern = key.replace("/" + flags, "", 1)
+                keys[0] = pattern
+                try:
+                    regex = JSRegex.compile(pattern, flags)
+                except JSRegexSyntaxError:
+                    return None
+                if self._spend(len(text) >> 8) and regex.test(text, warn=self._note_slow):
+                    return place, key
+        return None
+
+    def _note_slow(self, message: str) -> None:
+        self._slow += 1
+        if self._warn is not None:
+            self._warn(message)
+        if self._slow == MAX_SLOW_KEYS:
+            self._stop()
+
+    def _spend(self, work: int) -> bool:
+        if self._left >= 0:
+            self._left -= work
+            if self._left < 0:
+                self._stop()
+        return self._left >= 0
+
+    def _stop(self) -> None:
+        self._left = -1
+        if self._warn is not None:
+            self._warn("lorebook: regex keys take too long, no more of them are looked for")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.context import RisuContext
-from tavernkit.risu_ai.lorebook.engine import LorebookSettings, LoreMessage
+from tavernkit.risu_ai.lorebook.engine import LorebookSettings
 from tavernkit.risu_ai.lorebook.entry import LorebookEntry
+from tavernkit.risu_ai.lorebook.texts import LoreMessage
 from tavernkit.text.js_values import to_number, truthy
 from tavernkit.values import is_mapping
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tavernkit.risu_ai.js_replace import replace_first
-from tavernkit.risu_ai.lorebook.result import ActiveLore, LoreInjection
+from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
+from tavernkit.risu_ai.lorebook.injections import InjectedText
+from tavernkit.risu_ai.lorebook.result import ActiveLore
 from tavernkit.risu_ai.prompt_message import PromptMessage, explained, source_of
 from tavernkit.values import FrozenJson, FrozenObject
 
@@ -58,7 +60,8 @@ def in_chat(entry: ActiveLore) -> bool:
 class Positions:
     """Fills the places that cards have for lore: injections by location, and ``{{position::name}}``."""
 
-    def __init__(self, lore: Sequence[ActiveLore] = ()) -> None:
+    def __init__(self, lore: Sequence[ActiveLore] = (), warn: Warn = log_warning) -> None:
+        self._warn = warn
         self._injected: dict[str, list[ActiveLore]] = {}
         self._points: dict[str, list[ActiveLore]] = {}
         for entry in lore:
@@ -69,31 +72,38 @@ class Positions:
 
     def fill(self, text: str, location: str) -> str:
         """Put the lore into a card's text; it is expanded together with the card."""
-        for entry in self._injected.get(location, ()):
-            if entry.inject is not None:
-                text = _inject(entry.inject, text, entry.text)
-        parts: list[str] = []
-        at = 0
-        while (start := text.find(_POINT, at)) >= 0:
-            end = text.find("}}", start + len(_POINT))
-            if end < 0:
-                break
-            name = text[start + len(_POINT) : end]
-            parts += [text[at:start], "\n".join(entry.text for entry in self._points.get(name, ()))]
-            at = end + 2
-        return "".join([*parts, text[at:]]) if parts else text
+        injected = self._injected.get(location)
+        if injected:
+            target = InjectedText(text, self._warn)
+            for entry in injected:
+                if entry.inject is not None:
+                    target.put(entry.text, entry.inject)
+            text = target.text
+        pieces = _split(text)
+        if len(pieces) == 1:
+            return text
+        lore = {name: "\n".join(entry.text for entry in self._points.get(name, ())) for name in {*pieces[1::2]}}
+        if sum(len(lore[name]) for name in pieces[1::2]) > MAX_FILLED_TEXT:
+            self._warn(f"a card names so many places that its lore would have more than {MAX_FILLED_TEXT} characters")
+            lore = dict.fromkeys(lore, "")
+        pieces[1::2] = [lore[name] for name in pieces[1::2]]
+        return "".join(pieces)
 
     def lore_in(self, text: str, location: str) -> list[ActiveLore]:
         """The entries that :meth:`fill` puts into a text."""
-        pointed = (
-            entry for name, entries in self._points.items() if f"{_POINT}{name}}}}}" in text for entry in entries
-        )
+        named = frozenset(_split(text)[1::2]) if self._points else ()
+        pointed = (entry for name, entries in self._points.items() if name in named for entry in entries)
         return [*self._injected.get(location, ()), *pointed]
 
 
-def _inject(injection: LoreInjection, text: str, lore: str) -> str:
-    if injection.operation == "append":
-        return f"{text} {lore}"
-    if injection.operation == "prepend":
-        return f"{lore} {text}"
-    return replace_first(text, injection.param, lore)
+def _split(text: str) -> list[str]:
+    """Cut a text at its places for lore: text and the name of a place by turns."""
+    pieces: list[str] = []
+    at = 0
+    while (start := text.find(_POINT, at)) >= 0:
+        end = text.find("}}", start + len(_POINT))
+        if end < 0:
+            break
+        pieces += [text[at:start], text[start + len(_POINT) : end]]
+        at = end + 2
+    return [*pieces, text[at:]]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.errors import DecoratorParseError
-from tavernkit.risu_ai.lorebook.engine import LorebookSettings, LoreMessage, ScanInput
+from tavernkit.risu_ai.lorebook.engine import LorebookSettings, ScanInput
 from tavernkit.risu_ai.lorebook.result import LorebookResult
+from tavernkit.risu_ai.lorebook.texts import LoreMessage
 from tavernkit.risu_ai.state import RisuState
 
 
