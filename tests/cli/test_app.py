@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -126,3 +127,11 @@ def test_help_starts_quickly_because_nothing_heavy_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stderr.strip() == "[]"
+
+
+def test_help_speaks_of_files_and_texts_and_keeps_the_lines_of_examples_only(tavernkit: Tavernkit) -> None:
+    shown = tavernkit("build", "--help").out
+    assert "<str>" not in shown
+    assert "list[" not in shown
+    assert re.search(r"--book +-b +FILE ", shown)
+    assert "runs are written to runs.jsonl as they end" in " ".join(tavernkit("eval", "--help").out.split())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from importlib import import_module
 from inspect import cleandoc
-from typing import Annotated, cast
+from pathlib import Path
+from typing import Annotated, cast, get_args
 
 import typer
 
@@ -38,6 +40,10 @@ EPILOG = (
 )
 
 
+WORDS: dict[object, str] = {bool: "", str: "TEXT", int: "NUMBER", datetime: "TIME", Path: "FILE"}
+"""What a value of a type is called in the help."""
+
+
 def make_app() -> typer.Typer:
     """Put the commands together."""
     app = typer.Typer(
@@ -58,13 +64,29 @@ def make_app() -> typer.Typer:
 
 
 def _lay_out_examples(app: typer.Typer) -> None:
-    r"""Keep the lines of examples: a docstring marks them with ``\b``, which the help wants as a character."""
+    r"""Keep the lines of examples, and of nothing else.
+
+    A docstring marks them with ``\b``, which the help wants as a character; it would keep the lines of texts, too.
+    """
     for command in app.registered_commands:
         doc = cleandoc(command.callback.__doc__ or "") if command.callback is not None else ""
-        command.help = doc.replace("\\b\n", "\b\n[bold]Examples[/bold]\n")
+        text, mark, examples = doc.partition("\\b\n")
+        paragraphs = "\n\n".join(part.replace("\n", " ") for part in text.split("\n\n"))
+        command.help = paragraphs + (f"\b\n[bold]Examples[/bold]\n{examples}" if mark else "")
     for group in app.registered_groups:
         if group.typer_instance is not None:
             _lay_out_examples(group.typer_instance)
+
+
+def _name_values(command: object) -> None:
+    """Call what options take by a word for people where typer would show Python's types."""
+    for parameter in getattr(command, "params", ()):
+        described = getattr(parameter, "type_descriptor", None)
+        if described is not None and parameter.metavar is None and parameter.param_type_name == "option":
+            taken = next(iter(get_args(described.annotation)), described.annotation)
+            parameter.metavar = WORDS.get(taken)
+    for each in getattr(command, "commands", {}).values():
+        _name_values(each)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -84,6 +106,7 @@ def _run(arguments: Sequence[str]) -> int:
     propagate, logger.propagate = logger.propagate, False
     try:
         command = typer.main.get_command(make_app())
+        _name_values(command)
         code = command.main(
             [each for each in arguments if each != "--debug"], prog_name="tavernkit", standalone_mode=False
         )

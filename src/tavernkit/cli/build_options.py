@@ -43,6 +43,7 @@ class BuildOptions:
         str | None,
         typer.Option(
             "--preset",
+            metavar="FILE",
             help="Preset file of the platform (or its name, with --from-sillytavern).",
             rich_help_panel=FILES,
         ),
@@ -86,11 +87,14 @@ class BuildOptions:
         typer.Option(
             "--chat",
             "-c",
+            metavar="FILE",
             help="Chat file: SillyTavern's JSONL or RisuAI's JSON (a name, with --from-…).",
             rich_help_panel=FILES,
         ),
     ] = None
-    user: Annotated[str | None, typer.Option("--user", "-u", help="The user's name.", rich_help_panel=FILES)] = None
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", metavar="NAME", help="The user's name.", rich_help_panel=FILES)
+    ] = None
     persona: Annotated[
         str | None, typer.Option("--persona", help="The user's persona description.", rich_help_panel=FILES)
     ] = None
@@ -102,6 +106,7 @@ class BuildOptions:
         typer.Option(
             "--generation-type",
             "-g",
+            metavar="KIND",
             help="normal, continue, swipe, regenerate, impersonate or quiet.",
             rich_help_panel=TURN,
         ),
@@ -124,13 +129,16 @@ class BuildOptions:
         typer.Option(
             "--dialect",
             "-d",
+            metavar="NAME",
             help="openai, anthropic, google, cohere, mistral, ai21, xai, or text for models without chat.",
             rich_help_panel=LIMITS,
         ),
     ] = "openai"
     model: Annotated[
         str | None,
-        typer.Option("--model", help="Model name; decides how tokens are counted.", rich_help_panel=LIMITS),
+        typer.Option(
+            "--model", metavar="NAME", help="Model name; decides how tokens are counted.", rich_help_panel=LIMITS
+        ),
     ] = None
     context_length: Annotated[
         int | None,
@@ -173,13 +181,14 @@ class BuildOptions:
         typer.Option("--from-risuai", metavar="FILE", help="RisuAI database as JSON.", rich_help_panel=FOLDERS),
     ] = None
     character: Annotated[
-        str | None, typer.Option("--character", help="Which character of it.", rich_help_panel=FOLDERS)
+        str | None, typer.Option("--character", metavar="NAME", help="Which character of it.", rich_help_panel=FOLDERS)
     ] = None
     group: Annotated[
-        str | None, typer.Option("--group", help="Which group of it (SillyTavern).", rich_help_panel=FOLDERS)
+        str | None,
+        typer.Option("--group", metavar="NAME", help="Which group of it (SillyTavern).", rich_help_panel=FOLDERS),
     ] = None
     speaker: Annotated[
-        str | None, typer.Option("--speaker", help="Who speaks, in a group.", rich_help_panel=FOLDERS)
+        str | None, typer.Option("--speaker", metavar="NAME", help="Who speaks, in a group.", rich_help_panel=FOLDERS)
     ] = None
 
     @property

@@ -25,7 +25,9 @@ LOG = {"tuesday": "Dark for one hour. Six masts west of Hern, no lights.", "frid
 def demo(
     files: Annotated[
         Path | None,
-        typer.Option("--files", help="Copy the example's files to this folder instead.", show_default=False),
+        typer.Option(
+            "--files", metavar="DIR", help="Copy the example's files to this folder instead.", show_default=False
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what the demo shows as JSON.")] = False,
 ) -> None:

@@ -35,7 +35,9 @@ def evaluate(
     language: Annotated[list[str] | None, typer.Option("--language", help="Adds the language policy; repeat.")] = None,
     trials: Annotated[int, typer.Option("--trials", min=1, help="Runs of each combination.")] = 1,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at the same time.")] = 1,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the report and every run.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the report and every run.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the runs that the folder has.")] = False,
     list_only: Annotated[bool, typer.Option("--list", help="List the runs and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,

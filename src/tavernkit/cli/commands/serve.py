@@ -10,7 +10,8 @@ import typer
 
 def serve(
     data: Annotated[
-        Path | None, typer.Option("--data", help="Folder of the SQLite file; by default ./tavernkit-data.")
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="Folder of the SQLite file; by default ./tavernkit-data."),
     ] = None,
     db: Annotated[
         str | None, typer.Option("--db", help="URL of a database: postgresql://… or sqlite:///….", show_default=False)
