@@ -109,7 +109,7 @@ async def test_a_failed_turn_keeps_the_message_and_a_repeat_does_not_double_it(s
 
 
 async def test_a_full_session_can_be_read_and_made_shorter(start: StartApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_log, "MAX_MESSAGES", 4)
+    monkeypatch.setattr(turn_log, "MAX_SESSION_MESSAGES", 4)
     async with start(ScriptedModel("one", "two", "three")) as client:
         await client.post(CHAT, json=says("Hi", user="s"))
         last = await client.post(CHAT, json=says("Hi", user="s"))

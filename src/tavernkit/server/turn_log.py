@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast, Library
-from tavernkit.server.limits import CACHED_CHATS, MAX_CACHED_CHAT_LINES, MAX_MESSAGES
+from tavernkit.server.limits import CACHED_CHATS, MAX_CACHED_CHAT_LINES, MAX_SESSION_MESSAGES
 from tavernkit.server.repetitions import BusyError, known_turn, last_id, repeated_lines
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine, ChatState, Selection
@@ -46,6 +46,15 @@ class OpenTurn:
     global_variables: JsonObject
     stored: bool = True
     """Whether there is a row for it."""
+    unread: int = 0
+    """How many lines of the chat come before those that are read."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the client is told."""
+        if not self.unread:
+            return []
+        return [f"the session is long: its first {self.unread} messages are no longer read for prompts"]
 
 
 class TurnLog:
@@ -89,13 +98,15 @@ class TurnLog:
             if chat.turn_id is not None:
                 await turns.fail_turn(connection, chat.turn_id, INTERRUPTED)
             chosen = merged_selection(chat.selection, request)
-            lines = await self._chat_lines(connection, chat)
+            lines, unread = await self._chat_lines(connection, chat)
             own = await repeated_lines(connection, request, chat, lines, known)
             if isinstance(own, TurnOutcome):
                 return own
             turn_id = known.id if known is not None else request.turn_id
             cast = await self._library.cast(connection, chosen)
             shared = await turns.read_globals(connection, request.owner, chosen.platform)
+            if request.messages and not own and unread + len(lines) >= MAX_SESSION_MESSAGES:
+                raise chats.too_long()
             lines, added = await self._with_own_lines(connection, request, chat, lines, own, cast, turn_id)
             pending = pending_line(own or lines[len(lines) - added :])
             lease = now + self._config.lease_seconds
@@ -107,7 +118,7 @@ class TurnLog:
             about = pending if request.kind == "normal" else last_id(lines)
             await self._store_turn(connection, request, turn_id, chat.id, about, lease, again=known is not None)
         chat = replace(chat, version=chat.version + 1)
-        self._remember(chat, lines)
+        self._remember(chat, lines, unread)
         return OpenTurn(
             turn_id=turn_id,
             chat=chat,
@@ -116,6 +127,7 @@ class TurnLog:
             selection=chosen,
             cast=cast,
             global_variables=shared,
+            unread=unread,
         )
 
     async def _with_own_lines(
@@ -137,8 +149,6 @@ class TurnLog:
             await chats.move_lines(connection, placed)
             moved = {line.id for line in own}
             return [*(line for line in lines if line.id not in moved), *placed], len(placed)
-        if placed and len(lines) + len(placed) > MAX_MESSAGES:
-            raise chats.too_long()  # now, while the chat can still be read and messages of it removed
         await chats.insert_lines(connection, chat.id, placed, now=time.time(), turn_id=turn_id)
         return [*lines, *placed], len(placed)
 
@@ -223,7 +233,7 @@ class TurnLog:
             await turns.update_turn(
                 connection, opened.turn_id, status=status, response=response, reply_id=result.reply_id
             )
-        self._remember(replace(chat, version=chat.version + 1), placed)
+        self._remember(replace(chat, version=chat.version + 1), placed, opened.unread)
 
     async def give_up(self, opened: OpenTurn, error: BaseException) -> None:
         """Give the chat back; what the user said stays."""
@@ -281,14 +291,14 @@ class TurnLog:
         talk = self._talks.of(chat.selection.platform)
         return await talk.edited(line, content, cast, user_name=self._config.user_name)
 
-    async def _chat_lines(self, connection: AsyncConnection, chat: ChatState) -> list[ChatLine]:
+    async def _chat_lines(self, connection: AsyncConnection, chat: ChatState) -> tuple[list[ChatLine], int]:
         known = self._lines.get(chat.id)
         if known is not None and known[0] == chat.version:
-            return known[1]
-        return await chats.read_lines(connection, chat.id)
+            return known[1], 0
+        return await chats.read_history(connection, chat)
 
-    def _remember(self, chat: ChatState, lines: list[ChatLine]) -> None:
-        if len(lines) <= MAX_CACHED_CHAT_LINES:
+    def _remember(self, chat: ChatState, lines: list[ChatLine], unread: int) -> None:
+        if len(lines) <= MAX_CACHED_CHAT_LINES and not unread:
             self._lines.put(chat.id, (chat.version, lines))
 
 

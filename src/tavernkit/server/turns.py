@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
 from tavernkit.server.announcement import AnnouncingListener
@@ -69,10 +70,10 @@ class Turns:
     async def build(self, request: TurnRequest) -> BuiltPrompt:
         """Build a prompt and ask nobody; of a stored chat, nothing is changed."""
         async with self._database.read() as connection:
-            chat, lines = None, list[ChatLine]()
+            chat, lines, unread = None, list[ChatLine](), 0
             if request.chat_id is not None:
                 chat = await chats.get_chat(connection, request.chat_id, owner=request.owner)
-                lines = await chats.read_lines(connection, chat.id)
+                lines, unread = await chats.read_history(connection, chat)
             selection = merged_selection(chat.selection, request) if chat is not None else request.selection
             cast = await self.library.cast(connection, selection)
             stored = chat is not None
@@ -86,11 +87,13 @@ class Turns:
             selection=selection,
             cast=cast,
             global_variables=shared,
+            unread=unread,
         )
         try:
-            return await self._talks.of(selection.platform).build(self._talk_input(request, opened))
+            built = await self._talks.of(selection.platform).build(self._talk_input(request, opened))
         except TavernKitError as error:
             raise build_error(error) from error
+        return replace(built, warnings=opened.warnings)
 
     async def stop(self) -> None:
         """Let running turns end; what they have after the allowed time is kept as it is."""
@@ -171,6 +174,7 @@ class Turns:
             cast=opened.cast,
             chat_id=chat.id if chat is not None else opened.turn_id,
             lines=opened.lines,
+            unread=opened.unread,
             kind=request.kind,
             pending=opened.pending,
             details=chat.details if chat is not None else {},
@@ -231,7 +235,7 @@ def _response(request: TurnRequest, opened: OpenTurn, result: TalkResult) -> Jso
         "session_id": opened.chat.id if opened.chat is not None else None,
         "message_id": result.reply_id if opened.chat is not None else None,
         "created": int(time.time()),
-        "warnings": [*result.notes],
+        "warnings": [*opened.warnings, *result.notes],
     }
 
 

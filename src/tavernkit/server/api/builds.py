@@ -57,4 +57,5 @@ async def build(body: BuildIn, service: TheService, client: ChatClient) -> Build
         explanation=storable_json(built.plan.explain().to_dict()),
         fingerprint=fingerprint,
         speaker=built.speaker,
+        warnings=list(built.warnings),
     )

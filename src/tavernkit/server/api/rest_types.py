@@ -231,9 +231,10 @@ class MessageOut(BaseModel):
 
 
 class MessageList(BaseModel):
-    """The messages of a session, oldest first."""
+    """The messages of a session, oldest first; ``next`` is the ``before`` of those that come before them."""
 
     data: list[MessageOut]
+    next: int | None = None
 
 
 class MessageIn(BaseModel):
@@ -335,6 +336,7 @@ class BuildOut(BaseModel):
     explanation: dict[str, Any]
     fingerprint: str
     speaker: str
+    warnings: list[str] = []
 
 
 class KeyIn(BaseModel):

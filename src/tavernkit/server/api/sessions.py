@@ -30,7 +30,7 @@ from tavernkit.server.api.turn_streams import answer
 from tavernkit.server.chat_edits import branch_chat, edit_message, owned_by, pick_swipe, remove_messages
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.keys import Client
-from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_PAGE
+from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_PAGE
 from tavernkit.server.service import Service
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
@@ -115,12 +115,19 @@ async def delete_session(session_id: PathId, service: TheService, client: ChatCl
 
 
 @router.get("/{session_id}/messages")
-async def list_messages(session_id: PathId, service: TheService, client: ChatClient) -> MessageList:
-    """All messages, oldest first."""
+async def list_messages(
+    session_id: PathId,
+    service: TheService,
+    client: ChatClient,
+    before: Annotated[int | None, Query(ge=0, lt=2**31)] = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_MESSAGES)] = MAX_MESSAGES,
+) -> MessageList:
+    """The last messages, oldest first; ``next`` of the answer is the ``before`` of older ones."""
     async with service.database.read() as connection:
         chat = await chats.get_chat(connection, session_id, owner=owned_by(client))
-        lines = await chats.read_lines(connection, chat.id)
-    return MessageList(data=[MessageOut.of(line) for line in lines])
+        lines = await chats.read_lines(connection, chat.id, limit=limit, before=before)
+    older = lines[0].position if len(lines) == limit else None
+    return MessageList(data=[MessageOut.of(line) for line in lines], next=older)
 
 
 @router.post("/{session_id}/messages", response_model=TurnOut, responses=STREAMED)

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import and_, delete, or_, select
+from sqlalchemy import and_, bindparam, delete, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.errors import ServiceError, not_found
-from tavernkit.server.limits import MAX_MESSAGES, MAX_PAGE, MAX_READ_MESSAGES
+from tavernkit.server.limits import MAX_MESSAGES, MAX_PAGE, MAX_SESSION_MESSAGES, UNREAD_STEP
 from tavernkit.server.storage.database import take_turns
 from tavernkit.server.storage.statements import change, insert_into, select_by, table_of
 from tavernkit.server.storage.tables import Chat, Line
@@ -86,7 +86,8 @@ _CHAT = (
 )
 _LINE = ("id", "position", "role", "content", "native", "status", "turn_id", "created_at", "updated_at")
 _CHAT_COLUMNS = [table_of(Chat).c[name] for name in _CHAT]
-_ALL_LINES = select_by(Line, _LINE, ("session_id",)).order_by(Line.position).limit(MAX_READ_MESSAGES + 1)
+_LAST_LINES = select_by(Line, _LINE, ("session_id",)).order_by(Line.position.desc()).limit(bindparam("most"))
+_LINES_BEFORE = _LAST_LINES.where(Line.position < bindparam("before"))
 
 
 async def find_chat(
@@ -197,17 +198,51 @@ async def delete_chat(connection: AsyncConnection, chat: ChatState) -> None:
     await connection.execute(delete(Chat).where(Chat.id == chat.id))
 
 
-async def read_lines(connection: AsyncConnection, chat_id: str) -> list[ChatLine]:
-    """All lines of a chat, oldest first."""
-    rows = (await connection.execute(_ALL_LINES, {"session_id": chat_id})).all()
-    if len(rows) > MAX_READ_MESSAGES:
-        raise too_long()
-    return [_line(row) for row in rows]
+async def read_lines(
+    connection: AsyncConnection, chat_id: str, *, limit: int = MAX_MESSAGES, before: int | None = None
+) -> list[ChatLine]:
+    """The last lines of a chat, or the last before a place, oldest first."""
+    by: dict[str, object] = {"session_id": chat_id, "most": limit}
+    if before is None:
+        rows = (await connection.execute(_LAST_LINES, by)).all()
+    else:
+        rows = (await connection.execute(_LINES_BEFORE, {**by, "before": before})).all()
+    return [_line(row) for row in reversed(rows)]
+
+
+async def read_history(connection: AsyncConnection, chat: ChatState) -> tuple[list[ChatLine], int]:
+    """The lines of a chat that a turn reads, and how many lines before them it does not."""
+    if chat.next_position <= MAX_MESSAGES:  # no chat has more lines than places
+        return await read_lines(connection, chat.id, limit=MAX_MESSAGES), 0
+    total = await count_lines(connection, chat.id)
+    unread = -(-max(total - MAX_MESSAGES, 0) // UNREAD_STEP) * UNREAD_STEP
+    return await read_lines(connection, chat.id, limit=total - unread), unread
+
+
+async def count_lines(connection: AsyncConnection, chat_id: str) -> int:
+    """How many lines a chat has."""
+    query = select(func.count()).select_from(Line).where(Line.session_id == chat_id)
+    return (await connection.execute(query)).scalar_one()
+
+
+async def get_line(connection: AsyncConnection, chat_id: str, line_id: str) -> ChatLine:
+    """A line of a chat by its id."""
+    by = {"session_id": chat_id, "id": line_id}
+    row = (await connection.execute(select_by(Line, _LINE, ("session_id", "id")), by)).one_or_none()
+    if row is None:
+        raise not_found("message", line_id)
+    return _line(row)
+
+
+async def remove_lines(connection: AsyncConnection, chat_id: str, line: ChatLine, *, following: bool) -> None:
+    """Remove a line, or everything from it on."""
+    which = Line.position >= line.position if following else Line.id == line.id
+    await connection.execute(delete(Line).where(Line.session_id == chat_id, which))
 
 
 def too_long() -> ServiceError:
     """A chat has all the messages it may have."""
-    return ServiceError(409, f"the session has more than {MAX_MESSAGES} messages", code="session_too_long")
+    return ServiceError(409, f"the session has {MAX_SESSION_MESSAGES} messages", code="session_too_long")
 
 
 async def insert_lines(

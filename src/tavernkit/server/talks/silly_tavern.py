@@ -14,6 +14,7 @@ from tavernkit.server.storage.chats import ChatLine, new_id, new_line
 from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
 from tavernkit.server.talks.silly_tavern_builds import Builds, card_of, pending_line, typed_line
 from tavernkit.server.talks.silly_tavern_lines import NEUTRAL
+from tavernkit.server.talks.silly_tavern_long_chats import TIMED, moved
 from tavernkit.server.talks.silly_tavern_scripts import Names
 from tavernkit.server.talks.talk import Ask, BuiltPrompt, Spoken, TalkInput, TalkResult, joined_reply, model_request
 from tavernkit.server.upstreams import NobodyListensError, Reply
@@ -189,7 +190,7 @@ class _Turn:
     def take(self, plan: st.ChatPlan, reply: Reply, speaker: str, avatar: str | None) -> None:
         """Add a reply."""
         self.plan = plan
-        self.details = {**self.details, "timedWorldInfo": thaw_object(plan.timed_world_info)}
+        self.details = {**self.details, TIMED: moved(thaw_object(plan.timed_world_info), self.given.unread)}
         line_id = self._place(plan, reply, speaker, avatar)
         self.spoken.append(Spoken(speaker=speaker, reply=reply, line_id=line_id))
 

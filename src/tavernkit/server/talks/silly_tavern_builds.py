@@ -8,6 +8,7 @@ from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.talks.silly_tavern_lines import has_media, is_about_tools, to_message
+from tavernkit.server.talks.silly_tavern_long_chats import without_unread
 from tavernkit.server.talks.silly_tavern_scripts import StoredTexts, scripts_of
 from tavernkit.server.talks.talk import TalkInput
 from tavernkit.stores import InMemoryVariablesStore
@@ -47,7 +48,7 @@ class Builds:
     def _inputs(self, given: TalkInput, variables: InMemoryVariablesStore) -> dict[str, object]:
         cast = given.cast
         inputs: dict[str, object] = {
-            "chat_metadata": {**given.details, "variables": {}},
+            "chat_metadata": {**without_unread(given.details, given.unread), "variables": {}},
             "chat_id": given.chat_id,
             "variables": variables,
             "generation_type": given.kind,

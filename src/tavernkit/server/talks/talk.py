@@ -45,6 +45,8 @@ class TalkInput:
     cast: Cast
     chat_id: str
     lines: Sequence[ChatLine]
+    unread: int = 0
+    """How many lines of the chat come before these."""
     kind: TurnKind = "normal"
     pending: str | None = None
     details: JsonObject = field(default_factory=dict[str, Json])
@@ -101,6 +103,7 @@ class BuiltPrompt:
     plan: Plan
     request: JsonObject
     speaker: str
+    warnings: Sequence[str] = ()
 
 
 class Ask(Protocol):
