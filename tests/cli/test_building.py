@@ -252,3 +252,15 @@ def test_strict_makes_a_warning_an_error(tavernkit: Tavernkit, tmp_path: Path) -
     strict = tavernkit("build", str(path), "-m", "hi", "--json", "--strict")
     assert strict.code == 2
     assert "nosuchmacro" in strict.err
+
+
+@pytest.mark.parametrize(("columns", "headings"), [("40", "source"), ("80", "why"), ("120", "text")])
+def test_a_narrow_terminal_gets_fewer_columns(
+    tavernkit: Tavernkit, monkeypatch: pytest.MonkeyPatch, columns: str, headings: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    shown = tavernkit("explain", *arguments_of("--message", "The lamp?")).out.splitlines()
+    assert shown[0].split()[-1] == headings
+    assert max(map(len, shown)) <= int(columns)
+    lore = tavernkit("explain", *arguments_of("--message", "The lamp?", "--lore")).out.splitlines()
+    assert ("id" in lore[0].split()) is (columns != "40")

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from tavernkit.cli.terminal import table, visible
+from tavernkit.cli.terminal import console, table, visible
 from tavernkit.lore import LoreRow
 from tavernkit.prompt.trace import Trace
 from tavernkit.report.plan_overview import Overview, Part, Share
@@ -24,6 +24,9 @@ LONGEST_BORDER_REASON = 60
 """Longer reasons stand in the block, where they can take several lines."""
 
 BAR_WIDTH = 72
+
+NARROW, WIDE = 60, 90
+"""Columns of a terminal from which tables have room for reasons, and for texts beside them."""
 
 
 def blocks_view(view: Overview, *, everything: bool = False) -> RenderableType:
@@ -61,7 +64,8 @@ def token_bar(view: Overview) -> RenderableType:
     """One bar of all tokens by source, with a legend."""
     used = sum(share.tokens for share in view.shares) or 1
     bar = Text()
-    for share, width in zip(view.shares, _widths([share.tokens for share in view.shares], BAR_WIDTH), strict=True):
+    room = min(BAR_WIDTH, max(console().width - 2, 1))
+    for share, width in zip(view.shares, _widths([share.tokens for share in view.shares], room), strict=True):
         bar.append("█" * width, style=share.family.style)
     legend = Table.grid(padding=(0, 2))
     for share in sorted(view.shares, key=lambda each: -each.tokens):
@@ -90,19 +94,21 @@ def _widths(counts: Sequence[int], width: int) -> list[int]:
 
 
 def plan_table(view: Overview) -> RenderableType:
-    """One row a block: role, tokens, source, reason, start of the text."""
+    """One row a block: role, tokens, source, reason, start of the text; what a terminal has no room for is left out."""
+    room = console().width
+    columns = [">#", "role", ">tokens", "source"] + ["why"] * (room >= NARROW) + ["text"] * (room >= WIDE)
     rows = (
         (
             str(part.position),
             part.role,
             str(part.tokens),
             Text(visible(part.source), style=part.family.style),
-            part.reason,
-            _short(" ".join(part.content.split()), 60),
+            *([part.reason] if room >= NARROW else []),
+            *([_short(" ".join(part.content.split()), 60)] if room >= WIDE else []),
         )
         for part in view.parts
     )
-    return table(">#", "role", ">tokens", "source", "why", "text", rows=rows)
+    return table(*columns, rows=rows)
 
 
 def plan_tree(view: Overview) -> RenderableType:
@@ -128,18 +134,19 @@ def left_out_table(view: Overview) -> RenderableType | None:
 
 def lore_table(rows: Sequence[LoreRow]) -> RenderableType:
     """Why each entry is in or out; its book is told where there are several."""
-    with_books = len({row.book for row in rows}) > 1
+    wide = console().width >= NARROW
+    with_books = wide and len({row.book for row in rows}) > 1
     cells = (
         (
             Text("● in", style="green") if row.active else Text("○ out", style="dim"),
             Text(visible(row.title), style="bold" if row.active else ""),
-            Text(row.id, style="dim"),
+            *([Text(row.id, style="dim")] if wide else []),
             *([Text(visible(row.book), style="dim")] if with_books else []),
             row.reason,
         )
         for row in rows
     )
-    return table("lore", "entry", "id", *(["book"] if with_books else []), "why", rows=cells)
+    return table("lore", "entry", *["id"] * wide, *["book"] * with_books, "why", rows=cells)
 
 
 def trace_table(trace: Trace) -> RenderableType:
