@@ -30,6 +30,7 @@ test_patches_stay_below_their_prefixes = long(
 test_streamed_text_is_the_text_of_the_whole = long(given(p.tag_pieces)(p.check_stream_equals_whole))
 test_text_without_tags_is_untouched = long(given(p.texts)(p.check_plain_text_is_untouched))
 test_templates_never_raise_in_tolerant_mode = long(given(p.templates)(p.check_templates_never_raise))
+test_careless_outputs_are_rendered = long(given(p.careless)(p.check_careless_outputs_are_rendered))
 test_text_without_syntax_is_itself = long(given(p.texts)(p.check_text_without_syntax_is_itself))
 test_random_values_repeat_and_stay_in_range = long(given(p.texts, st.integers(0, 5000))(p.check_random_values))
 test_arguments_are_an_object_or_refused = long(given(p.json_values)(p.check_arguments_are_an_object_or_refused))

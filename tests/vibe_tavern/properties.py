@@ -180,6 +180,26 @@ def check_templates_never_raise(pieces: list[str]) -> None:
     assert isinstance(render_liquid("".join(pieces), variables=InMemoryVariablesStore()), str)
 
 
+careless = st.lists(
+    st.text(max_size=3)
+    | st.sampled_from(
+        [
+            *("a", "list", ".", "[", "]", "0", "1.5", "'s'", '"', "|", ":", ",", " ", "(", "..", ")", "-", "==", "<"),
+            *("upcase", "append", "true", "nil", "empty", "if", "or", "not", "in", "limit", "first", "size", "?", "!"),
+        ]
+    ),
+    max_size=8,
+)
+
+
+def check_careless_outputs_are_rendered(pieces: list[str]) -> None:
+    written = "".join(pieces).translate(str.maketrans("", "", "{}%\0"))
+    warnings: list[str] = []
+    for template in (f"{{{{ {written} }}}}", f"{{{{ a | {written} }}}}", f"{{% assign b = {written} %}}"):
+        render_liquid(template, assigns={"a": "x", "list": [1, 2]}, warn=warnings.append)
+    assert not warnings
+
+
 def check_text_without_syntax_is_itself(text: str) -> None:
     plain = text.translate(str.maketrans("", "", "{}\\ \t"))
     assert render_liquid(plain) == plain

@@ -18,6 +18,7 @@ test_patches_stay_below_their_prefixes = given(p.patches | p.json_values)(p.chec
 test_streamed_text_is_the_text_of_the_whole = given(p.tag_pieces)(p.check_stream_equals_whole)
 test_text_without_tags_is_untouched = given(p.texts)(p.check_plain_text_is_untouched)
 test_templates_never_raise_in_tolerant_mode = given(p.templates)(p.check_templates_never_raise)
+test_careless_outputs_are_rendered = given(p.careless)(p.check_careless_outputs_are_rendered)
 test_text_without_syntax_is_itself = given(p.texts)(p.check_text_without_syntax_is_itself)
 test_random_values_repeat_and_stay_in_range = given(p.texts, counters)(p.check_random_values)
 test_arguments_are_an_object_or_refused = given(p.json_values)(p.check_arguments_are_an_object_or_refused)

@@ -25,7 +25,7 @@ from liquid.exceptions import FilterArgumentError
 from liquid.expression import Expression
 
 from tavernkit.values import is_mapping, is_sequence
-from tavernkit.vibe_tavern.liquid_macros.numbers import order, to_text
+from tavernkit.vibe_tavern.liquid_macros.numbers import equal, order, to_text
 
 Compare: TypeAlias = Callable[[object, object], bool]
 
@@ -108,9 +108,7 @@ def _equal(left: object, right: object) -> bool:
         left, right = right, left
     if isinstance(left, Blank):
         return right is None or right is False or left == right
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    return left == right
+    return equal(left, right)
 
 
 def _ordering(holds: Callable[[int], bool]) -> Compare:

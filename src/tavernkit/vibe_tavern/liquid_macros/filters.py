@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from liquid import RenderContext
-from liquid.builtin.filters.array import join
 from liquid.builtin.filters.math import divided_by, modulo, round_
 from liquid.builtin.filters.misc import date as builtin_date
 from liquid.builtin.filters.string import split
 from liquid.exceptions import LiquidError
 from liquid.filter import num_arg, with_context
 
-from tavernkit.vibe_tavern.liquid_macros import random_filters, standard_filters, time_filters
+from tavernkit.vibe_tavern.liquid_macros import list_filters, random_filters, text_filters, time_filters
 from tavernkit.vibe_tavern.liquid_macros.engine import MacroContext, Run
 from tavernkit.vibe_tavern.liquid_macros.numbers import to_number, to_text
 from tavernkit.vibe_tavern.liquid_macros.operands import given
@@ -62,12 +60,12 @@ def _datetimeformat(value: object, pattern: object = None, *, context: RenderCon
 def _date(value: object, pattern: object, *, context: RenderContext) -> object:
     """The standard filter, with the run's clock and UTC in place of the machine's."""
     value, pattern = given(value), given(pattern)
-    if is_blank(pattern) or not isinstance(value, (int, float, str, datetime)):
+    if is_blank(pattern) or isinstance(value, bool) or not isinstance(value, (int, str)):
         return value
     if value in ("now", "today"):
-        value = _utc(_run(context).now_ms())
-    elif isinstance(value, (int, str)) and to_number(value) is not None:
-        value = _utc(int((to_number(value) or 0) * 1000))
+        value = time_filters.moment(_run(context).now_ms())
+    elif isinstance(value, int) or (value.isascii() and value.isdecimal()):
+        value = time_filters.moment(int(value) * 1000)
     return builtin_date(value, to_text(pattern), environment=context.env)
 
 
@@ -86,12 +84,6 @@ def _split(value: object, separator: object) -> list[str]:
     while parts and not parts[-1]:
         parts.pop()
     return parts
-
-
-@with_context
-def _join(value: object, separator: object = " ", *, context: RenderContext) -> object:
-    """The standard filter, but nothing between the parts is nothing."""
-    return join(value, to_text(given(separator)), environment=context.env)
 
 
 def _round(value: object, digits: object = None) -> object:
@@ -117,21 +109,29 @@ FILTERS: dict[str, Filter] = {
     "modulo": _dividing(modulo),
     "round": _round,
     "split": _split,
-    "join": _join,
-    "truncate": standard_filters.truncate,
-    "truncatewords": standard_filters.truncatewords,
-    "escape": standard_filters.escape,
-    "h": standard_filters.escape,
-    "escape_once": standard_filters.escape_once,
-    "strip_html": standard_filters.strip_html,
-    "url_decode": standard_filters.url_decode,
-    "base64_decode": standard_filters.base64_decode,
-    "size": standard_filters.size,
-    "slice": standard_filters.slice_,
-    "concat": standard_filters.concat,
-    "sort": standard_filters.sort,
-    "map": standard_filters.map_,
-    "sum": standard_filters.sum_,
+    "join": list_filters.join,
+    "truncate": text_filters.truncate,
+    "truncatewords": text_filters.truncatewords,
+    "escape": text_filters.escape,
+    "h": text_filters.escape,
+    "escape_once": text_filters.escape_once,
+    "strip_html": text_filters.strip_html,
+    "url_decode": text_filters.url_decode,
+    "base64_decode": text_filters.base64_decode,
+    "size": text_filters.size,
+    "slice": text_filters.slice_,
+    "concat": list_filters.concat,
+    "sort": list_filters.sort,
+    "map": list_filters.map_,
+    "sum": list_filters.sum_,
+    "compact": list_filters.compact,
+    "uniq": list_filters.uniq,
+    "sort_natural": list_filters.sort_natural,
+    "where": list_filters.where,
+    "reject": list_filters.reject,
+    "find": list_filters.find,
+    "find_index": list_filters.find_index,
+    "has": list_filters.has,
 }
 
 
@@ -149,7 +149,3 @@ def _seeds(context: RenderContext, counter: object, word: object) -> tuple[int, 
 
 def _first(*values: object) -> object:
     return next((value for value in values if value is not None), None)
-
-
-def _utc(milliseconds: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)

@@ -43,6 +43,11 @@ def order(left: object, right: object) -> int | None:
     return None
 
 
+def equal(left: object, right: object) -> bool:
+    """Tell whether two values are the same; yes and no are not numbers."""
+    return left is right if isinstance(left, bool) or isinstance(right, bool) else left == right
+
+
 def to_text(value: object) -> str:
     """Write a value as a template prints it: nothing is blank, lists are joined."""
     if isinstance(value, str):
@@ -62,7 +67,7 @@ def to_text(value: object) -> str:
 
 def to_filter_text(value: object) -> object:
     """Write a value as filters that work on text read it: lists and mappings with their brackets; text stays."""
-    if isinstance(value, (bool, float)):
+    if value is None or isinstance(value, (bool, float, range)):
         return to_text(value)
     return _inspected(value) if is_mapping(value) or is_sequence(value) else value
 

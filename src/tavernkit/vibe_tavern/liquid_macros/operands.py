@@ -15,7 +15,7 @@ _TEXT_OPERANDS = frozenset(("append", "prepend", "remove", "replace", "replace_f
 _TEXT_FILTERS = _TEXT_OPERANDS | {
     *("capitalize", "downcase", "escape", "escape_once", "h", "lstrip", "newline_to_br", "rstrip", "strip"),
     *("strip_html", "strip_newlines", "truncate", "truncatewords", "upcase", "url_decode", "url_encode"),
-    *("base64_decode", "base64_encode", "remove_first", "remove_last"),
+    *("base64_decode", "base64_encode", "remove_first", "remove_last", "squish"),
 }
 """Filters that read their input as text; the first ones read their arguments so, too."""
 

@@ -55,13 +55,13 @@ def unixtime(milliseconds: int) -> str:
 
 def isodate(milliseconds: int) -> str:
     """Year, month and day without padding."""
-    at = _moment(milliseconds)
+    at = moment(milliseconds)
     return f"{at.year}-{at.month}-{at.day}"
 
 
 def isotime(milliseconds: int) -> str:
     """Hour, minute and second without padding."""
-    at = _moment(milliseconds)
+    at = moment(milliseconds)
     return f"{at.hour}:{at.minute}:{at.second}"
 
 
@@ -70,11 +70,12 @@ def datetimeformat(milliseconds: int, pattern: str) -> str:
     pattern = pattern.removeprefix(":")
     if not pattern or len(pattern) > MAX_DATE_FORMAT_CHARACTERS:
         return ""
-    at = _moment(milliseconds)
+    at = moment(milliseconds)
     return _TOKEN.sub(lambda match: _FORMATS[match.group()](at, milliseconds), pattern)
 
 
-def _moment(milliseconds: int) -> datetime:
+def moment(milliseconds: int) -> datetime:
+    """The time of a count of milliseconds; what is too far away is the last or first time there is."""
     try:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:

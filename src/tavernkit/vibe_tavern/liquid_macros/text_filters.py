@@ -1,20 +1,17 @@
-"""Standard filters that must give what Liquid gives to the letter, for odd input too."""
+"""Standard filters of text that must give what Liquid gives to the letter, for odd input too."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping
-from functools import cmp_to_key
-from typing import TypeVar
 from urllib.parse import unquote_to_bytes
 
 from liquid.exceptions import FilterArgumentError
 
 from tavernkit.values import is_mapping, is_sequence
-from tavernkit.vibe_tavern.liquid_macros.numbers import order, to_text
-from tavernkit.vibe_tavern.liquid_macros.operands import given, to_operand_number, to_whole_number
+from tavernkit.vibe_tavern.liquid_macros.numbers import to_text
+from tavernkit.vibe_tavern.liquid_macros.operands import given, to_whole_number
 
 _BLANKS = re.compile(r"[\0\t\n\v\f\r ]+")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
@@ -23,8 +20,6 @@ _SPECIAL_ONCE = re.compile(r"[<>\"']|&(?!(?:[a-zA-Z]+|#[0-9]+);)")
 _HTML_BLOCKS = (("<script", "</script>"), ("<!--", "-->"), ("<style", "</style>"), ("<", ">"))
 _INTEGER_SIZE = 8
 """What ``size`` says of every whole number: the bytes that one takes."""
-
-_Item = TypeVar("_Item")
 
 
 def truncate(value: object, length: object = 50, ellipsis: object = "...") -> str:
@@ -84,73 +79,10 @@ def size(value: object) -> int:
 
 def slice_(value: object, start: object, length: object = None) -> object:
     """Cut so many characters or elements out, one if nothing is said; a start below zero counts from the end."""
-    first, count = to_whole_number(start), 1 if _missing(length) else to_whole_number(length)
+    first, count = to_whole_number(start), 1 if given(length) is None else to_whole_number(length)
     whole = list(value) if is_sequence(value) and not isinstance(value, str) else _text(value)
     first += len(whole) if first < 0 else 0
     return whole[:0] if first < 0 or count < 0 else whole[first : first + count]
-
-
-def concat(value: object, other: object) -> list[object]:
-    """Join two lists."""
-    if not (is_sequence(other) or isinstance(other, range)) or isinstance(other, str):
-        raise FilterArgumentError("concat filter requires an array argument", token=None)
-    return [*_elements(value), *other]
-
-
-def sort(value: object, key: object = None) -> list[object]:
-    """Sort by value, or by a property; nothing comes last."""
-    return _sorted((element, element if _missing(key) else property_of(element, key)) for element in _elements(value))
-
-
-def map_(value: object, key: object) -> list[object]:
-    """Take one property of every element."""
-    return [property_of(element, key) for element in _elements(value)]
-
-
-def sum_(value: object, key: object = None) -> int | float:
-    """Add up numbers, or a property of every element."""
-    total: int | float = 0
-    for element in _elements(value):
-        number = to_operand_number(element if _missing(key) else property_of(element, key))
-        total += float(number) if isinstance(number, str) else number if isinstance(number, (int, float)) else 0
-    return total
-
-
-def property_of(element: object, key: object) -> object:
-    """Read a property of an element; a text has those that are part of it."""
-    name = to_text(key)
-    if is_mapping(element):
-        return element.get(name)
-    if isinstance(element, str):
-        return name if name in element else None
-    raise FilterArgumentError(f"cannot select the property '{name}'", token=None)
-
-
-def _sorted(keyed: Iterable[tuple[_Item, object]]) -> list[_Item]:
-    return [element for element, _ in sorted(keyed, key=cmp_to_key(lambda left, right: _order(left[1], right[1])))]
-
-
-def _order(left: object, right: object) -> int:
-    if left is None or right is None:
-        return (left is None) - (right is None)
-    found = order(left, right)
-    if found is None and left != right:
-        raise FilterArgumentError("cannot sort values of incompatible types", token=None)
-    return found or 0
-
-
-def _elements(value: object) -> list[object]:
-    """The elements of a list, with those of lists in it; anything else is one element."""
-    if _missing(value):
-        return []
-    if isinstance(value, range):
-        return list(value)
-    if not is_sequence(value) or isinstance(value, (str, Mapping)):
-        return [value]
-    found: list[object] = []
-    for element in value:
-        found += _elements(element) if is_sequence(element) and not isinstance(element, str) else [element]
-    return found
 
 
 def _without(text: str, opening: str, closing: str) -> str:
@@ -160,10 +92,6 @@ def _without(text: str, opening: str, closing: str) -> str:
         kept.append(text[position:start])
         position = end + len(closing)
     return "".join((*kept, text[position:]))
-
-
-def _missing(value: object) -> bool:
-    return given(value) is None
 
 
 def _text(value: object) -> str:
