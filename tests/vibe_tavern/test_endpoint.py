@@ -118,3 +118,11 @@ def test_endless_event_is_cut_off() -> None:
     parser = SSEParser()
     with pytest.raises(DecodeError):
         parser.feed(b"x" * (MAX_SSE_EVENT_BYTES + 1))
+
+
+@pytest.mark.parametrize("key", ["…", "sk-\n1", "schlüssel"])
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key: str) -> None:
+    with pytest.raises(ConfigError, match="api_key") as refused:
+        Endpoint(api_key=key)
+    assert refused.value.code == "INVALID_API_KEY"
+    assert key not in str(refused.value)

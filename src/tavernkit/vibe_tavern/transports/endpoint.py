@@ -46,7 +46,10 @@ class Endpoint:
             raise ConfigError("base_url must start with http:// or https://", code="INVALID_BASE_URL")
         set_field(self, "base_url", base.removesuffix(prefix) if prefix else base)
         set_field(self, "api_prefix", prefix)
-        set_field(self, "api_key", trim_blanks(self.api_key or "") or None)
+        key = trim_blanks(self.api_key or "")
+        if not (key.isascii() and (key.isprintable() or not key)):
+            raise ConfigError("api_key has characters that no header can carry", code="INVALID_API_KEY")
+        set_field(self, "api_key", key or None)
         for name in ("timeout", "open_timeout", "read_timeout"):
             set_field(self, name, positive_number(getattr(self, name)))
         if self.max_retries < 0:
