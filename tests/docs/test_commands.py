@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import typer
 
 from tavernkit.cli.app import make_app
+from tavernkit.examples import example_path
 
 ROOT = Path(__file__).parents[2]
 LINE = re.compile(r"^\$ tavernkit (.+)$", re.MULTILINE)
@@ -40,15 +42,42 @@ def test_a_command_line_of_the_documentation_can_be_typed(line: str) -> None:
     assert used <= known
 
 
-@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
-def test_an_example_script_runs(script: Path, tmp_path: Path) -> None:
+ARGUMENTS = {"write_a_report": ["report.html"]}
+
+
+def run_example(name: str, *arguments: str, folder: Path) -> str:
     done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "report.html")],
+        [sys.executable, str(ROOT / "examples" / f"{name}.py"), *arguments],
         capture_output=True,
         text=True,
         timeout=60,
-        cwd=tmp_path,
+        cwd=folder,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
     assert not done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
+def test_an_example_script_runs(name: str, tmp_path: Path) -> None:
+    assert run_example(name, *ARGUMENTS.get(name, []), folder=tmp_path).strip()
+
+
+def test_many_prompts_are_the_same_bytes_after_an_interrupt(tmp_path: Path) -> None:
+    cards = tmp_path / "cards"
+    cards.mkdir()
+    for name in ("a.json", "b.json"):
+        (cards / name).write_bytes(example_path("aria.json").read_bytes())
+    (cards / "broken.json").write_text("{", encoding="utf-8")
+    (tmp_path / "messages.txt").write_text("Who are you?\n{{roll::1d20}} steps, {{time}}\n", encoding="utf-8")
+    target = tmp_path / "prompts.jsonl"
+    command = ("many_prompts", "cards", "messages.txt", "prompts.jsonl")
+    run_example(*command, folder=tmp_path)
+    whole = target.read_bytes()
+    records = [json.loads(line) for line in whole.splitlines()]
+    assert [record["card"] for record in records] == ["a.json", "a.json", "b.json", "b.json", "broken.json"]
+    assert "JSON" in records[-1]["error"]
+    for cut in (0, 10, whole.index(b"\n") + 1, len(whole) - 20, len(whole)):
+        target.write_bytes(whole[:cut])
+        run_example(*command, folder=tmp_path)
+        assert target.read_bytes() == whole
