@@ -11,7 +11,7 @@ from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.fields import level, optional_number
 from tavernkit.silly_tavern.world_info.hashing import entry_hash
 from tavernkit.silly_tavern.world_info.key_table import KeyTable
-from tavernkit.silly_tavern.world_info.limits import MAX_SCAN_DEPTH
+from tavernkit.silly_tavern.world_info.limits import MAX_LEVELS, MAX_SCAN_DEPTH
 from tavernkit.silly_tavern.world_info.selection import Listed, SelectedBooks, list_entries
 from tavernkit.text.js_values import UNDEFINED, to_number, to_string, truthy
 from tavernkit.values import Json
@@ -35,7 +35,7 @@ class CompiledBooks:
         self._lock = threading.Lock()
         unconditional: list[int] = []
         timed: list[int] = []
-        levels: list[Json] = []
+        levels: dict[object, Json] = {}
         deepest = 0.0
         for position, (raw, _) in enumerate(self.listed):
             content = raw.get("content")
@@ -45,14 +45,16 @@ class CompiledBooks:
             if truthy(raw.get("sticky")) or truthy(raw.get("cooldown")):
                 timed.append(position)
             delayed = level(raw.get("delayUntilRecursion"))
-            if truthy(delayed) and delayed is not UNDEFINED and delayed not in levels:
-                levels.append(delayed)
+            if truthy(delayed) and delayed is not UNDEFINED:
+                levels.setdefault(delayed if isinstance(delayed, (int, float, str)) else repr(delayed), delayed)
             depth = optional_number(raw.get("scanDepth"))
             if depth is not None and depth > deepest:
                 deepest = depth
         self.unconditional: tuple[int, ...] = tuple(unconditional)
         self.timed: tuple[int, ...] = tuple(timed)
-        self.levels: tuple[Json, ...] = tuple(sorted(levels, key=_level_order))
+        self.levels: tuple[Json, ...] = tuple(sorted(levels.values(), key=_level_order)[:MAX_LEVELS])
+        if len(levels) > MAX_LEVELS:
+            self.warnings += (f"World Info has {len(levels)} levels of recursion; only {MAX_LEVELS} are scanned",)
         self.deepest = int(min(deepest, MAX_SCAN_DEPTH))
 
     def __len__(self) -> int:

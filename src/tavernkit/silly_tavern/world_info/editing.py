@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from tavernkit.silly_tavern.world_info.entry import TEMPLATE, template_entry
 from tavernkit.silly_tavern.world_info.keys import parse_regex_key
-from tavernkit.text.js_values import is_index_key, own_keys, trim
+from tavernkit.text.js_values import is_index_key, trim
 from tavernkit.values import JsonObject, is_list, is_object, thaw
 
 
 def new_entry(world: JsonObject) -> JsonObject:
     """Make a template entry with the lowest uid that is no key of the world's map, and add it to the world."""
     entries = world.get("entries")
-    taken = set(own_keys(entries)) if is_object(entries) else set[str]()
-    uid = 0
-    if is_list(entries):
-        uid = len(entries)
-    while str(uid) in taken:
+    uid = len(entries) if is_list(entries) else 0
+    while is_object(entries) and str(uid) in entries:
         uid += 1
     entry: JsonObject = {"uid": uid, **template_entry({})}
     if is_list(entries):
@@ -55,12 +52,12 @@ def add_missing_fields(entry: JsonObject) -> None:
 def split_keys(text: str) -> list[str]:
     """Split keys that a person typed, separated by commas; commas inside a ``/regex/`` belong to it."""
     keys: list[str] = []
-    rest, start = text, 0
-    while (comma := _end_of_key(rest, start)) is not None:
-        keys.extend(_typed_keys(trim(rest[:comma])))
+    begin = start = 0
+    while (comma := _end_of_key(text, start)) is not None:
+        keys.extend(_typed_keys(trim(text[begin:comma])))
         # The editor goes on at the second character of the rest, so that a slash or comma at its start goes unseen.
-        rest, start = rest[comma + 1 :], 1
-    return [*keys, *filter(None, [trim(rest)])]
+        begin, start = comma + 1, comma + 2
+    return [*keys, *filter(None, [trim(text[begin:])])]
 
 
 def _end_of_key(text: str, start: int) -> int | None:

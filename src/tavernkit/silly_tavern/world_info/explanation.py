@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tavernkit.lore.wording import no_key_found
-from tavernkit.silly_tavern.world_info.candidates import blocked, secondary_logic
+from tavernkit.silly_tavern.world_info.candidates import LASTING_RULES, blocked, secondary_logic
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.matching import KeyMatch
 from tavernkit.silly_tavern.world_info.near_misses import NearMisses
@@ -18,6 +18,9 @@ from tavernkit.values import Json
 
 _EXCERPT = 24
 """Characters shown around a match."""
+
+_FINAL = frozenset({Reason.NO_KEYS, Reason.NO_KEY_FOUND, *(reason for reason, _ in LASTING_RULES)})
+"""Reasons that are the same, or the best there is, whatever other passes say."""
 
 _LOGIC = {0: "AND ANY", 1: "NOT ALL", 2: "NOT ANY", 3: "AND ALL"}
 
@@ -98,6 +101,8 @@ class Explainer:
                 verdict = Verdict(reason=reason, pass_number=state.number)
             if best is None or RANK[verdict.reason] > RANK[best.reason]:
                 best = verdict
+            if verdict.reason in _FINAL:
+                break
         assert best is not None, "a scan with entries has at least one pass"
         return best
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from tavernkit.silly_tavern.world_info.candidates import Candidate
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.reasons import Reason, Verdict
 from tavernkit.silly_tavern.world_info.selection import sort_by_order
 from tavernkit.silly_tavern.world_info.timed import TimedEffects
-from tavernkit.text.js_values import UNDEFINED, WHITESPACE, add, own_keys, to_number
+from tavernkit.text.js_values import UNDEFINED, WHITESPACE, add, own_keys, to_number, to_string
 
 DEFAULT_WEIGHT = 100
 
@@ -136,16 +137,25 @@ class GroupFilter:
 
     def _roll(self, members: list[Candidate]) -> Candidate | None:
         weights = [_weight(member.entry) for member in members]
-        total: object = 0
-        for weight in weights:
-            total = add(total, weight)
-        roll = self._random() * to_number(total)
+        roll = self._random() * to_number(_sum(weights))
+        if math.isnan(roll):  # weights that are text add up to text
+            return None
         reached: object = 0
         for member, weight in zip(members, weights, strict=True):
             reached = add(reached, weight)
             if roll <= to_number(reached):
                 return member
         return None
+
+
+def _sum(weights: Sequence[object]) -> str | float:
+    """Add weights from left to right as JavaScript does: from the first text on, they are joined."""
+    total: str | float = 0.0
+    for index, weight in enumerate(weights):
+        total = add(total, weight)
+        if isinstance(total, str):
+            return total + "".join(map(to_string, weights[index + 1 :]))
+    return total
 
 
 def _weight(entry: Entry) -> object:

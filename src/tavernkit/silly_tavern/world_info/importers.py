@@ -21,7 +21,6 @@ _ILLEGAL = re.compile(r'[/?<>\\:*|"]')
 _CONTROL = re.compile("[\x00-\x1f\x80-\x9f]")
 _ONLY_DOTS = re.compile(r"^\.+$")
 _DEVICE = re.compile(r"^(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?$", re.IGNORECASE | re.ASCII)
-_TRAILING = re.compile(r"[. ]+$")
 
 
 def import_world(
@@ -142,9 +141,9 @@ def world_name(filename: str) -> str | None:
 
 def sanitize_filename(name: str) -> str:
     """Make a name fit for a file on any system, as SillyTavern's server does."""
-    for unwanted in (_ILLEGAL, _CONTROL, _ONLY_DOTS, _DEVICE, _TRAILING):
+    for unwanted in (_ILLEGAL, _CONTROL, _ONLY_DOTS, _DEVICE):
         name = unwanted.sub("", name)
-    return name
+    return name.rstrip(". ")
 
 
 def embedded_book_name(character: Character) -> str:

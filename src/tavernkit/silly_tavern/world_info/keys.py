@@ -7,6 +7,7 @@ import re
 from tavernkit.lore.key_index import stands_alone
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit.text.js_values import WHITESPACE, js_lower
+from tavernkit.text.occurrences import occurrences
 
 _REGEX_KEY = re.compile(r"/([\s\S]+?)/([gimsuy]*)")
 _BARE_SLASH = re.compile(r"(?:^|[^\\])/")
@@ -41,12 +42,8 @@ def find_plain(key: str, text: str, *, whole_word: bool) -> int:
     """Find a plain key in a text of the same case; gives its offset or -1."""
     if not whole_word or not is_one_word(key):
         return text.find(key)
-    offset = text.find(key)
-    while offset >= 0:
-        if stands_alone(text, offset, offset + len(key)):
-            return offset
-        offset = text.find(key, offset + 1)
-    return -1
+    places = occurrences(text, key)
+    return next((at for at in places if stands_alone(text, at, at + len(key))), -1)
 
 
 def fold(text: str, *, case_sensitive: bool) -> str:

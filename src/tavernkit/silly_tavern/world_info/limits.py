@@ -6,6 +6,18 @@ MAX_SCAN_DEPTH = 1000
 MAX_PASSES = 10_000
 """Passes of one scan."""
 
+MAX_LEVELS = 100
+"""Levels of ``delayUntilRecursion``; each that differs is one more pass over everything."""
+
+MAX_CHECKS = 200_000
+"""Times that an entry is checked in one scan, all passes together."""
+
+MAX_SEARCHED_CHARS = 500_000_000
+"""Characters of text that regex keys and keys with macros search in one scan, each pass anew."""
+
+MAX_HINT_CHARS = 500_000_000
+"""Characters of text that are searched for keys that nearly counted."""
+
 MAX_REGEX_TIMEOUTS = 20
 """Regex keys that may run into their time limit in one scan before the others are no longer tried."""
 

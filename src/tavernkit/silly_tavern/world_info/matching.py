@@ -19,7 +19,7 @@ from tavernkit.silly_tavern.world_info.key_table import (
     expanded_key,
 )
 from tavernkit.silly_tavern.world_info.keys import find_plain, fold, parse_regex_key
-from tavernkit.silly_tavern.world_info.limits import JOINED_TEXTS, MAX_REGEX_TIMEOUTS
+from tavernkit.silly_tavern.world_info.limits import JOINED_TEXTS, MAX_REGEX_TIMEOUTS, MAX_SEARCHED_CHARS
 from tavernkit.silly_tavern.world_info.scan_input import ExpandMacros
 from tavernkit.text.js_regex import JSRegex
 from tavernkit.values import LRUCache
@@ -39,11 +39,22 @@ class KeyMatch:
 class Matcher:
     """Matches keys for one scan. What the automaton finds in a text is found once, whoever sees it.
 
-    ``touched`` numbers the entries with a plain key in any text so far: the only ones, beside those with loose keys,
+    It tells which entries have a plain key in a text (``take_touched``): the only ones, beside those with loose keys,
     that matching can activate.
     """
 
-    __slots__ = ("_expand", "_found", "_haystack", "_memo", "_table", "_texts", "_timed_out", "_warn", "touched")
+    __slots__ = (
+        "_expand",
+        "_found",
+        "_haystack",
+        "_memo",
+        "_searched",
+        "_table",
+        "_texts",
+        "_timed_out",
+        "_touched",
+        "_warn",
+    )
 
     def __init__(self, table: KeyTable, haystack: Haystack, expand: ExpandMacros, warn: Warn) -> None:
         self._table = table
@@ -54,7 +65,8 @@ class Matcher:
         self._texts: LRUCache[tuple[View, bool], str] = LRUCache(JOINED_TEXTS)
         self._memo: dict[tuple[Key, View], KeyMatch | None] = {}
         self._timed_out: dict[JSRegex, None] = {}
-        self.touched: set[int] = set()
+        self._searched = 0
+        self._touched: set[int] = set()
         self.take_in([*haystack.sources, *haystack.injects])
 
     def take_in(self, pieces: Iterable[Piece]) -> None:
@@ -66,9 +78,14 @@ class Matcher:
                 places = self._found.get(number)
                 if places is None:
                     self._found[number] = [(piece, offset)]
-                    self.touched.update(self._table.owners(number))
+                    self._touched.update(self._table.owners(number))
                 else:
                     places.append((piece, offset))
+
+    def take_touched(self) -> set[int]:
+        """Give the entries of which a key was found for the first time since this was asked."""
+        touched, self._touched = self._touched, set()
+        return touched
 
     def find_first(self, keys: Iterable[Key], view: View | None) -> KeyMatch | None:
         """Find the first of some keys that occurs in a view."""
@@ -111,8 +128,7 @@ class Matcher:
             offset = self._search(key.regex, self._text(view, case_sensitive=True))
         else:
             text = self._text(view, case_sensitive=key.case_sensitive)
-            found = find_plain(fold(key.text, case_sensitive=key.case_sensitive), text, whole_word=key.whole_word)
-            offset = None if found < 0 else found
+            offset = self._find_plain(fold(key.text, case_sensitive=key.case_sensitive), text, key.whole_word)
         if offset is None:
             return None
         piece, offset = self._haystack.locate(view, offset)
@@ -137,15 +153,31 @@ class Matcher:
             return self._search(regex, text) is not None
         case, whole = self._table.modes(entry)
         text = "" if view is None else self._text(view, case_sensitive=case)
-        return find_plain(fold(key, case_sensitive=case), text, whole_word=whole) >= 0
+        return self._find_plain(fold(key, case_sensitive=case), text, whole) is not None
 
     def _text(self, view: View, *, case_sensitive: bool) -> str:
         return self._texts.get_or_make(
             (view, case_sensitive), lambda: fold(self._haystack.text(view), case_sensitive=case_sensitive)
         )
 
+    def _may_search(self, text: str) -> bool:
+        before = self._searched
+        self._searched += len(text)
+        if self._searched <= MAX_SEARCHED_CHARS:
+            return True
+        if before <= MAX_SEARCHED_CHARS:
+            self._warn(
+                f"regex keys and keys with macros search more than {MAX_SEARCHED_CHARS} characters: "
+                "no more are tried in this scan"
+            )
+        return False
+
+    def _find_plain(self, key: str, text: str, whole_word: bool) -> int | None:
+        found = find_plain(key, text, whole_word=whole_word) if self._may_search(text) else -1
+        return None if found < 0 else found
+
     def _search(self, regex: JSRegex, text: str) -> int | None:
-        if regex in self._timed_out or len(self._timed_out) >= MAX_REGEX_TIMEOUTS:
+        if regex in self._timed_out or len(self._timed_out) >= MAX_REGEX_TIMEOUTS or not self._may_search(text):
             return None
         reports: list[str] = []
         match = regex.search(text, warn=reports.append)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
+
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.haystack import Origin, Piece
 from tavernkit.silly_tavern.world_info.keys import find_plain, may_hold_macro, parse_regex_key
-from tavernkit.silly_tavern.world_info.limits import MAX_SCAN_DEPTH
+from tavernkit.silly_tavern.world_info.limits import MAX_HINT_CHARS, MAX_SCAN_DEPTH
 from tavernkit.silly_tavern.world_info.scan import Scan
 from tavernkit.text.js_values import js_lower, trim
 
@@ -24,8 +27,10 @@ class NearMisses:
             *scan.haystack.injects,
             *scan.haystack.recursion,
         ]
-        self._everything = js_lower("\n".join(piece.text for piece in self._pieces))
-        text = self._everything
+        self._folded = [js_lower(piece.text) for piece in self._pieces]
+        self._starts = list(accumulate((len(text) + 1 for text in self._folded), initial=0))
+        self._everything = text = "\n".join(self._folded)
+        self._searched = 0
         self._beginnings = {text[at : at + _BEGINNING] for at in range(len(text))}
 
     def hint(self, entry: Entry) -> str | None:
@@ -34,11 +39,16 @@ class NearMisses:
             folded = js_lower(key)
             if not key or (len(folded) >= _BEGINNING and folded[:_BEGINNING] not in self._beginnings):
                 continue
-            if folded not in self._everything or may_hold_macro(key) or parse_regex_key(key) is not None:
+            self._searched += len(self._everything)
+            if self._searched > MAX_HINT_CHARS:
+                return None
+            at = self._everything.find(folded)
+            if at < 0 or may_hold_macro(key) or parse_regex_key(key) is not None:
                 continue
-            for piece in self._pieces:
-                if folded in js_lower(piece.text):
-                    return self._reason(key, piece, entry)
+            # A key that goes over the end of a piece is in none of them, unless it is in a later one.
+            for index in range(bisect_right(self._starts, at) - 1, len(self._pieces)):
+                if folded in self._folded[index]:
+                    return self._reason(key, self._pieces[index], entry)
         return None
 
     def _reason(self, key: str, piece: Piece, entry: Entry) -> str:

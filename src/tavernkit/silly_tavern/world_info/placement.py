@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -10,7 +11,7 @@ from tavernkit.errors import Warn
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.scan_input import ApplyRegex
 from tavernkit.silly_tavern.world_info.selection import sort_by_order
-from tavernkit.text.js_values import UNDEFINED, Undefined, strict_equals
+from tavernkit.text.js_values import UNDEFINED, Undefined, strict_equals, to_number, type_of
 from tavernkit.values import Json
 
 DEFAULT_DEPTH = 4
@@ -90,6 +91,7 @@ def place(activated: Iterable[tuple[Entry, str]], apply_regex: ApplyRegex, warn:
     lists: dict[int, list[PlacedEntry]] = {position: [] for position in Position}
     examples: list[ExampleEntry] = []
     groups: list[_OpenGroup] = []
+    known: dict[object, _OpenGroup] = {}
     outlets: dict[str, list[PlacedEntry]] = {}
     for entry, content in sort_by_order(entries, [entry.order for entry, _ in entries]):
         position = _position(entry)
@@ -98,7 +100,7 @@ def place(activated: Iterable[tuple[Entry, str]], apply_regex: ApplyRegex, warn:
             continue
         placed = PlacedEntry(entry, content)
         if position is Position.AT_DEPTH:
-            _join_group(groups, placed)
+            _join_group(groups, known, placed)
         elif position is Position.OUTLET:
             if entry.outlet_name:
                 outlets.setdefault(entry.outlet_name, []).append(placed)
@@ -136,18 +138,26 @@ def _depth(entry: Entry) -> Json | Undefined:
     return DEFAULT_DEPTH if depth is None or depth is UNDEFINED else depth
 
 
-def _join_group(groups: list[_OpenGroup], placed: PlacedEntry) -> None:
+def _join_group(groups: list[_OpenGroup], known: dict[object, _OpenGroup], placed: PlacedEntry) -> None:
     """Join the group of the entry's depth and role, or open one, which keeps the depth as it is in the file."""
     role = placed.entry.role
     role = 0 if role is None or role is UNDEFINED else role
     depth = _depth(placed.entry)
-    for group in groups:
-        if strict_equals(group.depth, depth) and strict_equals(group.role, role):
-            break
-    else:
+    group = known.get((_sameness(depth), _sameness(role)))
+    if group is None:
         group = _OpenGroup(placed.entry.depth, role)
         groups.append(group)
+        known.setdefault((_sameness(group.depth), _sameness(role)), group)
     group.entries.append(placed)
+
+
+def _sameness(value: Json | Undefined) -> object:
+    """Give what is equal for values that JavaScript's ``===`` takes for equal."""
+    kind = type_of(value)
+    if kind == "number":
+        number = to_number(value)
+        return object() if math.isnan(number) else (kind, number)
+    return (kind, id(value) if kind == "object" else value)
 
 
 def _reversed(placed: Sequence[PlacedEntry]) -> tuple[PlacedEntry, ...]:

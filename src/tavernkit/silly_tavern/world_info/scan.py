@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from tavernkit.silly_tavern.errors import LoreParseError
 from tavernkit.silly_tavern.world_info.candidates import (
@@ -21,7 +22,7 @@ from tavernkit.silly_tavern.world_info.entry import Entry, problem_with
 from tavernkit.silly_tavern.world_info.groups import GroupFilter
 from tavernkit.silly_tavern.world_info.haystack import Haystack, View
 from tavernkit.silly_tavern.world_info.json_depth import check_depth
-from tavernkit.silly_tavern.world_info.limits import MAX_PASSES
+from tavernkit.silly_tavern.world_info.limits import MAX_CHECKS, MAX_PASSES
 from tavernkit.silly_tavern.world_info.matching import Matcher
 from tavernkit.silly_tavern.world_info.reasons import RANK, Reason, Verdict
 from tavernkit.silly_tavern.world_info.scan_input import ScanInput
@@ -68,7 +69,9 @@ class Scan:
         self._levels: list[Json] = list(books.levels)
         self._level: Json = self._levels.pop(0) if self._levels else 0
         self._skew = 0
-        self._activated_text = ""
+        self._fed = ""
+        self._checks = 0
+        self._twins: dict[Entry, int | None] = {}
         self._pool = {
             *books.unconditional,
             *self.table.loose,
@@ -98,6 +101,9 @@ class Scan:
             if len(self.passes) >= MAX_PASSES:
                 self.input.warn(f"World Info stopped after {MAX_PASSES} passes")
                 break
+            if self._checks >= MAX_CHECKS:
+                self.input.warn(f"World Info stopped after it had checked entries {MAX_CHECKS} times")
+                break
             next_type = self._run_pass(next_type)
         if not self.input.dry_run:
             for candidate in self.activated.values():
@@ -119,7 +125,8 @@ class Scan:
         state = PassState(pass_type, len(self.passes) + 1, self._level, self.input, self.timed)
         self.states.append(state)
         candidates = self._collect(state)
-        self.budget.begin_pass(self._activated_text)
+        self.budget.begin_pass(self._fed)
+        self._fed = ""
         candidates = self._filter_groups(candidates, state)
         self._accept(candidates, state)
         # A forced object that failed in an earlier pass may have been let in now, and still does not count.
@@ -144,7 +151,11 @@ class Scan:
     def _collect(self, state: PassState) -> list[Candidate]:
         found: list[Candidate] = []
         forced_now: set[Entry] = set()
-        for position in sorted((self._pool | self._matcher.touched) - self._settled):
+        self._pool |= self._matcher.take_touched()
+        self._pool -= self._settled
+        self._settled.clear()
+        self._checks += len(self._pool)
+        for position in sorted(self._pool):
             entry = self.books.entry(position)
             identity = entry.identity
             if entry in self._failed or identity in self.activated:
@@ -190,14 +201,17 @@ class Scan:
     def _twin(self, forced: Entry) -> int | None:
         if "hash" not in forced.raw:
             return None
-        stored = forced.raw["hash"]
-        positions = self.books.positions(forced.identity)
-        return next((at for at in positions if strict_equals(self.books.hash(at), stored)), None)
+        if forced not in self._twins:
+            stored = forced.raw["hash"]
+            positions = self.books.positions(forced.identity)
+            self._twins[forced] = next((at for at in positions if strict_equals(self.books.hash(at), stored)), None)
+        return self._twins[forced]
 
     def _filter_groups(self, candidates: list[Candidate], state: PassState) -> list[Candidate]:
         depth = self.input.settings.depth + self._skew
         recursion = state.type is not PassType.MIN_ACTIVATIONS
 
+        @cache  # an entry may be in many groups
         def score(candidate: Candidate) -> int:
             view = self.haystack.view(candidate.entry, depth, recursion=recursion)
             return self._matcher.score(candidate.entry, view)
@@ -302,7 +316,7 @@ class Scan:
     def _feed(self, chunk: str, number: int) -> None:
         if chunk:
             self._matcher.take_in([self.haystack.recurse(chunk, number)])
-            self._activated_text = chunk + "\n" + self._activated_text
+            self._fed = chunk + "\n"
 
 
 def _forced(raw: Mapping[str, object]) -> Entry:

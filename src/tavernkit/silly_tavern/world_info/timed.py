@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from tavernkit.silly_tavern.errors import LoreParseError
 from tavernkit.silly_tavern.world_info.compiled import CompiledBooks
@@ -23,10 +23,11 @@ class TimedEffects:
     which is the clock of all effects.
     """
 
-    __slots__ = ("_books", "active", "length", "state")
+    __slots__ = ("_books", "_by_hash", "active", "length", "state")
 
     def __init__(self, books: CompiledBooks, stored: Mapping[str, object], length: int, *, dry_run: bool) -> None:
         self._books = books
+        self._by_hash: dict[float, list[int]] | None = None
         self.length = length
         self.state: dict[str, JsonObject] = {effect: _records(stored.get(effect)) for effect in EFFECTS}
         self.active: dict[str, set[int]] = {effect: set() for effect in EFFECTS}
@@ -69,8 +70,13 @@ class TimedEffects:
         own = [at for at in books.positions(key) if strict_equals(books.hash(at), stored)]
         if own:
             return own
-        others: Iterable[int] = books.timed if len(books) > MAX_HASHED_ENTRIES else range(len(books))
-        return [at for at in others if strict_equals(books.hash(at), stored)]
+        if isinstance(stored, bool) or not isinstance(stored, (int, float)):
+            return []
+        if self._by_hash is None:
+            self._by_hash = {}
+            for at in books.timed if len(books) > MAX_HASHED_ENTRIES else range(len(books)):
+                self._by_hash.setdefault(float(books.hash(at)), []).append(at)
+        return self._by_hash.get(to_number(stored), [])
 
     def _record(self, hash_value: Json | None, duration: Json, *, protected: bool) -> JsonObject:
         end = self.length + to_number(duration)
