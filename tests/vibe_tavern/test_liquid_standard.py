@@ -207,3 +207,19 @@ def test_what_is_not_defined_is_an_error_where_errors_are_raised(template: str) 
 
 def test_a_list_has_nothing_beyond_its_end() -> None:
     assert render_liquid("[{{ list[9] }}]", assigns=GIVEN, strict=True) == "[]"
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("a {%- raw %} x {% endraw -%} b", "a x b"),
+        ("a{% raw %}x{% endraw -%} {{ a }}", "axx"),
+        ("a {% raw -%} x {% endraw %} b", "a  x  b"),
+        ("{% raw -%}x{% endraw %} {{ a }}", "x x"),
+        ("{% raw -%}x{% endraw %} {{- a }}", "xx"),
+        ("{% raw -%}x{% endraw %} {% raw %} y{% endraw %}", "x  y"),
+        ("{% raw -%}x{% endraw %} ", "x "),
+    ],
+)
+def test_the_end_of_a_raw_block_says_whether_blanks_behind_it_go(template: str, expected: str) -> None:
+    assert rendered(template) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
@@ -15,7 +16,7 @@ from liquid.builtin.expressions import (
     tokenize,
 )
 from liquid.exceptions import LiquidSyntaxError
-from liquid.token import TOKEN_COMMA, TOKEN_EXPRESSION, TOKEN_OR, TOKEN_OUTPUT, TOKEN_TAG
+from liquid.token import TOKEN_COMMA, TOKEN_CONTENT, TOKEN_EXPRESSION, TOKEN_OR, TOKEN_OUTPUT, TOKEN_TAG
 
 from tavernkit.vibe_tavern.liquid_macros import lax
 
@@ -55,6 +56,9 @@ def _parse_values(env: Environment, source: str, token: Token) -> None:
     stream.expect_eos()
 
 
+_RAW = re.compile(r"\{%-?\s*raw\s*(?P<opening>-?)%\}.*?\{%-?\s*endraw\s*(?P<closing>-?)%\}", re.DOTALL)
+_BLANKS = re.compile(r"\s+")
+_TRIMS_BEFORE = re.compile(r"\s*\{[{%]-")
 _Grammar: TypeAlias = tuple[Callable[[Environment, str, Token], None], Callable[[str], str | None]]
 
 _GRAMMARS: Mapping[tuple[str, str], _Grammar] = {
@@ -72,7 +76,7 @@ def lax_tokens(env: Environment, tokens: Iterator[Token]) -> Iterator[Token]:
     """Pass on the tokens of a template; what cannot be read as it is written is rewritten, or left out."""
     grammar: _Grammar | None = None
     last: Token | None = None
-    for token in tokens:
+    for token in _trimmed_after_raw(tokens):
         if (
             token.kind == TOKEN_EXPRESSION
             and last is not None
@@ -84,6 +88,35 @@ def lax_tokens(env: Environment, tokens: Iterator[Token]) -> Iterator[Token]:
         yield token if grammar is None or token.kind != TOKEN_EXPRESSION else _lax_token(env, token, *grammar)
         is_output = token.kind == TOKEN_OUTPUT
         grammar = (_parse_filtered, lax.filtered_source) if is_output else _GRAMMARS.get((token.kind, token.value))
+
+
+def _trimmed_after_raw(tokens: Iterator[Token]) -> Iterator[Token]:
+    """Trim the text behind a raw block where its end says so; the engine asks its beginning."""
+    raw: re.Match[str] | None = None
+    for token in tokens:
+        is_text = token.kind == TOKEN_CONTENT
+        found = _RAW.match(token.source, token.start_index) if is_text else None
+        blanks = _blanks_behind(raw)
+        if raw is not None and is_text and found is None:
+            yield token._replace(value=blanks + token.value.lstrip())
+        else:
+            yield from _text(blanks, token.source)
+            yield token
+        raw = found if found and found["opening"] != found["closing"] else None
+    if raw is not None:
+        yield from _text(_blanks_behind(raw), raw.string)
+
+
+def _blanks_behind(raw: re.Match[str] | None) -> str:
+    if raw is None or raw["closing"] or _TRIMS_BEFORE.match(raw.string, raw.end()):
+        return ""
+    match = _BLANKS.match(raw.string, raw.end())
+    return match.group() if match else ""
+
+
+def _text(value: str, source: str) -> Iterator[Token]:
+    if value:
+        yield Token(TOKEN_CONTENT, value, 0, source)
 
 
 def _takes_nothing(tag: str) -> bool:
