@@ -70,4 +70,6 @@ def _character(given: Any) -> Character | None:
 
 def _user(given: Any) -> User | None:
     fields = given.get("user")
-    return None if fields is None else User(fields.get("name") or "", fields.get("persona") or fields.get("persona_text") or "")
+    if fields is None:
+        return None
+    return User(fields.get("name") or "", fields.get("persona") or fields.get("persona_text") or "")
