@@ -32,7 +32,14 @@ async def test_tool_calls_in_the_answer_are_an_error_of_their_own() -> None:
     assert result.ok
     error = loose(result.attempts[0])["structured_output_error"]
     assert (error["code"], error["tool_calls_count"]) == ("TOOL_CALLS_PRESENT", 1)
+    assert error["details"] == {"tool_calls_count": 1}
     assert "TOOL_CALLS_PRESENT" in sent(model)["messages"][0]["content"]
+
+
+async def test_a_failed_run_gives_the_last_text_there_was_even_if_requests_failed_after_it() -> None:
+    runner, _ = scripted("prose", "more prose", failure(500), failure(500))
+    result = await DirectivesRunner(runner, config()).run(message="hi")
+    assert (result.ok, result.assistant_text, len(result.attempts)) == (False, "more prose", 4)
 
 
 async def test_failing_result_validator_counts_as_a_reason() -> None:

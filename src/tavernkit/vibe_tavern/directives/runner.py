@@ -116,9 +116,9 @@ class _Ladder:
             result = await self._try(mode)
             if result is not None:
                 return result
-        samples = [attempt.get("assistant_content_sample") for attempt in self.attempts]
-        last = samples[-1] if samples else None
-        return DirectivesResult(ok=False, assistant_text=last if isinstance(last, str) else "", attempts=self.attempts)
+        samples = (attempt.get("assistant_content_sample") for attempt in reversed(self.attempts))
+        last = next((sample for sample in samples if isinstance(sample, str)), "")
+        return DirectivesResult(ok=False, assistant_text=last, attempts=self.attempts)
 
     async def _try(self, mode: Mode) -> DirectivesResult | None:
         repair = ""
