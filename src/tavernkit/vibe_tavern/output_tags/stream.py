@@ -16,8 +16,9 @@ _SETTLING = re.compile(r"[`>}%]")
 """What a piece must hold to complete something, unless what was held ends in a half of something."""
 
 _LOOKED_AT_EVERY_TIME = 1024
+_LONG = 16_384
 _LOOK_AGAIN_AFTER = 16
-"""A longer text is looked at again when it has grown by a sixteenth."""
+"""A longer text is looked at again when it has grown by a sixteenth, a very long one by a half."""
 
 
 class OutputTagsStream:
@@ -26,7 +27,8 @@ class OutputTagsStream:
     def __init__(self, config: OutputTagsConfig, *, sanitizers: SanitizerRegistry = default_sanitizers) -> None:
         self._config = config
         self._sanitizers = sanitizers
-        self._held = ""
+        self._pieces: list[str] = []
+        self._length = 0
         self._next_look = 0
         names = [rule.tag for rule in config.rules] + [rule.to for rule in config.rules if rule.to]
         if config.enabled_sanitizers:
@@ -37,26 +39,33 @@ class OutputTagsStream:
         """Take a piece of the answer; return what can be shown now."""
         if not self._config.enabled:
             return delta
-        before, self._held = self._held, self._held + delta
-        may_settle = not before or before.endswith(("`", "\\", "{")) or _SETTLING.search(delta)
-        if not may_settle or len(self._held) < self._next_look:
+        if not delta:
             return ""
-        first = _TRIGGER.search(self._held)
-        if first is None or self._is_settled(self._held):
-            return self._release(len(self._held))
-        shown = self._release(first.start())
+        before = self._pieces[-1] if self._pieces else ""
+        self._pieces.append(delta)
+        self._length += len(delta)
+        may_settle = not before or before.endswith(("`", "\\", "{")) or _SETTLING.search(delta)
+        if not may_settle or self._length < self._next_look:
+            return ""
+        held = "".join(self._pieces)
+        first = _TRIGGER.search(held)
+        if first is None or self._is_settled(held):
+            return self._release(held, len(held))
+        shown = self._release(held, first.start())
         # What stays open for long is looked at less and less often, so that a stream costs no more than its length.
-        if len(self._held) > _LOOKED_AT_EVERY_TIME:
-            self._next_look = len(self._held) + len(self._held) // _LOOK_AGAIN_AFTER
+        if self._length > _LOOKED_AT_EVERY_TIME:
+            self._next_look = self._length + self._length // (_LOOK_AGAIN_AFTER if self._length < _LONG else 2)
         return shown
 
     def finish(self) -> str:
         """Return what was held back, now that nothing follows."""
-        return self._release(len(self._held))
+        return self._release("".join(self._pieces), self._length)
 
-    def _release(self, end: int) -> str:
-        text, self._held, self._next_look = self._held[:end], self._held[end:], 0
-        return transform(text, self._config, sanitizers=self._sanitizers).text if text else ""
+    def _release(self, held: str, end: int) -> str:
+        self._pieces = [held[end:]] if end < len(held) else []
+        self._length = len(held) - end
+        self._next_look = 0
+        return transform(held[:end], self._config, sanitizers=self._sanitizers).text if end else ""
 
     def _is_settled(self, text: str) -> bool:
         """Tell whether every piece of code, template and tag in the text is complete, whatever may follow."""

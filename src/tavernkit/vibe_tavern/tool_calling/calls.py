@@ -20,11 +20,12 @@ def with_unique_ids(calls: Sequence[JsonObject]) -> list[JsonObject]:
     """Give every call an id of its own: missing ones are numbered, repeated ones get a suffix."""
     unique: list[JsonObject] = []
     taken: set[str] = set()
+    numbers: dict[str, int] = {}
     for position, call in enumerate(calls, start=1):
-        base = call_id(call) or f"tc_{position}"
-        identity, number = base, 2
+        base = identity = call_id(call) or f"tc_{position}"
         while identity in taken:
-            identity, number = f"{base}__{number}", number + 1
+            number = numbers[base] = numbers.get(base, 1) + 1
+            identity = f"{base}__{number}"
         taken.add(identity)
         unique.append({**call, "id": identity})
     return unique

@@ -8,6 +8,9 @@ from typing import TypeGuard
 from tavernkit.values import is_list, is_mapping, is_object, is_sequence
 
 _MAX_DEPTH = 50
+_MAX_CHECKS = 110_000
+_COMPARED = 16
+"""Choices and names in a schema that count as one more check."""
 
 
 def check_arguments(args: object, schema: Mapping[str, object]) -> str | None:
@@ -15,15 +18,33 @@ def check_arguments(args: object, schema: Mapping[str, object]) -> str | None:
 
     Understands ``type``, ``required``, ``properties``, ``additionalProperties``, ``items``, ``enum``, ``const``,
     bounds of numbers, texts and lists, ``anyOf``, ``oneOf``, ``allOf`` and local ``$ref``. What it does not know it
-    does not judge.
+    does not judge, nor what takes too long: a schema may refer to itself in many places.
     """
-    return _check(args, schema, schema, "arguments", 0)
+    return _check(args, schema, _Root(schema), "arguments", 0)
 
 
-def _check(value: object, schema: object, root: Mapping[str, object], where: str, depth: int) -> str | None:
-    if not is_mapping(schema) or depth > _MAX_DEPTH:
+class _Root:
+    """The whole schema, and how many checks its parts may still take."""
+
+    __slots__ = ("_checks_left", "schema")
+
+    def __init__(self, schema: Mapping[str, object]) -> None:
+        self.schema = schema
+        self._checks_left = _MAX_CHECKS
+
+    def may_check(self, schema: Mapping[str, object]) -> bool:
+        """Count a check; what lists much to compare with, or leads far, counts more."""
+        lists = (schema.get(key) for key in ("enum", "required", "type", "$ref"))
+        self._checks_left -= (
+            1 + sum(len(each) for each in lists if isinstance(each, str) or is_sequence(each)) // _COMPARED
+        )
+        return self._checks_left >= 0
+
+
+def _check(value: object, schema: object, root: _Root, where: str, depth: int) -> str | None:
+    if not is_mapping(schema) or depth > _MAX_DEPTH or not root.may_check(schema):
         return None
-    schema = _resolved(schema, root)
+    schema = _resolved(schema, root.schema)
     if not is_mapping(schema):
         return None
     for rule in (_type, _choice, _bounds):

@@ -21,7 +21,7 @@ def read_deltas(calls: Json) -> tuple[ToolCallDelta, ...]:
 class _Call:
     id: str | None
     name: str
-    arguments: str
+    arguments: list[str]
     extra: JsonObject
 
 
@@ -50,11 +50,11 @@ class ToolCalls:
         place = self._places.get(delta.index)
         if place is None or (delta.id and self._calls[place].id not in (None, delta.id)):
             place = self._places[delta.index] = len(self._calls)
-            self._calls.append(_Call(None, "", "", {}))
+            self._calls.append(_Call(None, "", [], {}))
         call = self._calls[place]
         call.id = call.id or delta.id
         call.name = call.name or delta.name or ""
-        call.arguments += delta.arguments
+        call.arguments.append(delta.arguments)
         call.extra |= delta.extra or {}
         return replace(delta, index=place)
 
@@ -64,7 +64,7 @@ class ToolCalls:
 
 
 def _whole(at: int, call: _Call) -> JsonObject:
-    function: JsonObject = {"name": call.name, "arguments": call.arguments or EMPTY_ARGUMENTS}
+    function: JsonObject = {"name": call.name, "arguments": "".join(call.arguments) or EMPTY_ARGUMENTS}
     return {"id": call.id or f"call_{at + 1}", "type": "function", "function": function, **call.extra}
 
 

@@ -1,0 +1,70 @@
+"""Answers of models and schemas of tools that take the time of their length: each of these took minutes before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tavernkit.values import Json, JsonObject
+from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
+from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
+from tavernkit.vibe_tavern.output_tags.transform import transform
+from tavernkit.vibe_tavern.tool_calling.calls import call_id, read_tool_calls
+from tavernkit.vibe_tavern.tool_calling.schema_check import check_arguments
+from tavernkit.vibe_tavern.transports.base import ToolCallDelta
+from tavernkit.vibe_tavern.transports.tool_call_deltas import ToolCalls
+
+TAGS = OutputTagsConfig.from_mapping({"enabled": True, "rules": [{"tag": "think", "action": "strip"}]})
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    """Let nothing take ten seconds that should take a part of one."""
+    started = time.monotonic()
+    yield
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("opener", ["```", "<think>", "{{ "])
+def test_a_stream_that_stays_open_for_long_is_not_copied_for_every_piece(opener: str) -> None:
+    stream = OutputTagsStream(TAGS)
+    pieces = [opener, *["word "] * 300_000]
+    with soon():
+        shown = [stream.feed(piece) for piece in pieces]
+        shown.append(stream.finish())
+    assert "".join(shown) == transform("".join(pieces), TAGS).text
+
+
+def test_arguments_that_are_streamed_in_small_pieces_are_put_together_once() -> None:
+    calls = ToolCalls()
+    with soon():
+        for _ in range(400_000):
+            calls.add(ToolCallDelta(0, id="c", name="roll", arguments="abcd"))
+        function = calls.assembled()[0]["function"]
+    assert function == {"name": "roll", "arguments": "abcd" * 400_000}
+
+
+def test_many_calls_with_one_id_get_ids_of_their_own() -> None:
+    listed: list[Json] = [{"id": "a__3"}, *({"id": "a"} for _ in range(60_000))]
+    with soon():
+        calls = read_tool_calls(listed)
+    assert [call_id(call) for call in calls[:4]] == ["a__3", "a", "a__2", "a__4"]
+    assert len({call_id(call) for call in calls}) == 60_001
+
+
+@pytest.mark.parametrize("key", ["anyOf", "oneOf", "allOf"])
+def test_a_schema_that_refers_to_itself_in_many_places_is_not_judged_to_the_end(key: str) -> None:
+    schema: JsonObject = {"properties": {"a": {key: [{"$ref": "#/properties/a"}, {"$ref": "#/properties/a"}]}}}
+    with soon():
+        assert check_arguments({"a": 1}, schema) is None
+
+
+def test_many_values_with_many_choices_are_not_judged_to_the_end() -> None:
+    choices: list[Json] = [f"choice {number}" for number in range(20_000)]
+    schema: JsonObject = {"additionalProperties": {"enum": choices}}
+    with soon():
+        assert check_arguments({f"key {number}": "choice 19999" for number in range(20_000)}, schema) is None
+        assert check_arguments({"key": "choice"}, schema) is not None
