@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from liquid import Node, RenderContext, Token, TokenStream, Undefined
-from liquid.builtin.expressions import BooleanExpression
+from liquid.builtin.expressions import BooleanExpression, Path
 from liquid.builtin.expressions.logical import (
     ContainsExpression,
     EqExpression,
@@ -25,6 +25,7 @@ from liquid.exceptions import FilterArgumentError
 from liquid.expression import Expression
 
 from tavernkit.values import is_mapping, is_sequence
+from tavernkit.vibe_tavern.liquid_macros.lax import UNKNOWN_OPERATOR
 from tavernkit.vibe_tavern.liquid_macros.numbers import equal, order, to_text
 
 Compare: TypeAlias = Callable[[object, object], bool]
@@ -48,6 +49,24 @@ class Comparison(Expression):
     def children(self) -> list[Expression]:
         """Both sides."""
         return [self.left, self.right]
+
+
+class UnknownOperator(Expression):
+    """A comparison that cannot be made."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, token: Token, message: str) -> None:
+        super().__init__(token)
+        self.message = message
+
+    def evaluate(self, context: RenderContext) -> object:
+        """Say so."""
+        raise FilterArgumentError(self.message, token=None)
+
+    def children(self) -> list[Expression]:
+        """Nothing."""
+        return []
 
 
 class MacroIf(IfTag):
@@ -79,6 +98,8 @@ def _compared(expression: Expression) -> Expression:
         expression.expression = _compared(expression.expression)
     elif isinstance(expression, (LogicalAndExpression, LogicalOrExpression)):
         expression.left, expression.right = _compared(expression.left), _compared(expression.right)
+    elif isinstance(expression, Path) and str(expression.path[0]).startswith(UNKNOWN_OPERATOR):
+        return UnknownOperator(expression.token, str(expression.path[0]))
     elif isinstance(expression, _REPLACED):
         return Comparison(expression.token, expression.left, expression.right, _COMPARISONS[type(expression)])
     return expression

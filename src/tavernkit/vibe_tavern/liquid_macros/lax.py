@@ -31,6 +31,7 @@ _VALUES = re.compile(rf"\s*{_FRAGMENT}(?:(?:\s+or\s+|\s*,\s*){_FRAGMENT})*")
 _JOINED = re.compile(rf"(?P<text>{_QUOTED})|(?<!\S)(?P<word>and|or)(?!\S)")
 _COMPARISON = re.compile(rf"(?P<left>{_OPERAND})\s*(?P<operator>[=!<>]+|[a-z_]+)?\s*(?P<right>{_OPERAND})?")
 _OPERATORS = frozenset(("==", "!=", "<>", "<=", ">=", "<", ">", "contains"))
+UNKNOWN_OPERATOR = "Unknown operator "
 _NOTHING = "nil"
 _EMPTINESS = frozenset(("empty", "blank"))
 
@@ -76,15 +77,22 @@ def name_source(text: str) -> str | None:
 
 
 def condition_source(text: str) -> str | None:
-    """Rewrite comparisons joined by ``and`` and ``or``; one without a value or a known operator cannot be."""
+    """Rewrite comparisons joined by ``and`` and ``or``; one without a value cannot be.
+
+    One with an operator that nobody knows becomes a name that starts with :data:`UNKNOWN_OPERATOR`: such a condition
+    is an error only when it is asked.
+    """
     written: list[str] = []
     for part, joint in _comparisons(text):
         match = _COMPARISON.search(part)
-        if match is None or (match["operator"] or "==") not in _OPERATORS:
+        if match is None:
             return None
-        written.append(_value(match["left"]))
-        if match["operator"]:
-            written += [match["operator"], _value(match["right"] or _NOTHING)]
+        operator = match["operator"]
+        if operator and operator not in _OPERATORS:
+            written.append(f'["{UNKNOWN_OPERATOR}{operator}"]')
+        else:
+            written.append(_value(match["left"]))
+            written += [operator, _value(match["right"] or _NOTHING)] if operator else []
         if joint:
             written.append(joint)
     return " ".join(written)
