@@ -41,6 +41,7 @@ ASSIGNS = {"user": "Ann", "on": True, "names": ["a", None, {"k": 1.0}], "box": {
         ("{% if user & on %}y{% endif %}", "y"),
         ('[{% if user = "Ann" %}y{% endif %}]', "[Liquid error: Unknown operator =]"),
         ("{% if not on %}y{% endif %}", "Liquid error: Unknown operator on"),
+        ("{% if user == [0] %}y{% else %}n{% endif %}", "n"),
         ('{% if on %}y{% elsif user is "Ann" %}n{% endif %}', "y"),
         ('{% unless on and user === "Ann" %}n{% endunless %}', "Liquid error: Unknown operator ==="),
         ('{% if nothing %}{% elsif user == "a and b" ! or user contains "n" ! %}y{% endif %}', "y"),

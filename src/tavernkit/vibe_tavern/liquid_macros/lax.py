@@ -123,7 +123,7 @@ def _value(fragment: str) -> str:
     if _LITERAL.fullmatch(fragment):
         return fragment
     steps = _STEP.findall(fragment)
-    if not steps or steps[0].isdecimal():
+    if not steps or steps[0].strip("[] -").isdecimal():
         return _NOTHING
     first, *rest = steps
     return "".join((first if _PLAIN_NAME.fullmatch(first) else _step(first), *map(_step, rest)))
