@@ -1,8 +1,9 @@
-"""``card``, ``lore``, ``lint``, ``macros``, ``cbs`` and ``tokens``."""
+"""``card``, ``lore``, ``lint``, ``macros``, ``cbs``, ``tokens`` and ``serve``."""
 
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,17 @@ def test_lint_finds_and_fixes(tavernkit: Tavernkit, tmp_path: Path) -> None:
     assert json.loads(path.read_text(encoding="utf-8"))["entries"]["0"]["key"] == ["lamp"]
     assert not [each for each in told["findings"] if each["fixable"]]
     assert tavernkit("lint", "nowhere.json").code == 2
+
+
+def test_a_server_that_cannot_start_says_where_it_was_to_listen(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        outcome = in_process("serve", "--data", str(tmp_path / "data"), "--port", port)
+    assert (outcome.code, f"cannot listen on 127.0.0.1:{port}" in outcome.err) == (2, True)
+
+
+def test_a_server_wants_a_folder_for_data_and_a_file_for_settings(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    assert "--data is a folder" in tavernkit("serve", "--data", CARD).err
+    assert "there is no file" in tavernkit("serve", "--config", str(tmp_path)).err

@@ -34,7 +34,12 @@ class ModelOptions:
     ] = None
     chat_model: Annotated[
         str | None,
-        typer.Option("--chat-model", help="Name of the model there.", envvar="TAVERNKIT_MODEL", rich_help_panel=MODEL),
+        typer.Option(
+            "--chat-model",
+            help="Name of the model there (by default: 'default').",
+            envvar="TAVERNKIT_MODEL",
+            rich_help_panel=MODEL,
+        ),
     ] = None
     reply: Annotated[
         list[str] | None,

@@ -48,7 +48,8 @@ def chat(
 ) -> None:
     r"""Talk to a character in the terminal. Chats are saved in SillyTavern's JSONL.
 
-    The key of the endpoint is read from TAVERNKIT_API_KEY. In the chat, /help lists what else can be done.
+    The key of the endpoint is read from TAVERNKIT_API_KEY. The endpoint is asked for --chat-model, else for --model,
+    which decides how tokens are counted. In the chat, /help lists what else can be done.
 
     \b
     tavernkit chat aria.png --base-url http://localhost:8000 --chat-model my-model --book world.json

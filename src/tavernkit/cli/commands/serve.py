@@ -41,6 +41,10 @@ def serve(
     """
     from tavernkit.errors import ConfigError
 
+    if config is not None and not config.is_file():
+        raise typer.BadParameter(f"there is no file {str(config)!r}")
+    if data is not None and data.exists() and not data.is_dir():
+        raise typer.BadParameter(f"{data} is a file: --data is a folder")
     try:
         from tavernkit.server.config import load_config, parse_upstream
         from tavernkit.server.run import serve as run
@@ -56,7 +60,13 @@ def serve(
         overrides |= {"upstream": name, "upstreams": {name: settings}}
     elif upstream is not None:
         overrides["upstream"] = upstream
-    run(load_config(config, overrides=overrides), say=typer.echo, as_json=as_json)
+    settings = load_config(config, overrides=overrides)
+    try:
+        run(settings, say=typer.echo, as_json=as_json)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise ConfigError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}") from error
 
 
 def register(app: typer.Typer) -> None:
