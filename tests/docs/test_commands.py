@@ -14,16 +14,17 @@ from typing import Any
 import pytest
 import typer
 
-from tavernkit.cli.app import make_app
-from tavernkit.examples import example_path
+from tavernkit.cli.app import make_app, run
+from tavernkit.examples import NAMES, example_path
 
 ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
 LINE = re.compile(r"^\$ tavernkit (.+)$", re.MULTILINE)
 EXAMPLE = re.compile(r"^\s+tavernkit (.+)$", re.MULTILINE)
 
 
 def command_lines() -> Iterator[str]:
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for page in [README, *sorted((ROOT / "docs").rglob("*.md"))]:
         yield from LINE.findall(page.read_text(encoding="utf-8"))
     for module in sorted((ROOT / "src/tavernkit/cli/commands").glob("*.py")):
         for doc in re.findall(r'r"""(.*?)"""', module.read_text(encoding="utf-8"), re.DOTALL):
@@ -40,6 +41,16 @@ def test_a_command_line_of_the_documentation_can_be_typed(line: str) -> None:
     known |= {"--help", "--debug"}
     used = {word.partition("=")[0] for word in words if re.fullmatch(r"--?[a-z][a-z-]*(=.*)?", word)}
     assert used <= known
+
+
+def test_the_table_of_the_readme_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = re.search(r"^\$ tavernkit (explain .*)\n([^`]*)^```", README.read_text(encoding="utf-8"), re.MULTILINE)
+    assert shown is not None
+    files = {name: str(example_path(name)) for name in NAMES}
+    words = [files.get(word, word) for word in shlex.split(shown[1])]
+    capsys.readouterr()
+    assert run(words) == 0
+    assert capsys.readouterr().out.split() == shown[2].split()
 
 
 ARGUMENTS = {"write_a_report": ["report.html"]}
