@@ -332,3 +332,31 @@ def test_a_card_of_an_unknown_specification_is_not_touched(tmp_path: Path) -> No
     path = tmp_path / "card.json"
     path.write_text('{"spec": "chara_card_v9", "data": {}}', encoding="utf-8")
     assert not fix_file(path)
+
+
+def test_an_entry_that_can_never_fire_is_told_once(tmp_path: Path) -> None:
+    never = {"keys": [], "content": "x", "enabled": True, "insertion_order": 1}
+    book = {"name": "Bel", "character_book": {"entries": [never]}}
+    card = {"spec": "chara_card_v3", "spec_version": "3.0", "data": book}
+    path = tmp_path / "card.json"
+    path.write_text(json.dumps(card), encoding="utf-8")
+    _, findings = lint_file(path)
+    assert [each.code for each in findings if "no key" in each.message] == ["NEVER_FIRES"]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_lore_of_a_module_is_checked(tmp_path: Path, nested: bool) -> None:
+    module = {"name": "Rain", "lorebook": [{"key": "", "content": "It rains.", "comment": "Rain"}]}
+    path = tmp_path / "module.json"
+    path.write_text(json.dumps({"type": "risuModule", **({"module": module} if nested else module)}), encoding="utf-8")
+    kind, findings = lint_file(path)
+    assert kind is FileKind.MODULE
+    assert [(each.where, each.code) for each in findings] == [("/module/lorebook/0 'Rain'", "NEVER_FIRES")]
+
+
+def test_a_file_in_another_encoding_is_no_broken_one(tmp_path: Path) -> None:
+    path = tmp_path / "card.json"
+    path.write_text(json.dumps(CARD), encoding="utf-16")
+    _, findings = lint_file(path)
+    assert "READ_WITH_WARNING" in {each.code for each in findings}
+    assert "NOT_JSON" not in {each.code for each in findings}

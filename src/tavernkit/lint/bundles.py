@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 FIXABLE = frozenset({"MISSING_FIELD", "BLANKS_AROUND_KEY"})
 """Codes of the validator that :mod:`tavernkit.lint.fixes` can repair."""
 
+SAID_OF_THE_BOOK = frozenset({"NEVER_ACTIVE"})
+"""Codes of the validator for what :mod:`tavernkit.lint.books` says in more words, as NEVER_FIRES."""
+
 _TEXTS = (
     "description",
     "personality",
@@ -32,6 +35,8 @@ _TEXTS = (
 def lint_bundle(bundle: Bundle, *, budget: int = DEFAULT_BUDGET, language: Language = "any") -> Iterator[Finding]:
     """Check a loaded card file."""
     for problem in validate(bundle):
+        if problem.code in SAID_OF_THE_BOOK:
+            continue
         yield Finding(
             where=problem.pointer or "/",
             message=problem.message,
