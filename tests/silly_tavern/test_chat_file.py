@@ -136,3 +136,14 @@ def test_a_line_nested_too_deeply_is_skipped():
     deep = '{"mes": "x", "extra": ' + "[" * 5000 + "]" * 5000 + "}"
     assert ChatFile.loads(deep, warn=log).messages == ()
     assert "nested deeper" in log.messages[0]
+
+
+@pytest.mark.parametrize(("encoding", "said"), [("utf-16", "Señor"), ("latin-1", "Se\ufffdor")])
+def test_a_chat_in_another_encoding_is_read_with_a_warning(tmp_path: Path, encoding: str, said: str) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_text('{"name": "Ann", "is_user": true, "mes": "Señor"}\n', encoding=encoding)
+    warnings = WarningLog()
+    assert [message.mes for message in ChatFile.load(path, warn=warnings).messages] == [said]
+    assert "chat.jsonl" in warnings.messages[0]
+    with pytest.raises(StrictModeError):
+        ChatFile.load(path, strict=True)

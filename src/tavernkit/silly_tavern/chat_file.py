@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
-from tavernkit.cards.json_text import dump_json, parse_json
+from tavernkit.cards.json_text import decode_text, dump_json, parse_json
 from tavernkit.cards.source import read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.prompt.message import Message
@@ -101,13 +101,14 @@ class ChatFile:
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
-        """Read a chat file; lines that cannot be read are reported and skipped, or raise when ``strict``."""
+        """Read a chat file; what cannot be read is reported and skipped or replaced, or raises when ``strict``."""
         content = read_file(path, MAX_CHAT_FILE_BYTES, limit="MAX_CHAT_FILE_BYTES")
+        tell = refuse_warning if strict else warn
         try:
             text = content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise FileFormatError(f"{path}: {error}") from error
-        return cls.loads(text, name=Path(path).stem, warn=refuse_warning if strict else warn)
+        except UnicodeDecodeError:
+            text = decode_text(content, tell, what=Path(path).name)
+        return cls.loads(text, name=Path(path).stem, warn=tell)
 
     @classmethod
     def loads(cls, text: str, *, name: str = "", warn: Warn = log_warning) -> ChatFile:
