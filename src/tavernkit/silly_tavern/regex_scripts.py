@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
@@ -17,6 +17,15 @@ from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, i
 
 MAX_RESULT_CHARACTERS = 10_000_000
 """The longest text that a script may make. One that makes more is not applied."""
+
+MAX_WORK = 10_000_000
+"""How much a script may do in one text: references filled, characters trimmed, macros expanded."""
+
+TRIM_WORK = 50
+"""What a trim string counts beside the characters it is looked for in."""
+
+MACRO_WORK = 1000
+"""What a match with macros counts beside the characters they are looked for in."""
 
 COMPILED_PATTERNS = 1000
 """Parsed pattern texts that are kept (SillyTavern's own number)."""
@@ -166,27 +175,43 @@ class _Replacement:
     """Makes the text that stands for a match."""
 
     def __init__(self, script: RegexScript, expand: ExpandScriptText, character: str | None) -> None:
-        self._template = _MATCH_MACRO.sub("$0", script.replace_string)
+        # The text between references, the number or the name of one, and so on.
+        self._pieces = _split_references(_MATCH_MACRO.sub("$0", script.replace_string))
         self._trim_strings = script.trim_strings
         self._expand = expand
         self._character = character
         self._size = 0
+        self._work = 0
 
     def __call__(self, match: JSMatch) -> str:
-        filled = _REFERENCE.sub(lambda found: self._value(found, match), self._template)
+        pieces, groups = self._pieces, (match.text, *match.groups)
+        self._take(2 * len(pieces))
+        filled = pieces[0] or ""
+        if len(pieces) > 1:
+            values = [
+                (self._value(pieces[index], pieces[index + 1], match, groups), pieces[index + 2] or "")
+                for index in range(1, len(pieces), 3)
+            ]
+            filled += "".join(text for pair in values for text in pair)
+        if "{{" in filled:
+            self._take(MACRO_WORK + len(filled))
         replaced = self._expand(filled)
         self._size += len(replaced)
         if self._size > MAX_RESULT_CHARACTERS:
             raise RegexScriptError(f"it makes more than {MAX_RESULT_CHARACTERS} characters", code="TOO_LONG")
         return replaced
 
-    def _value(self, reference: re.Match[str], match: JSMatch) -> str:
-        value = match.named.get(reference[2]) if reference[2] else self._argument(reference[1], match)
+    def _take(self, work: int) -> None:
+        self._work += work
+        if self._work > MAX_WORK:
+            raise RegexScriptError("it has too much to do for its many matches", code="TOO_LONG")
+
+    def _value(self, digits: str | None, name: str | None, match: JSMatch, groups: Sequence[str | None]) -> str:
+        value = match.named.get(name) if name else self._argument(digits or "", match, groups)
         return self._trimmed(value) if value else ""
 
-    def _argument(self, digits: str, match: JSMatch) -> str | None:
+    def _argument(self, digits: str, match: JSMatch, groups: Sequence[str | None]) -> str | None:
         """What the number stands for: the match, its groups, then the offset and the whole text, as in the program."""
-        groups = (match.text, *match.groups)
         significant = digits.lstrip("0") or "0"
         number = int(significant) if len(significant) <= 4 else len(groups) + 3
         if number < len(groups):
@@ -206,6 +231,7 @@ class _Replacement:
 
     def _trimmed(self, value: str) -> str:
         for trim_string in self._trim_strings:
+            self._take(TRIM_WORK + len(value))
             unwanted = self._expand(trim_string, character=self._character)
             value = value.replace(unwanted, "") if unwanted else value
         return value
@@ -341,8 +367,23 @@ _PATTERN = re.compile(rf"(/?)({_LINE}+)\1([a-zA-Z]*)")
 _ACCEPTED_FLAGS = frozenset("gmixXsuUAJ")
 _MATCH_MACRO = re.compile(r"\{\{match\}\}", re.IGNORECASE)
 _REFERENCE = re.compile(r"\$(?:([0-9]+)|<([^>]+)>)")
+_NUMBER = re.compile(r"\$([0-9]+)")
 _SPECIAL = re.compile(r"[.^$*+?{}\[\]\\/|()\n\r\t\v\f\0]")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\f": "\\f", "\0": "\\0"}
+
+
+def _split_references(template: str) -> list[str | None]:
+    """Cut a template into text, number, name, text, number, name, and so on to a last text."""
+    pieces: list[str | None] = []
+    # Behind the last ">" there are no names, and looking for the end of each would take quadratic time.
+    at, end = 0, template.rfind(">") + 1
+    for found in _REFERENCE.finditer(template, 0, end):
+        pieces += (template[at : found.start()], found[1], found[2])
+        at = found.end()
+    for found in _NUMBER.finditer(template, end):
+        pieces += (template[at : found.start()], found[1], None)
+        at = found.end()
+    return [*pieces, template[at:]]
 
 
 def _text(value: Json) -> str:
