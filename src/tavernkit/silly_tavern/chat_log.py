@@ -8,7 +8,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
 from tavernkit.silly_tavern.chat_file import ChatFile
 from tavernkit.silly_tavern.chat_message import ChatMessage
-from tavernkit.silly_tavern.tool_lines import answer_call, tool_call_line
+from tavernkit.silly_tavern.tool_lines import ToolCalls, tool_call_line
 from tavernkit.stores.history import to_message
 from tavernkit.values import EMPTY_OBJECT, is_mapping, is_sequence
 
@@ -16,12 +16,13 @@ from tavernkit.values import EMPTY_OBJECT, is_mapping, is_sequence
 class ChatLog:
     """Chat lines as a chat history: iterating gives messages, ``lines`` has all that they hold."""
 
-    __slots__ = ("character_name", "lines", "user_name")
+    __slots__ = ("_calls", "character_name", "lines", "user_name")
 
     def __init__(self, lines: Iterable[object] = (), *, user_name: str = "User", character_name: str = "") -> None:
         self.user_name = user_name
         self.character_name = character_name
         self.lines: list[ChatMessage] = []
+        self._calls = ToolCalls(self.lines)
         for each in lines:
             self.append(each)
 
@@ -39,7 +40,7 @@ class ChatLog:
 
     def _append_neutral(self, message: Message) -> None:
         metadata = message.metadata or EMPTY_OBJECT
-        if message.role == "tool" and answer_call(self.lines, metadata.get("tool_call_id"), message.content):
+        if message.role == "tool" and self._calls.answer(metadata.get("tool_call_id"), message.content):
             return
         calls = metadata.get("tool_calls")
         if message.content or not calls:

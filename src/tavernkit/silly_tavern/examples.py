@@ -68,7 +68,7 @@ def read_block(
     the first one too. The character's side speaks under the name of the member whose line was read last.
     """
     user, character = f"{user_name}:", f"{character_name}:"
-    others = tuple(f"{name}:" for name in group_names)
+    others = (character, *(f"{name}:" for name in group_names))
     turns: list[ExampleTurn] = []
     gathered: list[str] = []
     in_user, in_character, speaker = False, False, character_name
@@ -83,7 +83,7 @@ def read_block(
             if in_character:
                 close()
             in_user, in_character = True, False
-        elif line.startswith((character, *others)):
+        elif line.startswith(others):
             if in_user:
                 close()
             in_user, in_character = False, True

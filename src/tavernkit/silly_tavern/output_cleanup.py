@@ -72,17 +72,21 @@ def _cut_begun_stop_strings(text: str, options: CleanUp) -> str:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """The length of the longest end of a text that is a start of the stop string."""
-    length = min(len(text), len(stop))
-    start = len(text) - length
-    while start < len(text):
-        start = text.find(stop[0], start)
-        if start < 0:
-            return 0
-        if stop.startswith(text[start:]):
-            return len(text) - start
-        start += 1
-    return 0
+    """The length of the longest end of a text that is a start of the stop string (Knuth, Morris and Pratt)."""
+    start = stop[: len(text)]
+    shorter = [0] * len(start)  # for each start of it, the longest shorter one that is also its end
+    matched = 0
+    for index in range(1, len(start)):
+        while matched and start[index] != start[matched]:
+            matched = shorter[matched - 1]
+        matched += start[index] == start[matched]
+        shorter[index] = matched
+    matched = 0
+    for character in text[len(text) - len(start) :]:
+        while matched and character != start[matched]:
+            matched = shorter[matched - 1]
+        matched += character == start[matched]
+    return matched
 
 
 def _run_scripts(text: str, options: CleanUp) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.text.js_values import trim
-
-_MACRO = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 SENDING_TYPES = ("normal", "continue")
 """Types that send what is in the input box."""
@@ -83,7 +80,15 @@ def inline_bias(text: str, warn: Warn) -> str:
 
 def without_macros(text: str) -> str:
     """Remove everything in double braces."""
-    return trim(_MACRO.sub("", text))
+    return trim("".join(_outside_macros(text)))
+
+
+def _outside_macros(text: str) -> Iterator[str]:
+    at = 0
+    while (start := text.find("{{", at)) >= 0 and (end := text.find("}}", start + 2)) >= 0:
+        yield text[at:start]
+        at = end + 2
+    yield text[at:]
 
 
 def _remove_last_reply(messages: list[ChatMessage], *, whole_round: bool) -> None:

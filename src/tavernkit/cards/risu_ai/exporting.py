@@ -28,7 +28,7 @@ ReadAsset = Callable[[str], bytes]
 
 _FOLDERS = ("emotion", "background", "user_icon", "icon")
 _UNUSABLE = re.compile(r'[<>:"\\|?*\x00-\x1f]')
-_TRAILING = re.compile(r"[. ]+\Z")
+_TRAILING = re.compile(r"(?<![. ])[. ]++\Z")
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])\Z", re.IGNORECASE)
 
 _RISUAI_DEFAULTS: tuple[tuple[str, Json], ...] = (

@@ -13,7 +13,7 @@ _ILLEGAL = re.compile(r'[/?<>\\:*|"]')
 _CONTROL = re.compile(r"[\x00-\x1f\x80-\x9f]")
 _DOTS = re.compile(r"\A\.+\Z")
 _RESERVED = re.compile(r"\A(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?\Z", re.IGNORECASE | re.DOTALL)
-_TRAILING = re.compile(r"[. ]+\Z")
+_TRAILING = re.compile(r"(?<![. ])[. ]++\Z")
 
 
 def sanitize(name: object, replacement: str = "") -> str:

@@ -47,6 +47,9 @@ class PromptCollection:
     order: Sequence[OrderEntry]
     prompts: list[Prompt] = field(default_factory=list[Prompt])
     overridden: list[str] = field(default_factory=list[str])
+    _places: dict[str, int] = field(default_factory=dict[str, int], init=False, repr=False, compare=False)
+    _placed: int = field(default=0, init=False, repr=False, compare=False)
+    _switches: dict[str, bool] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __iter__(self) -> Iterator[Prompt]:
         return iter(self.prompts)
@@ -56,7 +59,10 @@ class PromptCollection:
 
     def index(self, identifier: str) -> int:
         """The slot of an identifier, or -1."""
-        return next((index for index, each in enumerate(self.prompts) if each.identifier == identifier), -1)
+        for index in range(self._placed, len(self.prompts)):
+            self._places.setdefault(self.prompts[index].identifier, index)
+        self._placed = len(self.prompts)
+        return self._places.get(identifier, -1)
 
     def get(self, identifier: str) -> Prompt | None:
         """The first prompt with an identifier."""
@@ -65,8 +71,9 @@ class PromptCollection:
 
     def disabled(self, identifier: str) -> bool:
         """Whether the order list switches an identifier off; its first line there decides."""
-        entry = next((each for each in self.order if each.identifier == identifier), None)
-        return entry is not None and not entry.enabled
+        if self._switches is None:
+            self._switches = {each.identifier: each.enabled for each in reversed(self.order)}
+        return not self._switches.get(identifier, True)
 
     def merge(self, prompt: Prompt) -> None:
         """Put a built-in or registry prompt into its place, or at the end when the order has no place for it.

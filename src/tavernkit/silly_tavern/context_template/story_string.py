@@ -89,12 +89,14 @@ def split_by_parameter(text: str, pieces: Sequence[Piece]) -> list[Piece]:
     """
     found: list[Piece] = []
     cut, cursor, latest = 0, 0, None
+    gone: set[str] = set()  # what is not behind one place is not behind a later one
     for piece in pieces:
         value = piece.text.strip("\n")
         if piece.parameter is None or piece.parameter in _NAMES or not value:
             continue
-        place = text.find(value, cursor)
+        place = text.find(value, cursor) if value not in gone else -1
         if place < 0:
+            gone.add(value)
             continue
         line_end = text.find("\n", cursor, place)
         if latest is not None:

@@ -16,7 +16,7 @@ NO_PREFILL_MODELS = ("gemini-3.6-flash", "gemini-3.7-flash", "gemini-3.5-flash-l
 """Models that refuse to go on with an answer, and sampling values too."""
 SKIP_SIGNATURE = "skip_thought_signature_validator"
 _MEDIA = (("image_url", "image/png"), ("video_url", "video/mp4"), ("audio_url", "audio/mpeg"))
-_DATA_URL = re.compile(r"^data:([^;,]*)[^,]*,(.*)$", re.DOTALL)
+_DATA_URL = re.compile(r"^data:([^;,]*+)[^,]*+,(.*)$", re.DOTALL)
 _RICH_KEYS = ("inlineData", "functionCall", "functionResponse", "thoughtSignature", "mediaResolution")
 
 

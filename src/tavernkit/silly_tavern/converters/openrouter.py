@@ -11,7 +11,7 @@ from tavernkit.silly_tavern.converters.messages import Messages, copied, part_ur
 from tavernkit.text.js_values import to_string
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
-_DATA_URL = re.compile(r"^data:([^;,]*)[^,]*,(.*)$", re.DOTALL)
+_DATA_URL = re.compile(r"^data:([^;,]*+)[^,]*+,(.*)$", re.DOTALL)
 _SIGNATURE_FORMATS = (
     ("google/gemini", "google-gemini-v1"),
     ("anthropic/claude", "anthropic-claude-v1"),

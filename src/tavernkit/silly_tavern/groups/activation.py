@@ -119,9 +119,12 @@ class _Turn:
 
     def mentioned(self, eligible: Sequence[str]) -> list[str]:
         found: list[str] = []
-        names = {avatar: set(words(self.by_avatar[avatar].name)) for avatar in eligible}
+        first_named: dict[str, str] = {}
+        for avatar in eligible:
+            for word in words(self.by_avatar[avatar].name):
+                first_named.setdefault(word, avatar)
         for word in words(self.activation_text()):
-            first = next((avatar for avatar in eligible if word in names[avatar]), None)
+            first = first_named.get(word)
             if first is not None:
                 found += self.because("mention", [first])
         return found

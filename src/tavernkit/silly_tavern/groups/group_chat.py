@@ -30,7 +30,8 @@ class GroupChat:
     @property
     def names_not_muted(self) -> tuple[str, ...]:
         """The names of the members who are not muted."""
-        return tuple(member.name for member in self.members if member.avatar not in self.group.disabled_members)
+        muted = frozenset(self.group.disabled_members)
+        return tuple(member.name for member in self.members if member.avatar not in muted)
 
     @property
     def joins_cards(self) -> bool:
