@@ -83,6 +83,17 @@ async def test_what_was_answered_without_the_key_has_that_answer(start: StartApp
     assert kept[1:] == ["first", "Answered."]
 
 
+async def test_words_that_the_model_writes_for_the_user_answer_nothing(start: StartApp) -> None:
+    """A message that failed is still the one that the same words repeat."""
+    async with start(ScriptedModel(failure(400), "I say.", "Now.")) as client:
+        await say(client, "first")
+        session = (await client.get("/api/sessions")).json()["data"][0]["id"]
+        assert (await client.post(f"/api/sessions/{session}/impersonate", json={})).json()["text"] == "I say."
+        await say(client, "first")
+        kept = await texts_of(client)
+    assert kept[1:] == ["first", "Now."]
+
+
 async def test_a_second_key_takes_up_the_same_message_and_keeps_it(start: StartApp) -> None:
     model = ScriptedModel(failure(400), failure(400), "Other.", "Now.")
     second = {"Idempotency-Key": "second"}

@@ -115,7 +115,7 @@ class TurnLog:
             if chosen != chat.selection:
                 changes |= {"persona": chosen.persona, "preset": chosen.preset, "books": list(chosen.books)}
             await chats.update_chat(connection, chat, next_position=chat.next_position, **changes)
-            about = pending if request.kind == "normal" else last_id(lines)
+            about = last_id(lines) if request.kind in ("regenerate", "swipe", "continue") else pending
             await self._store_turn(connection, request, turn_id, chat.id, about, lease, again=known is not None)
         chat = replace(chat, version=chat.version + 1)
         self._remember(chat, lines, unread)
