@@ -47,6 +47,15 @@ CACHED_SCRIPT_TEXTS = 8192
 LONG_SCRIPT_TEXT = 4096
 """Characters of a text that is too long to be remembered so."""
 
+MAX_SCRIPT_WORK = 2_000_000
+"""Runs of regex scripts over texts in one build; a long text counts as one more for every 1024 characters."""
+
+MAX_SLOW_SCRIPT = 5
+"""Texts of a build on which one script may take too long before it is left out."""
+
+MAX_SLOW_SCRIPTS = 50
+"""The same for all scripts of a build together."""
+
 CACHED_TRIGGER_ENGINES = 64
 """Chats whose Lua scripts a builder keeps."""
 

@@ -18,6 +18,7 @@ from tavernkit.risu_ai.prompt_template.cards import TemplateCard
 from tavernkit.risu_ai.prompt_template.lore_places import Positions
 from tavernkit.risu_ai.prompt_template.settings import PromptSettings
 from tavernkit.risu_ai.prompt_template.slots import Slots
+from tavernkit.risu_ai.regex_scripts.budget import ScriptBudget
 from tavernkit.risu_ai.regex_scripts.script import RegexScript, ScriptMode
 from tavernkit.risu_ai.services import Services
 from tavernkit.risu_ai.texts import Texts
@@ -55,6 +56,8 @@ class RisuState(BuildState[BuildContext]):
         self._script_modes: frozenset[str] | None = None
         self.runner = self.services.script_runner(None)
         """prepare: runs the scripts, with what it remembers of this chat."""
+        self.script_budget = ScriptBudget()
+        """What the scripts of this build may still take."""
         self.trigger_engine: TriggerEngine = self.services.trigger_engine(None)
         """prepare: runs triggers, with the Lua scripts of this chat."""
         self.additions = PromptAdditions()
@@ -148,13 +151,14 @@ class RisuState(BuildState[BuildContext]):
             index=index,
             chat_role=role,
             warn=self.warn,
+            budget=self.script_budget,
         )
         self.emotions += result.emotions
         for place, stored in result.stored.items():
-            messages = list(self.chat.messages)
-            if 0 <= place < len(messages):
-                messages[place] = with_text(messages[place], stored)
-                self.see_chat(with_messages(self.chat, messages))
+            messages = self.chat.messages
+            if 0 <= place < len(messages) and messages[place].data != stored:
+                changed = with_text(messages[place], stored)
+                self.see_chat(with_messages(self.chat, (*messages[:place], changed, *messages[place + 1 :])))
         return result.text
 
     def _has_scripts(self, mode: ScriptMode) -> bool:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
+from tavernkit.risu_ai.regex_scripts.budget import ScriptBudget
 from tavernkit.risu_ai.regex_scripts.mode_scripts import FixedResult, ModeScripts, ReadyScript, ScriptLists
 from tavernkit.risu_ai.regex_scripts.results import ScriptResult, ScriptResults
 from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, ScriptMode
@@ -49,8 +51,12 @@ class RegexScriptRunner:
         chat_role: str = "",
         before: EditHook | None = None,
         warn: Warn | None = None,
+        budget: ScriptBudget | None = None,
     ) -> ScriptResult:
-        """Run the scripts of a mode over a text; ``index`` is the message's place in the chat, -1 for none."""
+        """Run the scripts of a mode over a text; ``index`` is the message's place in the chat, -1 for none.
+
+        ``budget`` is what all texts of a build share; without one a text has its own.
+        """
         if before is not None and mode != "editprocess":
             text = before(text, mode, index)
         chosen, version = self._scripts_of(mode, scripts), self._engine.registry.version
@@ -58,7 +64,7 @@ class RegexScriptRunner:
         if fixed is not None:
             self._results.put((fixed.expanded, mode, chosen.fixed_key, index), fixed.result.text)
             return fixed.result
-        call = _Call(self._engine, context, index, chat_role, warn)
+        call = _Call(self._engine, context, index, chat_role, warn, ScriptBudget() if budget is None else budget)
         given, text = text, call.expand(text)
         if not chosen.ready:
             return ScriptResult(text)
@@ -69,7 +75,8 @@ class RegexScriptRunner:
         expanded = text
         for each in chosen.ready:
             text = call.run(each, text)
-        self._results.put(key, text)
+        if not call.budget.spent:
+            self._results.put(key, text)
         result = ScriptResult(text, call.emotion_changed, tuple(call.emotions), call.stored)
         if chosen.fixed_results is not None and call.fixed:
             chosen.fixed_results.put(version, given, FixedResult(expanded, result))
@@ -91,8 +98,10 @@ class _Call:
     index: int
     chat_role: str
     warn: Warn | None
+    budget: ScriptBudget
     fixed: bool = True
     """Whether nothing so far depends on the context."""
+    running: RegexScript | None = None
     expanding: RisuContext | None = None
     emotions: list[str] = field(default_factory=list[str])
     emotion_changed: bool = False
@@ -114,10 +123,19 @@ class _Call:
         if self.warn is not None:
             self.warn(message)
 
+    def give_up(self, message: str) -> None:
+        """Warn about a search that took too long."""
+        self.tell(message)
+        if self.running is not None:
+            self.budget.slow(self.running, self.tell)
+
     def run(self, ready: ReadyScript, text: str) -> str:
         compiled, out = ready.compiled, ready.out
-        script = compiled.script
+        script = self.running = compiled.script
         if not script.pattern:
+            return text
+        if not self.budget.may_run(script, text, self.tell):
+            self.fixed = False
             return text
         pattern = self.expand(script.pattern) if "cbs" in compiled.actions else script.pattern
         try:
@@ -126,7 +144,7 @@ class _Call:
             self._report(script, f"its pattern is no regular expression ({error})")
             return text
         if not out.startswith("@@") and not compiled.actions:
-            return self.expand(regex.replace(text, out, warn=self.tell))
+            return self.expand(regex.replace(text, out, warn=self.give_up))
         try:
             return self._act(compiled, regex, text, out)
         except _NoEffectError as reason:
@@ -134,7 +152,7 @@ class _Call:
             return text
 
     def _act(self, compiled: CompiledScript, regex: JSRegex, text: str, out: str) -> str:
-        first = regex.search(text, warn=self.tell)
+        first = regex.search(text, warn=self.give_up)
         if first is None:
             if compiled.has("repeat_back") and self.index != -1:
                 return self._repeat_back(regex, text, out)
@@ -154,8 +172,8 @@ class _Call:
 
     def _replaced(self, regex: JSRegex, text: str, out: str, start: int) -> str:
         if not start:
-            return regex.replace(text, out, warn=self.tell)
-        found = regex.search(text, start, warn=self.tell)
+            return regex.replace(text, out, warn=self.give_up)
+        found = regex.search(text, start, warn=self.give_up)
         return text if found is None else found.replaced(out)
 
     def _feel(self, name: str) -> None:
@@ -170,18 +188,21 @@ class _Call:
         matches = [first]
         if regex.global_:
             # The test before has used up the first match, unless it was an empty one, which is found again.
-            matches = regex.find_all(text, warn=self.tell)[1 if first.text else 0 :]
+            matches = regex.find_all(text, warn=self.give_up)[1 if first.text else 0 :]
         top = compiled.has("move_top")
         template = out.replace("@@move_top ", "", 1).replace("@@move_bottom ", "", 1)
-        text = regex.replace(text, "", warn=self.tell)
+        pieces = [regex.replace(text, "", warn=self.give_up)]
+        size = 0
         for found in matches:
-            piece = _moved(template, found)
-            text = f"{piece}\n{text}" if top else f"{text}\n{piece}"
-        return text
+            pieces.append(_moved(template, found))
+            size += len(pieces[-1])
+            if size > MAX_FILLED_TEXT:
+                raise _NoEffectError(f"it would move more than {MAX_FILLED_TEXT} characters")
+        return "\n".join(reversed(pieces) if top else pieces)
 
     def _repeat_back(self, regex: JSRegex, text: str, out: str) -> str:
         source = self._earlier_text()
-        found = None if source is None else regex.search(source, warn=self.tell)
+        found = None if source is None else regex.search(source, warn=self.give_up)
         if found is None:
             raise _NoEffectError("there is nothing to repeat in the message before")
         words = out.split(" ")
@@ -201,8 +222,8 @@ class _Call:
         self._need_message()
         messages = self.context.chat.messages
         role = messages[self.index].role
-        earlier = (message.data for message in reversed(messages[: self.index]) if message.role == role)
-        return next(earlier, self.context.greeting)
+        earlier = (messages[place] for place in range(self.index - 1, -1, -1))
+        return next((message.data for message in earlier if message.role == role), self.context.greeting)
 
     def _need_message(self) -> None:
         if not 0 <= self.index < len(self.context.chat.messages):
@@ -213,13 +234,20 @@ class _Call:
 
 
 def _moved(template: str, found: JSMatch) -> str:
-    def group(number: re.Match[str]) -> str:
-        index = parse_int(number[1])
+    def group(digits: str) -> str:
+        index = parse_int(digits)
         if index == 0:
             return found.text
         if index > len(found.groups):
-            return number[0]
+            return f"${digits}"
         value = found.groups[int(index) - 1]
         return "undefined" if value is None else value
 
-    return _GROUP.sub(group, template).replace("$&", found.text)
+    pieces = _GROUP.split(template)  # text and numbers of groups by turns
+    pieces[1::2] = [group(digits) for digits in pieces[1::2]]
+    if sum(map(len, pieces)) > MAX_FILLED_TEXT:
+        raise _NoEffectError(f"it would move more than {MAX_FILLED_TEXT} characters")
+    filled = "".join(pieces)
+    if filled.count("$&") * len(found.text) > MAX_FILLED_TEXT:
+        raise _NoEffectError(f"it would move more than {MAX_FILLED_TEXT} characters")
+    return filled.replace("$&", found.text)

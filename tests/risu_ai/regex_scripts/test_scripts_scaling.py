@@ -1,0 +1,82 @@
+"""Scripts that take long: each of these took minutes, or all memory."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tavernkit.risu_ai import RisuChat, RisuMessage
+from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.limits import MAX_SLOW_SCRIPT
+from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner
+from tavernkit.risu_ai.regex_scripts.budget import ScriptBudget
+
+LONG = 10.0
+"""Seconds that nothing here may take."""
+
+CONTEXT = RisuContext(char="Bel", chat=RisuChat(messages=(RisuMessage(role="user", data=""),)))
+
+
+def script(pattern: str, out: str, flag: str = "g") -> RegexScript:
+    return RegexScript(pattern=pattern, out=out, type="editprocess", flag=flag, able_flag=True)
+
+
+def run(text: str, *scripts: RegexScript) -> tuple[str, list[str]]:
+    warnings: list[str] = []
+    started = time.monotonic()
+    result = RegexScriptRunner().run(text, "editprocess", scripts, CONTEXT, index=0, warn=warnings.append)
+    assert time.monotonic() - started < LONG
+    return result.text, warnings
+
+
+def test_many_matches_are_moved_at_once() -> None:
+    move = script("a", "[$&$0$7$$0]", "gg<move_top>")
+    assert run("aab", move)[0] == "[aa$7$$0]\nb"
+    assert run("a" * 100_000 + "b", move)[0] == "[aa$7$$0]\n" * 99_999 + "b"
+    assert run("ab" * 100_000, script("a", "@@move_bottom x", "gg"))[0] == "b" * 100_000 + "\nx" * 99_999
+
+
+def test_many_matches_that_would_fill_the_memory_are_not_moved() -> None:
+    moved, warnings = run("b" * 5000, script("b", "@@move_top " + "x" * 5000, "gg"))
+    assert moved == "b" * 5000
+    assert "would move more than 16000000 characters" in warnings[0]
+
+
+@pytest.mark.parametrize("group", ["$1", "$&", "$0"])
+def test_one_match_that_would_fill_the_memory_is_not_moved(group: str) -> None:
+    text = "a" * 20_000
+    moved, warnings = run(text, script("(a+)", "@@move_top " + group * 1000, ""))
+    assert moved == text
+    assert "would move more than 16000000 characters" in warnings[0]
+
+
+def test_a_script_that_is_slow_again_and_again_is_left_out_of_a_build() -> None:
+    slow, quick = script("(a+)+c", "-"), script("b", "c")
+    runner, budget = RegexScriptRunner(), ScriptBudget()
+    warnings: list[str] = []
+    started = time.monotonic()
+    for number in range(200):
+        text = f"{'a' * 60}b{number}"
+        result = runner.run(text, "editprocess", (slow, quick), CONTEXT, warn=warnings.append, budget=budget)
+        assert result.text == f"{'a' * 60}c{number}"
+    assert time.monotonic() - started < LONG
+    assert len(warnings) == MAX_SLOW_SCRIPT + 1
+    assert "takes too long again and again: it is left out" in warnings[-1]
+
+
+def test_many_slow_scripts_end_them_all() -> None:
+    text = "a" * 60 + "b"
+    scripts = [script(f"(a+)+c{number}", "-") for number in range(300)]
+    edited, warnings = run(text, *scripts, script("b", "c"))
+    assert edited == text
+    assert warnings[-1] == "the regex scripts take too long: no more of them run from here on"
+
+
+def test_a_result_that_scripts_were_left_out_of_is_not_remembered() -> None:
+    runner, spent = RegexScriptRunner(), ScriptBudget()
+    while spent.may_run(script("a", "b"), "a" * 10_000_000, list[str]().append):
+        pass
+    replacing = (script("a", "@@b"),)
+    assert runner.run("a", "editprocess", replacing, CONTEXT, budget=spent).text == "a"
+    assert runner.run("a", "editprocess", replacing, CONTEXT).text == "@@b"
