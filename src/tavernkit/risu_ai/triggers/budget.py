@@ -27,6 +27,10 @@ class Budget:
         self._steps -= 1
         if self._steps < 0:
             raise TriggerLimitError(f"more than {self.limits.steps} effects in one run", limit="steps")
+        self.check_time()
+
+    def check_time(self) -> None:
+        """Stop a run that takes too long; for what goes through many things in one effect."""
         if time.monotonic() > self._deadline:
             raise TriggerLimitError(f"the run took more than {self.limits.seconds} seconds", limit="seconds")
 

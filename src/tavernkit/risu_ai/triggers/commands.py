@@ -84,23 +84,28 @@ def run_line(world: World, text: str, run_by_name: RunByName) -> Pipe | bool:
 
 def _parts(text: str) -> list[str]:
     """Cut a line at bars outside of double quotes, which stay."""
-    parts = [""]
+    parts: list[list[str]] = [[]]
     for index, piece in enumerate(text.split('"')):
         quoted = index % 2 == 1
         if index:
-            parts[-1] += '"'
+            parts[-1].append('"')
         first, *rest = [piece] if quoted else piece.split("|")
-        parts[-1] += first
-        parts += rest
-    return parts
+        parts[-1].append(first)
+        parts += ([each] for each in rest)
+    return ["".join(part) for part in parts]
 
 
 def _read(world: World, text: str, pipe: Pipe) -> Command:
     name, *words = [word for word in text.removeprefix("/").split(" ") if word] or [""]
-    named = {word.split("=")[0]: world.cbs(word.split("=")[1]) for word in words if "=" in word}
+    named: dict[str, str] = {}
+    for word in words:
+        if "=" in word:
+            world.budget.check_time()
+            key, value, *_ = word.split("=")
+            named[key] = world.cbs(value)
     argument = " ".join(word for word in words if "=" not in word)
     for mark in ("{{pipe}}", "{{slot}}"):
-        argument = replace_first(argument, mark, to_string(pipe))
+        argument = replace_first(argument, mark, to_string(pipe), warn=world.warn)
     return Command(name, world.cbs(argument or pipe), named, pipe)
 
 

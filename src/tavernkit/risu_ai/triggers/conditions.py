@@ -26,6 +26,7 @@ def conditions_hold(run: Run, conditions: Iterable[FrozenObject]) -> bool:
 
 
 def _holds(run: Run, condition: FrozenObject) -> bool:
+    run.world.budget.check_time()
     match condition.get("type"):
         case "exists":
             needle = run.cbs(run.cbs(condition.get("value")))

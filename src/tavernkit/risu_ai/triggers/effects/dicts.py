@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tavernkit.risu_ai.cbs.lists import code_units
 from tavernkit.risu_ai.triggers.effects.arrays import element_text, parse, write
 from tavernkit.risu_ai.triggers.registry import EffectTable
 from tavernkit.risu_ai.triggers.signals import RunAbortedError
-from tavernkit.text.js_values import is_index_key, utf16_at, utf16_length
+from tavernkit.text.js_values import is_index_key, utf16_length
 from tavernkit.values import Json
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def own_items(value: Json) -> dict[str, Json]:
     if isinstance(value, list):
         return {str(index): item for index, item in enumerate(value)}
     if isinstance(value, str):
-        return {str(index): utf16_at(value, index) for index in range(utf16_length(value))}
+        return {str(index): unit for index, unit in enumerate(code_units(value))}
     return {}
 
 

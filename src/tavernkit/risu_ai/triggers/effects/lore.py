@@ -13,7 +13,16 @@ from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.values import exact_index
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit.text.js_values import number_to_string, to_number, to_string, truthy
-from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze, freeze_object, is_mapping, is_sequence
+from tavernkit.values import (
+    EMPTY_OBJECT,
+    FrozenJson,
+    FrozenObject,
+    Json,
+    freeze,
+    freeze_object,
+    is_mapping,
+    is_sequence,
+)
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.triggers.program import Effect
@@ -77,8 +86,12 @@ def find_by_name(run: Run, effect: Effect) -> None:
         regex = JSRegex.compile(name, "i")
     except JSRegexSyntaxError as error:
         raise TriggerFailedError(str(error), kind="SyntaxError") from error
-    names = [to_string(fields_of(entry).get("comment", "undefined")) for entry in entries_of(run)]
-    run.output(effect, write([i for i, each in enumerate(names) if regex.test(each, warn=run.world.warn)]))
+    found: list[Json] = []
+    for index, entry in enumerate(entries_of(run)):
+        run.world.budget.check_time()
+        if regex.test(to_string(fields_of(entry).get("comment", "undefined")), warn=run.world.warn):
+            found.append(index)
+    run.output(effect, write(found))
 
 
 @effects.effect("v2GetLorebookByIndex")
@@ -141,7 +154,7 @@ def _filled(run: Run, effect: Effect, name: str, old: object) -> str:
     text = run.value(effect, name)
     previous = "" if old is None else to_string(old)
     run.world.budget.size(len(text) + text.count(SLOT) * len(previous))
-    return replace_all(text, SLOT, previous)
+    return replace_all(text, SLOT, previous, warn=run.world.warn)
 
 
 @effects.effect("v2DeleteLorebookByIndex")

@@ -24,16 +24,21 @@ _WHOLE_GROUP = re.compile(r"\$([0-9]+)", re.ASCII)
 _LITERAL = re.compile("/([^\n\r\u2028\u2029]+)/([gimuy]*)")
 
 
-def _format(template: str, groups: list[str | None], missing: str) -> str:
+def _format(run: Run, template: str, groups: list[str | None], missing: str) -> str:
     """Fill in groups, then the whole match, then the dollars: each step sees what the one before has put in."""
 
-    def group(found: re.Match[str]) -> str:
-        number = int(found[1]) if len(found[1]) < 10 else len(groups)
+    def group(digits: str) -> str:
+        number = int(digits) if len(digits) < 10 else len(groups)
         text = groups[number] if number < len(groups) else None
         return missing if text is None else text
 
-    filled = _GROUP.sub(group, template)
-    return replace_all(filled, "$&", groups[0] or "").replace("$$", "$")
+    budget = run.world.budget
+    pieces = _GROUP.split(template)  # text and numbers of groups by turns
+    pieces[1::2] = [group(digits) for digits in pieces[1::2]]
+    budget.count("text", sum(map(len, pieces)), budget.limits.text)
+    filled, whole = "".join(pieces), groups[0] or ""
+    budget.count("text", filled.count("$&") * len(whole), budget.limits.text)
+    return replace_all(filled, "$&", whole, warn=run.world.warn).replace("$$", "$")
 
 
 @effects.effect("extractRegex", low_level=True)
@@ -45,7 +50,7 @@ def extract_v1(run: Run, effect: Effect) -> None:
     match = regex.search(text, warn=run.world.warn)
     if match is None:
         raise TriggerFailedError("the pattern is not in the text")
-    result = _format(_raw(fields.get("result")), [match.text, *match.groups], "undefined")
+    result = _format(run, _raw(fields.get("result")), [match.text, *match.groups], "undefined")
     run.set(raw_name(effect), result)
 
 
@@ -69,7 +74,7 @@ def extract(run: Run, effect: Effect) -> None:
     flags, result = run.value(effect, "flags"), run.value(effect, "result")
     match = _compile(source, flags).search(value, warn=run.world.warn)
     groups: list[str | None] = [""] if match is None else [match.text, *match.groups]
-    run.output(effect, _format(result, groups, ""))
+    run.output(effect, _format(run, result, groups, ""))
 
 
 @effects.effect("v2RegexTest")
@@ -93,7 +98,7 @@ def replace(run: Run, effect: Effect) -> None:
 
     def new_text(match: JSMatch) -> str:
         nonlocal written
-        text = _replaced(match, template, replacement)
+        text = _replaced(run, match, template, replacement)
         written += len(text)
         run.world.budget.count("text", written, run.world.budget.limits.text)
         return text
@@ -105,7 +110,7 @@ def replace(run: Run, effect: Effect) -> None:
     run.output(effect, result)
 
 
-def _replaced(match: JSMatch, template: str, replacement: str) -> str:
+def _replaced(run: Run, match: JSMatch, template: str, replacement: str) -> str:
     groups: list[str | None] = [match.text, *match.groups]
     if match.named:  # RisuAI takes the offset for one more group then
         groups.append(str(match.utf16_start))
@@ -116,8 +121,8 @@ def _replaced(match: JSMatch, template: str, replacement: str) -> str:
             return replacement
         wanted = groups[number] if number < len(groups) else None
         if wanted:
-            return replace_first(match.text, wanted, replacement)
-    return _format(template, groups, "")
+            return replace_first(match.text, wanted, replacement, warn=run.world.warn)
+    return _format(run, template, groups, "")
 
 
 @effects.effect("v2SplitString")
