@@ -101,12 +101,13 @@ class _OpenBlock(_Level):
 
 
 class FoldBudget:
-    """How many characters a text and all that it inserts have computed ahead."""
+    """How many characters a text and all that it inserts have computed ahead, and what came of inserted ones."""
 
-    __slots__ = ("spent",)
+    __slots__ = ("inserts", "spent")
 
     def __init__(self) -> None:
         self.spent = 0
+        self.inserts: dict[tuple[str, LevelKind, int], str | None] = {}
 
     @property
     def left(self) -> bool:
@@ -278,9 +279,10 @@ class Compiler:
     # Tags
 
     def _static_tag(self, tag: str, position: int) -> None:
-        folded = self._folder.fold(tag) if self._budget.left else self._folder.look_up(tag)
-        self._budget.spent += folded.cost
-        if folded.text is not None and self._budget.left:
+        budget = self._budget
+        folded = self._folder.fold(tag) if budget.spent <= MAX_FOLDED_TOTAL else self._folder.look_up(tag)
+        budget.spent += folded.cost
+        if folded.text is not None and budget.spent <= MAX_FOLDED_TOTAL:
             self._levels[-1].parts.append(folded.text)
         elif tag.startswith(CALCULATOR):
             self._add_node(Expression([tag], position))
@@ -386,12 +388,20 @@ class Compiler:
         self._budget.spent += len(text)
         if not self._budget.left or needs_joining(text, self._source[self._end : self._end + 1]):
             return False
-        base, inserted = self._levels[-1].kind, self._inserted + 1
-        program = Compiler(text, self._folder, base=base, inserted=inserted, budget=self._budget).compile()
-        if program.text is None:
+        result = self._insert(text, self._levels[-1].kind)
+        if result is None:
             return False
-        self._add(program.text)
+        self._add(result)
         return True
+
+    def _insert(self, text: str, base: LevelKind) -> str | None:
+        """Return what an inserted text comes to, if that is known ahead; many rows of a panel insert the same."""
+        inserts, inserted = self._budget.inserts, self._inserted + 1
+        key = (text, base, inserted)
+        if key not in inserts:
+            program = Compiler(text, self._folder, base=base, inserted=inserted, budget=self._budget).compile()
+            inserts[key] = program.text
+        return inserts[key]
 
 
 _STRUCTURAL = frozenset("#:/")

@@ -77,15 +77,16 @@ def replace_all(text: str, needle: str, replacement: str, *, limit: int = MAX_CH
 
 
 def _replace_all(text: str, needle: str, replacement: str, limit: int) -> str:
-    written = _REPLACEMENT_PATTERN.split(replacement)  # plain text and what stands behind a ``$``, by turns
-    around = sum(symbol in "`'" for symbol in written[1::2])
-    if around:
-        return _replace_around(text, needle, written, around, limit)
-    written[1::2] = [needle if symbol == "&" else symbol for symbol in written[1::2]]
-    new = "".join(written)
-    if (len(text) + 1) * len(new) > limit:
-        _check_size(text.count(needle) * len(new), limit)
-    return text.replace(needle, new)
+    if "$" in replacement:
+        written = _REPLACEMENT_PATTERN.split(replacement)  # plain text and what stands behind a ``$``, by turns
+        around = sum(symbol in "`'" for symbol in written[1::2])
+        if around:
+            return _replace_around(text, needle, written, around, limit)
+        written[1::2] = [needle if symbol == "&" else symbol for symbol in written[1::2]]
+        replacement = "".join(written)
+    if (len(text) + 1) * len(replacement) > limit:
+        _check_size(text.count(needle) * len(replacement), limit)
+    return text.replace(needle, replacement)
 
 
 def _replace_around(text: str, needle: str, written: list[str], around: int, limit: int) -> str:
