@@ -51,10 +51,12 @@ def test_public_names_exist_and_say_what_they_are_for(package: str) -> None:
 INNER = {
     "tavernkit.cards.character.REQUIRED",
     "tavernkit.cards.character.SPECS",
+    "tavernkit.cards.saving.SUFFIXES",
     "tavernkit.cards.silly_tavern.names.sanitize",
     "tavernkit.silly_tavern.context_template.handlebars.template.Template",
     "tavernkit.silly_tavern.persona.AFTER_CHARACTER",
     "tavernkit.silly_tavern.persona.IN_PROMPT",
+    "tavernkit.silly_tavern.world_info.entry.TEMPLATE",
     "tavernkit.silly_tavern.world_info.entry.problem_with",
     "tavernkit.silly_tavern.world_info.keys.parse_regex_key",
     "tavernkit.vibe_tavern.evals.harness.matrix",

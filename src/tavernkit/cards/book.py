@@ -97,6 +97,12 @@ class CharacterBook:
         mark_pristine(book)
         return book
 
+    @staticmethod
+    def fits(value: Mapping[str, object]) -> bool:
+        """Tell the JSON of a card's book from the files that programs keep books in: a list of entries with keys."""
+        entries = value.get("entries")
+        return is_sequence(entries) and all(is_mapping(entry) and "keys" in entry for entry in entries)
+
     def to_json(self) -> JsonObject:
         """Write the book; whatever was not changed is as it was read."""
         if self.pristine:
@@ -106,12 +112,6 @@ class CharacterBook:
     def replace(self, **changes: Any) -> CharacterBook:
         """Give a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
-
-
-def is_character_book(value: Mapping[str, object]) -> bool:
-    """Tell the JSON of a card's book from the files programs keep books in: its entries are a list and have keys."""
-    entries = value.get("entries")
-    return is_sequence(entries) and all(is_mapping(entry) and "keys" in entry for entry in entries)
 
 
 def _read_entries(value: object, where: str, warn: Warn) -> tuple[BookEntry, ...]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tavernkit.cards.book import is_character_book
 from tavernkit.cli.files import STDIN, naming, read_bytes, shown
-from tavernkit.errors import FileFormatError, WarningLog, log_warning
+from tavernkit.errors import FileFormatError, LoreParseError, WarningLog, log_warning
 from tavernkit.values import JsonObject, is_object, thaw_object
 
 if TYPE_CHECKING:
     from tavernkit.silly_tavern import WorldBook
 
+_PNG = b"\x89PNG\r\n\x1a\n"
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
@@ -23,12 +24,12 @@ def load_world(path: Path) -> WorldBook:
 
 def world_of(book: JsonObject, name: str) -> WorldBook:
     """Turn a book into a world book, as SillyTavern does when it imports the book or the card that has it."""
-    from tavernkit.silly_tavern.world_info import WorldBook
-    from tavernkit.silly_tavern.world_info.importers import convert_foreign_world
+    from tavernkit.cards import CharacterBook
+    from tavernkit.silly_tavern import WorldBook, import_world
 
-    if is_character_book(book):
+    if CharacterBook.fits(book):
         return WorldBook.from_character_book(book, name=name)
-    return WorldBook(name, convert_foreign_world(book) or book)
+    return import_world(f"{name}.json", json.dumps(book), strict=True) or WorldBook(name, book)
 
 
 def read_risu_lore(path: Path) -> list[JsonObject]:
@@ -42,7 +43,7 @@ def risu_entries(book: JsonObject) -> list[JsonObject]:
     from tavernkit.cards.risu_ai.lorebook import lorebook_from_book
     from tavernkit.risu_ai.lorebook.imports import import_lorebook
 
-    if is_character_book(book):
+    if CharacterBook.fits(book):
         return lorebook_from_book(CharacterBook.from_json(book, warn=log_warning))
     return import_lorebook(book, warn=log_warning)
 
@@ -67,16 +68,16 @@ def read_book(path: Path) -> JsonObject:
 
 def _book_file(data: bytes, path: Path) -> JsonObject | None:
     """The JSON of a file that is a book and nothing else."""
-    from tavernkit.cards.json_text import parse_json
-    from tavernkit.silly_tavern.errors import LoreParseError
-    from tavernkit.silly_tavern.world_info.lore_png import is_png, read_lore_png
+    from tavernkit.cards import parse_json
+    from tavernkit.silly_tavern import import_world
 
-    if is_png(data):
+    if data.startswith(_PNG):
         try:
-            value = read_lore_png(data, log_warning)
+            world = import_world(path.name, data, strict=True)
         except LoreParseError:
             return None  # a card, perhaps
-        return value if is_object(value) else None
+        found = world.to_json() if world is not None else None
+        return found if is_object(found) else None
     if not (data.startswith(_BYTE_ORDER_MARKS) or data.lstrip()[:1] in (b"{", b"[")):
         return None
     warnings = WarningLog()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tavernkit.errors import FileFormatError, log_warning
+from tavernkit.errors import ConfigError, FileFormatError, log_warning
 
 if TYPE_CHECKING:
     from tavernkit.cards import Bundle
@@ -37,14 +37,21 @@ def naming(path: Path) -> Generator[None]:
 
 def read_bytes(path: Path) -> bytes:
     """Read a file, a pipe or stdin as a whole."""
-    from tavernkit.cards.limits import DEFAULT_LIMITS
-    from tavernkit.cards.source import read_file
+    from tavernkit.cards import DEFAULT_LIMITS
 
+    most = DEFAULT_LIMITS.max_file_bytes
+    if path.is_dir():
+        raise ConfigError(f"{str(path)!r} is a folder, not a file")
     if str(path) == STDIN:
-        return sys.stdin.buffer.read()
-    if _is_pipe(path):
-        return path.read_bytes()
-    return read_file(path, DEFAULT_LIMITS.max_file_bytes, limit="max_file_bytes")
+        data = sys.stdin.buffer.read(most + 1)
+    elif path.exists():
+        with path.open("rb") as stream:
+            data = stream.read(most + 1)
+    else:
+        raise ConfigError(f"there is no file {str(path)!r}")
+    if len(data) > most:
+        raise FileFormatError(f"{shown(path)} has more than {most} bytes")
+    return data
 
 
 def _is_pipe(path: Path) -> bool:

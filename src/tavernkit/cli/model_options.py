@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tavernkit.errors import ConfigError
+
 if TYPE_CHECKING:
     from tavernkit.vibe_tavern.transports.base import Transport
 
@@ -63,7 +65,6 @@ class ModelOptions:
             raise typer.BadParameter(
                 "say where the model is with --base-url URL (key in TAVERNKIT_API_KEY), or try --base-url scripted"
             )
-        from tavernkit.vibe_tavern.transports import sdk
         from tavernkit.vibe_tavern.transports.endpoint import Endpoint
         from tavernkit.vibe_tavern.transports.openai import OpenAITransport
 
@@ -71,7 +72,9 @@ class ModelOptions:
         try:
             importlib.import_module("openai")
         except ModuleNotFoundError as error:  # told before anything is asked
-            sdk.extra_missing("openai", error)
+            raise ConfigError(
+                "models need their extra: pip install 'tavernkit[openai]'", code="EXTRA_MISSING"
+            ) from error
         return lambda: OpenAITransport(endpoint)
 
 

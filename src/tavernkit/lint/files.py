@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 
-from tavernkit.cards.book import is_character_book
-from tavernkit.cards.fields import ignore
-from tavernkit.cards.json_text import decode_text
+from tavernkit.cards.book import CharacterBook
 from tavernkit.cards.validation_rules import Severity
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.lint import presets
@@ -90,7 +88,7 @@ def kind_of(value: object) -> FileKind | None:
         (FileKind.REGEX, value.get("type") == "regex"),
         (FileKind.MODULE, value.get("type") == "risuModule"),
         (FileKind.CARD, "spec" in value or "first_mes" in value),
-        (FileKind.CHARACTER_BOOK, is_character_book(value)),
+        (FileKind.CHARACTER_BOOK, CharacterBook.fits(value)),
         (FileKind.WORLD_BOOK, "entries" in value),
         (FileKind.RISU_PRESET, "promptTemplate" in value or "aiModel" in value),
         (FileKind.PRESET, "prompts" in value or "prompt_order" in value or "openai_max_context" in value),
@@ -158,4 +156,5 @@ def _lint_json(path: Path, kind: FileKind, value: object, budget: int, language:
 def _read(path: Path) -> str:
     if path.stat().st_size > MAX_BYTES:
         raise TavernKitError(f"{path}: more than {MAX_BYTES} bytes")
-    return decode_text(path.read_bytes(), ignore, what=path.name)
+    data = path.read_bytes()
+    return data.decode(json.detect_encoding(data), errors="replace")

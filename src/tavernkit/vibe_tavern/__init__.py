@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tavernkit.vibe_tavern.evals.harness import EvalProgress as EvalProgress
     from tavernkit.vibe_tavern.evals.harness import run_evals as run_evals
     from tavernkit.vibe_tavern.evals.report import EvalReport as EvalReport
+    from tavernkit.vibe_tavern.evals.run_log import RunLog as RunLog
     from tavernkit.vibe_tavern.infrastructure import Infrastructure as Infrastructure
     from tavernkit.vibe_tavern.liquid_macros.render import render_liquid as render_liquid
     from tavernkit.vibe_tavern.output_tags.sanitizers import register_sanitizer as register_sanitizer
@@ -94,6 +95,7 @@ __getattr__, __all__ = lazy_exports(
         ".evals.catalogue": ("EvalModel",),
         ".evals.harness": ("EvalOptions", "EvalProgress", "run_evals"),
         ".evals.report": ("EvalReport",),
+        ".evals.run_log": ("RunLog",),
         ".infrastructure": ("Infrastructure",),
         ".liquid_macros.render": ("render_liquid",),
         ".output_tags.sanitizers": ("register_sanitizer",),

@@ -54,7 +54,6 @@ def evaluate(
     """
     from tavernkit.cli.terminal import show, show_json, table
     from tavernkit.vibe_tavern.evals.catalogue import EvalModel
-    from tavernkit.vibe_tavern.evals.categories import UNANSWERED
     from tavernkit.vibe_tavern.evals.harness import EvalOptions, matrix
 
     unknown = set(suite or ()) - set(SUITES)
@@ -87,20 +86,20 @@ def evaluate(
         show_json(report.summary())
     else:
         show(report.to_markdown())
-    if all(record.error_category in UNANSWERED for record in report.records):
+    if not any(record.answered for record in report.records):
         raise typer.Exit(ExitCode.MODEL)
     if not all(record.ok for record in report.records):
         raise typer.Exit(ExitCode.PROBLEMS)
 
 
 def _run_log(out: Path | None, *, resume: bool) -> RunLog | None:
-    from tavernkit.vibe_tavern.evals.run_log import FILE_NAME, RunLog
+    from tavernkit.vibe_tavern.evals.run_log import RunLog
 
     if out is None:
         if resume:
             raise typer.BadParameter("--resume goes on with the runs of a folder: name it with --out")
         return None
-    log = RunLog(out / FILE_NAME)
+    log = RunLog(out)
     if log.path.exists() and not resume:
         raise typer.BadParameter(f"{out} has runs already: go on with --resume, or name another folder")
     return log

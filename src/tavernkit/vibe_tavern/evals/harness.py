@@ -26,7 +26,6 @@ from tavernkit.vibe_tavern.evals.categories import (
     EMPTY_ASSISTANT_TEXT,
     LANGUAGE_DRIFT,
     RETRYABLE,
-    UNANSWERED,
     error_category,
     http_category,
 )
@@ -172,7 +171,7 @@ async def run_evals(
     for cell in cells:
         if cell.model.id not in runners:
             runners[cell.model.id] = PromptRunner(factory(cell.model), clock=clock)
-    known = {_key(record.config): record for record in before if record.error_category not in UNANSWERED}
+    known = {_key(record.config): record for record in before if record.answered}
     records: list[RunRecord | None] = [known.get(_key(cell.config())) for cell in cells]
     seats = asyncio.Semaphore(options.jobs)
     done = sum(record is not None for record in records)

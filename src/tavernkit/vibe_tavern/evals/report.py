@@ -11,6 +11,7 @@ from typing import Final
 
 from tavernkit.errors import Warn, log_warning
 from tavernkit.values import Json, JsonObject, is_object, thaw_object
+from tavernkit.vibe_tavern.evals.categories import UNANSWERED
 
 FAILURE_SAMPLES: Final = 3
 """Failed runs that a summary quotes."""
@@ -65,6 +66,11 @@ class RunRecord:
             total_tokens=tokens if isinstance(tokens, int) else 0,
             details=details if is_object(details) else {},
         )
+
+    @property
+    def answered(self) -> bool:
+        """Whether the model had a say at all: not when the endpoint was out of reach, or let nobody in."""
+        return self.error_category not in UNANSWERED
 
     @property
     def name(self) -> str:

@@ -17,10 +17,10 @@ FILE_NAME: Final = "runs.jsonl"
 
 
 class RunLog:
-    """One file of runs, one JSON object a line."""
+    """The file ``runs.jsonl`` of a folder: one JSON object a run, for the ``before`` of ``run_evals``."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
 
     def append(self, record: RunRecord) -> None:
         """Add a run, on a line of its own whatever an interrupt has left before it."""
