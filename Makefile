@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BASE_READY := $(VENV)/.base-ready
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 ROUNDS ?= 20000
@@ -16,6 +17,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# What TavernKit itself needs and no more, so that a first look does not wait for the tools of its developers.
+$(BASE_READY): requirements/base.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/base.txt
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
 $(READY): requirements/dev.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
@@ -26,7 +34,7 @@ $(DOCS_READY): $(READY) requirements/docs.txt
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/docs.txt
 	@touch $@
 
-demo: $(READY) ## Build a prompt from the shipped example and show it (no key, no network)
+demo: $(or $(wildcard $(READY)),$(BASE_READY)) ## Build a prompt from the shipped example and show it (no key, no network)
 	@$(BIN)/python -m tavernkit demo
 
 serve: $(READY) ## Serve the shipped example to OpenAI clients (ARGS="--port 9000")
@@ -74,6 +82,7 @@ tables: $(READY) ## Make the compatibility page of the docs anew from the confor
 lock: $(READY) ## Make the lock files anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --universal --python-version 3.11 --all-extras --group dev --generate-hashes --no-header --no-emit-package tavernkit pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package tavernkit --constraint requirements/dev.txt pyproject.toml -o requirements/base.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --all-extras --group dev --group docs --generate-hashes --no-header --no-emit-package tavernkit pyproject.toml -o requirements/docs.txt
 
 coverage: $(READY) ## Measure which lines of src the tests run, subprocesses included
