@@ -111,3 +111,4 @@ def test_a_preset_for_risuai_names_the_settings_it_loses(tavernkit: Tavernkit, t
     outcome = tavernkit("preset", "convert", PRESET, str(tmp_path / "out.risup"))
     assert "warning: scenario_format is lost: RisuAI's import of a preset does not take it" in outcome.err.splitlines()
     assert "names_behavior" not in outcome.err
+    assert outcome.code == 1

@@ -11,7 +11,7 @@ class ExitCode(IntEnum):
     OK = 0
     """Done, and nothing to complain about."""
     PROBLEMS = 1
-    """Done, and problems were found (``lint``), or what was asked for is not so (``lore test``)."""
+    """Done, and problems were found (``lint``), something is lost (``convert``) or not so (``lore test``)."""
     USAGE = 2
     """The command was called in a wrong way, or an input cannot be read."""
     OVER_BUDGET = 3

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.platforms import Platform, choice_option
 from tavernkit.errors import Warn
 
@@ -73,10 +74,12 @@ def convert(
         _write(preset, target, chosen, from_silly_tavern, warnings)
     if as_json:
         show_json({"file": str(target), "format": chosen.value, "warnings": list(warnings.messages)})
-        return
-    show(f"{target}: a preset for {chosen.value}")
-    for message in warnings.messages:
-        complain(message)
+    else:
+        show(f"{target}: a preset for {chosen.value}")
+        for message in warnings.messages:
+            complain(message)
+    if warnings.messages:
+        raise typer.Exit(ExitCode.PROBLEMS)
 
 
 def _write(preset: Path, target: Path, chosen: Platform, from_silly_tavern: bool, warnings: Warn) -> None:
