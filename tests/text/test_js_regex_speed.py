@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import sys
-import time
 from collections.abc import Callable
 from types import FrameType
 
 import pytest
 
 from tavernkit.text.js_regex import JSRegex, guard, limits, measures
+from tests.quickness import linear_time
 
 SENTENCE = 'The old dragon slept. "Who goes there?" *She smiles* at {{user}} and nods.\n'
 PROSE = SENTENCE * 60
@@ -21,9 +21,6 @@ PATTERNS = [
     ("\\{\\{(char|user)\\}\\}", "gi"),
     ("(\\w+)\\s+(\\w+)", "g"),
 ]
-
-LONG = 10.0
-"""Seconds: what is linear takes less than one, what is not takes more than a minute."""
 
 every_pattern = pytest.mark.parametrize(("source", "flags"), PATTERNS, ids=[source for source, _ in PATTERNS])
 
@@ -135,18 +132,16 @@ def test_a_text_that_is_quick_only_with_more_time_is_not_taken_for_quick() -> No
 
 def test_many_different_characters_beyond_the_basic_plane_take_linear_time() -> None:
     text = "".join(map(chr, range(0x10000, 0x10000 + 30_000)))
-    started = time.monotonic()
-    assert JSRegex("..", "g").replace(text, "$&") == text
-    assert [match.text for match in JSRegex("..", "g").find_all(text)] == list(text)
-    assert time.monotonic() - started < LONG
+    with linear_time():
+        assert JSRegex("..", "g").replace(text, "$&") == text
+        assert [match.text for match in JSRegex("..", "g").find_all(text)] == list(text)
 
 
 def test_offsets_of_many_matches_take_linear_time() -> None:
     text = "😀 word " * 30_000
-    started = time.monotonic()
-    assert [match.start for match in JSRegex("word", "g").find_all(text)] == list(range(2, len(text), 7))
-    assert [match.utf16_start for match in JSRegex("word", "gu").find_all(text)] == list(range(3, 8 * 30_000, 8))
-    assert time.monotonic() - started < LONG
+    with linear_time():
+        assert [match.start for match in JSRegex("word", "g").find_all(text)] == list(range(2, len(text), 7))
+        assert [match.utf16_start for match in JSRegex("word", "gu").find_all(text)] == list(range(3, 8 * 30_000, 8))
 
 
 def test_a_text_that_is_too_long_for_any_verdict_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,6 +15,7 @@ from tavernkit.vibe_tavern.tool_calling.calls import call_id, read_tool_calls
 from tavernkit.vibe_tavern.tool_calling.schema_check import check_arguments
 from tavernkit.vibe_tavern.transports.base import ToolCallDelta
 from tavernkit.vibe_tavern.transports.tool_call_deltas import ToolCalls
+from tests.quickness import linear_time
 
 TAGS = OutputTagsConfig.from_mapping({"enabled": True, "rules": [{"tag": "think", "action": "strip"}]})
 
@@ -23,9 +23,8 @@ TAGS = OutputTagsConfig.from_mapping({"enabled": True, "rules": [{"tag": "think"
 @contextmanager
 def soon() -> Iterator[None]:
     """Let nothing take ten seconds that should take a part of one."""
-    started = time.monotonic()
-    yield
-    assert time.monotonic() - started < 10
+    with linear_time():
+        yield
 
 
 @pytest.mark.parametrize("opener", ["```", "<think>", "{{ "])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tavernkit.risu_ai.cbs import CBSEngine, replace_assets, replace_inlays
@@ -13,18 +11,15 @@ from tavernkit.risu_ai.cbs.source import Origins
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import CBSLimitError
 from tavernkit.risu_ai.world import Asset, RisuCharacter, RisuChat, RisuMessage
-
-LONG = 10.0
-"""Seconds that no text here may take; before, each took minutes."""
+from tests.quickness import linear_time
 
 CONTEXT = RisuContext(char="Bel", user="Ann")
 
 
 def expand(text: str, context: RisuContext = CONTEXT) -> tuple[str, list[str]]:
     warnings: list[str] = []
-    started = time.monotonic()
-    expanded = CBSEngine().expand(text, context, warn=warnings.append)
-    assert time.monotonic() - started < LONG
+    with linear_time():
+        expanded = CBSEngine().expand(text, context, warn=warnings.append)
     return expanded, warnings
 
 
@@ -59,9 +54,8 @@ def test_a_block_of_empty_lines_is_empty() -> None:
 
 
 def test_an_expression_of_many_parentheses_is_calculated() -> None:
-    started = time.monotonic()
-    assert calculate("1" + "+(1)" * 250_000, CONTEXT) == "250001"
-    assert time.monotonic() - started < LONG
+    with linear_time():
+        assert calculate("1" + "+(1)" * 250_000, CONTEXT) == "250001"
 
 
 @pytest.mark.parametrize("name", ["erase", "bkspc"])
@@ -80,10 +74,9 @@ def test_an_each_whose_slots_are_all_empty_is_bounded_by_the_work() -> None:
 
 
 def test_nothing_is_copied_for_a_replacement_that_only_looks_special() -> None:
-    started = time.monotonic()
-    assert replace_all("a" * 400_000, "a", "$x$$") == "$x$" * 400_000
-    assert replace_all("a" * 100_000, "a", "<$&>") == "<a>" * 100_000
-    assert time.monotonic() - started < LONG
+    with linear_time():
+        assert replace_all("a" * 400_000, "a", "$x$$") == "$x$" * 400_000
+        assert replace_all("a" * 100_000, "a", "<$&>") == "<a>" * 100_000
 
 
 def test_a_replacement_that_repeats_the_text_around_is_bounded() -> None:
@@ -121,22 +114,20 @@ def test_going_through_a_long_chat_counts_as_work() -> None:
 
 def test_inlays_that_nothing_closes_on_their_line_stay() -> None:
     text = "{{inlay::" * 100_000 + "\n}}"
-    started = time.monotonic()
-    assert replace_inlays(text, {}) == text
-    assert time.monotonic() - started < LONG
+    with linear_time():
+        assert replace_inlays(text, {}) == text
 
 
 def test_many_names_among_many_assets_are_looked_up() -> None:
     assets = tuple(Asset(f"asset {number}", f"{number}.png", "png") for number in range(20_000))
     context = RisuContext(char=RisuCharacter(name="Bel", assets=assets))
-    started = time.monotonic()
-    shown = replace_assets("{{raw::asset 19999}}" * 20_000, context, str)
-    assert shown == "19999.png" * 20_000
-    warnings: list[str] = []
-    text = "".join(f"{{{{raw::asset_{number}x}}}}" for number in range(20_000))
-    assert replace_assets(text, context, str, warn=warnings.append).startswith("0.png1.png")
-    assert len(warnings) == 1
-    assert time.monotonic() - started < LONG
+    with linear_time():
+        shown = replace_assets("{{raw::asset 19999}}" * 20_000, context, str)
+        assert shown == "19999.png" * 20_000
+        warnings: list[str] = []
+        text = "".join(f"{{{{raw::asset_{number}x}}}}" for number in range(20_000))
+        assert replace_assets(text, context, str, warn=warnings.append).startswith("0.png1.png")
+        assert len(warnings) == 1
 
 
 @pytest.mark.parametrize("items", [5, 12])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tavernkit.risu_ai import RisuChat, RisuMessage
@@ -11,9 +9,7 @@ from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.limits import MAX_SLOW_SCRIPT
 from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner
 from tavernkit.risu_ai.regex_scripts.budget import ScriptBudget
-
-LONG = 10.0
-"""Seconds that nothing here may take."""
+from tests.quickness import linear_time
 
 CONTEXT = RisuContext(char="Bel", chat=RisuChat(messages=(RisuMessage(role="user", data=""),)))
 
@@ -24,9 +20,8 @@ def script(pattern: str, out: str, flag: str = "g") -> RegexScript:
 
 def run(text: str, *scripts: RegexScript) -> tuple[str, list[str]]:
     warnings: list[str] = []
-    started = time.monotonic()
-    result = RegexScriptRunner().run(text, "editprocess", scripts, CONTEXT, index=0, warn=warnings.append)
-    assert time.monotonic() - started < LONG
+    with linear_time():
+        result = RegexScriptRunner().run(text, "editprocess", scripts, CONTEXT, index=0, warn=warnings.append)
     return result.text, warnings
 
 
@@ -55,12 +50,11 @@ def test_a_script_that_is_slow_again_and_again_is_left_out_of_a_build() -> None:
     slow, quick = script("(a+)+c", "-"), script("b", "c")
     runner, budget = RegexScriptRunner(), ScriptBudget()
     warnings: list[str] = []
-    started = time.monotonic()
-    for number in range(200):
-        text = f"{'a' * 60}b{number}"
-        result = runner.run(text, "editprocess", (slow, quick), CONTEXT, warn=warnings.append, budget=budget)
-        assert result.text == f"{'a' * 60}c{number}"
-    assert time.monotonic() - started < LONG
+    with linear_time():
+        for number in range(200):
+            text = f"{'a' * 60}b{number}"
+            result = runner.run(text, "editprocess", (slow, quick), CONTEXT, warn=warnings.append, budget=budget)
+            assert result.text == f"{'a' * 60}c{number}"
     assert len(warnings) == MAX_SLOW_SCRIPT + 1
     assert "takes too long again and again: it is left out" in warnings[-1]
 
