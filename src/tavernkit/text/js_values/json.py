@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from json.encoder import encode_basestring
 
 from tavernkit.errors import ConfigError
 from tavernkit.text.js_values.errors import JSSyntaxError
@@ -19,16 +20,7 @@ MAX_INDENT = 10
 MAX_DEPTH = 400
 """How deep JSON may be nested."""
 
-_ESCAPED = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
-_SHORT_ESCAPES = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\b": "\\b",
-    "\t": "\\t",
-    "\n": "\\n",
-    "\f": "\\f",
-    "\r": "\\r",
-}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _INDEX_LIMIT = 2**32 - 1
 
 
@@ -54,12 +46,8 @@ def own_keys(keys: Iterable[str]) -> list[str]:
 
 def quote_json(text: str) -> str:
     """Write a text as a JSON string; lone surrogates are escaped, everything else that may stand stays as it is."""
-    return f'"{_ESCAPED.sub(_escape, join_surrogates(text))}"'
-
-
-def _escape(found: re.Match[str]) -> str:
-    character = found[0]
-    return _SHORT_ESCAPES.get(character) or f"\\u{ord(character):04x}"
+    quoted = encode_basestring(join_surrogates(text))  # Python escapes the rest as JavaScript does
+    return quoted if quoted.isascii() else _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
 
 
 def json_stringify(value: object, indent: int | str = 0) -> str:
