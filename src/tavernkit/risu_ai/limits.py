@@ -32,6 +32,18 @@ MAX_CHAT_BYTES = 512_000_000
 MAX_FILLED_TEXT = 16_000_000
 """Characters that filling a slot, a place for lore or a group of a match may make of a text."""
 
+MAX_CBS_STEPS = 3_000_000
+"""Work that all CBS texts of one build may do together; a single one may do a tenth of it."""
+
+MAX_CBS_CHARACTERS = 160_000_000
+"""Characters that all CBS texts of one build may produce together; a single one may produce a tenth of them."""
+
+MAX_PRINTED_MESSAGES = 100_000
+"""Messages that a template may print: its cards may print the whole chat each."""
+
+MAX_CACHE_WORK = 1_000_000
+"""Messages that all cache cards of a template may go through."""
+
 CACHED_LOREBOOKS = 32
 """Compiled lorebooks of a builder that are kept for the next turn."""
 

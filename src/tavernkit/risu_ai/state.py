@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.prompt.state import BuildState
 from tavernkit.risu_ai.build_context import BuildContext
+from tavernkit.risu_ai.cbs_budget import CBSBudget
 from tavernkit.risu_ai.character_fields import CharacterFields, character_fields
 from tavernkit.risu_ai.chat_log import with_messages, with_text
 from tavernkit.risu_ai.lorebook.result import ActiveLore, LorebookResult
@@ -49,6 +50,7 @@ class RisuState(BuildState[BuildContext]):
         """prepare: who speaks: the selected character, or a member of the group."""
         self.fields: CharacterFields = character_fields(self.character)
         """prepare: the speaking character's own prompts."""
+        self._cbs_budget = CBSBudget()
         self.texts: Texts = self.new_texts()
         """Expands texts; steps change what it sees as the build learns more."""
         self.scripts: Sequence[RegexScript] = ()
@@ -108,7 +110,7 @@ class RisuState(BuildState[BuildContext]):
 
     def new_texts(self) -> Texts:
         """Bind the CBS engine to the inputs as they are now."""
-        context = self.context.for_texts(self.preset, self.character)
+        context = self.context.for_texts(self.preset, self.character).replace(cbs_budget=self._cbs_budget)
         return Texts(self.services.engine, context, warn=self.warn, strict=self.context.strict)
 
     def card_writer(self) -> CardWriter:

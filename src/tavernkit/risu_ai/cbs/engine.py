@@ -21,6 +21,7 @@ from tavernkit.risu_ai.cbs.run import ParseArguments, Run, Session
 from tavernkit.risu_ai.cbs.scanner import Level, LevelKind, Scanner
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
 from tavernkit.risu_ai.cbs.source import joined, prepare
+from tavernkit.risu_ai.cbs_budget import CBSBudget
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError
 from tavernkit.text.js_values import join_surrogates
@@ -63,6 +64,9 @@ class CBSEngine:
     def _expand(self, text: str, context: RisuContext, report: Report, *, strict: bool, calls: int) -> str:
         if self._version != self.registry.version:
             self._forget()
+        budget = context.cbs_budget
+        if budget is not None and budget.spent:
+            return self._refuse(text, budget, report, strict=strict)
         session = Session(self, report, strict=strict)
         text = join_surrogates(text)
         try:
@@ -75,7 +79,21 @@ class CBSEngine:
             if strict:
                 raise
             report(CBSDiagnostic("limit", f"the text is kept as it was: {error}"))
+        finally:
+            if budget is not None:
+                budget.spend(session.steps, session.characters)
         return text
+
+    def _refuse(self, text: str, budget: CBSBudget, report: Report, *, strict: bool) -> str:
+        """Keep a text of a build that has used up what all its texts may take; told once for all of them."""
+        if strict:
+            raise CBSLimitError("the texts of this build take too much together", limit="MAX_CBS_STEPS")
+        if not budget.told:
+            budget.told = True
+            report(
+                CBSDiagnostic("limit", "the texts of this build take too much together: the rest are kept as they are")
+            )
+        return join_surrogates(text)
 
     def constant(self, text: str) -> str | None:
         """Give the expansion of a text that is the same in every context; nothing for any other text."""

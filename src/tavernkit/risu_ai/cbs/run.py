@@ -39,7 +39,7 @@ class ParseArguments:
 class Session:
     """One call of the engine: where it reports, and what it has used up of the limits."""
 
-    __slots__ = ("_characters", "_report", "_reported", "_steps", "depth", "engine", "strict")
+    __slots__ = ("_report", "_reported", "characters", "depth", "engine", "steps", "strict")
 
     def __init__(self, engine: CBSEngine, report: Report, *, strict: bool) -> None:
         self.engine = engine
@@ -47,13 +47,13 @@ class Session:
         self.depth = 0
         self._report = report
         self._reported: set[CBSDiagnostic] = set()
-        self._steps = 0
-        self._characters = 0
+        self.steps = 0
+        self.characters = 0
 
     def step(self, count: int) -> None:
         """Count work."""
-        self._steps += count
-        if self._steps > MAX_STEPS:
+        self.steps += count
+        if self.steps > MAX_STEPS:
             raise CBSLimitError(f"the text takes more than {MAX_STEPS} steps", limit="MAX_STEPS")
 
     def read(self, tag: str) -> None:
@@ -63,8 +63,8 @@ class Session:
 
     def produce(self, count: int) -> None:
         """Count produced characters."""
-        self._characters += count
-        if self._characters > MAX_CHARACTERS:
+        self.characters += count
+        if self.characters > MAX_CHARACTERS:
             raise CBSLimitError(f"the text makes more than {MAX_CHARACTERS} characters", limit="MAX_CHARACTERS")
 
     def enter(self, depth: int) -> bool:
@@ -127,6 +127,7 @@ class Run:
         if self._nested is None:
             context = self.context.replace(display=False) if self.context.display else self.context
             self._nested = ParseArguments(context, self._calls)
+        self.session.step(1)
         return self.session.parse(text, self._nested, self.locate(position))
 
     def call(self, tag: str, position: int) -> str | None:

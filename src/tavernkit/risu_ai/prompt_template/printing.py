@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableSequence
 from typing import TypeVar
 
+from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai.limits import MAX_CACHE_WORK, MAX_FILLED_TEXT, MAX_PRINTED_MESSAGES
 from tavernkit.risu_ai.prompt_message import PromptMessage, explained
+from tavernkit.values import FrozenObject
 
 T = TypeVar("T")
 
@@ -18,33 +21,83 @@ def merges_system(model: str) -> bool:
 
 
 class Printer:
-    """Collects messages. Joining edits the message that is already there, wherever else it is shown."""
+    """Collects messages. Joining edits the message that is already there, wherever else it is shown.
 
-    def __init__(self, model: str) -> None:
-        self.messages: list[PromptMessage] = []
+    A card that is printed again joins a message with itself, which doubles it: what would become too long is left out.
+    """
+
+    def __init__(self, model: str, warn: Warn = log_warning) -> None:
+        self._messages: list[PromptMessage] = []
         self._merges = merges_system(model)
+        self._warn = warn
+        self._warned = False
+        self._joined: list[str] = []  # what is still to be added to the last message, so that it is copied once
+        self._merged: list[FrozenObject] = []
+        self._length = 0
+        self._cache_left = MAX_CACHE_WORK
+
+    @property
+    def messages(self) -> list[PromptMessage]:
+        """What is printed."""
+        self._finish_last()
+        return self._messages
 
     def push(self, messages: Iterable[PromptMessage], place: str = "") -> None:
         """Print messages; blank ones are left out. ``place`` is what explanations say of where that is."""
         for message in messages:
+            last = self._messages[-1] if self._messages else None
+            if message is last:
+                self._finish_last()
             if message.blank:
                 continue
-            last = self.messages[-1] if self.messages else None
-            message.printed += (place,)
             if last is not None and self._merges and _joinable(last, message):
-                last.content = f"{last.content}\n\n{message.content}"
-                last.merged += (explained(message.source, place, place=place) if place else message.source,)
+                self._join(message, place)
             else:
-                self.messages.append(message)
+                self._append(message, place)
+
+    def _join(self, message: PromptMessage, place: str) -> None:
+        length = self._length + 2 + len(message.content)
+        if length > MAX_FILLED_TEXT:
+            self._leave_out(f"a message of the template would have more than {MAX_FILLED_TEXT} characters")
+            return
+        message.printed += (place,)
+        self._length = length
+        self._joined += ["\n\n", message.content]
+        self._merged.append(explained(message.source, place, place=place) if place else message.source)
+
+    def _append(self, message: PromptMessage, place: str) -> None:
+        if len(self._messages) >= MAX_PRINTED_MESSAGES:
+            self._leave_out(f"the template prints more than {MAX_PRINTED_MESSAGES} messages")
+            return
+        message.printed += (place,)
+        self._finish_last()
+        self._messages.append(message)
+        self._length = len(message.content)
+
+    def _finish_last(self) -> None:
+        if self._joined:
+            last = self._messages[-1]
+            last.content = "".join([last.content, *self._joined])
+            last.merged += tuple(self._merged)
+            self._joined, self._merged = [], []
+
+    def _leave_out(self, why: str) -> None:
+        if not self._warned:
+            self._warned = True
+            self._warn(f"{why}: the rest is left out")
 
     def mark_cache(self, depth: float, role: str) -> None:
         """Put a cache point on the latest messages of a role."""
-        for message in reversed(self.messages):
-            if depth <= 0:
-                return
-            if role in {"all", message.role}:
+        for message in reversed(self._messages):
+            if depth <= 0 or self._cache_left <= 0:
+                break
+            self._cache_left -= 1
+            if role == "all" or role == message.role:
                 message.cache_point = True
                 depth -= 1
+        if self._cache_left == 0:
+            self._cache_left = -1
+            self._warn("the cache cards of the template take too long: the rest of them mark nothing")
 
 
 def _joinable(last: PromptMessage, message: PromptMessage) -> bool:

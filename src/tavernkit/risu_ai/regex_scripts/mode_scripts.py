@@ -8,16 +8,26 @@ from dataclasses import dataclass, field
 from tavernkit.risu_ai.limits import CACHED_SCRIPT_LISTS, CACHED_SCRIPT_TEXTS, LONG_SCRIPT_TEXT
 from tavernkit.risu_ai.regex_scripts.results import ScriptResult
 from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, ScriptMode, in_order
+from tavernkit.text.js_regex import JSRegex
 from tavernkit.values import LRUCache
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadyScript:
     """A script with what is the same for every text: what it puts in, and the flags JavaScript gets."""
 
     compiled: CompiledScript
     out: str
     flags: str
+    _regex: JSRegex | None = field(default=None, repr=False, compare=False)
+
+    def regex(self, pattern: str) -> JSRegex:
+        """Compile a pattern; the script's own is compiled once, however many scripts a list has."""
+        if pattern is not self.compiled.script.pattern:
+            return JSRegex.compile(pattern, self.flags)
+        if self._regex is None:
+            self._regex = JSRegex.compile(pattern, self.flags)
+        return self._regex
 
     @property
     def only_replaces(self) -> bool:

@@ -139,7 +139,7 @@ class _Call:
             return text
         pattern = self.expand(script.pattern) if "cbs" in compiled.actions else script.pattern
         try:
-            regex = JSRegex.compile(pattern, ready.flags)
+            regex = ready.regex(pattern)
         except JSRegexSyntaxError as error:
             self._report(script, f"its pattern is no regular expression ({error})")
             return text

@@ -29,7 +29,7 @@ class TemplateAssemblyStep(Step[RisuState, NoConfig]):
         _add_trigger_texts(state)
         if state.context.continued:
             state.slots.post_everything += continue_line(state.preset.ai_model)
-        printer = Printer(state.preset.ai_model)
+        printer = Printer(state.preset.ai_model, state.warn)
         if state.template is not None:
             for omission in state.card_writer().print(state.template, printer):
                 state.omit(omission)
