@@ -19,24 +19,24 @@ def example_messages(text: str, name: str, expand: Callable[[str], str]) -> list
     """
     if not text:
         return []
-    messages: list[PromptMessage] = []
-    current: PromptMessage | None = None
+    speeches: list[tuple[PromptMessage, list[str]]] = []
+    lines: list[str] | None = None
+    character_tags = (*_CHARACTER_TAGS, f"{name}:")
+    tags = (*character_tags, *_USER_TAGS)
     for line in map(trim, text.split("\n")):
         lowered = js_lower(line)
         if lowered == "<start>":
-            messages.append(new_chat_line(NEW_EXAMPLE_MEMO))
-            current = None
-        elif lowered.startswith((*_CHARACTER_TAGS, f"{name}:")):
-            current = _speech("assistant", line)
-            messages.append(current)
-        elif lowered.startswith(_USER_TAGS):
-            current = _speech("user", line)
-            messages.append(current)
-        elif current is not None:
-            current.content += f"\n{line}"
-    for message in messages:
-        message.content = expand(message.content)
-    return messages
+            speeches.append((new_chat_line(NEW_EXAMPLE_MEMO), []))
+            lines = None
+        elif lowered.startswith(tags):
+            lines = []
+            role = "assistant" if lowered.startswith(character_tags) else "user"
+            speeches.append((_speech(role, line), lines))
+        elif lines is not None:
+            lines.append(line)
+    for message, more in speeches:
+        message.content = expand("\n".join([message.content, *more]))
+    return [message for message, _ in speeches]
 
 
 def _speech(role: str, line: str) -> PromptMessage:

@@ -56,9 +56,11 @@ def speakers(
     for index in range(len(shuffled)):
         other = index + math.floor(random() * (len(shuffled) - index))
         shuffled[index], shuffled[other] = shuffled[other], shuffled[index]
+    known = set(chosen)
     for member in shuffled:
-        if member not in chosen and member.talkness >= random():
+        if member not in known and member.talkness >= random():
             chosen.append(member)
+            known.add(member)
     if not chosen:
         if not candidates:
             raise PromptTemplateError("nobody in the group can speak")
@@ -68,9 +70,11 @@ def speakers(
 
 def _named(candidates: Sequence[GroupMember], text: str) -> list[GroupMember]:
     """Members whose name (a word of it) is said, in the order of the words."""
-    words = [(member, set(_words(member.name))) for member in candidates]
-    found = (next((member for member, names in words if word in names), None) for word in _words(text))
-    return [member for member in found if member is not None]
+    by_word: dict[str, GroupMember] = {}
+    for member in candidates:
+        for word in _words(member.name):
+            by_word.setdefault(word, member)
+    return [by_word[word] for word in _words(text) if word in by_word]
 
 
 def _words(text: str) -> list[str]:

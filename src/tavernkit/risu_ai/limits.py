@@ -20,6 +20,9 @@ CACHED_TEMPLATES = 64
 MAX_PRESET_BYTES = 64_000_000
 """Size of a preset file, packed and unpacked."""
 
+MAX_SEALED_BYTES = 8_000_000
+"""Size of the sealed part of a preset file: plain Python opens about a million bytes a second."""
+
 MAX_PACK_DEPTH = 256
 """How deeply a packed preset may nest."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tavernkit.lore.key_index import KeyIndex
 from tavernkit.risu_ai.prompt_message import NEW_CHAT, PromptMessage
 from tavernkit.text.js_values import trim
 
@@ -12,6 +13,8 @@ INLAY_IMAGE_MEMO = "inlayImage"
 _SYSTEM_TAGS = ("system note:", "system:", "system note：", "system：")
 _COLONS = (":", "：", ": ", "： ")
 _PREFIX_ENDS = (">", " ", "\n")
+_MANY_TAGS = 100
+"""More tags are looked for together, which takes longer to prepare."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,5 +117,8 @@ def stop_texts(messages: Sequence[PromptMessage], character_name: str, *, user_n
 def cut_reply(reply: str, messages: Sequence[PromptMessage], character_name: str, *, user_name: str) -> str:
     """Cut a reply where somebody else starts to speak (RisuAI: unstringlizeChat); an uncut one stays untrimmed."""
     tags = stop_texts(messages, character_name, user_name=user_name).tags
-    places = [at for tag in tags if (at := reply.find(tag)) >= 0]
+    if len(tags) > _MANY_TAGS:
+        places = [*KeyIndex(tags).find(reply).values()]
+    else:
+        places = [at for tag in tags if (at := reply.find(tag)) >= 0]
     return trim(reply[: min(places)]) if places else reply

@@ -9,7 +9,7 @@ from tavernkit.prompt.omission import Omission
 from tavernkit.risu_ai.chat_log import sent_messages
 from tavernkit.risu_ai.lorebook.result import ActiveLore
 from tavernkit.risu_ai.prompt_template.cards import AuthorNoteCard, ChatMLCard, PlainCard, SlotCard, TemplateCard
-from tavernkit.risu_ai.prompt_template.lore_places import DEPTH, POINT_PREFIX, in_lorebook_slot
+from tavernkit.risu_ai.prompt_template.lore_places import DEPTH, POINT_PREFIX, in_lorebook_slot, points_in
 from tavernkit.risu_ai.prompt_template.slots import ORDER_NAMES, Slots
 from tavernkit.risu_ai.trimming import Dropped, omissions_of
 
@@ -66,8 +66,9 @@ def unprinted_lore(lore: Sequence[ActiveLore], template: Sequence[TemplateCard] 
     cards = template or ()
     types = {card.type for card in cards}
     locations = _locations(cards)
+    points = {name for card in cards for text in _texts(card) for name in points_in(text)}
     for entry in lore:
-        reason = _why_not(entry, types, locations, cards, templated=template is not None)
+        reason = _why_not(entry, types, locations, points, templated=template is not None)
         if reason is not None:
             yield Omission("lore_entry", str(entry.index), f"active, but {reason}", entry.title, entry.tokens)
 
@@ -76,7 +77,7 @@ def _why_not(
     entry: ActiveLore,
     types: Collection[str],
     locations: Collection[str],
-    cards: Sequence[TemplateCard],
+    points: Collection[str],
     *,
     templated: bool,
 ) -> str | None:
@@ -89,9 +90,9 @@ def _why_not(
     if entry.pos == DEPTH and entry.depth < 0:
         return f"there is no depth {entry.depth:g}"
     if entry.pos.startswith(POINT_PREFIX):
-        point = f"{{{{position::{entry.pos.removeprefix(POINT_PREFIX)}}}}}"
-        if not any(point in text for card in cards for text in _texts(card)):
-            return f"no card has {point}"
+        point = entry.pos.removeprefix(POINT_PREFIX)
+        if point not in points:
+            return f"no card has {{{{position::{point}}}}}"
     return None
 
 

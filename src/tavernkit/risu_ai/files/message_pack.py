@@ -105,6 +105,8 @@ class _Reader:
         found: dict[str, Packed] = {}
         for _ in range(size):
             key, value = self.value(depth + 1), self.value(depth + 1)
+            if isinstance(key, (dict, list)):  # as text, keys in keys double with every level
+                raise MessagePackError(f"a key before {self._at} is a {type(key).__name__}")
             if not isinstance(value, _Missing):
                 found[key if isinstance(key, str) else str(key)] = value
         return found

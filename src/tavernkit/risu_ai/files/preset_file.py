@@ -14,7 +14,7 @@ from tavernkit.errors import ConfigError, FileFormatError, InvalidPresetError, L
 from tavernkit.risu_ai.files.aes_gcm import SealBrokenError, seal, unseal
 from tavernkit.risu_ai.files.message_pack import MessagePackError, pack, unpack
 from tavernkit.risu_ai.files.silly_tavern_preset import is_chat_preset, preset_from_chat_preset
-from tavernkit.risu_ai.limits import MAX_PRESET_BYTES
+from tavernkit.risu_ai.limits import MAX_PRESET_BYTES, MAX_SEALED_BYTES
 from tavernkit.risu_ai.preset import SECRET_KEYS, Preset
 from tavernkit.text.js_values import json_stringify
 from tavernkit.values import Json, is_mapping, thaw
@@ -85,6 +85,10 @@ def _unsealed(data: bytes, what: str, warn: Warn) -> Mapping[str, object]:
         sealed = outer.get("preset", outer.get("pres"))
         if not isinstance(sealed, bytes):
             raise InvalidPresetError(f"{what} holds no preset")
+        if len(sealed) > MAX_SEALED_BYTES:
+            raise LimitExceededError(
+                f"{what} has {len(sealed)} sealed bytes, more than {MAX_SEALED_BYTES}", limit="MAX_SEALED_BYTES"
+            )
         inner = unpack(unseal(sealed, KEY, NONCE))
     except (MessagePackError, SealBrokenError) as error:
         raise InvalidPresetError(f"{what} is broken: {error}") from error

@@ -91,9 +91,14 @@ class Positions:
 
     def lore_in(self, text: str, location: str) -> list[ActiveLore]:
         """The entries that :meth:`fill` puts into a text."""
-        named = frozenset(_split(text)[1::2]) if self._points else ()
+        named = frozenset(points_in(text)) if self._points else ()
         pointed = (entry for name, entries in self._points.items() if name in named for entry in entries)
         return [*self._injected.get(location, ()), *pointed]
+
+
+def points_in(text: str) -> list[str]:
+    """The names of the places for lore that a text has."""
+    return _split(text)[1::2]
 
 
 def _split(text: str) -> list[str]:

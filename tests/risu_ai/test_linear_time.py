@@ -1,0 +1,84 @@
+"""Files, groups, examples and replies that take the time of their length: each took minutes or all memory before."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tavernkit.errors import LimitExceededError
+from tavernkit.risu_ai import RisuCharacter, RisuChat, RisuMessage
+from tavernkit.risu_ai.example_messages import example_messages
+from tavernkit.risu_ai.files.message_pack import MessagePackError, pack, unpack
+from tavernkit.risu_ai.files.preset_file import read_preset
+from tavernkit.risu_ai.groups import speakers
+from tavernkit.risu_ai.lorebook import ActiveLore
+from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.prompt_template.cards import PlainCard
+from tavernkit.risu_ai.text_completion import cut_reply
+from tavernkit.risu_ai.unprinted import unprinted_lore
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    """Let nothing take ten seconds that should take a part of one."""
+    started = time.monotonic()
+    yield
+    assert time.monotonic() - started < 10
+
+
+def test_keys_inside_of_keys_are_no_keys() -> None:
+    with soon(), pytest.raises(MessagePackError, match="is a dict"):
+        unpack(b"\x81" * 200 + b"\xc0" * 201)
+    assert unpack(b"\x82\x01\xc0\xc4\x01a\xc0") == {"1": None, "b'a'": None}
+
+
+def test_a_preset_that_would_take_minutes_to_open_is_refused() -> None:
+    data = gzip.compress(pack({"presetVersion": 2, "type": "preset", "preset": bytes(30_000_000)}))
+    with soon(), pytest.raises(LimitExceededError, match="sealed"):
+        read_preset(data)
+
+
+def test_a_speech_of_many_lines_is_put_together_once() -> None:
+    with soon():
+        said, answer = example_messages("{{user}}: a" + "\n" * 500_000 + "b\nmira: c:d\n\ne", "mira", str)
+    assert said.content == "a" + "\n" * 500_000 + "b"
+    assert (answer.role, answer.content) == ("assistant", "c\n\ne")
+
+
+def test_a_long_name_is_not_copied_for_every_line_of_the_examples() -> None:
+    with soon():
+        assert example_messages("a\n" * 200_000, "m" * 500_000, str) == []
+
+
+def test_a_long_message_is_searched_for_the_names_of_many_members() -> None:
+    members = [RisuCharacter(id=f"c{number}", name=f"Member {number}") for number in range(3000)]
+    raw = {
+        "characters": [each.id for each in members],
+        "characterTalks": [0.5] * 3000,
+        "characterActive": [True] * 3000,
+    }
+    group = RisuCharacter.from_json({"type": "group", "name": "all", **raw})
+    chat = RisuChat(messages=(RisuMessage(role="user", data="who is 2999 or 7 " * 50_000),))
+    with soon():
+        chosen = speakers(group, members, chat, lambda: 0.9)
+    assert chosen == ["c2999", "c7"] * 50_000
+
+
+def test_a_long_reply_is_cut_at_the_first_of_many_names() -> None:
+    messages = [PromptMessage(role="user", content="", name=f"name{number}") for number in range(20_000)]
+    reply = "so it was " * 100_000
+    with soon():
+        assert cut_reply(f"{reply}name7: no name3: yes", messages, "Mira", user_name="Ann") == reply.strip()
+        assert cut_reply(reply, messages, "Mira", user_name="Ann") == reply
+
+
+def test_many_places_for_lore_are_known_once() -> None:
+    lore = [ActiveLore(number, "e", "x", pos=f"pt_{number}") for number in range(20_000)]
+    text = "".join(f"{{{{position::{number}}}}}" for number in range(1, 20_000))
+    with soon():
+        missing = [*unprinted_lore(lore, [PlainCard(text=text)])]
+    assert [(each.id, each.reason) for each in missing] == [("0", "active, but no card has {{position::0}}")]
