@@ -14,6 +14,7 @@ from tavernkit.lint import presets
 from tavernkit.lint.books import DEFAULT_BUDGET, lint_lorebook, lint_world_book
 from tavernkit.lint.bundles import lint_bundle
 from tavernkit.lint.finding import Finding, worst_first
+from tavernkit.lint.patience import patience
 from tavernkit.lint.scripts import lint_regex_scripts
 from tavernkit.lint.texts import Language, lint_text
 from tavernkit.values import is_mapping, is_sequence
@@ -46,7 +47,12 @@ def lint_file(
     path, kind = Path(path), FileKind.CARD
     try:
         kind, value = recognise(path)
-        findings = worst_first(_lint(path, kind, value, budget, language))
+        with patience() as given:
+            found = [*_lint(path, kind, value, budget, language)]
+        if given.left_out:
+            message = f"takes long to check: {given.left_out} texts and expressions were not tried out"
+            found.append(Finding(where="/", message=message, severity=Severity.INFO, code="NOT_ALL_TRIED"))
+        findings = worst_first(found)
     except TavernKitError as error:
         findings = [Finding(where="/", message=str(error), severity=Severity.ERROR, code="UNREADABLE_FILE")]
     return kind, findings

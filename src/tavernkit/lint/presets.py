@@ -96,6 +96,8 @@ def lint_jinja(text: str) -> Iterator[Finding]:
             line=error.lineno,
             column=1,
         )
+    except RecursionError:
+        yield Finding(where="/", message="is nested too deeply", severity=Severity.ERROR, code="BAD_TEMPLATE")
 
 
 def lint_json_text(text: str) -> Iterator[Finding]:

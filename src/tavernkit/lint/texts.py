@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tavernkit.cards.validation_rules import Severity
 from tavernkit.lint.finding import Finding, line_and_column
+from tavernkit.lint.patience import may_try
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.cbs import CBSEngine
@@ -36,7 +37,7 @@ _SEVERITIES = {
 
 def lint_text(text: str, where: str, language: Language = "any") -> Iterator[Finding]:
     """Check a text as it would be expanded; nothing it does has an effect."""
-    if "{{" not in text:
+    if "{{" not in text or not may_try():
         return
     if len(text) > MAX_TEXT:
         message = f"is long: only the first {MAX_TEXT} characters are checked"
@@ -49,6 +50,8 @@ def lint_text(text: str, where: str, language: Language = "any") -> Iterator[Fin
 
     environment = MacroEnvironment(character_name="Character")
     for each in _macro_engine().evaluate(text, environment, Overrides(original="original")).diagnostics:
+        if not may_try():
+            return
         finding = _macro_finding(each, text, where, language)
         if finding is not None:
             yield finding

@@ -12,6 +12,9 @@ from tavernkit.text.js_regex import JSRegex
 TIME_LIMIT = 0.25
 """Seconds after which an attempt is given up."""
 
+ALL_TIME_LIMIT = 1.0
+"""Seconds after which no more texts are tried with one expression."""
+
 LENGTHS = (30, 3000, 10000)
 """Lengths of the texts that are tried: an explosion shows at the first, a square at the last."""
 
@@ -39,10 +42,14 @@ class WorstCase:
 def measure_worst_case(regex: JSRegex) -> WorstCase:
     """Try texts that make backtracking engines suffer: long repetitions of what the pattern likes, then an end."""
     worst = WorstCase(0.0, 0, "", gave_up=False)
+    tried = 0.0
     for length in LENGTHS:
         for pump in _pumps(regex.source):
+            if tried > ALL_TIME_LIMIT:
+                return worst
             text = pump * (length // len(pump)) + "\x00"
             seconds, gave_up = _time(regex, text)
+            tried += seconds
             if seconds > worst.seconds:
                 worst = WorstCase(seconds, len(text), pump * (6 // len(pump) + 1) + "…", gave_up)
             if gave_up:
