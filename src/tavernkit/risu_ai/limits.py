@@ -62,6 +62,9 @@ CACHED_SCRIPT_TEXTS = 8192
 LONG_SCRIPT_TEXT = 4096
 """Characters of a text that is too long to be remembered so."""
 
+MAX_MEMORY_QUERIES = 200
+"""Paragraphs of one message for which memory looks for what resembles them; each is a question to the embedder."""
+
 MAX_SCRIPT_WORK = 2_000_000
 """Runs of regex scripts over texts in one build; a long text counts as one more for every 1024 characters."""
 

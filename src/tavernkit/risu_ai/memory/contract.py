@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.token_counting import MessageCounter
@@ -54,6 +56,7 @@ class MemoryInput:
     random: Callable[[], float] = lambda: 0.5
     expand: Callable[[str], str] = str
     """Expands macros in prompts for the summariser that are written in ChatML."""
+    warn: Warn = log_warning
 
     def cost(self, items: Sequence[PromptMessage]) -> int:
         """Tokens of chat items."""
@@ -80,3 +83,10 @@ class MemoryOutcome:
 def memory_message(text: str) -> PromptMessage:
     """A message that holds memory."""
     return PromptMessage(role="system", content=text, memo=MEMORY_MEMO)
+
+
+def whole_number(value: object, default: int) -> int:
+    """A number of settings or of a chat as a whole one; what is none, or has no end, is the default."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return default
+    return int(value) if math.isfinite(value) else default

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message
+from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message, whole_number
 from tavernkit.risu_ai.memory.similarity import Similarity
 
 DEFAULT_TOKENS = 1000
@@ -17,7 +17,7 @@ def hanurai(given: MemoryInput) -> MemoryOutcome:
     """Drop items from the front until there is room, then fill the room with what resembles the newest messages."""
     items = list(given.items)
     reserve = given.settings.get("hanuraiTokens")
-    room = int(reserve) if isinstance(reserve, (int, float)) and not isinstance(reserve, bool) else DEFAULT_TOKENS
+    room = whole_number(reserve, DEFAULT_TOKENS)
     documents: list[str] = []
     for item in items[: max(len(items) - KEPT_ITEMS, 0)]:
         texts = item.content.split("\n\n") if given.settings.get("hanuraiSplit") else [item.content]
@@ -25,8 +25,10 @@ def hanurai(given: MemoryInput) -> MemoryOutcome:
     queries = [(QUERY + item.content, 1 / place) for place, item in enumerate(reversed(items[-QUERY_ITEMS:]), start=1)]
     ranked = Similarity(given.models.embed, documents).ranked(queries)
     total = given.total
-    while items and total + room > given.max_context:
-        total -= given.counter.message(items.pop(0))
+    gone = 0
+    while gone < len(items) and total + room > given.max_context:
+        total -= given.counter.message(items[gone])
+        gone += 1
     chosen: list[str] = []
     for document in ranked:
         text = document[CUT_CHARACTERS:]
@@ -36,4 +38,4 @@ def hanurai(given: MemoryInput) -> MemoryOutcome:
         total += cost
         chosen.append(text)
     message = memory_message("\n\n".join(chosen))
-    return MemoryOutcome(items=[message, *items], total=total)
+    return MemoryOutcome(items=[message, *items[gone:]], total=total)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 
 from tavernkit.risu_ai.errors import MemoryFailedError
-from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message
+from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message, whole_number
 from tavernkit.risu_ai.memory.requests import as_lines, ask_for_summary
 from tavernkit.risu_ai.memory.similarity import Similarity, paragraphs
 from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.text.js_values import json_stringify
 from tavernkit.values import Json, JsonObject, is_mapping, is_sequence, thaw_object
 
 DEFAULT_ALLOCATION = 3000
@@ -28,8 +29,8 @@ def hypa_v2(given: MemoryInput) -> MemoryOutcome:
 class _HypaV2:
     def __init__(self, given: MemoryInput) -> None:
         self.given = given
-        self.allocation = _number(given.settings.get("hypaAllocatedTokens"), DEFAULT_ALLOCATION)
-        self.chunk_size = _number(given.settings.get("hypaChunkSize"), DEFAULT_CHUNK)
+        self.allocation = whole_number(given.settings.get("hypaAllocatedTokens"), DEFAULT_ALLOCATION)
+        self.chunk_size = whole_number(given.settings.get("hypaChunkSize"), DEFAULT_CHUNK)
         self.items = list(given.items)
         self.total = given.total - given.max_response
         self.main, self.chunks, self.last_id = _load(given)
@@ -58,11 +59,11 @@ class _HypaV2:
 
     def forget_vanished(self) -> None:
         memos = {item.memo for item in self.items}
-        self.main = [chunk for chunk in self.main if all(memo in memos for memo in _memos(chunk))]
-        kept = [chunk.get("id") for chunk in self.main]
-        self.chunks = [chunk for chunk in self.chunks if chunk.get("mainChunkID") in kept]
-        last = kept[-1] if kept else 0
-        self.last_id = int(last) if isinstance(last, (int, float)) else 0
+        self.main = [chunk for chunk in self.main if all(_id(memo) in memos for memo in _memos(chunk))]
+        kept = {_id(chunk.get("id")) for chunk in self.main}
+        self.chunks = [chunk for chunk in self.chunks if _id(chunk.get("mainChunkID")) in kept]
+        last = self.main[-1].get("id") if self.main else 0
+        self.last_id = whole_number(last, 0)
 
     def first_unsummarised(self) -> int:
         if not self.main or "lastChatMemo" not in self.main[-1]:
@@ -160,13 +161,14 @@ def _load(given: MemoryInput) -> tuple[list[JsonObject], list[JsonObject], int]:
         return [thaw_object(each) for each in found if is_mapping(each)] if is_sequence(found) else []
 
     last = data.get("lastMainChunkID")
-    return objects("mainChunks"), objects("chunks"), int(last) if isinstance(last, (int, float)) else 0
+    return objects("mainChunks"), objects("chunks"), whole_number(last, 0)
+
+
+def _id(value: Json) -> Hashable:
+    """An id as it can be looked up: of a list or an object its JSON text."""
+    return ("json", json_stringify(value)) if isinstance(value, (list, dict)) else value
 
 
 def _memos(chunk: JsonObject) -> Sequence[Json]:
     memos = chunk.get("chatMemos")
     return memos if isinstance(memos, list) else ()
-
-
-def _number(value: object, default: int) -> int:
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else default

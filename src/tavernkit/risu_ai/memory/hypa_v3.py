@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.js_sort import sort_by
+from tavernkit.risu_ai.limits import MAX_MEMORY_QUERIES
 from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message
 from tavernkit.risu_ai.memory.requests import as_lines, ask_for_summary, without_thoughts
 from tavernkit.risu_ai.memory.similarity import Similarity, paragraphs
@@ -131,9 +132,10 @@ class _HypaV3:
             return self.items[self.start : min(self.start + self.settings.batch, end)]
         batch: list[PromptMessage] = []
         counted = 0
-        for item in self.items[self.start : end]:
+        for place in range(self.start, end):
             if counted >= self.settings.batch:
                 break
+            item = self.items[place]
             batch.append(item)
             counted += self.summarisable(item)
         return batch
@@ -218,6 +220,11 @@ class _HypaV3:
         texts = [[item.content] for item in newest]
         if self.settings.experimental:
             texts = [paragraphs(item.content) for item in newest]
+            if max(map(len, texts), default=0) > MAX_MEMORY_QUERIES:
+                self.given.warn(
+                    f"memory looks for what resembles the first {MAX_MEMORY_QUERIES} paragraphs of a message"
+                )
+                texts = [parts[:MAX_MEMORY_QUERIES] for parts in texts]
         if self.settings.similarity_correction:
             texts.append([self.ask(as_lines(newest))])
         weights = len(texts) * (len(texts) + 1) / 2

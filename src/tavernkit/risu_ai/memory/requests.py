@@ -6,19 +6,25 @@ import re
 from collections.abc import Sequence
 
 from tavernkit.risu_ai.delimited import replace_delimited
+from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
 from tavernkit.risu_ai.memory.contract import MemoryInput
 from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.prompt_template.chat_ml import parse_chat_ml
 from tavernkit.text.js_values import trim
 from tavernkit.values import JsonObject
 
+SLOT = "{{slot}}"
 _THOUGHTS = re.compile(r"<Thoughts>.*?</Thoughts>", re.DOTALL)
 
 
 def ask_for_summary(given: MemoryInput, text: str, prompt: str) -> str:
     """Summarise a text with the settings' prompt: ChatML with a slot, or an instruction behind the text."""
     prompt = prompt or given.models.default_prompt
-    parsed = parse_chat_ml(prompt.replace("{{slot}}", text), given.expand)
+    if prompt.count(SLOT) * len(text) > MAX_FILLED_TEXT:
+        given.warn(f"the prompt for summaries would have more than {MAX_FILLED_TEXT} characters: its slots stay empty")
+        parsed = parse_chat_ml(prompt.replace(SLOT, ""), given.expand)
+    else:
+        parsed = parse_chat_ml(prompt.replace(SLOT, text), given.expand)
     if parsed is not None:
         request: list[JsonObject] = [{"role": each.role, "content": each.content} for each in parsed]
     else:

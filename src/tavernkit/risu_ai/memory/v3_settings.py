@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tavernkit.risu_ai.memory.contract import whole_number
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence
 
 
@@ -27,7 +29,7 @@ class HypaV3Settings:
     def of(cls, database: FrozenObject) -> HypaV3Settings:
         """Read the selected preset of a database."""
         presets, chosen = database.get("hypaV3Presets"), database.get("hypaV3PresetId")
-        index = int(chosen) if isinstance(chosen, (int, float)) else 0
+        index = whole_number(chosen, 0)
         preset = presets[index] if is_sequence(presets) and 0 <= index < len(presets) else None
         found = preset.get("settings") if is_mapping(preset) else None
         values: Mapping[str, object] = found if is_mapping(found) else EMPTY_OBJECT
@@ -48,4 +50,6 @@ class HypaV3Settings:
 
 def _number(values: Mapping[str, object], name: str, default: float) -> float:
     value = values.get(name)
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else default
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return default
+    return value if math.isfinite(value) else default

@@ -82,6 +82,7 @@ def _remembered(state: RisuState) -> bool:
             character_name="" if state.in_group else state.character.name,
             random=state.texts.context.random,
             expand=lambda text: state.texts.as_speaker(text, None),
+            warn=state.warn,
         )
     )
     state.total = outcome.total
