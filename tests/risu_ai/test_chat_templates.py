@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from tavernkit.risu_ai.chat_templates import NAMED_TEMPLATES, ChatTemplate, apply_named_template
+from tavernkit.risu_ai.chat_templates import NAMED_TEMPLATES, ChatTemplate, apply_named_template, environment
 from tavernkit.risu_ai.errors import ChatTemplateError
 from tavernkit.risu_ai.limits import MAX_TEMPLATE_CHARACTERS
 from tavernkit.risu_ai.prompt_message import PromptMessage
@@ -207,3 +209,40 @@ def test_texts_and_numbers_are_put_together_and_counted_as_in_javascript():
     assert apply_named_template("jinja", CHAT, jinja=template) == "n=3 1x is true 3"
     with pytest.raises(ChatTemplateError):
         apply_named_template("jinja", CHAT, jinja="{{ 'a' + messages }}")
+
+
+GROWN = "{% set ns = namespace(a='x ') %}{% for i in range(20) %}{% set ns.a = ns.a ~ ns.a %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ '{:>1000000000}'.format(1)|length }}",
+        "{{ '{a:>1000000000}'.format_map({'a': 1})|length }}",
+        "{{ 'a'.ljust(1000000000)|length }}",
+        "{{ 'a'.zfill(1000000000)|length }}",
+        GROWN + "{{ ns.a.replace('x', ns.a)|length }}",
+        GROWN + "{{ ns.a.join(range(1000))|length }}",
+        GROWN + "{% for i in range(90000) %}{% set b = ns.a|replace('x', 'y') %}{% endfor %}",
+        GROWN + "{% set b = ns.a|replace('x', 'y') %}" * 4000,
+        GROWN + "{% set b = ns.a.split(' ') %}" * 4000,
+        "{% set a = range(100000)|list %}{% for i in range(10000) %}{% set b = a|sort %}{% endfor %}",
+    ],
+)
+def test_a_template_that_takes_all_memory_or_time_is_refused(template: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "MAX_TEMPLATE_SECONDS", 0.5)
+    started = time.monotonic()
+    with pytest.raises(ChatTemplateError):
+        ChatTemplate(template).render([])
+    assert time.monotonic() - started < 10
+
+
+def test_methods_of_texts_and_blocks_go_on_working() -> None:
+    template = (
+        "{{ 'a-b'.replace('-', '+') }}{{ ','.join(['a', 'b']) }}{% filter upper %}c{{ 'D'|lower }}{% endfilter %}"
+    )
+    assert ChatTemplate(template).render([], warn=lambda message: None) == "a+ba,bCD"
+    called = (
+        "{% macro m(x) %}{{ x }}{{ caller() }}{% endmacro %}{% call m('a'.upper()) %}{{ 'b'.upper() }}{% endcall %}"
+    )
+    assert ChatTemplate(called).render([], warn=lambda message: None) == "AB"

@@ -8,6 +8,9 @@ MAX_TEMPLATE_CHARACTERS = 200_000
 MAX_TEMPLATE_LOOPS = 1_000_000
 """Rounds of all loops of one rendering of a chat template."""
 
+MAX_TEMPLATE_SECONDS = 5.0
+"""Time for one rendering of a chat template: a round of a loop may sort a long list."""
+
 MAX_TEMPLATE_OUTPUT = 50_000_000
 """Characters a chat template may write, and the longest text it may make on the way."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar, cast
 
@@ -12,7 +13,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 from tavernkit.risu_ai.chat_templates.filters import JS_FILTERS, PICKING_FILTERS, has_length, length, listed
-from tavernkit.risu_ai.limits import MAX_TEMPLATE_LOOPS, MAX_TEMPLATE_NUMBER, MAX_TEMPLATE_OUTPUT
+from tavernkit.risu_ai.limits import MAX_TEMPLATE_LOOPS, MAX_TEMPLATE_NUMBER, MAX_TEMPLATE_OUTPUT, MAX_TEMPLATE_SECONDS
 from tavernkit.text.js_values import number_to_string, remainder
 from tavernkit.values import is_mapping, is_sequence
 
@@ -48,8 +49,15 @@ _FILTERS = [
     "unique",
     "upper",
 ]
-TICK, JOIN, MEASURE, EACH = "_tick", "_join", "_measure", "_each"
+_GROWING_METHODS = frozenset({"center", "encode", "expandtabs", "ljust", "rjust", "translate", "zfill"})
+"""Methods of Python's texts that make long ones of nothing; RisuAI's Jinja library has none of them."""
+
+TICK, JOIN, MEASURE, EACH, TIMED = "_tick", "_join", "_measure", "_each", "_timed"
 """Names under which a compiled template reaches its counters."""
+
+
+_LOOK_AT_CLOCK = 100
+"""Rounds of loops between two looks at the clock."""
 
 
 class TemplateLimitError(TemplateError):
@@ -99,6 +107,28 @@ class ChatTemplateEnvironment(ImmutableSandboxedEnvironment):
         """Read an item or an attribute."""
         return length(obj) if argument == "length" and has_length(obj) else super().getitem(obj, argument)
 
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """Refuse ``format``, which Jinja would allow."""
+        if super().wrap_str_format(value) is not None:
+            raise TemplateLimitError("a text may not be formatted")
+        return None
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Keep templates from what would fill the memory, besides all that Jinja keeps them from."""
+        if isinstance(obj, str) and attr in _GROWING_METHODS:
+            return False
+        return super().is_safe_attribute(obj, attr, value)
+
+    def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function; the methods of texts that put texts together measure the result first."""
+        owner = getattr(obj, "__self__", None)
+        if isinstance(owner, str) and not kwargs:
+            if obj.__name__ == "replace" and len(args) in {2, 3}:
+                return _replace(owner, *args)
+            if obj.__name__ == "join" and len(args) == 1:
+                return _join(args[0], owner)
+        return super().call(context, obj, *args, **kwargs)
+
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Carry out an operator whose result may grow."""
         if operator in {"*", "**"} and not (_small(left) and _small(right)):
@@ -128,6 +158,26 @@ class Counted(NodeTransformer):
         self.generic_visit(node)
         return _call(JOIN, node.nodes, node)
 
+    def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802 - Jinja's name
+        """Look at the clock behind a filter; those of a filter block have no value of their own."""
+        self.generic_visit(node)
+        return node if node.node is None else _call(TIMED, [node], node)
+
+    def visit_Call(self, node: nodes.Call) -> nodes.Node:  # noqa: N802 - Jinja's name
+        """Look at the clock behind a call."""
+        self.generic_visit(node)
+        return _call(TIMED, [node], node)
+
+    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.Node:  # noqa: N802 - Jinja's name
+        """Leave the call of a block as it is: Jinja looks for it there."""
+        node.body = [cast("nodes.Node", self.visit(each)) for each in node.body]
+        return node
+
+    def visit_FilterBlock(self, node: nodes.FilterBlock) -> nodes.Node:  # noqa: N802 - Jinja's name
+        """Leave the filters of a block as they are: Jinja looks for them there."""
+        node.body = [cast("nodes.Node", self.visit(each)) for each in node.body]
+        return node
+
     def visit_List(self, node: nodes.List) -> nodes.Node:  # noqa: N802 - Jinja's name
         """Measure a list."""
         return self._measured(node)
@@ -151,19 +201,25 @@ class Counted(NodeTransformer):
 def counters(*, strict: bool = False) -> dict[str, Callable[..., object]]:
     """The counters of one rendering, by the names a compiled template uses."""
     rounds = 0
+    deadline = time.monotonic() + MAX_TEMPLATE_SECONDS
 
     def tick() -> None:
         nonlocal rounds
         rounds += 1
-        if rounds > MAX_TEMPLATE_LOOPS:
+        if rounds > MAX_TEMPLATE_LOOPS or (not rounds % _LOOK_AT_CLOCK and time.monotonic() > deadline):
             raise TemplateLimitError("the template loops too long")
+
+    def timed(value: T) -> T:
+        if time.monotonic() > deadline:
+            raise TemplateLimitError(f"the template takes longer than {MAX_TEMPLATE_SECONDS} seconds")
+        return value
 
     def each(items: object) -> object:
         if strict and (isinstance(items, str) or is_mapping(items)):
             raise TemplateError("a loop goes over a list only")
         return items
 
-    return {TICK: tick, JOIN: lambda *parts: _join(parts), MEASURE: measured, EACH: each}
+    return {TICK: tick, JOIN: lambda *parts: _join(parts), MEASURE: measured, EACH: each, TIMED: timed}
 
 
 def measured(value: T) -> T:
