@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from tavernkit.values import Json, JsonObject
+from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
 from tavernkit.vibe_tavern.output_tags.transform import transform
@@ -67,3 +68,14 @@ def test_many_values_with_many_choices_are_not_judged_to_the_end() -> None:
     with soon():
         assert check_arguments({f"key {number}": "choice 19999" for number in range(20_000)}, schema) is None
         assert check_arguments({"key": "choice"}, schema) is not None
+
+
+@pytest.mark.parametrize("work", ['a | replace: "x", ""', "a | upcase | downcase", 'a | split: "" | size'])
+def test_a_template_that_works_on_a_long_text_in_a_loop_runs_out_of_steps(work: str) -> None:
+    grown = '{% assign a = "x" %}' + "{% assign a = a | append: a %}" * 15
+    warnings: list[str] = []
+    with soon():
+        render_liquid(
+            f"{grown}{{% for i in (1..100000) %}}{{% assign b = {work} | size %}}{{% endfor %}}", warn=warnings.append
+        )
+    assert "memory limits exceeded" in warnings[0]

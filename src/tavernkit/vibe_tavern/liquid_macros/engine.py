@@ -44,6 +44,9 @@ from tavernkit.vibe_tavern.liquid_macros.numbers import to_text
 from tavernkit.vibe_tavern.liquid_macros.operands import read_operands
 from tavernkit.vibe_tavern.strict_json import byte_length
 
+_STEP_BYTES = 256
+"""Size of the values of a filter that counts as one more step."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -82,8 +85,10 @@ class MacroContext(RenderContext):
         function = super().filter(name, token)
 
         def bounded(*operands: object, **named: object) -> object:
-            if _work(name, operands) > MAX_LIQUID_BYTES:
+            work = _work(name, operands)
+            if work > MAX_LIQUID_BYTES:
                 raise LocalNamespaceLimitError("memory limits exceeded", token=token)
+            self.step(work // _STEP_BYTES)
             try:
                 result = function(*read_operands(name, operands), **named)
             except (TypeError, FilterArgumentError) as error:
@@ -106,9 +111,9 @@ class MacroContext(RenderContext):
         """Return a new output stream that counts on from another and leaves line ends as they are."""
         return output_buffer(buf.size if isinstance(buf, LimitedStringIO) else 0)
 
-    def step(self) -> None:
-        """Count one rendered node."""
-        self._steps += 1
+    def step(self, count: int = 1) -> None:
+        """Count one rendered node, or the work of a filter."""
+        self._steps += count
         if self._steps > MAX_LIQUID_STEPS:
             raise LoopIterationLimitError("memory limits exceeded", token=None)
 
