@@ -81,7 +81,7 @@ SUBJECTS = {
         ("tests/silly_tavern/world_info",),
     ),
     "lorebook": Subject(
-        ("risu_ai/lorebook/engine", "risu_ai/lorebook/activation", "risu_ai/lorebook/keys"),
+        ("risu_ai/lorebook/engine", "risu_ai/lorebook/activation", "risu_ai/lorebook/keys", "risu_ai/lorebook/texts"),
         ("risu_ai/lorebook",),
         ("tests/risu_ai/lorebook",),
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -11,21 +10,17 @@ from tavernkit.risu_ai import Builder, CBSEngine, RisuPlan
 from tavernkit.risu_ai.cbs_budget import CBSBudget
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import CBSLimitError
-from tavernkit.risu_ai.limits import MAX_PRINTED_MESSAGES
 from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.prompt_template import printing
 from tavernkit.risu_ai.prompt_template.printing import Printer
+from tests.quickness import linear_time
 from tests.risu_ai.building.scene import Characters, character, inputs, lore, preset
-
-LONG = 20.0
-"""Seconds that no build here may take."""
 
 
 def build(**changes: Any) -> RisuPlan:
     given = inputs(token_estimator=Characters(), on_overflow="return", **changes)
-    started = time.monotonic()
-    plan = Builder().build(**given)
-    assert time.monotonic() - started < LONG
-    return plan
+    with linear_time():
+        return Builder().build(**given)
 
 
 def chat(text: str, count: int) -> dict[str, Any]:
@@ -46,7 +41,7 @@ def test_messages_that_each_repeat_the_whole_chat_are_bounded_together() -> None
 
 def test_messages_that_each_loop_for_long_are_bounded_together() -> None:
     loops = "{{#each 1§2§3§4§5§6§7§8 as a}}" * 7 + "{{user}}" + "{{/each}}" * 7
-    plan = build(history=chat(loops, 300), preset=roomy())
+    plan = build(history=chat(loops, 100), preset=roomy())
     assert "take too much together" in str(plan.warnings[-1])
 
 
@@ -66,22 +61,22 @@ def test_a_card_that_joins_a_message_with_itself_stops_doubling_it() -> None:
     assert any("would have more than 16000000 characters" in str(warning) for warning in plan.warnings)
 
 
-def test_cards_that_each_print_the_whole_chat_end_somewhere() -> None:
+def test_cards_that_each_print_the_whole_chat_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(printing, "MAX_PRINTED_MESSAGES", 5000)
     card = {"type": "chat", "rangeStart": 0, "rangeEnd": "end"}
-    plan = build(history=chat("a", 1000), preset=roomy([card] * 1000))
-    assert len(plan.messages) == MAX_PRINTED_MESSAGES
-    assert any("prints more than 100000 messages" in str(warning) for warning in plan.warnings)
+    plan = build(history=chat("a", 200), preset=roomy([card] * 200))
+    assert len(plan.messages) == 5000
+    assert any("prints more than 5000 messages" in str(warning) for warning in plan.warnings)
 
 
 def test_many_system_messages_are_joined_at_once() -> None:
     printer = Printer("gpt4o")
-    started = time.monotonic()
-    printer.push([PromptMessage(role="system", content="a" * 20) for _ in range(100_000)], "card 1")
-    printer.push([PromptMessage(role="user", content="b")])
-    joined, _ = printer.messages
+    with linear_time():
+        printer.push([PromptMessage(role="system", content="a" * 20) for _ in range(100_000)], "card 1")
+        printer.push([PromptMessage(role="user", content="b")])
+        joined, _ = printer.messages
     assert len(joined.content) == 22 * 100_000 - 2
     assert len(joined.merged) == 99_999
-    assert time.monotonic() - started < LONG
 
 
 def test_many_cache_cards_over_a_long_chat_are_given_up() -> None:

@@ -86,7 +86,7 @@ def test_a_replacement_that_repeats_the_text_around_is_bounded() -> None:
 
 
 def test_long_lists_are_computed_once_and_not_ahead_for_every_tag() -> None:
-    text = "".join(f"{{{{range::[{50_000 + number}]}}}}" for number in range(10_000))
+    text = "".join(f"{{{{range::[{50_000 + number}]}}}}" for number in range(1000))
     expanded, warnings = expand(text)
     assert expanded == text
     assert "16000000 characters" in warnings[0]
@@ -107,8 +107,8 @@ def test_going_through_a_long_chat_counts_as_work() -> None:
     chat = RisuChat(messages=tuple(RisuMessage(role="char", data="a") for _ in range(50_000)))
     context = RisuContext(char=RisuCharacter(name="Bel", first_message="hi"), chat=chat, chat_index=49_999)
     for tag in ("{{userhistory}}", "{{previoususerchat}}", "{{messageidleduration}}"):
-        expanded, warnings = expand(tag * 20_000, context)
-        assert expanded == tag * 20_000
+        expanded, warnings = expand(tag * 2000, context)
+        assert expanded == tag * 2000
         assert "300000 steps" in warnings[0]
 
 

@@ -7,7 +7,7 @@ import pytest
 from tavernkit.risu_ai import RisuChat, RisuMessage
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.limits import MAX_SLOW_SCRIPT
-from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner
+from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner, budget
 from tavernkit.risu_ai.regex_scripts.budget import ScriptBudget
 from tests.quickness import linear_time
 
@@ -48,18 +48,19 @@ def test_one_match_that_would_fill_the_memory_is_not_moved(group: str) -> None:
 
 def test_a_script_that_is_slow_again_and_again_is_left_out_of_a_build() -> None:
     slow, quick = script("(a+)+c", "-"), script("b", "c")
-    runner, budget = RegexScriptRunner(), ScriptBudget()
+    runner, counted = RegexScriptRunner(), ScriptBudget()
     warnings: list[str] = []
     with linear_time():
         for number in range(200):
             text = f"{'a' * 60}b{number}"
-            result = runner.run(text, "editprocess", (slow, quick), CONTEXT, warn=warnings.append, budget=budget)
+            result = runner.run(text, "editprocess", (slow, quick), CONTEXT, warn=warnings.append, budget=counted)
             assert result.text == f"{'a' * 60}c{number}"
     assert len(warnings) == MAX_SLOW_SCRIPT + 1
     assert "takes too long again and again: it is left out" in warnings[-1]
 
 
-def test_many_slow_scripts_end_them_all() -> None:
+def test_many_slow_scripts_end_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MAX_SLOW_SCRIPTS", 10)
     text = "a" * 60 + "b"
     scripts = [script(f"(a+)+c{number}", "-") for number in range(300)]
     edited, warnings = run(text, *scripts, script("b", "c"))

@@ -17,7 +17,7 @@ from tavernkit.silly_tavern.world_info.token_budget import TokenBudget
 from tests.quickness import linear_time
 from tests.silly_tavern.world_info.scanning import make_book, scan
 
-MANY = 2500
+MANY = 1500
 SETTINGS = WorldInfoSettings(budget=100, match_whole_words=False)
 
 ENTRIES: dict[str, Callable[[int], dict[str, object]]] = {
