@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tavernkit.risu_ai.cbs.blocks import Block, close_block, legacy_block
 from tavernkit.risu_ai.cbs.call import Call
 from tavernkit.risu_ai.cbs.evaluate import CALCULATOR
-from tavernkit.risu_ai.cbs.folding import Folder
+from tavernkit.risu_ai.cbs.folding import FoldBudget, Folder
 from tavernkit.risu_ai.cbs.limits import MAX_COMPILED_LEVELS, MAX_FOLDED_INSERTS, MAX_FOLDED_TOTAL
 from tavernkit.risu_ai.cbs.nodes import (
     BlockNode,
@@ -98,21 +98,6 @@ class _OpenBlock(_Level):
         self.pure = opening.pure
         self.inside = inside
         self.token = token
-
-
-class FoldBudget:
-    """How many characters a text and all that it inserts have computed ahead, and what came of inserted ones."""
-
-    __slots__ = ("inserts", "spent")
-
-    def __init__(self) -> None:
-        self.spent = 0
-        self.inserts: dict[tuple[str, LevelKind, int], str | None] = {}
-
-    @property
-    def left(self) -> bool:
-        """Whether more may be computed ahead."""
-        return self.spent <= MAX_FOLDED_TOTAL
 
 
 class Compiler:

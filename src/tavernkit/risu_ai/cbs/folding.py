@@ -9,8 +9,9 @@ from tavernkit.risu_ai.cbs.blocks import Block, expand_each
 from tavernkit.risu_ai.cbs.calculator import constant
 from tavernkit.risu_ai.cbs.call import Call
 from tavernkit.risu_ai.cbs.evaluate import CALCULATOR, is_for_other_stages, split_tag
-from tavernkit.risu_ai.cbs.limits import CACHED_LISTS, CACHED_RESULTS, MAX_FOLDED
+from tavernkit.risu_ai.cbs.limits import CACHED_LISTS, CACHED_RESULTS, MAX_FOLDED, MAX_FOLDED_TOTAL
 from tavernkit.risu_ai.cbs.registry import CBSFunction, CBSRegistry
+from tavernkit.risu_ai.cbs.scanner import LevelKind
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
 from tavernkit.risu_ai.cbs.source import joined
 from tavernkit.risu_ai.errors import CBSLimitError
@@ -25,6 +26,21 @@ class Folded(NamedTuple):
     function: CBSFunction | None = None
     args: tuple[str, ...] = ()
     cost: int = 0
+
+
+class FoldBudget:
+    """How many characters a text and all that it inserts have computed ahead, and what came of inserted ones."""
+
+    __slots__ = ("inserts", "spent")
+
+    def __init__(self) -> None:
+        self.spent = 0
+        self.inserts: dict[tuple[str, LevelKind, int], str | None] = {}
+
+    @property
+    def left(self) -> bool:
+        """Whether more may be computed ahead."""
+        return self.spent <= MAX_FOLDED_TOTAL
 
 
 class Folder:
