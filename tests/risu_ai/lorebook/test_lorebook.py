@@ -59,6 +59,19 @@ def test_an_entry_that_is_out_says_why(entry: LorebookEntry, why: str) -> None:
     assert why in result.explain(0).reason
 
 
+@pytest.mark.parametrize(
+    ("text", "full_word", "found"),
+    [
+        ("a red dragon", False, True),
+        ("a reddragon", False, True),
+        ("a reddragon", True, False),
+        ("a red dragon", True, False),  # a key with a blank is never one word
+    ],
+)
+def test_blanks_in_keys_are_nothing_to_partial_matching_only(text: str, full_word: bool, found: bool) -> None:
+    assert bool(scan([LorebookEntry(key="red dragon")], text, full_word=full_word).actives) is found
+
+
 def test_text_of_an_active_entry_calls_up_others_in_the_same_pass() -> None:
     entries = [
         LorebookEntry(key="b", comment="third", content="@@unrecursive\nz"),
