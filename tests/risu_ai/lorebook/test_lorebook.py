@@ -69,7 +69,8 @@ def test_an_entry_that_is_out_says_why(entry: LorebookEntry, why: str) -> None:
     ],
 )
 def test_blanks_in_keys_are_nothing_to_partial_matching_only(text: str, full_word: bool, found: bool) -> None:
-    assert bool(scan([LorebookEntry(key="red dragon")], text, full_word=full_word).actives) is found
+    entries = [LorebookEntry(key="red dragon"), LorebookEntry(key="reddragon")]
+    assert scan(entries, text, full_word=full_word).explain(0).active is found
 
 
 def test_text_of_an_active_entry_calls_up_others_in_the_same_pass() -> None:
