@@ -3,13 +3,14 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tavernkit.errors import TavernKitError
 from tavernkit.risu_ai import Preset
 from tavernkit.risu_ai.files.message_pack import MessagePackError, pack, unpack
 from tavernkit.risu_ai.files.preset_file import read_preset, write_preset
+from tavernkit.risu_ai.preset import SECRET_KEYS
 
 SAFE = st.integers(-(2**53) + 1, 2**53 - 1)
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -37,7 +38,9 @@ def test_any_file_is_read_or_refused_as_a_preset(data: bytes):
 
 
 @given(st.dictionaries(st.text(max_size=10), st.none() | st.booleans() | SAFE | st.text(max_size=20), max_size=8))
-def test_any_object_is_a_preset_that_comes_back(value: dict[str, Any]):
+@example({"proxyKey": None})
+def test_any_object_is_a_preset_that_comes_back_without_its_secrets(value: dict[str, Any]):
     preset = Preset.from_json(value, warn=lambda _: None)
+    expected = {key: "" if key in SECRET_KEYS else item for key, item in preset.to_json().items()}
     for ending in (".json", ".risup"):
-        assert read_preset(write_preset(preset, ending), warn=lambda _: None).to_json() == preset.to_json()
+        assert read_preset(write_preset(preset, ending), warn=lambda _: None).to_json() == expected
