@@ -23,5 +23,5 @@ def background(text: str, messages: Sequence[RisuMessage], embed: Embed | None, 
         return ""
     similarity = Similarity(embed, [DOCUMENT + paragraph for paragraph in paragraphs(text)])
     newest = [message.data for message in reversed(messages[-QUERY_MESSAGES:])]
-    ranked = similarity.ranked([(QUERY + said, 1 / place) for place, said in enumerate(newest, start=1)])
+    ranked = similarity.ranked_by_newest([QUERY + said for said in newest])
     return "\n\n".join(found.removeprefix(DOCUMENT) for found in ranked[:BEST_PARAGRAPHS])

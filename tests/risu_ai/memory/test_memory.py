@@ -100,3 +100,9 @@ def test_similar_texts_rank_by_weight_and_ties_keep_their_order() -> None:
     assert ranked == ["ab", "ba", "zz"]
     assert Similarity(letter_counts, []).ranked([("a", 1.0)]) == []
     assert paragraphs("a\n\n \n\nb ") == ["a", "b"]
+
+
+def test_scores_of_older_messages_are_divided_so_that_rounding_breaks_ties_as_in_javascript() -> None:
+    # 0 + 2/2 + 2/3 is a hair less than 5/3, though not if multiplied by a third
+    ranked = Similarity(letter_counts, ["bbcc", "ccccc"]).ranked_by_newest(["a", "b", "c"])
+    assert ranked == ["ccccc", "bbcc"]

@@ -22,8 +22,8 @@ def hanurai(given: MemoryInput) -> MemoryOutcome:
     for item in items[: max(len(items) - KEPT_ITEMS, 0)]:
         texts = item.content.split("\n\n") if given.settings.get("hanuraiSplit") else [item.content]
         documents += [DOCUMENT + text for text in texts]
-    queries = [(QUERY + item.content, 1 / place) for place, item in enumerate(reversed(items[-QUERY_ITEMS:]), start=1)]
-    ranked = Similarity(given.models.embed, documents).ranked(queries)
+    queries = [QUERY + item.content for item in reversed(items[-QUERY_ITEMS:])]
+    ranked = Similarity(given.models.embed, documents).ranked_by_newest(queries)
     total = given.total
     gone = 0
     while gone < len(items) and total + room > given.max_context:

@@ -145,9 +145,8 @@ class _HypaV2:
 
     def ranked(self) -> Sequence[str]:
         documents = [DOCUMENT + str(chunk.get("text")) for chunk in self.chunks]
-        newest = [item.content for item in reversed(self.items[-QUERY_ITEMS:])]
-        queries = [(QUERY + text, 1 / place) for place, text in enumerate(newest, start=1)]
-        found = Similarity(self.given.models.embed, documents).ranked(queries)
+        newest = [QUERY + item.content for item in reversed(self.items[-QUERY_ITEMS:])]
+        found = Similarity(self.given.models.embed, documents).ranked_by_newest(newest)
         return [text.removeprefix(DOCUMENT) for text in found]
 
 

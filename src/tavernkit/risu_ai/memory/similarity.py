@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tavernkit.risu_ai.memory.contract import Embed
 from tavernkit.text.js_values import trim
@@ -32,6 +32,20 @@ class Similarity:
         for query, weight in weighted:
             for text, score in self.scores(query).items():
                 totals[text] += score * weight
+        return self._best_first(totals)
+
+    def ranked_by_newest(self, queries: Sequence[str]) -> list[str]:
+        """Texts by how they resemble some queries, newest first: the second counts half, the third a third.
+
+        Scores are divided, not weighted with fractions: what rounding makes of a tie decides the order.
+        """
+        totals = dict.fromkeys(self.texts, 0.0)
+        for place, query in enumerate(queries, start=1):
+            for text, score in self.scores(query).items():
+                totals[text] += score / place
+        return self._best_first(totals)
+
+    def _best_first(self, totals: Mapping[str, float]) -> list[str]:
         return sorted(self.texts, key=lambda text: -totals[text])
 
 
