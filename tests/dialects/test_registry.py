@@ -105,7 +105,8 @@ def test_what_a_dialect_leaves_out_is_reported(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "listed"), [(None, []), ("a", ["a"]), (["a", None, 7], ["a", "7"]), ([], []), (("x",), ["x"])]
+    ("given", "listed"),
+    [(None, []), ("a", ["a"]), (["a", None, 7], ["a", "7"]), ([], []), (("x",), ["x"]), (True, ["true"])],
 )
 def test_stop_sequences_become_a_list_of_texts(given: object, listed: list[str]) -> None:
     messages = [Message("system", "S"), Message("user", ""), Message("user", " ")]

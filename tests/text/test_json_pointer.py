@@ -35,6 +35,11 @@ def test_resolving(pointer: str, value: object) -> None:
     assert json_pointer.resolve(freeze(DOCUMENT), pointer, "none") == (freeze(DOCUMENT) if pointer == "" else value)
 
 
+@pytest.mark.parametrize(("keys", "pointer"), [("a/b", "/a~1b"), ("", "/"), (["ab", 0], "/ab/0"), (None, "")])
+def test_a_text_is_one_key(keys: list[object] | str | None, pointer: str) -> None:
+    assert json_pointer.from_tokens(keys) == pointer
+
+
 def test_setting_copies_only_the_way() -> None:
     document = {"a": [1, {"b": 2}], "other": {"kept": True}}
     changed = json_pointer.set_value(document, "/a/1/b", 3)

@@ -32,6 +32,13 @@ def test_the_hatch_must_be_an_object(value: object) -> None:
     assert caught.value.code == "ESCAPE_HATCH_NOT_AN_OBJECT"
 
 
+@pytest.mark.parametrize("mode", [None, "strip", ["literal"], {}, 1])
+def test_the_hatch_must_have_a_known_mode(mode: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        EscapeHatch.from_mapping({"enabled": True, "mode": mode})
+    assert caught.value.code == "ESCAPE_HATCH_MODE"
+
+
 def test_the_hatch_is_off_unless_it_is_said_to_be_on() -> None:
     assert EscapeHatch.from_mapping({}) == EscapeHatch(enabled=False)
     assert EscapeHatch.from_mapping({"enabled": True, "mode": "literal"}) == EscapeHatch(mode="literal")

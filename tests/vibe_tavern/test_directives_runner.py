@@ -52,6 +52,12 @@ async def test_failing_result_validator_counts_as_a_reason() -> None:
     assert "What was wrong: RuntimeError: kaput" in sent(model)["messages"][0]["content"]
 
 
+async def test_a_result_validator_may_give_one_reason_as_text() -> None:
+    runner, model = scripted(*[GOOD] * 6)
+    await DirectivesRunner(runner, config()).run(message="hi", result_validator=lambda _: "too short")
+    assert "What was wrong: too short\n" in sent(model)["messages"][0]["content"]
+
+
 async def test_json_repair_is_an_option() -> None:
     broken = '{"assistant_text": "ok", "directives": [],}'
     runner, _ = scripted(broken)

@@ -99,6 +99,7 @@ def test_bad_option_of_lang_spans_is_reported() -> None:
     result = transform('<lang code="??">x</lang>', config(sanitizers=spans))
     assert result.text == "x"
     assert result.warnings[0] == TagWarning("LANG_SPAN_BAD_OPTION", "explode")
+    assert transform("no tag at all", config(sanitizers=spans)).warnings == result.warnings[:1]
 
 
 @pytest.mark.parametrize(

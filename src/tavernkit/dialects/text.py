@@ -16,5 +16,9 @@ def convert(
     """Return ``{"prompt", "stop_sequences"}``: contents that are not empty, one to a line."""
     warn_about_loss(messages, "text", warn, tools=True, attachments=True)
     stops = stop_sequences if is_sequence(stop_sequences) else (stop_sequences,)
-    listed: list[Json] = [str(stop) for stop in stops if stop is not None]
+    listed: list[Json] = [_text(stop) for stop in stops if stop is not None]
     return {"prompt": "\n".join(message.content for message in messages if message.content), "stop_sequences": listed}
+
+
+def _text(stop: object) -> str:
+    return str(stop).lower() if isinstance(stop, bool) else str(stop)

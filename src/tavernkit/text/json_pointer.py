@@ -48,8 +48,9 @@ def tokens(pointer: object) -> list[str]:
 
 
 def from_tokens(keys: Iterable[object] | None) -> str:
-    """Write keys and list indexes as a pointer; none at all is the whole document."""
-    return "".join([f"/{escape(key)}" for key in keys or ()])
+    """Write keys and list indexes as a pointer; none at all is the whole document, a text is one key."""
+    listed = (keys,) if isinstance(keys, str) else keys or ()
+    return "".join([f"/{escape(key)}" for key in listed])
 
 
 def is_valid(pointer: object) -> bool:

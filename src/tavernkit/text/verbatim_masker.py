@@ -40,7 +40,7 @@ class EscapeHatch:
                 code="ESCAPE_HATCH_NOT_AN_OBJECT",
             )
         mode = value.get("mode", "html_entity")
-        if mode not in _RESTORED:
+        if not isinstance(mode, str) or mode not in _RESTORED:
             raise ConfigError(
                 f"escape_hatch mode must be one of {', '.join(_RESTORED)}, not {mode!r}", code="ESCAPE_HATCH_MODE"
             )

@@ -45,7 +45,7 @@ class DirectivesResult:
 
 
 ResultValidator: TypeAlias = Callable[[DirectivesResult], Sequence[str] | None]
-"""Says what is wrong with a valid envelope (the model is told, and asked again), or nothing."""
+"""Says what is wrong with a valid envelope, in one text or several (the model is told, and asked again), or nothing."""
 
 
 class DirectivesRunner:
@@ -220,7 +220,8 @@ class _Ladder:
         if self.result_validator is None:
             return []
         try:
-            return [str(reason) for reason in self.result_validator(result) or ()]
+            reasons = self.result_validator(result) or ()
+            return [reasons] if isinstance(reasons, str) else [str(reason) for reason in reasons]
         except Exception as error:  # noqa: BLE001  # the application's check failed: that is a reason too
             return [f"{type(error).__name__}: {error}"]
 

@@ -65,6 +65,13 @@ def lang_spans(text: str, options: FrozenObject) -> tuple[str, Sequence[TagWarni
     return _LangSpans(options).run(text)
 
 
+def on_invalid_code(options: FrozenObject) -> str | None:
+    """What ``lang_spans`` does with a span whose code is no language; nothing if its options name no such treatment."""
+    given = options.get("on_invalid_code")
+    name = "strip" if given is None else option_name(given)
+    return name if name in ("strip", "keep", "drop") else None
+
+
 class _LangSpans:
     """Keeps what to do with the closing tag of each open span: write it, leave it out, or drop everything before."""
 
@@ -74,11 +81,10 @@ class _LangSpans:
         self._warnings: dict[TagWarning, None] = {}
         self._open: list[str] = []
         self._dropping = 0
-        given = options.get("on_invalid_code")
-        self._on_invalid = "strip" if given is None else option_name(given)
-        if self._on_invalid not in ("strip", "keep", "drop"):
-            self._warn("LANG_SPAN_BAD_OPTION", str(given))
-            self._on_invalid = "strip"
+        treatment = on_invalid_code(options)
+        if treatment is None:
+            self._warn("LANG_SPAN_BAD_OPTION", str(options.get("on_invalid_code")))
+        self._on_invalid = treatment or "strip"
 
     def run(self, text: str) -> tuple[str, Sequence[TagWarning]]:
         kept: list[str] = []

@@ -9,7 +9,13 @@ from tavernkit.errors import log_warning
 from tavernkit.text.verbatim_masker import mask, unmask
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.output_tags.rules import apply_rule
-from tavernkit.vibe_tavern.output_tags.sanitizers import LANG_SPANS, SanitizerRegistry, TagWarning, default_sanitizers
+from tavernkit.vibe_tavern.output_tags.sanitizers import (
+    LANG_SPANS,
+    SanitizerRegistry,
+    TagWarning,
+    default_sanitizers,
+    on_invalid_code,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +50,9 @@ def transform(text: str, config: OutputTagsConfig, *, sanitizers: SanitizerRegis
 
 
 def has_work(text: str, config: OutputTagsConfig) -> bool:
-    """Tell whether the pass could change a text at all: rules and our own sanitizer only look at tags."""
-    sanitizers = [name for name, _ in config.enabled_sanitizers]
-    if any(name != LANG_SPANS for name in sanitizers):
+    """Tell whether the pass has anything to do or to say: rules and our own sanitizer only look at tags."""
+    sanitizers = config.enabled_sanitizers
+    if any(name != LANG_SPANS or on_invalid_code(options) is None for name, options in sanitizers):
         return True
     if "<" not in text:
         return False
