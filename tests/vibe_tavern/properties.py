@@ -17,7 +17,7 @@ from tavernkit.vibe_tavern.directives.parser import parse_json
 from tavernkit.vibe_tavern.directives.patch_ops import DEFAULT_PATH_PREFIXES, normalize_patch_ops
 from tavernkit.vibe_tavern.directives.validator import validate
 from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
-from tavernkit.vibe_tavern.liquid_macros.rng import random_value
+from tavernkit.vibe_tavern.liquid_macros.rng import random_values
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
 from tavernkit.vibe_tavern.output_tags.transform import transform
@@ -197,7 +197,7 @@ def check_careless_outputs_are_rendered(pieces: list[str]) -> None:
     warnings: list[str] = []
     for template in (f"{{{{ {written} }}}}", f"{{{{ a | {written} }}}}", f"{{% assign b = {written} %}}"):
         render_liquid(template, assigns={"a": "x", "list": [1, 2]}, warn=warnings.append)
-    assert not warnings
+    assert not [warning for warning in warnings if "was left as it is" in warning]
 
 
 def check_text_without_syntax_is_itself(text: str) -> None:
@@ -206,9 +206,9 @@ def check_text_without_syntax_is_itself(text: str) -> None:
 
 
 def check_random_values(word: str, counter: int) -> None:
-    value = random_value(counter, word)
+    (value,) = random_values((counter,), word)
     assert 0 <= value < 1
-    assert value == random_value(counter + 1000, word)
+    assert [value, value] == random_values((counter + 1000, counter), word)
 
 
 # Tools

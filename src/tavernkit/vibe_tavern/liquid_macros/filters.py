@@ -22,6 +22,8 @@ from tavernkit.vibe_tavern.whitespace import is_blank
 Filter: TypeAlias = Callable[..., object]
 
 DEFAULT_WORD = "0"
+_DRAW_STEPS = 25
+"""Steps that getting to a place in a sequence of random numbers counts as; it takes as long."""
 
 
 class DivisionByZeroError(LiquidError):
@@ -141,10 +143,13 @@ def _run(context: RenderContext) -> Run:
 
 
 def _seeds(context: RenderContext, counter: object, word: object) -> tuple[int, str]:
-    run = _run(context).context
+    assert isinstance(context, MacroContext)
+    context.step(_DRAW_STEPS)
+    run = context.run.context
     count = to_number(_first(given(counter), run.get("message_index")))
     seed = _first(given(word), run.get("rng_word"), context.resolve("char", default=None))
-    return int(count or 0), DEFAULT_WORD if seed is None else to_text(seed)
+    place = 0 if count is None or (isinstance(count, float) and not math.isfinite(count)) else int(count)
+    return place, DEFAULT_WORD if seed is None else to_text(seed)
 
 
 def _first(*values: object) -> object:

@@ -10,7 +10,7 @@ from tavernkit.values import is_list, is_sequence
 from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.limits import MAX_DICE
 from tavernkit.vibe_tavern.liquid_macros.numbers import to_number, to_text
-from tavernkit.vibe_tavern.liquid_macros.rng import random_value
+from tavernkit.vibe_tavern.liquid_macros.rng import random_values
 
 _SEPARATOR = re.compile(r":|(?<!\\),")
 _SEVEN_DIGITS = 10_000_000
@@ -20,7 +20,8 @@ _COUNTER_STRIDE = 15
 
 def hash7(value: object) -> str:
     """Seven digits that depend on the text alone."""
-    number = math.floor(random_value(0, to_text(value)) * _SEVEN_DIGITS)
+    (throw,) = random_values((0,), to_text(value))
+    number = math.floor(throw * _SEVEN_DIGITS)
     return f"{min(number, _SEVEN_DIGITS - 1):07d}"
 
 
@@ -29,7 +30,8 @@ def pick(value: object, counter: int, word: str) -> str:
     elements = _elements(value)
     if not elements:
         return ""
-    chosen = elements[math.floor(random_value(counter, word) * len(elements))]
+    (throw,) = random_values((counter,), word)
+    chosen = elements[math.floor(throw * len(elements))]
     return chosen if isinstance(chosen, str) else strict_json.compact(chosen)
 
 
@@ -39,7 +41,7 @@ def rollp(value: object, counter: int, word: str) -> str:
     if dice is None:
         return "NaN"
     count, sides = dice
-    throws = (random_value(counter + _COUNTER_STRIDE * index, word) for index in range(count))
+    throws = random_values((counter + _COUNTER_STRIDE * index for index in range(count)), word)
     return str(sum(math.floor(throw * sides) + 1 for throw in throws))
 
 
