@@ -45,6 +45,7 @@ ASSIGNS = {"user": "Ann", "on": True, "names": ["a", None, {"k": 1.0}], "box": {
         ('{% if on %}y{% elsif user is "Ann" %}n{% endif %}', "y"),
         ('{% unless on and user === "Ann" %}n{% endunless %}', "Liquid error: Unknown operator ==="),
         ('{% if nothing %}{% elsif user == "a and b" ! or user contains "n" ! %}y{% endif %}', "y"),
+        ('{% case "a or b" %}{% when "x", "a or b" ! %}y{% endcase %}', "y"),
         ("{% unless user ; %}n{% else %}y{% endunless %}", "y"),
     ],
 )

@@ -26,8 +26,8 @@ _PLAIN_NAME = re.compile(
 
 _LOOP = re.compile(rf"\s*(?P<name>[\w\-]+)\s+in\s+(?P<value>{_FRAGMENT})\s*(?P<reversed>reversed\b)?")
 _ATTRIBUTE = re.compile(rf"\b(?P<name>limit|offset|cols)\s*:\s*(?P<value>{_FRAGMENT})")
-_OR = re.compile(r"\s+or\s+")
-_VALUES = re.compile(rf"\s*{_FRAGMENT}(?:(?:\s+or\s+|\s*,\s*){_FRAGMENT})*")
+_FIRST_VALUE = re.compile(rf"\s*({_FRAGMENT})")
+_NEXT_VALUE = re.compile(rf"(?:\s+or\s+|\s*,\s*)({_FRAGMENT})")
 _JOINED = re.compile(rf"(?P<text>{_QUOTED})|(?<!\S)(?P<word>and|or)(?!\S)")
 _COMPARISON = re.compile(rf"(?P<left>{_OPERAND})\s*(?P<operator>[=!<>]+|[a-z_]+)?\s*(?P<right>{_OPERAND})?")
 _OPERATORS = frozenset(("==", "!=", "<>", "<=", ">=", "<", ">", "contains"))
@@ -51,8 +51,12 @@ def value_source(text: str) -> str | None:
 
 def values_source(text: str) -> str | None:
     """Rewrite values with commas or ``or`` between them; the rest is passed over."""
-    match = _VALUES.match(text)
-    return match and ", ".join(map(_value, _VALUE.findall(_OR.sub(",", match.group()))))
+    written: list[str] = []
+    match = _FIRST_VALUE.match(text)
+    while match:
+        written.append(_value(match.group(1)))
+        match = _NEXT_VALUE.match(text, match.end())
+    return ", ".join(written) or None
 
 
 def loop_source(text: str) -> str | None:

@@ -59,7 +59,9 @@ def _parse_values(env: Environment, source: str, token: Token) -> None:
 _RAW = re.compile(r"\{%-?\s*raw\s*(?P<opening>-?)%\}.*?\{%-?\s*endraw\s*(?P<closing>-?)%\}", re.DOTALL)
 _BLANKS = re.compile(r"\s+")
 _TRIMS_BEFORE = re.compile(r"\s*\{[{%]-")
-_Grammar: TypeAlias = tuple[Callable[[Environment, str, Token], None], Callable[[str], str | None]]
+_Parse: TypeAlias = Callable[[Environment, str, Token], None]
+_Rewrite: TypeAlias = Callable[[str], str | None]
+_Grammar: TypeAlias = tuple[_Parse, _Rewrite]
 
 _GRAMMARS: Mapping[tuple[str, str], _Grammar] = {
     (TOKEN_TAG, "echo"): (_parse_filtered, lax.filtered_source),
@@ -123,19 +125,18 @@ def _takes_nothing(tag: str) -> bool:
     return tag == "else" or tag.startswith("end")
 
 
-def _lax_token(
-    env: Environment,
-    token: Token,
-    parse: Callable[[Environment, str, Token], None],
-    rewrite: Callable[[str], str | None],
-) -> Token:
+def _lax_token(env: Environment, token: Token, parse: _Parse, rewrite: _Rewrite) -> Token:
     if not token.value.strip():
         return token
-    for source in (token.value, rewrite(token.value)):
-        try:
-            if source is not None:
-                parse(env, source, token)
-                return token._replace(value=source)
-        except LiquidSyntaxError:
-            continue
-    return token
+    if _can_parse(env, token.value, token, parse):
+        return token
+    source = rewrite(token.value)
+    return token if source is None or not _can_parse(env, source, token, parse) else token._replace(value=source)
+
+
+def _can_parse(env: Environment, source: str, token: Token, parse: _Parse) -> bool:
+    try:
+        parse(env, source, token)
+    except LiquidSyntaxError:
+        return False
+    return True
