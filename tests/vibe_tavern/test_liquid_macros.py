@@ -70,6 +70,36 @@ def test_errors_inside_blocks_are_printed_where_they_happen() -> None:
     assert render_liquid(text) == "abLiquid error: divided by 0cd"
 
 
+def test_printed_errors_are_warned_of_with_their_line():
+    warnings: list[str] = []
+    text = "a\n{% for i in (1..3) %}{{ i | modulo: 0 }}{% endfor %}\n{{ l | sort }}"
+    render_liquid(text, assigns={"l": [1, "a"]}, warn=warnings.append)
+    assert [warning.partition("printed ")[2] for warning in warnings] == [
+        "an error, line 2: divided by 0",
+        "an error, line 3: cannot sort values of incompatible types",
+    ]
+
+
+def test_many_printed_errors_are_counted():
+    warnings: list[str] = []
+    render_liquid("{{ 1 | modulo: 0 }}\n" * 20, warn=warnings.append)
+    assert len(warnings) == 9
+    assert warnings[-1].endswith("printed 12 other errors")
+
+
+def test_errors_of_the_language_we_are_written_in_are_not_printed():
+    warnings: list[str] = []
+    text = "{% assign n = 7 %}{% for i in (1..14) %}{% assign n = n | times: n %}{% endfor %}{{ n }}"
+    assert render_liquid(text, warn=warnings.append) == "Liquid error: internal"
+    assert "digits" in warnings[0]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "1e999"])
+def test_a_time_or_a_counter_that_is_no_finite_number_is_none(value: object):
+    rendered = render_liquid("{{ x | isodate }} {{ 'a,b' | pick: x }}", assigns={"x": value}, now_ms=lambda: 0)
+    assert rendered == render_liquid("{{ 0 | isodate }} {{ 'a,b' | pick }}", now_ms=lambda: 0)
+
+
 def test_now_comes_from_the_caller() -> None:
     template = '{{ "now" | date: "%Y-%m-%d" }} {{ "" | isodate }} {{ 86400 | date: "%d" }}'
     assert render_liquid(template, now_ms=lambda: 1_700_000_000_000) == "2023-11-14 2023-11-14 02"

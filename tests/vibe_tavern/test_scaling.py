@@ -1,4 +1,4 @@
-"""Answers of models and schemas of tools that take the time of their length: each of these took minutes before."""
+"""Answers of models, schemas of tools and templates that take the time of their length, not minutes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from tavernkit.values import Json, JsonObject
+from tavernkit.vibe_tavern.errors import LiquidError
 from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
@@ -79,3 +80,32 @@ def test_a_template_that_works_on_a_long_text_in_a_loop_runs_out_of_steps(work: 
             f"{grown}{{% for i in (1..100000) %}}{{% assign b = {work} | size %}}{{% endfor %}}", warn=warnings.append
         )
     assert "memory limits exceeded" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    "work", ['{{ "1000d6" | rollp: 999, i }}', "{{ i | pick: 999, i }}", "{% if l contains i %}{% endif %}"]
+)
+def test_a_template_that_draws_or_searches_in_a_loop_runs_out_of_steps(work: str) -> None:
+    warnings: list[str] = []
+    with soon():
+        render_liquid(
+            f"{{% for i in (1..60000) %}}{work}{{% endfor %}}",
+            assigns={"l": [f"word {number}" for number in range(50_000)]},
+            warn=warnings.append,
+        )
+    assert "memory limits exceeded" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    "template", ["{{ l | replace: 'x', y }}", "{{ nested | join: y }}", "{{ nested | replace: 'x', y }}"]
+)
+def test_what_a_filter_would_make_of_a_list_is_known_before_it_is_made(template: str) -> None:
+    elements = ["x"] * 20_000
+    values = {"l": elements, "nested": [elements], "y": "y" * 190_000}
+    with soon(), pytest.raises(LiquidError, match="memory limits exceeded"):
+        render_liquid(template, assigns=values, strict=True)
+
+
+def test_many_blanks_between_the_values_of_a_case_are_read_once() -> None:
+    with soon():
+        assert render_liquid(f"{{% case 'b' %}}{{% when 'a'{' ' * 150_000}, 'b' ! %}}x{{% endcase %}}") == "x"

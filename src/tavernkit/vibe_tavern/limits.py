@@ -52,6 +52,9 @@ MAX_LIQUID_BYTES: Final = 200_000
 MAX_LIQUID_STEPS: Final = 200_000
 """Nodes that one Liquid template may render."""
 
+MAX_LIQUID_WARNINGS: Final = 8
+"""Errors printed by one Liquid template that are reported one by one; of more only their number."""
+
 MAX_LIQUID_UNCLOSED: Final = 16
 """Tags of a Liquid template that are opened and never closed: more are not looked for, the template is broken."""
 

@@ -25,6 +25,7 @@ from liquid.exceptions import FilterArgumentError
 from liquid.expression import Expression
 
 from tavernkit.values import is_mapping, is_sequence
+from tavernkit.vibe_tavern.liquid_macros.engine import MacroContext
 from tavernkit.vibe_tavern.liquid_macros.lax import UNKNOWN_OPERATOR
 from tavernkit.vibe_tavern.liquid_macros.numbers import equal, order, to_text
 
@@ -44,7 +45,10 @@ class Comparison(Expression):
 
     def evaluate(self, context: RenderContext) -> object:
         """Compare the values."""
-        return self.compare(_value(self.left.evaluate(context)), _value(self.right.evaluate(context)))
+        assert isinstance(context, MacroContext)
+        left, right = _value(self.left.evaluate(context)), _value(self.right.evaluate(context))
+        context.work(len(left) if isinstance(left, str) or is_sequence(left) else 1)
+        return self.compare(left, right)
 
     def children(self) -> list[Expression]:
         """Both sides."""
@@ -121,7 +125,11 @@ def _contains(left: object, right: object) -> bool:
         return False
     if isinstance(left, str):
         return to_text(right) in left
-    return right in left if isinstance(left, range) or is_sequence(left) or is_mapping(left) else False
+    if isinstance(left, range):
+        return not isinstance(right, bool) and right in left
+    if is_mapping(left):
+        return isinstance(right, str) and right in left
+    return is_sequence(left) and right in left and any(equal(each, right) for each in left)
 
 
 def _equal(left: object, right: object) -> bool:

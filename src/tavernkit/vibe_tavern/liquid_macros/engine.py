@@ -44,8 +44,8 @@ from tavernkit.vibe_tavern.liquid_macros.numbers import to_text
 from tavernkit.vibe_tavern.liquid_macros.operands import read_operands
 from tavernkit.vibe_tavern.strict_json import byte_length
 
-_STEP_BYTES = 256
-"""Size of the values of a filter that counts as one more step."""
+_STEP_SIZE = 256
+"""Size of the values of a filter or a comparison that counts as one more step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,17 @@ class Run:
 class MacroContext(RenderContext):
     """A render context that counts what a template does and stops it at the limits."""
 
-    __slots__ = ("_assigned", "_steps", "run")
+    __slots__ = ("_assigned", "_steps", "printed_errors", "run")
 
     run: Run
+    printed_errors: dict[str, None]
+    """What was printed in place of a result, in the order it happened, each once."""
 
     def __init__(self, template: BoundTemplate, **arguments: object) -> None:
         super().__init__(template, **arguments)  # pyright: ignore[reportArgumentType]  # the base class has them typed
         self._assigned = 0
         self._steps = 0
+        self.printed_errors = {}
 
     def assign(self, key: str, val: object) -> None:
         """Bind a name, counting the size of the value."""
@@ -85,12 +88,13 @@ class MacroContext(RenderContext):
         function = super().filter(name, token)
 
         def bounded(*operands: object, **named: object) -> object:
-            work = _work(name, operands)
+            read = read_operands(name, operands)
+            work = _work(name, read)
             if work > MAX_LIQUID_BYTES:
                 raise LocalNamespaceLimitError("memory limits exceeded", token=token)
-            self.step(work // _STEP_BYTES)
+            self.work(work)
             try:
-                result = function(*read_operands(name, operands), **named)
+                result = function(*read, **named)
             except (TypeError, FilterArgumentError) as error:
                 raise _miscounted(function, len(operands), token) or error from error
             if _size(result) > MAX_LIQUID_BYTES:
@@ -111,8 +115,12 @@ class MacroContext(RenderContext):
         """Return a new output stream that counts on from another and leaves line ends as they are."""
         return output_buffer(buf.size if isinstance(buf, LimitedStringIO) else 0)
 
+    def work(self, size: int) -> None:
+        """Count the work on a value of so many bytes or elements."""
+        self.step(size // _STEP_SIZE)
+
     def step(self, count: int = 1) -> None:
-        """Count one rendered node, or the work of a filter."""
+        """Count one rendered node, or what takes as long as so many."""
         self._steps += count
         if self._steps > MAX_LIQUID_STEPS:
             raise LoopIterationLimitError("memory limits exceeded", token=None)
@@ -159,7 +167,11 @@ class GuardedNode(Node):
         except (LiquidError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
             if isinstance(context.env, MacroEnvironment) and context.env.raising:
                 raise
+            context.printed_errors[f"line {self._line()}: {error_detail(error)}"] = None
             return buffer.write(f"Liquid error: {error_message(error)}")
+
+    def _line(self) -> int:
+        return self.token.source.count("\n", 0, max(self.token.start_index, 0)) + 1
 
 
 class GuardedTag(Tag):
@@ -288,6 +300,11 @@ def output_buffer(used: int = 0) -> LimitedStringIO:
 
 
 def error_message(error: BaseException) -> str:
+    """What a template prints of an error: nothing of how the engine is made."""
+    return error_detail(error) if isinstance(error, LiquidError) else "internal"
+
+
+def error_detail(error: BaseException) -> str:
     """What went wrong, without the excerpt of the template that Liquid adds."""
     if isinstance(error, TemplateNotFoundError):
         return "This liquid context does not allow includes."
@@ -300,12 +317,15 @@ def _work(name: str, operands: Sequence[object]) -> int:
     if name == "replace" and len(operands) == 3 and isinstance(operands[0], str):
         return sizes[0] + operands[0].count(to_text(operands[1])) * sizes[2]
     if name == "join" and len(operands) > 1:
-        return sizes[0] + _length(operands[0]) * sizes[1]
+        return sizes[0] + _count(operands[0]) * sizes[1]
     return max(sizes, default=0)
 
 
-def _length(value: object) -> int:
-    return len(value) if is_sequence(value) or isinstance(value, range) else 1
+def _count(value: object) -> int:
+    """How many elements a list has, with those of lists in it."""
+    if isinstance(value, range):
+        return len(value)
+    return sum(map(_count, value)) if is_sequence(value) else 1
 
 
 def _size(value: object) -> int:

@@ -20,7 +20,7 @@ def join(value: object, separator: object = " ") -> str:
 
 def concat(value: object, other: object) -> list[object]:
     """Join two lists."""
-    if not (is_sequence(other) or isinstance(other, range)) or isinstance(other, str):
+    if not is_sequence(other) and not isinstance(other, range):
         raise FilterArgumentError("concat filter requires an array argument", token=None)
     return [*_elements(value), *other]
 
@@ -163,9 +163,9 @@ def _elements(value: object) -> list[object]:
         return []
     if isinstance(value, range):
         return list(value)
-    if not is_sequence(value) or isinstance(value, str):
+    if not is_sequence(value):
         return [value]
     found: list[object] = []
     for element in value:
-        found += _elements(element) if is_sequence(element) and not isinstance(element, str) else [element]
+        found += _elements(element) if is_sequence(element) else [element]
     return found

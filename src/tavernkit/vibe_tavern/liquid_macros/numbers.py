@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 
 from tavernkit.text.blank import trim_blanks
 from tavernkit.values import is_mapping, is_sequence
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _FLOAT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_MAX_DIGITS = 300
+MAX_DIGITS = 300
 """Longer numerals stay text."""
 
 
@@ -23,7 +22,7 @@ def to_number(value: object) -> int | float | None:
         return value
     if isinstance(value, str):
         text = trim_blanks(value)
-        if len(text) > _MAX_DIGITS:
+        if len(text) > MAX_DIGITS:
             return None
         if _INTEGER.fullmatch(text):
             return int(text)
@@ -82,14 +81,10 @@ def _float_text(value: float) -> str:
 
 def _inspected(value: object) -> str:
     if is_mapping(value):
-        return "{" + ", ".join(f"{_inspected(key)}=>{_inspected(item)}" for key, item in _items(value)) + "}"
+        return "{" + ", ".join(f"{_inspected(key)}=>{_inspected(item)}" for key, item in value.items()) + "}"
     if is_sequence(value):
         return "[" + ", ".join(_inspected(item) for item in value) + "]"
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'"{escaped}"'
     return "nil" if value is None else to_text(value)
-
-
-def _items(value: Mapping[str, object]) -> list[tuple[str, object]]:
-    return list(value.items())

@@ -9,7 +9,7 @@ from liquid import Undefined
 from liquid.exceptions import FilterArgumentError
 
 from tavernkit.text.blank import trim_blanks
-from tavernkit.vibe_tavern.liquid_macros.numbers import to_filter_text, to_text
+from tavernkit.vibe_tavern.liquid_macros.numbers import MAX_DIGITS, to_filter_text, to_text
 
 _TEXT_OPERANDS = frozenset(("append", "prepend", "remove", "replace", "replace_first", "replace_last", "split"))
 _TEXT_FILTERS = _TEXT_OPERANDS | {
@@ -30,8 +30,6 @@ _LIST_FILTERS = frozenset(
 )
 _DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+")
 _LEADING_INTEGER = re.compile(r"[+-]?[0-9]+")
-_MAX_DIGITS = 300
-"""Longer numerals count as nothing."""
 
 
 def read_operands(name: str, operands: Sequence[object]) -> Sequence[object]:
@@ -63,7 +61,7 @@ def to_operand_number(value: object) -> object:
     if _DECIMAL.fullmatch(text):
         return text
     match = _LEADING_INTEGER.match(text)
-    return int(match.group()) if match and len(match.group()) <= _MAX_DIGITS else 0
+    return int(match.group()) if match and len(match.group()) <= MAX_DIGITS else 0
 
 
 def to_whole_number(value: object) -> int:
@@ -71,6 +69,6 @@ def to_whole_number(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     text = trim_blanks(to_text(given(value)))
-    if not _LEADING_INTEGER.fullmatch(text) or len(text) > _MAX_DIGITS:
+    if not _LEADING_INTEGER.fullmatch(text) or len(text) > MAX_DIGITS:
         raise FilterArgumentError("invalid integer", token=None)
     return int(text)

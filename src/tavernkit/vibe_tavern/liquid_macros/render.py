@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
@@ -13,7 +13,7 @@ from tavernkit.errors import ConfigError, Warn
 from tavernkit.stores.variables import GLOBAL, LOCAL, VariablesStore
 from tavernkit.values import EMPTY_OBJECT, LRUCache
 from tavernkit.vibe_tavern.errors import LiquidError
-from tavernkit.vibe_tavern.limits import MAX_LIQUID_BYTES, MAX_LIQUID_UNCLOSED
+from tavernkit.vibe_tavern.limits import MAX_LIQUID_BYTES, MAX_LIQUID_UNCLOSED, MAX_LIQUID_WARNINGS
 from tavernkit.vibe_tavern.strict_json import byte_length
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 OnError = Literal["passthrough", "raise"]
 
 _TEMPLATES_KEPT = 128
+_SHOWN_CHARACTERS = 60
 _PAIRS = tuple(
     (re.compile(opening), re.compile(closing))
     for opening, closing in (
@@ -50,8 +51,9 @@ def render_liquid(
     """Render a Liquid template (extra ``liquid``).
 
     ``assigns`` are its variables; ``var`` and ``global`` read the store. ``context`` is what filters ask for
-    ``message_index``, ``rng_word`` and ``now_ms``. Otherwise a template that cannot be parsed or goes over a limit
-    comes back as it is, with a warning; ``strict`` and ``on_error="raise"`` raise :class:`LiquidError` instead.
+    ``message_index``, ``rng_word`` and ``now_ms``. A template that cannot be parsed or goes over a limit comes back as
+    it is; other errors are printed where they happen. Both are warned of. ``strict`` and ``on_error="raise"`` raise
+    :class:`LiquidError` instead.
     """
     raising = strict or on_error == "raise"
     problem: LiquidError
@@ -61,13 +63,18 @@ def render_liquid(
         problem = LiquidError("tags are opened and never closed", kind="syntax_error")
     else:
         try:
-            return _tidied(_rendered(text, assigns, variables, context, _clock(context, now_ms), raising=raising))
+            rendered, printed_errors = _rendered(
+                text, assigns, variables, context, _clock(context, now_ms), raising=raising
+            )
+            if warn is not None:
+                _report(text, printed_errors, warn)
+            return _tidied(rendered)
         except LiquidError as error:
             problem = error
     if raising:
         raise problem
     if warn is not None:
-        warn(f"a Liquid template was left as it is: {problem}")
+        warn(f"the Liquid template {_opening(text)} was left as it is: {problem}")
     return text
 
 
@@ -79,7 +86,8 @@ def _rendered(
     now_ms: Callable[[], int],
     *,
     raising: bool,
-) -> str:
+) -> tuple[str, Collection[str]]:
+    """Render, and tell which errors were printed."""
     environment = _environment(raising=raising)
     from liquid.exceptions import LiquidError as EngineError
 
@@ -87,7 +95,7 @@ def _rendered(
         MacroContext,
         Run,
         VariablesDrop,
-        error_message,
+        error_detail,
         output_buffer,
         render_template,
     )
@@ -100,8 +108,21 @@ def _rendered(
         run.run = Run(variables, context, now_ms)
         render_template(template, run, buffer)
     except (EngineError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
-        raise LiquidError(error_message(error), kind=_kind(error)) from error
-    return buffer.getvalue()
+        raise LiquidError(error_detail(error), kind=_kind(error)) from error
+    return buffer.getvalue(), run.printed_errors
+
+
+def _report(text: str, printed_errors: Collection[str], warn: Warn) -> None:
+    for each in islice(printed_errors, MAX_LIQUID_WARNINGS):
+        warn(f"the Liquid template {_opening(text)} printed an error, {each}")
+    more = len(printed_errors) - MAX_LIQUID_WARNINGS
+    if more > 0:
+        warn(f"the Liquid template {_opening(text)} printed {more} other errors")
+
+
+def _opening(text: str) -> str:
+    """Show which template it is: how it begins."""
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…")
 
 
 @cache

@@ -80,7 +80,7 @@ def size(value: object) -> int:
 def slice_(value: object, start: object, length: object = None) -> object:
     """Cut so many characters or elements out, one if nothing is said; a start below zero counts from the end."""
     first, count = to_whole_number(start), 1 if given(length) is None else to_whole_number(length)
-    whole = list(value) if is_sequence(value) and not isinstance(value, str) else _text(value)
+    whole = list(value) if is_sequence(value) else _text(value)
     first += len(whole) if first < 0 else 0
     return whole[:0] if first < 0 or count < 0 else whole[first : first + count]
 

@@ -43,7 +43,7 @@ _TOKEN = re.compile("|".join(_FORMATS))
 def milliseconds_of(value: object, now_ms: Callable[[], int]) -> int:
     """Read a time: a number of seconds or (from 10^11 on) milliseconds; blank, zero and the unreadable mean now."""
     number = None if is_blank(value) else to_number(value)
-    if not number or math.isinf(number):
+    if not number or (isinstance(number, float) and not math.isfinite(number)):
         return now_ms()
     return round(number if number >= _MILLISECONDS_FROM else number * 1000)
 
