@@ -53,10 +53,10 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        await service.start()
-        if own_process:
-            await asyncio.to_thread(_settle_down)
         try:
+            await service.start()
+            if own_process:
+                await asyncio.to_thread(_settle_down)
             yield
         finally:
             await service.stop()

@@ -7,10 +7,12 @@ import json
 import os
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
 
 import uvicorn
 
+from tavernkit.errors import ConfigError
 from tavernkit.server.app import CONFIG_VARIABLE, create_app
 from tavernkit.server.config import ServerConfig, dump_config
 from tavernkit.server.keys import SCOPES
@@ -19,19 +21,25 @@ from tavernkit.server.metrics import SHARED_FOLDER
 from tavernkit.server.service import Service
 
 BACKLOG = 2048
+STARTUP_FAILURE = 3
+"""How uvicorn's workers end that could not start."""
 
 
 def serve(config: ServerConfig, *, say: Callable[[str], None] = print, as_json: bool = False) -> None:
-    """Run the service until it is told to stop.
+    """Run the service until it is told to stop. One that cannot start raises ConfigError and leaves nothing open.
 
     ``say`` gets the lines for whoever started it: for people, or with ``as_json`` one JSON object for programs.
     """
     set_up_logs(config)
-    listening = _bind(config)
-    port = listening.getsockname()[1]
-    key = asyncio.run(_prepare(config))
-    for line in [_welcome_object(config, port, key)] if as_json else _welcome(config, port, key):
-        say(line)
+    with closing(_bind(config)) as listening:
+        port = listening.getsockname()[1]
+        key = asyncio.run(_prepare(config))
+        for line in [_welcome_object(config, port, key)] if as_json else _welcome(config, port, key):
+            say(line)
+        _run(config, listening)
+
+
+def _run(config: ServerConfig, listening: socket.socket) -> None:
     options: dict[str, object] = {
         "log_config": None,
         "access_log": False,
@@ -40,25 +48,56 @@ def serve(config: ServerConfig, *, say: Callable[[str], None] = print, as_json: 
     }
     if config.workers == 1:
         server = uvicorn.Server(uvicorn.Config(create_app(config, own_process=True), **options))  # pyright: ignore[reportArgumentType]  # as uvicorn names them
-        server.run(sockets=[listening])
+        try:
+            server.run(sockets=[listening])
+        except SystemExit as end:
+            raise _not_started() from end
         return
-    os.environ[CONFIG_VARIABLE] = json.dumps(dump_config(config))
     settings = uvicorn.Config("tavernkit.server.app:worker_app", factory=True, workers=config.workers, **options)  # pyright: ignore[reportArgumentType]  # as uvicorn names them
     from uvicorn.supervisors import Multiprocess
 
     with tempfile.TemporaryDirectory(prefix="tavernkit-metrics-") as folder:
-        os.environ.setdefault(SHARED_FOLDER, folder)
-        Multiprocess(settings, sockets=[listening]).run()
+        shared = os.environ.get(SHARED_FOLDER, folder)
+        with _environment({CONFIG_VARIABLE: json.dumps(dump_config(config)), SHARED_FOLDER: shared}):
+            supervisor = Multiprocess(settings, sockets=[listening])
+            supervisor.run()
+    if any(worker.exitcode == STARTUP_FAILURE for worker in supervisor.processes):
+        raise _not_started()
+
+
+def _not_started() -> ConfigError:
+    return ConfigError("the server could not start; its log says why", code="NOT_STARTED")
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Generator[None]:
+    """Variables for processes that are started meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _bind(config: ServerConfig) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     # asyncio sends small answers at once only on sockets that say they are TCP; others wait 40 ms for more to send.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.bind((config.host, config.port))
-    listening.listen(BACKLOG)  # whoever comes before the workers are ready waits for them
-    listening.set_inheritable(True)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((config.host, config.port))
+        listening.listen(BACKLOG)  # whoever comes before the workers are ready waits for them
+        listening.set_inheritable(True)
+    except (OSError, ValueError, TypeError) as error:  # names that can be none are the latter two
+        listening.close()
+        reason = error.strerror if isinstance(error, OSError) else None
+        where = f"{config.host}:{config.port}"
+        raise ConfigError(f"cannot listen on {where}: {reason or error}", code="CANNOT_LISTEN") from error
     return listening
 
 

@@ -17,7 +17,7 @@ from tavernkit.server.library import SILLY_TAVERN, Library
 from tavernkit.server.metrics import Metrics
 from tavernkit.server.retention import Retention
 from tavernkit.server.secret_box import SecretBox
-from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.database import Database, told_as_unusable
 from tavernkit.server.storage.items import Kind, save_item
 from tavernkit.server.storage.tables import ApiKey, Item
 from tavernkit.server.turns import Turns
@@ -44,10 +44,11 @@ class Service:
 
     async def start(self) -> None:
         """Make the database ready."""
-        await self.database.migrate()
-        if self.config.example:
-            await self._add_example()
-        await self.upstream_keys.refresh()
+        with told_as_unusable():
+            await self.database.migrate()
+            if self.config.example:
+                await self._add_example()
+            await self.upstream_keys.refresh()
         self.retention.start()
 
     async def stop(self) -> None:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from tavernkit.errors import ConfigError
 from tavernkit.server.circuit_breaker import CircuitBreaker
 from tavernkit.server.config import SCRIPTED, ServerConfig, UpstreamConfig
 from tavernkit.server.errors import ServiceError
@@ -227,7 +228,7 @@ class Upstreams:
         given = transports or {}
         self._telemetry = OpenTelemetryInstrumenter() if config.telemetry else None
         self._upstreams = {
-            name: Upstream(name, each, self._watched(given.get(name) or make_transport(each)))
+            name: Upstream(name, each, self._watched(given.get(name) or _first_transport(name, each)))
             for name, each in config.upstreams.items()
         }
 
@@ -282,6 +283,13 @@ def make_transport(config: UpstreamConfig, *, api_key: str | None = None) -> Tra
     if config.dialect == "openai":
         fields["api_prefix"] = config.api_prefix
     return create_transport(config.dialect, Endpoint(**fields))  # pyright: ignore[reportArgumentType]  # checked by Endpoint
+
+
+def _first_transport(name: str, config: UpstreamConfig) -> Transport:
+    try:
+        return make_transport(config)
+    except ConfigError as error:
+        raise ConfigError(f"the setting 'upstreams.{name}' of the server: {error}", code=error.code) from error
 
 
 def as_service_error(error: Exception) -> ServiceError:

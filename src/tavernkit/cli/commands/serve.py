@@ -61,12 +61,7 @@ def serve(
     elif upstream is not None:
         overrides["upstream"] = upstream
     settings = load_config(config, overrides=overrides)
-    try:
-        run(settings, say=typer.echo, as_json=as_json)
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise ConfigError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}") from error
+    run(settings, say=typer.echo, as_json=as_json)
 
 
 def register(app: typer.Typer) -> None:

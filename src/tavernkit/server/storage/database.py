@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from tavernkit.errors import ConfigError
+from tavernkit.errors import ConfigError, TavernKitError
 from tavernkit.server.migrations import HEAD
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ POOL_SECONDS = 10.0
 """How long a request waits for a free connection before it is told that the server has too much to do."""
 MIGRATION_LOCK = 0x7461766B
 """PostgreSQL's advisory lock that lets one worker migrate while the others wait."""
+
+PRAGMAS = (f"busy_timeout={BUSY_MILLISECONDS}", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
 
 _WRITES = "tavernkit_writes"
 
@@ -43,7 +45,7 @@ class Database:
         if self.sqlite and parsed.database in (None, "", ":memory:"):
             raise ConfigError("an SQLite database must be a file: sqlite:///path", code="INVALID_DATABASE")
         if self.sqlite and parsed.database:
-            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(Path(parsed.database).parent)
         options: dict[str, Any] = {"pool_pre_ping": True}
         pool: dict[str, Any] = {"pool_size": POOL_SIZE, "max_overflow": MAX_OVERFLOW, "pool_timeout": POOL_SECONDS}
         if self.sqlite and parsed.database:
@@ -105,12 +107,38 @@ async def take_turns(connection: AsyncConnection, name: str) -> None:
         await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(name))))
 
 
+@contextmanager
+def told_as_unusable() -> Generator[None]:
+    """Tell in one line, and without a driver's inside, why a database cannot be used."""
+    try:
+        yield
+    except TavernKitError:
+        raise
+    # What asyncpg is told by a URL and does not know is a TypeError or ValueError of its own.
+    except (SQLAlchemyError, OSError, TypeError, ValueError) as error:
+        reason = str(getattr(error, "orig", None) or getattr(error, "strerror", None) or error)
+        first = next(iter(reason.splitlines()), type(error).__name__)
+        raise ConfigError(f"the database cannot be used: {first}", code="INVALID_DATABASE") from error
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"the database's folder {str(folder)!r} cannot be made: {error.strerror}"
+        raise ConfigError(message, code="INVALID_DATABASE") from error
+
+
 def _parsed(url: str) -> URL:
     try:
-        return make_url(url)
-    except SQLAlchemyError:
+        parsed = make_url(url)
+    except (SQLAlchemyError, ValueError):
         # Neither the URL nor what is said about it is told: it may hold a password.
         raise ConfigError("the database's URL cannot be read", code="INVALID_DATABASE") from None
+    if parsed.drivername != "postgresql+asyncpg":
+        return parsed
+    # PostgreSQL's own word, which hosts of databases put into the URLs they give, is another than asyncpg's.
+    return parsed.set(query={"ssl" if name == "sslmode" else name: value for name, value in parsed.query.items()})
 
 
 def migration_config() -> Config:
@@ -130,23 +158,27 @@ def _is_current(connection: Connection) -> bool:
 
 def _upgrade(connection: Connection) -> None:
     from alembic import command
+    from alembic.util import CommandError
 
     config = migration_config()
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        message = "the database was made by a version of TavernKit that this one does not know"
+        raise ConfigError(f"{message}: {error}", code="INVALID_DATABASE") from error
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:
     connection.isolation_level = None  # transactions are begun below, not by the driver
-    cursor = connection.cursor()
-    for pragma in (
-        f"busy_timeout={BUSY_MILLISECONDS}",
-        "journal_mode=WAL",
-        "synchronous=FULL",
-        "foreign_keys=ON",
-    ):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
+    try:
+        cursor = connection.cursor()
+        for pragma in PRAGMAS:
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+    except BaseException:
+        connection.close()  # the pool does not know it yet
+        raise
 
 
 def _begin_sqlite(connection: Connection) -> None:

@@ -18,6 +18,13 @@ WAITING_STATEMENTS = ("BEGIN IMMEDIATE", "PRAGMA")
 class PromptConnection(aiosqlite.Connection):
     """A connection whose quick calls are made at once."""
 
+    async def _connect(self) -> aiosqlite.Connection:
+        try:
+            return await super()._connect()
+        except sqlite3.Error:
+            self._thread.join()  # told to stop by now; it would answer a loop that may be closed soon
+            raise
+
     async def _execute(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if not self._running or self._connection is None:
             raise ValueError("Connection closed")
