@@ -22,7 +22,7 @@ def macro_environment(
     """The environment at the start of a build; the turn, the outlets and the input change later."""
     metadata, settings, preset = context.metadata, context.settings, context.active_preset
     power_user = settings.power_user
-    main_chat, reroll = metadata.get("main_chat"), metadata.get("pick_reroll_seed")
+    reroll = metadata.get("pick_reroll_seed")
     return MacroEnvironment(
         user_name=context.user_name,
         character_name=context.character_name,
@@ -31,7 +31,7 @@ def macro_environment(
         group=GroupChat.of(context.group, context.members, context.avatar_file) if context.group is not None else None,
         chat=chat,
         chat_id=context.chat_id,
-        main_chat=main_chat if isinstance(main_chat, str) else None,
+        main_chat=metadata.get("main_chat"),
         pick_reroll_seed=reroll if isinstance(reroll, (int, float, str)) else None,
         scenario_override=metadata.scenario,
         examples_override=metadata.mes_example,

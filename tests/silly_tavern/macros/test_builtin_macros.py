@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tavernkit.silly_tavern import ChatMessage
-from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment, variables
+from tavernkit.silly_tavern.macros import LegacyMacroEngine, MacroEngine, MacroEnvironment, variables
 from tavernkit.silly_tavern.macros.call import MacroFailure
 from tavernkit.silly_tavern.macros.limits import MAX_ARRAY_LENGTH, MAX_CACHED_CHARS_IN_ALL, MAX_HASHED_CHARS
 from tavernkit.silly_tavern.macros.seeding import seeded_draw, text_hash
@@ -119,3 +119,10 @@ def test_an_engine_that_remembers_too_much_forgets_and_goes_on() -> None:
     for number in range(45):
         assert engine.expand(f"{number:{size}} {{{{user}}}}", ALONE).endswith(f"{number} Ann")
     assert engine.expand(f"{0:{size}} {{{{user}}}}", ALONE).endswith("0 Ann")
+
+
+def test_a_chat_whose_name_is_no_text_has_the_hash_zero_in_both_engines() -> None:
+    for engine in (MacroEngine(), LegacyMacroEngine()):
+        environment = MacroEnvironment(chat_id="chat", main_chat=5)
+        engine.expand("{{pick::a::b}}", environment)
+        assert environment.memory.chat_id_hash == 0

@@ -82,6 +82,28 @@ def test_card_texts_are_expanded_even_for_plain_text() -> None:
     assert environment.get_var("n") == 1
 
 
+def test_card_texts_are_expanded_in_the_order_of_a_generation_greetings_last() -> None:
+    def noting(mark: str) -> str:
+        return "{{addvar::seen::" + mark + "}}"
+
+    card = Character(
+        name="",
+        system_prompt=noting("s"),
+        mes_example=noting("e"),
+        description=noting("d"),
+        personality=noting("p"),
+        scenario=noting("c"),
+        post_history_instructions=noting("j"),
+        extensions={"depth_prompt": {"prompt": noting("n")}},
+        creator_notes=noting("o"),
+        first_mes=noting("f"),
+        alternate_greetings=(noting("a"), noting("b")),
+    )
+    environment = MacroEnvironment(character=card, persona=noting("u"))
+    ENGINE.expand("{{scenario}}", environment)
+    assert environment.get_var("seen") == "sedpucjnofab"
+
+
 def test_what_is_no_text_is_refused() -> None:
     with pytest.raises(ConfigError, match="must be text"):
         ENGINE.expand(None, ANN)  # pyright: ignore[reportArgumentType]

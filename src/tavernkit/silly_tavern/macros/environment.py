@@ -79,7 +79,7 @@ class MacroEnvironment:
 
     chat: Sequence[ChatMessage] = ()
     chat_id: str | None = None
-    main_chat: str | None = None
+    main_chat: FrozenJson = None
     pick_reroll_seed: int | float | str | None = None
     scenario_override: str = ""
     examples_override: str = ""

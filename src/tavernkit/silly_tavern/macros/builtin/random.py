@@ -33,9 +33,14 @@ def chat_hash(environment: MacroEnvironment) -> int | float:
     known = memory.chat_id_hash
     if isinstance(known, (int, float)):
         return known
-    name = environment.chat_id if environment.main_chat is None else environment.main_chat
-    memory.chat_id_hash = 0 if name is None else text_hash(name)
+    memory.chat_id_hash = chat_name_hash(environment)
     return memory.chat_id_hash
+
+
+def chat_name_hash(environment: MacroEnvironment) -> int:
+    """The hash of the name of the chat, or of the one it branched off; a name that is no text has none."""
+    name = environment.chat_id if environment.main_chat is None else environment.main_chat
+    return text_hash(name) if isinstance(name, str) else 0
 
 
 def roll_dice(run: Expansion, formula: str) -> int | None:

@@ -9,6 +9,7 @@ from tavernkit.errors import MacroError, StrictModeError
 from tavernkit.silly_tavern.depth_prompt import depth_prompt_of
 from tavernkit.silly_tavern.macros.arguments import to_text
 from tavernkit.silly_tavern.macros.builtin import extension
+from tavernkit.silly_tavern.macros.builtin.random import chat_name_hash
 from tavernkit.silly_tavern.macros.call import MacroCall, OutOfRoomError
 from tavernkit.silly_tavern.macros.card_macros import CardMacros
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
@@ -18,7 +19,6 @@ from tavernkit.silly_tavern.macros.legacy.passes import AFTER_ENVIRONMENT, BEFOR
 from tavernkit.silly_tavern.macros.nodes import MacroNode
 from tavernkit.silly_tavern.macros.registry import MacroDefinition
 from tavernkit.silly_tavern.macros.run import Budget, DynamicMacro, Expansion, Overrides
-from tavernkit.silly_tavern.macros.seeding import text_hash
 from tavernkit.silly_tavern.macros.source import Source
 from tavernkit.text.js_values import own_keys, utf16_length
 
@@ -213,35 +213,40 @@ class LegacyRun(Expansion):
         return ", ".join((*others, self.user_name))
 
     def _find_chat_hash(self) -> int | float | str:
-        environment = self.environment
-        memory = environment.memory
+        memory = self.environment.memory
         if not memory.chat_id_hash:
-            name = environment.chat_id if environment.main_chat is None else environment.main_chat
-            memory.chat_id_hash = 0 if name is None else text_hash(name)
+            memory.chat_id_hash = chat_name_hash(self.environment)
         return memory.chat_id_hash or 0
 
     def _fire_card(self) -> None:
-        """Expand the card's texts, used or not: SillyTavern does so, and macros in them may change variables."""
-        card, cards = self.environment.character, self.cards
+        """Expand the card's texts in SillyTavern's order, used or not: macros in them may change variables."""
+        environment, cards = self.environment, self.cards
         if not self.overrides.card:
             return
-        if "{{" in self.environment.persona:
-            cards.persona()
-        group = self.environment.group
+        card, group = environment.character, environment.group
         if card is None:
+            if "{{" in environment.persona:
+                cards.persona()
             return
-        for field, expand in (
-            (self.environment.system_prompt_override or card.system_prompt, cards.system_prompt),
-            (card.post_history_instructions, cards.post_history_instructions),
+        if group is not None and group.joins_cards:
+            for join in (cards.description, cards.personality, cards.scenario, cards.examples_raw):
+                join()
+        for text, expand in (
+            (environment.system_prompt_override or card.system_prompt, cards.system_prompt),
+            (environment.examples_override or card.mes_example, cards.examples_raw),
             (card.description, cards.description),
             (card.personality, cards.personality),
-            (self.environment.scenario_override or card.scenario, cards.scenario),
-            (self.environment.examples_override or card.mes_example, cards.examples_raw),
+            (environment.persona, cards.persona),
+            (environment.scenario_override or card.scenario, cards.scenario),
+            (card.post_history_instructions, cards.post_history_instructions),
             (depth_prompt_of(card).text, cards.depth_prompt),
             (card.creator_notes, cards.creator_notes),
         ):
-            if "{{" in field or (group is not None and group.joins_cards):
+            if "{{" in text:
                 expand()
+        for index, greeting in enumerate((card.first_mes, *card.alternate_greetings)):
+            if "{{" in greeting:
+                cards.first_message(index)
 
 
 @lru_cache(maxsize=_MAX_PATTERNS)
