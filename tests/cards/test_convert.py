@@ -72,6 +72,26 @@ def test_v2_lore_becomes_v3_lore() -> None:
     assert all(entry["use_regex"] is False for entry in data["character_book"]["entries"])
 
 
+@pytest.mark.parametrize(
+    ("fields", "upgraded"),
+    [
+        ({}, {"keys": [], "use_regex": False, "extensions": {}}),
+        ({"keys": "rye", "secondary_keys": "bread"}, {"keys": ["rye"], "secondary_keys": ["bread"]}),
+        ({"keys": ["a", 1], "use_regex": "true"}, {"keys": ["a", 1], "use_regex": True}),
+        (
+            {"keys": None, "use_regex": None, "secondary_keys": {}},
+            {"keys": [], "use_regex": False, "secondary_keys": []},
+        ),
+    ],
+)
+def test_entries_get_the_form_that_v3_asks_for(fields: dict[str, Any], upgraded: dict[str, Any]) -> None:
+    source = card("v2_book.json")
+    source["data"]["character_book"]["entries"] = [{"content": "x", **fields}]
+    data: Any = convert(Character.from_card(source, warn=lambda _: None), "v3")[0].to_card()["data"]
+    entry = data["character_book"]["entries"][0]
+    assert {key: entry[key] for key in upgraded} == upgraded
+
+
 def test_unknown_keys_beside_and_inside_data_survive() -> None:
     converted, _ = convert(Character.from_card(card("v2_unknown.json")), "v3")
     source: Any = card("v2_unknown.json")

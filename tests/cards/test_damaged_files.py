@@ -25,7 +25,7 @@ from tavernkit.cards.source import BytesSource
 from tavernkit.cards.webp import PLACEHOLDER as WEBP
 from tavernkit.cards.webp import chunks
 from tavernkit.cards.yaml_card import dump_yaml, parse_yaml
-from tavernkit.errors import ConfigError, LimitExceededError, TavernKitError, WarningLog
+from tavernkit.errors import ConfigError, LimitExceededError, TavernKitError, UnsupportedVersionError, WarningLog
 from tests.cards.files import card, zip_of
 
 CARD = card("v3.json")
@@ -150,7 +150,9 @@ def test_a_module_file_is_detected_and_its_assets_have_limits() -> None:
     with pytest.raises(LimitExceededError) as caught:
         read_risum(BytesSource(data), Limits(max_entry_bytes=30), WarningLog())
     assert caught.value.limit == "max_entry_bytes"
-    with pytest.raises(RisumError, match="no RisuAI module of a known version"):
+    with pytest.raises(UnsupportedVersionError, match="version 01"):
+        load(b"o\x01" + data[2:])
+    with pytest.raises(RisumError, match="version 01"):
         read_risum(BytesSource(b"o\x01" + data[2:]), DEFAULT_LIMITS, WarningLog())
 
 

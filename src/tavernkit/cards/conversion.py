@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tavernkit.cards.book import BookEntry
 from tavernkit.cards.character import (
     CARD_FIELDS,
     REQUIRED,
@@ -19,7 +20,7 @@ from tavernkit.cards.character import (
 from tavernkit.cards.fields import Field, ignore
 from tavernkit.errors import ConfigError
 from tavernkit.text.json_pointer import escape
-from tavernkit.values import Json, JsonObject, is_object, thaw_object
+from tavernkit.values import Json, JsonObject, is_list, is_object, thaw, thaw_object
 
 V3_IN_V2 = "cc_extractor/v3"
 """The key in a V2 card's ``extensions`` under which V3's own fields survive a downgrade."""
@@ -110,8 +111,18 @@ def _book_to_v3(book: JsonObject) -> JsonObject:
     upgraded = _merged({"extensions": {}}, book)
     entries = book.get("entries")
     if isinstance(entries, list):
-        defaults: JsonObject = {"extensions": {}, "use_regex": False}
-        upgraded["entries"] = [_merged(defaults, entry) if is_object(entry) else entry for entry in entries]
+        upgraded["entries"] = [_entry_to_v3(entry) if is_object(entry) else entry for entry in entries]
+    return upgraded
+
+
+def _entry_to_v3(entry: JsonObject) -> JsonObject:
+    """V3 asks for lists of keys and for ``use_regex``; what an entry has in another form is brought into it."""
+    upgraded = _merged({"keys": [], "extensions": {}, "use_regex": False}, entry)
+    wrong = [key for key in ("keys", "secondary_keys") if not is_list(upgraded.get(key, []))]
+    wrong += [] if isinstance(upgraded["use_regex"], bool) else ["use_regex"]
+    if wrong:
+        read = BookEntry.from_json(entry, warn=ignore)
+        upgraded |= {key: thaw(getattr(read, key)) for key in wrong}
     return upgraded
 
 

@@ -47,7 +47,7 @@ def detect_format(readable: Readable, *, limits: Limits = DEFAULT_LIMITS) -> For
         return format_
     if head.startswith(LOCAL) or has_archive(source):
         return archive_format(open_archive(source, limits, ignore))
-    if head.startswith(risum.MAGIC):
+    if risum.is_module(head):
         return Format.RISUM
     return text_format(head)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.errors import FileFormatError, InvalidCardError, LimitExceededError
+from tavernkit.errors import FileFormatError, InvalidCardError, LimitExceededError, UnsupportedVersionError
 
 __all__ = [
     "ByafError",
@@ -15,6 +15,7 @@ __all__ = [
     "NotACardError",
     "PngError",
     "RisumError",
+    "RisumVersionError",
     "UnknownFormatError",
     "UnsafeNameError",
     "YamlError",
@@ -59,7 +60,11 @@ class ByafError(ZipError):
 
 
 class RisumError(FileFormatError):
-    """A RisuAI module is broken or of an unknown version."""
+    """A RisuAI module is broken."""
+
+
+class RisumVersionError(RisumError, UnsupportedVersionError):
+    """A RisuAI module is of a version that nobody knows yet."""
 
 
 class NotACardError(InvalidCardError):

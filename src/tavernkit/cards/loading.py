@@ -15,7 +15,7 @@ from tavernkit.cards.jpeg import read_jpeg
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
 from tavernkit.cards.png import ChunkAsset, choose_card, read_png
-from tavernkit.cards.risum import MAGIC, MODULE_TYPE, Module, read_risum
+from tavernkit.cards.risum import MODULE_TYPE, Module, is_module, read_risum
 from tavernkit.cards.source import Readable, Source, as_source, read_all
 from tavernkit.cards.webp import read_webp
 from tavernkit.cards.yaml_card import parse_yaml, without_short_form
@@ -49,7 +49,7 @@ def _load(source: Source, limits: Limits, warn: Warn) -> Bundle:
         return _load_webp(source, limits, warn)
     if head.startswith(LOCAL) or has_archive(source):
         return _load_archive(source, limits, warn)
-    if head.startswith(MAGIC):
+    if is_module(head):
         module = read_risum(source, limits, warn)
         return Bundle(module=module, assets=module.assets, source_format=Format.RISUM)
     return _load_text(source, text_format(head), limits, warn)

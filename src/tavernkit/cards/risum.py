@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from tavernkit.cards.assets import Asset
-from tavernkit.cards.errors import RisumError
+from tavernkit.cards.errors import RisumError, RisumVersionError
 from tavernkit.cards.fields import (
     Field,
     Fields,
@@ -100,11 +100,19 @@ class PackedBlob:
             return rpack_decode(stream.read(self.size))
 
 
+def is_module(head: bytes) -> bool:
+    """Tell by its first bytes whether a file is a module, of whatever version: text has no zero bytes."""
+    return head.startswith(MAGIC) or (head.startswith(MAGIC[:1]) and b"\0" in head)
+
+
 def read_risum(source: Source, limits: Limits, warn: Warn) -> Module:
     """Read a module file; its assets stay in the file until they are read."""
     with source.open() as stream:
-        if stream.read(2) != MAGIC:
-            raise RisumError("the file is no RisuAI module of a known version")
+        head = stream.read(2)
+        if head[:1] != MAGIC[:1]:
+            raise RisumError("the file is no RisuAI module")
+        if head != MAGIC:
+            raise RisumVersionError(f"the RisuAI module is of version {head[1:].hex() or 'none'}; only 00 is known")
         length = _length(stream)
         if length > source.size:
             raise RisumError("the module is cut off")
