@@ -16,6 +16,14 @@ def test_a_mapping_becomes_inputs_and_application_data() -> None:
     assert context.get("missing", "x") == "x"
 
 
+def test_step_configs_of_a_mapping_go_by_another_name_too() -> None:
+    other, own = {"trimming": {"x": 1}}, {"trimming": {"x": 2}}
+    assert Context.from_mapping({"moduleConfigs": other}).step_configs == other
+    both = Context.from_mapping({"module_configs": other, "step_configs": own})
+    assert both.step_configs == own
+    assert not both.data
+
+
 def test_a_context_is_frozen_and_changed_by_copy() -> None:
     context = Context(message="one")
     with pytest.raises(AttributeError):
@@ -127,6 +135,9 @@ def test_injections_refuse_what_cannot_work() -> None:
         registry.register("a", "x", ephemeral="no")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="filter"):
         registry.register("a", "x", filter=3)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="depth"):
+        registry.register("a", "x", depth="deep")  # type: ignore[arg-type]
+    assert registry.register("a", None).content == ""  # type: ignore[arg-type]
 
 
 def test_a_failing_filter_warns_and_counts_as_active() -> None:

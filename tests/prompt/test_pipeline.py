@@ -59,6 +59,7 @@ def quiet(**inputs: object) -> Context:
 
 def test_a_step_takes_its_name_from_its_class() -> None:
     assert SayStep.name == "say"
+    assert type("HTTPServerStep", (SayStep,), {}).name == "http_server"
     assert pipeline().names == ("first", "second", "assemble")
 
 

@@ -38,7 +38,7 @@ def test_add_sums_numbers_and_joins_everything_else() -> None:
     assert store.add("n", 3.5) == 5.5
     assert store.add("n", "x") == "5.5x"
     assert store.add("t", True) is True
-    assert store.add("t", 1) == "True1"
+    assert store.add("t", 1) == "true1"
 
 
 def test_every_change_raises_the_version() -> None:

@@ -81,7 +81,13 @@ def test_timestamps(value: object, read: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("camel", "snake"),
-    [("caseSensitive", "case_sensitive"), ("HTMLParser", "html_parser"), ("a1B", "a1_b"), ("x", "x")],
+    [
+        ("caseSensitive", "case_sensitive"),
+        ("HTMLParser", "html_parser"),
+        ("a1B", "a1_b"),
+        ("x", "x"),
+        ("Chat::SideBar", "chat/side_bar"),
+    ],
 )
 def test_key_styles(camel: str, snake: str) -> None:
     assert underscore(camel) == snake

@@ -89,7 +89,10 @@ class Context:
 
     @classmethod
     def from_mapping(cls, value: Mapping[str, object]) -> Self:
-        """Make a context of a mapping: keys that name fields fill them, all others become ``data``."""
+        """Make a context of a mapping: keys that name fields fill them, all others become ``data``.
+
+        ``module_configs`` is another name for ``step_configs``.
+        """
         if not is_mapping(value):
             raise ConfigError(f"context must be a Context or a mapping, not {type(value).__name__}")
         names = cls.input_names()
@@ -98,6 +101,8 @@ class Context:
         for key, item in value.items():
             name = underscore(str(key))
             (fields if name in names else data)[name] = item
+        if (configs := data.pop("module_configs", None)) is not None:
+            fields.setdefault("step_configs", configs)
         return cls.make(**{"data": data, **fields})
 
     @classmethod

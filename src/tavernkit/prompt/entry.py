@@ -144,14 +144,14 @@ def _character_holds(value: object, context: EntryConditions) -> bool:
         return False
     options: Mapping[str, object] = value if is_mapping(value) else {"name": value}
     fields = (
-        ("name", context.character.name),
-        ("creator", context.character_creator),
-        ("character_version", context.character_version),
+        (options.get("name"), context.character.name),
+        (options.get("creator"), context.character_creator),
+        (_pick(options, "character_version", "characterVersion"), context.character_version),
     )
-    if not all(_same(options[key], actual) for key, actual in fields if options.get(key) is not None):
+    if not all(_same(wanted, actual) for wanted, actual in fields if wanted is not None):
         return False
     tags = {_folded(tag) for tag in context.character_tags}
-    any_tags, all_tags = _items(options.get("tags_any")), _items(options.get("tags_all"))
+    any_tags, all_tags = _items(_pick(options, "tags_any", "tagsAny")), _items(_pick(options, "tags_all", "tagsAll"))
     return (not any_tags or any(_folded(tag) in tags for tag in any_tags)) and all(
         _folded(tag) in tags for tag in all_tags
     )

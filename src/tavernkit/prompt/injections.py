@@ -89,14 +89,16 @@ class InjectionRegistry:
             raise ConfigError(f"scan must be True or False, not {scan!r}")
         if ephemeral is not True and ephemeral is not False:
             raise ConfigError(f"ephemeral must be True or False, not {ephemeral!r}")
+        if isinstance(depth, bool) or not isinstance(depth, int):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ConfigError(f"depth must be a whole number, not {depth!r}")
         if filter is not None and not callable(filter):
             raise ConfigError(f"filter must be a function of the build state or None, not {filter!r}")
         entry = Injection(
             id=str(id),
-            content=str(content),
+            content="" if content is None else str(content),  # pyright: ignore[reportUnnecessaryComparison]  # as above
             position=canonical,
             role=role,
-            depth=max(int(depth), 0),
+            depth=max(depth, 0),
             scan=scan,
             ephemeral=ephemeral,
             filter=filter,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from tavernkit.errors import ConfigError
+from tavernkit.text.keys import underscore
 from tavernkit.values import deep_merge, is_mapping
 
 StateT_contra = TypeVar("StateT_contra", contravariant=True)
@@ -76,5 +76,4 @@ def merge_options(config: ConfigT, options: Mapping[str, object], step: str) -> 
 
 
 def _default_name(class_name: str) -> str:
-    base = class_name.removesuffix("Step").lstrip("_") or class_name
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", base).lower()
+    return underscore(class_name.removesuffix("Step").lstrip("_") or class_name)

@@ -134,4 +134,6 @@ def _is_number(value: Json) -> TypeGuard[int | float]:
 
 
 def _text(value: Json) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return "" if value is None else str(value)

@@ -18,8 +18,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def underscore(key: str) -> str:
-    """Write a key in ``snake_case``."""
-    key = _ACRONYM_END.sub("_", key)
+    """Write a key in ``snake_case``; the ``::`` of nested names becomes ``/``."""
+    key = _ACRONYM_END.sub("_", key.replace("::", "/"))
     return _WORD_END.sub(r"\1_\2", key).replace("-", "_").lower()
 
 

@@ -114,8 +114,7 @@ def _context(value: VibeTavernContext | Mapping[str, object] | None) -> VibeTave
         raise ConfigError(
             f"context must be a VibeTavernContext or a mapping, not {type(value).__name__}", code="INVALID_CONTEXT"
         )
-    renamed = {("step_configs" if key == "module_configs" else key): item for key, item in value.items()}
-    return VibeTavernContext.from_mapping(renamed)
+    return VibeTavernContext.from_mapping(value)
 
 
 def _options_defaults(value: Mapping[str, object] | None) -> FrozenObject:
