@@ -31,9 +31,8 @@ def environment(**variables: Json) -> MacroEnvironment:
     )
 
 
-def expand(text: str, given: MacroEnvironment | None = None, **overrides: object) -> str:
-    given = given or environment()
-    return ENGINE.evaluate(text, given, Overrides(**overrides)).text  # pyright: ignore[reportArgumentType]
+def expand(text: str, given: MacroEnvironment | None = None, overrides: Overrides | None = None) -> str:
+    return ENGINE.evaluate(text, given or environment(), overrides).text
 
 
 @pytest.mark.parametrize(
@@ -87,17 +86,15 @@ def test_what_a_condition_and_a_value_read(text: str, expanded: str) -> None:
 @pytest.mark.parametrize(
     ("text", "overrides", "expanded"),
     [
-        ("{{if mine}}A{{else}}B{{/if}}", {"macros": {"mine": ""}}, "A"),
-        ("{{if user}}A{{else}}B{{/if}}", {"macros": {"user": ""}}, "B"),
-        ("{{user}}x{{/user}}", {"macros": {"user": lambda call: call.args}}, "{{user}}x{{/user}}"),
-        ("{{if original}}A{{else}}B{{/if}}[{{original}}]", {"original": "text"}, "A[]"),
-        ("{{if noop}}A{{else}}B{{/if}}{{.n ?? {{user}}}}", {"post_process": lambda text: f"[{text}]"}, "[A][Ann]"),
+        ("{{if mine}}A{{else}}B{{/if}}", Overrides(macros={"mine": ""}), "A"),
+        ("{{if user}}A{{else}}B{{/if}}", Overrides(macros={"user": ""}), "B"),
+        ("{{user}}x{{/user}}", Overrides(macros={"user": lambda call: call.args}), "{{user}}x{{/user}}"),
+        ("{{if original}}A{{else}}B{{/if}}[{{original}}]", Overrides(original="text"), "A[]"),
+        ("{{if noop}}A{{else}}B{{/if}}{{.n ?? {{user}}}}", Overrides(post_process="[{}]".format), "[A][Ann]"),
     ],
 )
-def test_what_a_call_brings_along_counts_inside_of_conditions(
-    text: str, overrides: dict[str, object], expanded: str
-) -> None:
-    assert expand(text, **overrides) == expanded
+def test_what_a_call_brings_along_counts_inside_of_conditions(text: str, overrides: Overrides, expanded: str) -> None:
+    assert expand(text, overrides=overrides) == expanded
 
 
 def test_an_error_in_a_block_is_reported_once_and_one_in_a_branch_twice() -> None:
