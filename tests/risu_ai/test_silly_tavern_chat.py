@@ -34,6 +34,12 @@ def test_every_line_with_a_text_becomes_a_message_with_names_in_it(tmp_path: Pat
     assert named.messages[0].data == "Hello Zoe, I am Cy."
 
 
+def test_only_line_feeds_end_lines() -> None:
+    written = [json.dumps(HEADER), *(json.dumps({"mes": text}, ensure_ascii=False) for text in ("a\u2028b\x85c", "d"))]
+    chat = read_silly_tavern_chat("\r\n".join(written).encode())
+    assert [message.data for message in chat.messages] == ["a\u2028b\x85c", "d"]
+
+
 def test_damaged_lines_are_reported_and_left_out() -> None:
     log = WarningLog()
     chat = read_silly_tavern_chat(lines(HEADER, "{broken", {"name": "no text"}, {"mes": "fine"}, ""), warn=log)

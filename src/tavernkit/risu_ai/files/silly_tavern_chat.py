@@ -25,7 +25,8 @@ def read_silly_tavern_chat(
     """
     if len(data) > MAX_CHAT_BYTES:
         raise LimitExceededError(f"the chat has {len(data)} bytes, more than {MAX_CHAT_BYTES}", limit="MAX_CHAT_BYTES")
-    header, *lines = data.decode("utf-8", "replace").removeprefix("\ufeff").splitlines() or [""]
+    # Only a line feed ends a line: texts may have other line separators as they are.
+    header, *lines = data.decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
     first = _line(header, 1, warn)
     names: Mapping[str, object] = first if is_mapping(first) else {}
     user = user if user is not None else str(names.get("user_name") or "User")
