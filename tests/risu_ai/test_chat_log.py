@@ -61,6 +61,8 @@ def test_a_log_and_a_chat_are_taken_as_they_are() -> None:
 def test_a_chat_file_must_have_one_chat() -> None:
     chat = RisuChat.from_json(STORED)
     assert chat_log(ChatFile(chats=(chat,))).chat is chat
+    unsaid = RisuChat.from_json({"message": []})
+    assert chat_log(ChatFile(chats=(unsaid,))).chat.greeting_index == -1
     with pytest.raises(ConfigError, match="has 2 chats"):
         chat_log(ChatFile(chats=(chat, chat)))
 

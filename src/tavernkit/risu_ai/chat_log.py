@@ -9,7 +9,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
 from tavernkit.risu_ai.files.chat_file import ChatFile
 from tavernkit.risu_ai.ids import made_id
-from tavernkit.risu_ai.world import RisuChat, RisuMessage
+from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.stores.history import to_message
 from tavernkit.values import is_mapping
 
@@ -55,7 +55,7 @@ def chat_log(source: object) -> RisuChatLog:
     if isinstance(source, ChatFile):
         if len(source.chats) != 1:
             raise ConfigError(f"the chat file has {len(source.chats)} chats: pass one of them as history")
-        return RisuChatLog(source.chats[0])
+        return RisuChatLog(RisuCharacter().opened(source.chats[0]))
     if is_mapping(source):
         if "message" not in source:
             raise ConfigError("history must be a RisuChat, RisuAI's JSON of a chat, or a list of messages")

@@ -7,7 +7,7 @@ can ask about. ``None`` means that RisuAI finds no such field, which is not the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping, is_sequence
@@ -144,6 +144,13 @@ class RisuCharacter:
     def stored_chats(self) -> tuple[RisuChat, ...]:
         """All chats the file holds."""
         return tuple(RisuChat.from_json(chat) for chat in _objects(self.raw, "chats") or ())
+
+    def opened(self, chat: RisuChat) -> RisuChat:
+        """The chat as RisuAI opens it: one that does not say which greeting it uses gets the character's old choice."""
+        if chat.greeting_index is not None:
+            return chat
+        index = _number(self.raw, "firstMsgIndex")
+        return replace(chat, greeting_index=-1 if index is None else index)
 
     def greeting(self, index: float | None) -> str | None:
         """Return the greeting of a chat's ``greeting_index``, or nothing when there is none."""

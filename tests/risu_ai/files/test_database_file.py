@@ -58,6 +58,16 @@ def test_a_build_goes_on_with_the_open_chat_or_another() -> None:
     assert any(block.content == "Once." for block in old.blocks)
 
 
+@pytest.mark.parametrize(("stated", "greeting"), [({}, "Hello."), ({"firstMsgIndex": 0}, "Hey.")])
+def test_a_chat_that_names_no_greeting_is_opened_with_the_old_choice_of_the_character(
+    stated: dict[str, int], greeting: str
+) -> None:
+    mira = {**STORED["characters"][0], **stated, "alternateGreetings": ["Hey."], "chatPage": 0}
+    database = Database.from_json({"characters": [mira]})
+    plan = Builder().build(**database.inputs(database.characters[0]))
+    assert greeting in [block.content for block in plan.blocks]
+
+
 def test_a_group_has_its_members_and_an_empty_chat() -> None:
     database = Database.from_json(STORED, warn=WarningLog())
     inputs = database.inputs(database.characters[1])

@@ -54,7 +54,7 @@ class Database:
             "character": character,
             "members": tuple(each for each in self.characters if not each.is_group) if character.is_group else (),
             "settings": self.settings,
-            "history": chat if chat is not None else character.stored_chat or RisuChat(),
+            "history": character.opened(chat if chat is not None else character.stored_chat or RisuChat()),
         }
 
 
