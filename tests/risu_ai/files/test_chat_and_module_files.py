@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tavernkit.cards.assets import Asset
 from tavernkit.cards.errors import RisumError
+from tavernkit.cards.risum import Module, write_risum
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai import ChatFile, RisuMessage, read_module, write_module
 from tavernkit.risu_ai.chat_log import with_messages
@@ -70,6 +74,15 @@ def test_a_module_gets_a_new_id_when_it_is_imported(ending: str):
     assert read_module(data).id != "old"
     assert read_module(data, new_id=lambda: "fixed").id == "fixed"
     assert read_module(data, new_id=None).raw["lorebook"] == ({"key": "a"},)
+
+
+def test_assets_of_an_imported_module_get_the_paths_of_their_contents():
+    out = io.BytesIO()
+    pictures = (Asset.from_bytes(b"A", type="x-risu-asset", name="a", ext="webp"),)
+    write_risum(out, Module.from_json({**MODULE, "assets": [["a", "", "webp"]]}).replace(assets=pictures))
+    path = f"assets/{hashlib.sha256(b'A').hexdigest()}.png"
+    assert read_module(out.getvalue()).assets == (("a", path, "webp"),)
+    assert read_module(out.getvalue(), new_id=None).assets == (("a", "", "webp"),)
 
 
 def test_lorebook_and_regex_files_become_modules(tmp_path: Path):

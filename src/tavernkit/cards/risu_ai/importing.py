@@ -36,6 +36,11 @@ _SPECS = ("chara_card_v2", "chara_card_v3")
 _ENCRYPTED = b"rcc||"
 
 
+def asset_path(data: bytes, ext: str = "png") -> str:
+    """Where RisuAI keeps an asset: the path is made of its content."""
+    return f"assets/{hashlib.sha256(data).hexdigest()}.{ext}"
+
+
 @dataclass(slots=True)
 class RisuImport:
     """A character as RisuAI would keep it, and the assets it would store, by their path."""
@@ -46,7 +51,7 @@ class RisuImport:
     def store(self, data: bytes, file_name: str = "") -> str:
         """Keep an asset; its path is made of its content."""
         ext = posixpath.splitext(file_name)[1].removeprefix(".") or "png"
-        path = f"assets/{hashlib.sha256(data).hexdigest()}.{ext}"
+        path = asset_path(data, ext)
         self.assets[path] = data
         return path
 

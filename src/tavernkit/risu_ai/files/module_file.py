@@ -11,6 +11,7 @@ from pathlib import Path
 from tavernkit.cards.errors import RisumError
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import DEFAULT_LIMITS
+from tavernkit.cards.risu_ai.importing import asset_path
 from tavernkit.cards.risum import MAGIC, MODULE_TYPE, Module, read_risum, write_risum
 from tavernkit.cards.source import BytesSource, read_file
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
@@ -34,21 +35,23 @@ def read_module(
 ) -> RisuModule:
     """Read a module file of any kind.
 
-    RisuAI gives an imported module a new id; pass ``new_id=None`` to keep the file's, or a function of your own.
+    RisuAI gives an imported module a new id, and its assets the paths it keeps them at; pass ``new_id=None`` to have
+    the file as it is, or a function of your own.
     ``name`` is what a module made of a lorebook or regex file is called. Raises :class:`RisumError` for other files.
     """
     if not isinstance(source, bytes):
         name = name or Path(source).stem
         source = read_file(source, DEFAULT_LIMITS.max_file_bytes, limit="max_file_bytes")
-    content = _content(source, name, refuse_warning if strict else warn)
+    content = _content(source, name, refuse_warning if strict else warn, imports=new_id is not None)
     if new_id is not None:
         content["id"] = new_id()
     return RisuModule.from_json(content)
 
 
-def _content(data: bytes, name: str, warn: Warn) -> JsonObject:
+def _content(data: bytes, name: str, warn: Warn, *, imports: bool) -> JsonObject:
     if data[: len(MAGIC)] == MAGIC:
-        return read_risum(BytesSource(data), DEFAULT_LIMITS, warn).to_json()
+        module = read_risum(BytesSource(data), DEFAULT_LIMITS, warn)
+        return _with_paths(module) if imports else module.to_json()
     value = parse_json(data, what=name or "module", warn=warn)
     if not is_mapping(value):
         raise RisumError("the file holds no RisuAI module")
@@ -61,6 +64,15 @@ def _content(data: bytes, name: str, warn: Warn) -> JsonObject:
     if kind == "regex" and is_sequence(items):
         return {"name": name, "description": "", "regex": thaw(items)}
     raise RisumError("the file holds neither a RisuAI module nor a lorebook or regex file")
+
+
+def _with_paths(module: Module) -> JsonObject:
+    content = module.to_json()
+    listed = content.get("assets")
+    for entry, asset in zip(listed if isinstance(listed, list) else (), module.assets, strict=False):
+        if isinstance(entry, list) and len(entry) > 1:
+            entry[1] = asset_path(asset.read())
+    return content
 
 
 def write_module(module: RisuModule | Mapping[str, object], suffix: str = ".risum") -> bytes:
