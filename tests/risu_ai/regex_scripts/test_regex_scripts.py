@@ -17,7 +17,7 @@ from tavernkit.risu_ai.regex_scripts import (
     write_scripts,
 )
 from tavernkit.risu_ai.regex_scripts.runner import _moved
-from tavernkit.risu_ai.world import RisuChat, RisuMessage
+from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 
 CONTEXT = RisuContext(char="Bel", user="Ann")
@@ -55,6 +55,13 @@ def test_repeat_back_without_anything_to_repeat_says_so() -> None:
     result = RegexScriptRunner().run("text", "editoutput", [script], context, index=0, warn=log)
     assert result.text == "text"
     assert "nothing to repeat" in log.messages[0]
+
+
+def test_scripts_know_nothing_of_the_member_who_speaks_in_a_group() -> None:
+    group, member = RisuCharacter(name="Forge", id="g", is_group=True), RisuCharacter(name="Bel", id="b")
+    context = RisuContext(char=group, speaker=member, characters=(group, member))
+    script = RegexScript("^", "{{char}}: ")
+    assert RegexScriptRunner().run("{{char}}", "editoutput", [script], context).text == "Forge: Forge"
 
 
 def test_hooks_run_before_scripts_but_not_on_history() -> None:

@@ -114,7 +114,8 @@ class _Call:
             return constant
         self.fixed = False
         if self.expanding is None:
-            self.expanding = self.context.replace(chat_index=self.index, chat_role=self.chat_role)
+            # RisuAI tells its parser nothing of the speaker here: in a group ``{{char}}`` is the group.
+            self.expanding = self.context.replace(chat_index=self.index, chat_role=self.chat_role, speaker=None)
         return self.engine.expand(text, self.expanding, warn=self.warn)
 
     def tell(self, message: str) -> None:
