@@ -11,6 +11,7 @@ from tavernkit.silly_tavern.preparation import prepare
 from tavernkit.silly_tavern.preset import Preset
 from tavernkit.silly_tavern.settings import Settings
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.text.js_values import trim
 from tests.conformance.adapters.silly_tavern.group_inputs import card
 from tests.conformance.runner import VECTORS, Case
 
@@ -102,8 +103,8 @@ def card_fields(given: Any) -> object:
         "version": own.character_version,
         "creatorNotes": texts.creator_notes,
         "charDepthPrompt": texts.depth_prompt,
-        "firstMessage": state.macros.card(own.first_mes),
-        "alternateGreetings": [state.macros.card(greeting) for greeting in own.alternate_greetings],
+        "firstMessage": state.macros.card(trim(own.first_mes)),
+        "alternateGreetings": [state.macros.card(trim(greeting)) for greeting in own.alternate_greetings],
     }
 
 
