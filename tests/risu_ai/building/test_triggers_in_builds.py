@@ -32,6 +32,12 @@ def test_a_template_has_no_place_for_some_of_them_and_that_is_told():
     assert "no such trigger texts" in omitted(plan)["start and historyend"]
 
 
+def test_texts_for_places_that_do_not_exist_are_told():
+    plan = build(character=character(triggerscript=[trigger(added("middle", "M"))]))
+    assert "M" not in "".join(contents(plan)).replace("Main.", "")
+    assert omitted(plan)["trigger middle"] == "triggers cannot add texts to the prompt at 'middle'"
+
+
 def test_variables_of_triggers_are_stored_and_seen_by_cards():
     variables = InMemoryVariablesStore()
     owner = character(triggerscript=[trigger({"type": "setvar", "operator": "=", "var": "mood", "value": "calm"})])

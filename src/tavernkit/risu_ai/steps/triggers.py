@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.trigger_runs import run_triggers
@@ -23,5 +24,9 @@ class TriggersStep(Step[RisuState, NoConfig]):
         if result is None:
             return
         state.additions = result.additions
+        for place in result.additions.elsewhere:
+            state.omit(
+                Omission("prompt", f"trigger {place}", f"triggers cannot add texts to the prompt at {place!r:.40}")
+            )
         state.stopped = result.stop_sending
         state.total += result.tokens

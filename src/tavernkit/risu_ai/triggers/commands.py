@@ -244,7 +244,10 @@ def _test_lorebook(line: Line, command: Command) -> str:
 
 
 def _trigger(line: Line, command: Command) -> Undefined:
-    line.run_by_name(command.argument)
+    """Run triggers by name; in a group nothing happens."""
+    selected = line.world.context.character
+    if selected is None or not selected.is_group:
+        line.run_by_name(command.argument)
     return UNDEFINED
 
 

@@ -9,7 +9,16 @@ from tavernkit.errors import Warn
 from tavernkit.risu_ai.triggers.values import slice_index
 from tavernkit.risu_ai.world import RisuMessage
 from tavernkit.text.js_regex import JSRegex
-from tavernkit.text.js_values import JSError, js_lower, json_parse, strict_equals, to_number, to_string, utf16_find
+from tavernkit.text.js_values import (
+    UNDEFINED,
+    JSError,
+    js_lower,
+    json_parse,
+    strict_equals,
+    to_number,
+    to_string,
+    utf16_find,
+)
 from tavernkit.values import FrozenObject
 
 if TYPE_CHECKING:
@@ -34,9 +43,10 @@ def _holds(run: Run, condition: FrozenObject) -> bool:
             found = search_messages(run.messages, needle, condition.get("type2"), depth, run.world.warn)
             return found is not False
         case "var":
-            left: object = run.get(to_string(condition.get("var")))
+            left: object = run.get(to_string(condition.get("var", UNDEFINED)))
         case "value":
-            left = condition.get("var")
+            named = condition.get("var")
+            left = None if named is None else to_string(named)
         case "chatindex":
             left = str(len(run.messages))
         case _:

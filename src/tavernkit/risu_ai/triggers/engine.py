@@ -132,6 +132,7 @@ class TriggerEngine:
             raise ConfigError(f"mode must be one of {', '.join(MODES)}, not {mode!r}", code="UNKNOWN_MODE")
         world = self._world(context, options)
         given = additions or PromptAdditions()
+        places = zip(LOCATIONS, (given.start, given.historyend, given.promptend), strict=True)
         arguments = RunArguments(
             mode=mode,
             name=name,
@@ -140,7 +141,7 @@ class TriggerEngine:
             display_mode=mode in {"display", "request"},
             display_data=display_data,
             temp_variables={key: thaw(value) for key, value in (temp_variables or {}).items()},
-            additions=dict(zip(LOCATIONS, (given.start, given.historyend, given.promptend), strict=True)),
+            additions={**dict(places), **given.elsewhere},
             stop_sending=stop_sending,
         )
         run = Run(world, arguments, LuaCalls(self._lua, world))

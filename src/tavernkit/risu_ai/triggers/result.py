@@ -21,11 +21,15 @@ would throw, or a limit was hit."""
 
 @dataclass(frozen=True, slots=True)
 class PromptAdditions:
-    """Texts that triggers add to the prompt: before the last message, after it, and at the very end."""
+    """Texts that triggers add to the prompt: before the last message, after it, and at the very end.
+
+    ``elsewhere`` has those for places that do not exist, as RisuAI keeps them; nothing prints them.
+    """
 
     start: str = ""
     historyend: str = ""
     promptend: str = ""
+    elsewhere: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

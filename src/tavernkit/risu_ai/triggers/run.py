@@ -19,7 +19,7 @@ from tavernkit.risu_ai.triggers.signals import RunAbortedError, TriggerFailedErr
 from tavernkit.risu_ai.triggers.variables import LocalScopes, Value
 from tavernkit.risu_ai.triggers.world import World
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage
-from tavernkit.text.js_values import UNDEFINED, to_number, to_string
+from tavernkit.text.js_values import UNDEFINED, join_surrogates, to_number, to_string
 from tavernkit.values import Json
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Run:
     def set(self, name: str, value: Value) -> None:
         """Write a variable."""
         if isinstance(value, str):
-            self.world.budget.text(value)
+            value = join_surrogates(self.world.budget.text(value))
         if self.display_mode:
             self.temp_variables[name] = None if value is UNDEFINED else value
             return
@@ -232,8 +232,9 @@ class Run:
         self.world.event("prompt", place, text)
 
     def prompt_additions(self) -> PromptAdditions:
-        """The texts that count."""
-        return PromptAdditions(*(self.additions.get(place, "") for place in LOCATIONS))
+        """What was added."""
+        elsewhere = {place: text for place, text in self.additions.items() if place not in LOCATIONS}
+        return PromptAdditions(*(self.additions.get(place, "") for place in LOCATIONS), elsewhere=elsewhere)
 
     # Other runs
 

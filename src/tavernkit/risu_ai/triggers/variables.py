@@ -106,5 +106,5 @@ class LocalScopes:
             self._scopes = {place: scope for place, scope in self._scopes.items() if place < indent}
 
     def _find(self, name: str, indent: float) -> dict[str, Json] | None:
-        places = sorted((place for place in self._scopes if place <= indent), reverse=True)
+        places = sorted((place for place in self._scopes if 0 <= place <= indent), reverse=True)
         return next((self._scopes[place] for place in places if name in self._scopes[place]), None)

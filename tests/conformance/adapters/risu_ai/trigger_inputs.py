@@ -122,6 +122,7 @@ class World:
                 "start": result.additions.start,
                 "historyend": result.additions.historyend,
                 "promptend": result.additions.promptend,
+                **result.additions.elsewhere,
             },
             "tokens": result.tokens,
             "stopSending": result.stop_sending,

@@ -17,6 +17,7 @@ from tavernkit.text.js_values import (
     number_to_string,
     to_string,
     utf16_at,
+    utf16_find,
     utf16_length,
     utf16_slice,
 )
@@ -204,8 +205,8 @@ def index_of(run: Run, effect: Effect) -> None:
     index = -1
     if isinstance(value, list):
         index = next((i for i, each in enumerate(value) if isinstance(each, str) and each == wanted), -1)
-    elif isinstance(value, str) and (found := value.find(wanted)) >= 0:
-        index = utf16_length(value[:found])
+    elif isinstance(value, str):
+        index = utf16_find(value, wanted)
     run.output(effect, str(index))
 
 

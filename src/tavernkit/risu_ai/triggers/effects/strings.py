@@ -63,4 +63,4 @@ def concatenate(run: Run, effect: Effect) -> None:
     """Join two texts."""
     first, second = run.value(effect, "source1"), run.value(effect, "source2")
     run.world.budget.size(len(first) + len(second))
-    run.output(effect, join_surrogates(first + second))
+    run.output(effect, first + second)
