@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import MaxTokensExceededError
-from tavernkit.risu_ai import Builder, RisuPlan
+from tavernkit.risu_ai import Builder, RisuPlan, Settings
+from tavernkit.risu_ai.memory import MemoryModels
 from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.token_counting import MessageCounter
 from tavernkit.risu_ai.trimming import blank_removable, drop_oldest
@@ -34,6 +35,28 @@ def test_the_oldest_go_first_and_are_told():
     assert plan.trim_report is not None
     assert plan.trim_report.eviction_count == 5
     assert omitted(plan)["5 messages (start marker to message #2 of Mira)"].startswith("the context is too small")
+
+
+@pytest.mark.parametrize(
+    ("context", "owner", "first"),
+    [
+        (900, {}, "NewChat"),
+        (690, {}, None),  # the greeting is first, which has no id
+        (900, {"supaMemory": True}, "old"),
+    ],
+)
+def test_where_the_prompt_begins_is_kept_on_the_chat_unless_memory_is_on(context: int, owner: Any, first: str | None):
+    plan = build(
+        **small(
+            context,
+            character=character(**owner),
+            history={"message": long_chat(), "fmIndex": -1, "lastMemory": "old"},
+            settings=Settings.from_json({"hypaV3": True}),
+            memory=MemoryModels(summarize=lambda _: "", embed=lambda texts: [[1.0] for _ in texts]),
+        )
+    )
+    assert plan.last_memory == first
+    assert plan.chat.raw.get("lastMemory") == first
 
 
 def test_a_prompt_that_cannot_fit_is_refused_with_the_numbers():

@@ -14,6 +14,9 @@ from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.trimming import Dropped, drop_oldest, omissions_of
 from tavernkit.values import freeze_object
 
+LAST_MEMORY = "lastMemory"
+"""RisuAI's key for the first message of the chat that is still in the prompt."""
+
 
 class MemoryStep(Step[RisuState, NoConfig]):
     """Makes the chat fit: with the memory the character uses, else by dropping its oldest items.
@@ -29,6 +32,8 @@ class MemoryStep(Step[RisuState, NoConfig]):
         """Fit the chat into the context."""
         if state.stopped:
             return
+        kept = state.chat.raw.get(LAST_MEMORY)
+        state.last_memory = kept if isinstance(kept, str) else None
         if not _remembered(state) and state.context.strategy == REFERENCE:
             _trim(state)
         slots = state.slots
@@ -52,10 +57,13 @@ def _drop_blank(state: RisuState) -> None:
 
 
 def _store(state: RisuState) -> None:
-    """Keep on the chat what memory wants to find there next time."""
-    data = {"lastMemory": state.last_memory, **state.memory_data} if state.last_memory else state.memory_data
-    if any(state.chat.raw.get(key) != value for key, value in data.items()):
-        raw = {**state.chat.raw, **freeze_object(data)}  # the rest is frozen already
+    """Keep on the chat what memory wants to find there next time, and where the prompt begins now."""
+    before = state.chat.raw
+    data = {LAST_MEMORY: state.last_memory, **state.memory_data}
+    if any(before.get(key) != value for key, value in data.items()):
+        raw = {**before, **freeze_object(data)}  # the rest is frozen already
+        if raw[LAST_MEMORY] is None:
+            del raw[LAST_MEMORY]
         state.see_chat(dataclasses.replace(state.chat, raw=MappingProxyType(raw)))
 
 
@@ -86,7 +94,8 @@ def _remembered(state: RisuState) -> bool:
         )
     )
     state.total = outcome.total
-    state.last_memory = outcome.last_memory
+    if LAST_MEMORY in outcome.stored:
+        state.last_memory = outcome.last_memory
     state.memory_data = dict(outcome.stored)
     _tell(state, outcome.items)
     _place(state, outcome.items)
