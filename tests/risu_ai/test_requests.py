@@ -81,10 +81,15 @@ def test_rules_follow_the_settings():
     assert not rules.new_openai_handle
 
 
-def test_mistral_takes_functions_for_the_user_and_joins_roles():
+def test_mistral_takes_functions_for_the_user_and_joins_what_comes_in_the_same_role():
     rules = RequestRules(flags=frozenset({"hasFullSystemPrompt"}), mistral=True)
-    found = request_messages([message("user", "a"), message("function", "b"), message("assistant", "c")], rules)
-    assert [(each["role"], each["content"]) for each in found] == [("user", "a\nb"), ("assistant", "c")]
+    given = [message("user", "a"), message("function", "b"), message("user", "c"), message("system", "d")]
+    found = request_messages([*given, message("assistant", "e"), message("assistant", "f")], rules)
+    assert [(each["role"], each["content"]) for each in found] == [
+        ("user", "a"),
+        ("user", "b\nc\nSystem:d"),
+        ("assistant", "e\nf"),
+    ]
 
 
 def test_start_lines_are_blanked_only_by_the_new_handling():

@@ -130,10 +130,8 @@ def _mistral(body: Sequence[JsonObject]) -> list[JsonObject]:
         last = found[-1]
         if role == "system" and last["role"] != "system":
             role, content = "user", f"System:{content}"
-        elif role == "function":
-            role = "user"
         if last["role"] == role:
             last["content"] = f"{last['content']}\n{content}"
         else:
-            found.append({**message, "role": role, "content": content})
+            found.append({**message, "role": "user" if role == "function" else role, "content": content})
     return found
