@@ -55,7 +55,7 @@ def inputs(given: Any) -> dict[str, Any]:
     persona = {**base["persona"], **given.get("persona", {})}
     power_user = dict(base["power_user"])
     for key, value in given.get("power_user", {}).items():
-        power_user[key] = {**power_user[key], **value} if isinstance(value, dict) else value
+        power_user[key] = {**power_user.get(key, {}), **value} if isinstance(value, dict) else value
     settings = Settings.from_json(
         {
             "username": given["user_name"],

@@ -45,7 +45,7 @@ def run(case: Case) -> object:
 
 def inputs(given: Any) -> dict[str, Any]:
     settings, generate = given["settings"], given["generate"]
-    options = generate.get("options", {})
+    options = generate.get("options") or {}
     built: dict[str, Any] = {
         "dialect": "text",
         "user": User(name=given["user_name"]),

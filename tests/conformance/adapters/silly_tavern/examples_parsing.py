@@ -8,6 +8,7 @@ from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.substitution import Substitution
 from tavernkit.text.js_values import trim
+from tests.conformance.adapters.silly_tavern.group_inputs import open_group
 from tests.conformance.runner import Case
 
 ENGINE = MacroEngine()
@@ -16,15 +17,16 @@ ENGINE = MacroEngine()
 def run(case: Case) -> object:
     given = case.input
     power_user = given.get("power_user", {})
+    names = given["group"]["members"] if "group" in given else ()
     environment = MacroEnvironment(
         user_name=given["user_name"],
         character_name=given["char_name"],
         character=Character(name="", description="D", mes_example=given["mes_example"]),
+        group=open_group(names, given["char_name"]) if "group" in given else None,
         collapse_newlines=power_user.get("collapse_newlines", False),
     )
     field = Substitution(ENGINE, environment, warn=lambda _: None).card(trim(given["mes_example"]))
     blocks = split_examples(field)
-    names = given["group"]["members"] if "group" in given else ()
     return {
         "field": field,
         "blocks": blocks,

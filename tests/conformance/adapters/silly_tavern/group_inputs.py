@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern.groups.group import GroupMember
+from tavernkit.silly_tavern.groups.group import Group, GroupMember
+from tavernkit.silly_tavern.groups.group_chat import GroupChat
 
 TOP_FIELDS = ("name", "description", "personality", "scenario", "first_mes", "mes_example")
 
@@ -21,3 +23,9 @@ def card(character: dict[str, Any]) -> Character:
 
 def member(character: dict[str, Any]) -> GroupMember:
     return GroupMember(character["avatar"], card(character))
+
+
+def open_group(names: Sequence[str], speaker: str) -> GroupChat:
+    """A group chat of which only the names are given."""
+    cards = {f"{name}.png": Character(name=name) for name in names}
+    return GroupChat.of(Group.from_json({"members": list(cards)}), cards, f"{speaker}.png")

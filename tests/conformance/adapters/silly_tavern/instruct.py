@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.examples import START_LINE, split_examples
 from tavernkit.silly_tavern.instruct.examples import ExampleNames, format_examples
@@ -16,6 +17,7 @@ from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
 from tavernkit.silly_tavern.text_completion.stop_strings import StopInput, custom_stop_strings, stop_strings
+from tests.conformance.adapters.silly_tavern.group_inputs import open_group
 from tests.conformance.runner import Case
 
 ENGINE = MacroEngine()
@@ -26,6 +28,7 @@ class Page:
 
     def __init__(self, given: Any) -> None:
         self.args = given["args"]
+        self.open_user, self.open_character = given["user"], given["char"]
         self.instruct = InstructTemplate.from_json(given["instruct"])
         self.power_user = given.get("power_user", {})
         self.context = ContextTemplate.from_json(
@@ -39,6 +42,8 @@ class Page:
         environment = MacroEnvironment(
             user_name=given["user"],
             character_name=given["char"],
+            group=open_group(self.members, given["char"]) if self.in_group else None,
+            chat=[ChatMessage.from_json(line) for line in self.chat],
             instruct=self.instruct,
             context=self.context,
             system_prompt=SystemPrompt.from_json(given.get("sysprompt", {"enabled": False})),
@@ -82,8 +87,8 @@ def format_prompt_line(page: Page, args: Any) -> object:
 
 def examples(page: Page, args: Any) -> object:
     names = ExampleNames(
-        user=page.user,
-        character=page.character,
+        user=page.open_user,
+        character=page.open_character,
         members=page.members,
         in_group=page.in_group,
         written_user=page.user,
