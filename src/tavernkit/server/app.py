@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from tavernkit import __version__, count_tokens
-from tavernkit.server.api import admin, builds, imports, library, models, openai, regex, sessions
+from tavernkit.server.api import admin, builds, chat_settings, imports, library, models, openai, regex, sessions
 from tavernkit.server.config import ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.json_response import SafeJSONResponse
@@ -63,7 +63,7 @@ def create_app(
 
     app = FastAPI(title="TavernKit", version=__version__, description=DESCRIPTION, lifespan=lifespan)
     app.state.service = service
-    for module in (openai, models, sessions, builds, imports, admin, regex, library):
+    for module in (openai, models, sessions, builds, imports, admin, regex, chat_settings, library):
         app.include_router(module.router)
     _add_health(app, service)
     app.add_exception_handler(ServiceError, _service_error)

@@ -12,7 +12,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
-from tavernkit.server.import_sources import Found, FoundChat, FoundGroup, FoundGroupChat, FoundRisuChats, FoundScripts
+from tavernkit.server.chat_settings import checked_settings, save_settings, stored_settings
+from tavernkit.server.import_sources import (
+    Found,
+    FoundChat,
+    FoundGroup,
+    FoundGroupChat,
+    FoundRisuChats,
+    FoundScripts,
+    FoundSettings,
+)
 from tavernkit.server.item_files import NewItem, read_item
 from tavernkit.server.library import RISU_AI
 from tavernkit.server.limits import MAX_JOB_WARNINGS, MAX_MESSAGES
@@ -77,6 +86,17 @@ async def store(connection: AsyncConnection, progress: Progress, name: str, foun
         case FoundScripts():
             await add_scripts(connection, found.scripts)
             progress.count("regex", len(found.scripts))
+        case FoundSettings():
+            await _store_settings(connection, progress, name, found.settings)
+
+
+async def _store_settings(connection: AsyncConnection, progress: Progress, name: str, settings: JsonObject) -> None:
+    """Settings are those of everybody's chats: an import does not change what somebody has set here."""
+    if await stored_settings(connection) is not None:
+        progress.warn(f"{name} are left out: there are some already, which PUT /api/settings changes")
+        return
+    await save_settings(connection, checked_settings(settings, lambda message: progress.warn(f"{name}: {message}")))
+    progress.count("settings")
 
 
 async def _store_item(connection: AsyncConnection, progress: Progress, name: str, item: NewItem) -> None:

@@ -11,6 +11,7 @@ from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.cards import load, parse_json
 from tavernkit.errors import TavernKitError, Warn
+from tavernkit.server.chat_settings import chosen_settings
 from tavernkit.server.import_archive import files_below, unpack
 from tavernkit.server.item_files import NewItem, persona_item, read_item
 from tavernkit.server.library import StoredPersona, read_persona, read_scripts
@@ -60,7 +61,14 @@ class FoundScripts:
     scripts: tuple[JsonObject, ...]
 
 
-Found: TypeAlias = NewItem | FoundChat | FoundGroupChat | FoundRisuChats | FoundGroup | FoundScripts
+@dataclass(frozen=True, slots=True)
+class FoundSettings:
+    """SillyTavern's settings of chats."""
+
+    settings: JsonObject
+
+
+Found: TypeAlias = NewItem | FoundChat | FoundGroupChat | FoundRisuChats | FoundGroup | FoundScripts | FoundSettings
 Work: TypeAlias = tuple[str, Callable[[], Found]]
 """A name to report by, and how to read what it stands for."""
 
@@ -154,6 +162,9 @@ def _data_folder(source: st.DataFolder) -> Iterator[Work]:
         yield item("preset", "OpenAI Settings", f"{name}.json")
     for persona in _personas(source):
         yield f"persona {persona.name}", lambda persona=persona: persona_item(persona)
+    power_user = source.settings.source.get("power_user")
+    if is_mapping(power_user) and (settings := chosen_settings(power_user)):
+        yield "settings.json: settings of chats", lambda: FoundSettings(settings)
     scripts = source.settings.extension_settings.get("regex")
     if is_sequence(scripts) and scripts:
         switched_off = source.settings.extension_settings.get("disabledExtensions")

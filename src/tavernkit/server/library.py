@@ -24,6 +24,8 @@ IN_PROMPT, AFTER_CHARACTER = 0, 1
 """Positions of a persona; files of older versions have the second one, which SillyTavern reads as the first."""
 GLOBAL_SCRIPTS: Ref = ("regex", "global")
 """The regex scripts that run in every chat of SillyTavern."""
+CHAT_SETTINGS: Ref = ("settings", "chats")
+"""SillyTavern's settings of every chat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,8 @@ class Cast:
     """All modules of RisuAI's; which of them are on is said elsewhere."""
     regex_scripts: tuple[JsonObject, ...] = ()
     """SillyTavern's global scripts."""
+    power_user: st.PowerUser = field(default_factory=st.PowerUser)
+    """SillyTavern's settings of chats."""
 
     @property
     def name(self) -> str:
@@ -146,6 +150,8 @@ def _parse(kind: Kind, platform: str, name: str, data: bytes) -> object:
     value: object = parse_json(data, what=kind, warn=_quiet)
     if not is_object(value):
         raise ServiceError(422, f"a {kind} is a JSON object", code=f"invalid_{kind}")
+    if kind == "settings":
+        return st.PowerUser.from_json(value, warn=_quiet)
     return st.Group.from_json(value) if kind == "group" else read_persona(value)
 
 
@@ -202,7 +208,7 @@ def _refs(selection: Selection) -> list[Ref]:
 
 def _implied(selection: Selection, values: dict[Ref, object]) -> Collection[Ref]:
     """What the chosen items ask for themselves: a group's members, the books of a card and a persona."""
-    refs: set[Ref] = {GLOBAL_SCRIPTS} if selection.platform == SILLY_TAVERN else set()
+    refs: set[Ref] = {GLOBAL_SCRIPTS, CHAT_SETTINGS} if selection.platform == SILLY_TAVERN else set()
     for value in values.values():
         if isinstance(value, st.Group):
             refs |= {("character", member) for member in value.members}
@@ -221,7 +227,7 @@ def _cast(selection: Selection, values: dict[Ref, object], key: tuple[object, ..
         found = (values.get(("book", each)) for each in ids)
         return tuple(book for book in found if isinstance(book, st.WorldBook))
 
-    scripts = values.get(GLOBAL_SCRIPTS)
+    scripts, power_user = values.get(GLOBAL_SCRIPTS), values.get(CHAT_SETTINGS)
     character, group = one("character", selection.character), one("group", selection.group)
     persona = one("persona", selection.persona)
     members = group.members if isinstance(group, st.Group) else ()
@@ -239,6 +245,7 @@ def _cast(selection: Selection, values: dict[Ref, object], key: tuple[object, ..
         character_books=books([slug(world)] if world and slug(world) not in selection.books else ()),
         persona_books=books(persona.books if isinstance(persona, StoredPersona) else ()),
         regex_scripts=tuple(script for script in scripts if is_object(script)) if is_sequence(scripts) else (),
+        power_user=power_user if isinstance(power_user, st.PowerUser) else st.PowerUser(),
     )
 
 

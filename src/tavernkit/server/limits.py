@@ -21,6 +21,10 @@ MAX_NAME_CHARACTERS: Final = 200
 MAX_TOOLS: Final = 128
 MAX_SCRIPTS: Final = 1000
 """Global regex scripts."""
+MAX_SETTINGS_CHARACTERS: Final = 64 * KIB
+"""SillyTavern's settings of chats: stop strings and templates, which every reply is compared with."""
+MAX_STOP_STRINGS: Final = 16
+"""Stop strings of a request that its reply is compared with; the model gets all."""
 MAX_BOOKS: Final = 64
 """Books that one request or session may switch on."""
 MAX_PAGE: Final = 200

@@ -18,7 +18,7 @@ from tavernkit.server.storage.database import take_turns
 from tavernkit.server.storage.statements import select_several, table_of
 from tavernkit.server.storage.tables import Item
 
-Kind: TypeAlias = Literal["character", "book", "preset", "persona", "group", "module", "regex"]
+Kind: TypeAlias = Literal["character", "book", "preset", "persona", "group", "module", "regex", "settings"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Ref: TypeAlias = tuple[Kind, str]
 """What names an item: its kind and id."""

@@ -15,7 +15,7 @@ from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
 from tavernkit.server.talks.silly_tavern_builds import Builds, card_of, pending_line, typed_line
 from tavernkit.server.talks.silly_tavern_lines import NEUTRAL
 from tavernkit.server.talks.silly_tavern_long_chats import TIMED, moved
-from tavernkit.server.talks.silly_tavern_scripts import Names
+from tavernkit.server.talks.silly_tavern_scripts import Said
 from tavernkit.server.talks.talk import Ask, BuiltPrompt, Spoken, TalkInput, TalkResult, joined_reply, model_request
 from tavernkit.server.upstreams import NobodyListensError, Reply
 from tavernkit.stores import InMemoryVariablesStore
@@ -120,12 +120,17 @@ class SillyTavernTalk:
         texts = self._builds.texts(cast, card_of(cast, given.speaker), user_name=given.user_name, variables=variables)
         if texts.leave_replies and not clean_up:
             return reply
-        members = [bundle.character.name for bundle in cast.members.values()]
-        names = Names(user=texts.environment.user_name or "User", character=speaker, members=members)
+        said = Said(
+            kind=given.kind,
+            user=texts.environment.user_name or "User",
+            character=speaker,
+            members=[bundle.character.name for bundle in cast.members.values()],
+            stop=given.options.get("stop"),
+        )
 
         def written() -> Reply:
             if clean_up:
-                text = texts.cleaned(reply.text, given.kind, names)
+                text = texts.cleaned(reply.text, said, cast.power_user)
             else:
                 text = (texts.impersonated if given.kind == "impersonate" else texts.reply)(reply.text)
             return dataclasses.replace(reply, text=text, reasoning=texts.reasoning(reply.reasoning))

@@ -85,6 +85,7 @@ class Builds:
     def _make_builder(self, cast: Cast) -> st.Builder:
         inputs: dict[str, object] = {
             "preset": cast.preset if isinstance(cast.preset, st.Preset) else st.Preset.default(),
+            "settings": st.Settings(power_user=cast.power_user),
             "books": cast.books,
             "character_books": cast.character_books,
             "persona_books": cast.persona_books,

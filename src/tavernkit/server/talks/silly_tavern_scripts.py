@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character
 from tavernkit.server.library import Cast
+from tavernkit.server.limits import MAX_STOP_STRINGS
 from tavernkit.server.talks.talk import TurnKind
-from tavernkit.values import thaw
+from tavernkit.silly_tavern.text_completion.stop_strings import StopInput, custom_stop_strings, stop_strings
+from tavernkit.values import is_sequence, thaw
 
 API = "openai"
 
@@ -34,19 +36,21 @@ def scripts_of(cast: Cast, card: Character | None) -> st.RegexScripts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """Who talks: models write other people's lines behind their names."""
+class Said:
+    """Who said a reply, of which turn: models write other people's lines behind their names."""
 
+    kind: TurnKind
     user: str
     character: str
     members: Sequence[str] = ()
+    stop: object = None
+    """The stop strings of the client's request: one, or a list."""
 
-    def stop_strings(self, *, impersonate: bool) -> list[str]:
-        """Where the next line of somebody else would begin, in SillyTavern's order."""
-        others = [name for name in self.members if name != self.character]
-        return [
-            f"\n{name}:" for name in dict.fromkeys([*([self.character] if impersonate else []), self.user, *others])
-        ]
+    @property
+    def own_stop_strings(self) -> list[str]:
+        """Those of this request alone."""
+        listed = self.stop if is_sequence(self.stop) else (self.stop,)
+        return [each for each in listed if isinstance(each, str)][:MAX_STOP_STRINGS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +70,41 @@ class StoredTexts:
         """What is stored of a reply."""
         return self._apply(text, st.RegexPlacement.AI_OUTPUT)
 
-    def cleaned(self, text: str, kind: TurnKind, names: Names) -> str:
+    def cleaned(self, text: str, said: Said, power_user: st.PowerUser) -> str:
         """What is stored of a model's reply: SillyTavern's whole clean-up, of which the scripts are a part."""
-        impersonate = kind == "impersonate"
+        impersonate = said.kind == "impersonate"
         options = st.CleanUp(
-            user_name=names.user,
-            character_name=names.character,
+            user_name=said.user,
+            character_name=said.character,
             impersonate=impersonate,
-            continuing=kind == "continue",
-            stop_strings=names.stop_strings(impersonate=impersonate),
-            members=names.members,
+            continuing=said.kind == "continue",
+            trim_sentences=power_user.context.trim_sentences,
+            instruct=power_user.instruct,
+            power_user=power_user,
+            stop_strings=self._stop_strings(said, power_user),
+            members=said.members,
             expand=self._expand,
             scripts=self.impersonated if impersonate else self.reply,
         )
         # What goes on with a reply begins where that ended: the blanks between them are no blanks at a start.
-        begun = text.lstrip() if kind == "continue" else text
+        begun = text.lstrip() if said.kind == "continue" else text
         return text[: len(text) - len(begun)] + st.clean_up(begun, options)
+
+    def _stop_strings(self, said: Said, power_user: st.PowerUser) -> list[str]:
+        return stop_strings(
+            StopInput(
+                instruct=power_user.instruct,
+                context=power_user.context,
+                user_name=said.user,
+                character_name=said.character,
+                members=said.members,
+                impersonate=said.kind == "impersonate",
+                custom=custom_stop_strings(power_user.custom_stopping_strings, _quiet),
+                once=said.own_stop_strings,
+                expand=self._expand,
+                expand_custom=power_user.custom_stopping_strings_macro,
+            )
+        )
 
     def greeting(self, text: str) -> str:
         """What is stored of a greeting."""
