@@ -13,13 +13,27 @@ PARTLY_RECORDED = frozenset({"request", "overridden_prompts", "items", "token_co
 """What a recorded generation may lack."""
 
 
-@pytest.mark.parametrize("surface", ["build_chat", "in_chat_injection", "instruct", "converters"])
+EXACT = ("build_chat", "in_chat_injection", "instruct", "converters", "regex_scripts", "groups_activation")
+LORE = ("world_info", "world_info_timed", "world_info_import")
+
+
+@pytest.mark.parametrize("surface", EXACT + LORE)
 def test_nothing_is_sent_that_was_not_recorded(surface: str) -> None:
     told = {
         case.id: found
         for case in runner.cases(f"silly_tavern/{surface}")
         if (found := list(unrecorded(case.expected, runner.run(case).actual)))
     }
+    assert told == {}
+
+
+@pytest.mark.parametrize("surface", ["macros_v1", "macros_v2"])
+def test_no_other_variable_is_written(surface: str) -> None:
+    told: dict[str, list[str]] = {}
+    for case in runner.cases(f"silly_tavern/{surface}"):
+        actual: Any = runner.run(case).actual
+        if found := list(unrecorded(case.expected["variables"], actual["variables"])):
+            told[case.id] = found
     assert told == {}
 
 

@@ -46,7 +46,8 @@ def import_file(given: Any) -> object:
     book = import_world(given["filename"], text, warn=warnings.append)
     if book is None:
         # SillyTavern hangs on malformed JSON; refusing it with a reason is what we do instead.
-        return {"imported": False, "never_settles": any("not JSON" in warning for warning in warnings)}
+        malformed = any("not JSON" in warning and "BOM" not in warning for warning in warnings)
+        return {"imported": False, "never_settles": True} if malformed else {"imported": False}
     return {"imported": True, "name": book.name, "world": book.to_json()}
 
 
