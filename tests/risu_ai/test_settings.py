@@ -94,3 +94,9 @@ def test_the_module_beside_a_card_stands_in_for_its_lore_and_scripts():
 def test_a_card_of_the_first_version_has_texts_only():
     old = Character.from_card({"name": "Old", "description": "D", "first_mes": "F"})
     assert character_from_card(old).first_message == "F"
+
+
+def test_a_fresh_database_leaves_more_room_for_the_reply_than_a_fresh_preset() -> None:
+    assert Settings.from_json({}).preset.max_response == 500
+    assert Settings.from_json({"maxResponse": 200}).preset.max_response == 200
+    assert Preset.from_json({}).max_response == 300

@@ -44,6 +44,9 @@ DEFAULT_ORDER = (
 DATABASE_KEYS: Mapping[str, str] = {"regex": "presetRegex"}
 """Preset keys that have another name in RisuAI's database."""
 
+DATABASE_DEFAULTS: Mapping[str, Json] = {"maxResponse": 500}
+"""What a fresh database has other values for than a preset."""
+
 SECRET_KEYS = (
     "openAIKey",
     "forceReplaceUrl",
@@ -139,7 +142,7 @@ class Preset:
     @classmethod
     def from_database(cls, database: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
         """Read the preset that is in force in RisuAI's database, where some keys have other names."""
-        value = {key: item for key, item in database.items() if key not in DATABASE_KEYS}
+        value = {**DATABASE_DEFAULTS, **{key: item for key, item in database.items() if key not in DATABASE_KEYS}}
         value.update((key, database[name]) for key, name in DATABASE_KEYS.items() if name in database)
         return cls.from_json(value, warn=warn)
 
