@@ -1,8 +1,84 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import MappingProxyType
+
 import pytest
 
-from tavernkit.values import LazySequence, LRUCache
+from tavernkit import values
+from tavernkit.errors import LimitExceededError
+from tavernkit.values import LazySequence, LRUCache, deep_merge, freeze, freeze_object, thaw, thaw_object
+
+DEEP = 20_000
+"""Far more levels than Python functions may call themselves."""
+
+
+def nested(depth: int) -> object:
+    value: object = "bottom"
+    for level in range(depth):
+        value = {"in": value, "n": level} if level % 2 else [level, value]
+    return value
+
+
+def bottom(value: object) -> tuple[int, object, set[type]]:
+    """How deep a nested value goes, what is there, and what it is made of."""
+    depth, kinds = 0, set[type]()
+    while not isinstance(value, str):
+        kinds.add(type(value))
+        value = value["in"] if isinstance(value, (dict, MappingProxyType)) else value[1]  # pyright: ignore[reportIndexIssue]
+        depth += 1
+    return depth, value, kinds
+
+
+@pytest.mark.parametrize("depth", [2, DEEP])
+def test_values_of_any_depth_are_frozen_and_thawed(depth: int) -> None:
+    frozen = freeze(nested(depth))
+    assert bottom(frozen) == (depth, "bottom", {MappingProxyType, tuple})
+    assert bottom(thaw(frozen)) == (depth, "bottom", {dict, list})
+    assert bottom(thaw_object(freeze_object({"in": nested(depth)}))) == (depth + 1, "bottom", {dict, list})
+
+
+def test_deep_values_are_copied_as_shallow_ones_are() -> None:
+    handle = object()
+    odd = {1: [(), {}, None, True, 1.5, handle], "keys": (MappingProxyType({"a": [1]}),)}
+    assert freeze(odd) == {"1": ((), {}, None, True, 1.5, handle), "keys": ({"a": (1,)},)}
+    deep = freeze([odd, nested(DEEP)])
+    assert isinstance(deep, tuple)
+    assert deep[0] == freeze(odd)
+    thawed = thaw([odd, nested(DEEP)])
+    assert isinstance(thawed, list)
+    assert thawed[0] == thaw(odd) == {"1": [[], {}, None, True, 1.5, handle], "keys": [{"a": [1]}]}
+
+
+@pytest.mark.parametrize("copy", [freeze, thaw])
+def test_a_value_that_holds_itself_is_refused(
+    copy: Callable[[object], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(values, "MAX_NESTING", 3_000)
+    value: list[object] = []
+    value.append({"again": value})
+    with pytest.raises(LimitExceededError, match="nested deeper than 3000 levels"):
+        copy(value)
+
+
+def test_mappings_of_any_depth_are_merged() -> None:
+    left: dict[str, object] = {"left": 1, "both": 1}
+    right: dict[str, object] = {"right": 2, "both": 2}
+    for _ in range(DEEP):
+        left, right = {"in": left, "left": 1}, {"in": right, "list": [2]}
+    merged = deep_merge(left, right)
+    assert merged.keys() == {"in", "left", "list"}
+    for _ in range(DEEP):
+        assert isinstance(merged, dict)
+        merged = merged["in"]
+    assert merged == {"left": 1, "both": 2, "right": 2}
+
+
+def test_merging_changes_neither_mapping() -> None:
+    left, right = {"a": {"x": 1}, "l": [1]}, {"a": {"y": 2}, "l": [2], "a2": {}}
+    merged = deep_merge(left, right)
+    assert merged == {"a": {"x": 1, "y": 2}, "l": [2], "a2": {}}
+    assert (left, right) == ({"a": {"x": 1}, "l": [1]}, {"a": {"y": 2}, "l": [2], "a2": {}})
 
 
 def test_the_least_recently_used_value_goes_first() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Generic, TypeAlias, TypeGuard, TypeVar, overload
+from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar, overload
+
+from tavernkit.errors import LimitExceededError
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """Anything that :func:`json.loads` gives."""
@@ -28,6 +30,10 @@ V = TypeVar("V")
 T_co = TypeVar("T_co", covariant=True)
 
 
+MAX_NESTING = 100_000
+"""How deep a value may be nested that is copied: only one that holds itself is deeper."""
+
+
 def freeze(value: object) -> FrozenJson:
     """Copy JSON-like data deeply into mappings and tuples that cannot be changed.
 
@@ -35,11 +41,10 @@ def freeze(value: object) -> FrozenJson:
     """
     if value is None or isinstance(value, (str, int, float)):  # most values, told quickly
         return value
-    if is_mapping(value):
-        return MappingProxyType({str(key): freeze(item) for key, item in value.items()})
-    if is_sequence(value):
-        return tuple(freeze(item) for item in value)
-    return value  # pyright: ignore[reportReturnType]  # opaque values pass through by contract
+    try:
+        return _freeze(value)
+    except RecursionError:
+        return _copy_deep(value, MappingProxyType, tuple)
 
 
 def freeze_object(value: Mapping[str, object] | None) -> FrozenObject:
@@ -53,16 +58,76 @@ def thaw(value: object) -> Json:
     """Copy frozen data deeply into plain dicts and lists, ready for :mod:`json`."""
     if value is None or isinstance(value, (str, int, float)):
         return value
-    if is_mapping(value):
-        return {str(key): thaw(item) for key, item in value.items()}
-    if is_sequence(value):
-        return [thaw(item) for item in value]
-    return value  # pyright: ignore[reportReturnType]  # opaque values pass through by contract
+    try:
+        return _thaw(value)
+    except RecursionError:
+        return _copy_deep(value, dict, list)
 
 
 def thaw_object(value: Mapping[str, object]) -> JsonObject:
     """Copy a frozen mapping deeply into a plain dict."""
     return {str(key): thaw(item) for key, item in value.items()}
+
+
+def _freeze(value: object) -> FrozenJson:
+    # Scalars are told in place: most values are, and a call for each costs more than the copy.
+    if is_mapping(value):
+        return MappingProxyType(
+            {
+                str(key): item if item is None or isinstance(item, (str, int, float)) else _freeze(item)
+                for key, item in value.items()
+            }
+        )
+    if is_sequence(value):
+        return tuple([item if item is None or isinstance(item, (str, int, float)) else _freeze(item) for item in value])
+    return value  # pyright: ignore[reportReturnType]  # opaque values pass through by contract
+
+
+def _thaw(value: object) -> Json:
+    if is_mapping(value):
+        return {
+            str(key): item if item is None or isinstance(item, (str, int, float)) else _thaw(item)
+            for key, item in value.items()
+        }
+    if is_sequence(value):
+        return [item if item is None or isinstance(item, (str, int, float)) else _thaw(item) for item in value]
+    return value  # pyright: ignore[reportReturnType]  # opaque values pass through by contract
+
+
+def _copy_deep(value: object, mapping: Callable[[dict[str, Any]], Any], sequence: Callable[[list[Any]], Any]) -> Any:
+    """Copy what is nested deeper than Python functions may call themselves: to any depth, and slower."""
+    waiting = [_copy(value, mapping, sequence)]
+    copied: object = None
+    while waiting:
+        try:
+            item = waiting[-1].send(copied)
+        except StopIteration as done:
+            waiting.pop()
+            copied = done.value
+        else:
+            if len(waiting) == MAX_NESTING:
+                raise LimitExceededError(f"a value is nested deeper than {MAX_NESTING} levels", limit="MAX_NESTING")
+            waiting.append(_copy(item, mapping, sequence))
+            copied = None
+    return copied
+
+
+def _copy(
+    value: object, mapping: Callable[[dict[str, Any]], Any], sequence: Callable[[list[Any]], Any]
+) -> Generator[object, Any, Any]:
+    """Copy one level: each value in it is yielded, and its copy is sent back."""
+    if is_mapping(value):
+        members: dict[str, Any] = {}
+        for key, item in value.items():
+            members[str(key)] = yield item
+        return mapping(members)
+    if is_sequence(value):
+        items: list[Any] = []
+        for item in value:
+            copied: Any = yield item
+            items.append(copied)
+        return sequence(items)
+    return value
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Json]]:
@@ -88,12 +153,15 @@ def is_sequence(value: object) -> TypeGuard[Sequence[object]]:
 def deep_merge(left: Mapping[str, object], right: Mapping[str, object]) -> dict[str, object]:
     """Merge mappings recursively; where both have a value that is not a mapping, ``right`` wins (lists too)."""
     merged: dict[str, object] = dict(left)
-    for key, value in right.items():
-        old = merged.get(key)
-        if is_mapping(old) and is_mapping(value):
-            merged[key] = deep_merge(old, value)
-        else:
-            merged[key] = value
+    pairs: list[tuple[dict[str, object], Mapping[str, object]]] = [(merged, right)]
+    for target, given in pairs:  # a list that grows while it is read, as values may be nested deeper than calls
+        for key, value in given.items():
+            old = target.get(key)
+            if is_mapping(old) and is_mapping(value):
+                target[key] = inner = dict(old)
+                pairs.append((inner, value))
+            else:
+                target[key] = value
     return merged
 
 
