@@ -169,6 +169,15 @@ def test_wrong_inputs_are_refused_at_once_with_what_to_pass():
         Builder(**inputs(history=[{"text": "hello"}]))
 
 
+@pytest.mark.parametrize("dialect", ["openai", "text"])
+def test_there_is_no_prompt_without_a_character_unless_a_hook_brings_one(dialect: str):
+    with pytest.raises(ConfigError, match="pass character="):
+        Builder().build(message="hi", dialect=dialect)
+    hooks = HookRegistry()
+    hooks.before_build(lambda state: state.change_inputs(character=card()))
+    assert Builder(hooks=hooks).build(message="hi", dialect=dialect).blocks
+
+
 def test_hooks_may_change_inputs_and_the_plan():
     hooks = HookRegistry()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tavernkit.errors import ConfigError
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.authors_note import with_lore
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
@@ -45,6 +46,11 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Prepare, scan, place."""
+        if state.context.character is None:
+            raise ConfigError(
+                "there is no character to build a prompt for: pass character=, or group= and members=",
+                code="CHARACTER_REQUIRED",
+            )
         prepare(state)
         if state.context.text_completion:
             begin_draft(state)
