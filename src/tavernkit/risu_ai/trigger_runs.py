@@ -14,6 +14,7 @@ from tavernkit.risu_ai.triggers.host import RefusingHost
 from tavernkit.risu_ai.triggers.result import StoredState, TriggerResult
 from tavernkit.risu_ai.trimming import Dropped, omissions_of
 from tavernkit.risu_ai.world import RisuCharacter
+from tavernkit.text.js_values import to_string
 from tavernkit.values import Json, is_object
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def edit_text(state: RisuState, text: str, mode: ScriptMode, index: int) -> str:
         context.replace(speaker=None) if state.in_group else context, kind, text, index=index, **_options(state)
     )
     _store(state, result.stored)
-    return result.data if isinstance(result.data, str) else text
+    return to_string(result.data)
 
 
 def edit_list(state: RisuState, messages: list[PromptMessage]) -> list[PromptMessage]:

@@ -54,6 +54,13 @@ def test_what_is_typed_goes_through_the_input_scripts():
     assert texts(result)[-2] == "the sea"
 
 
+@pytest.mark.parametrize(("result", "stored"), [("nil", "Ok."), ("''", ""), ("false", "false"), ("5", "5")])
+def test_whatever_a_listener_gives_back_replaces_the_reply(result: str, stored: str):
+    code = f"listenEdit('editOutput', function(id, text) return {result} end)"
+    script = {"comment": "", "type": "start", "conditions": [], "effect": [{"type": "triggerlua", "code": code}]}
+    assert texts(send(Model("Ok."), character=character(triggerscript=[script])))[-1] == stored
+
+
 def test_variables_of_a_reply_are_written_when_it_is_stored():
     variables = InMemoryVariablesStore()
     result = send(Model("{{setvar::mood::calm}}Well."), variables=variables)

@@ -113,6 +113,18 @@ def test_keys_of_display_passes_stay_valid() -> None:
     assert stored == ["a", "b"]
 
 
+def test_scripts_of_a_member_know_the_group_by_its_name() -> None:
+    code = "function onStart(id) setChatVar(id, 'v', getName(id) .. cbs('{{char}}')) setName(id, 'All') end"
+    group = RisuCharacter.from_json({"type": "group", "name": "Both", "chaId": "g"})
+    member = RisuCharacter.from_json({"name": "Mira", "chaId": "m", "triggerscript": [lua(code)]})
+    result = TriggerEngine().run(RisuContext(char=group, speaker=member), "start")
+    stored = result.stored.context
+    assert result.variables == {"v": "BothMira"}
+    assert isinstance(stored.speaker, RisuCharacter)
+    assert stored.character is not None
+    assert (stored.character.name, stored.speaker.name) == ("All", "Mira")
+
+
 def test_a_group_runs_only_the_listeners_of_modules() -> None:
     def listener(mark: str) -> dict[str, Any]:
         return lua(f"listenEdit('editOutput', function(id, text) return text .. '{mark}' end)")

@@ -71,6 +71,11 @@ class World:
         return acting_character(self._context) or RisuCharacter()
 
     @property
+    def selected(self) -> RisuCharacter:
+        """The selected character: in a group not the one who acts, but the group."""
+        return self._context.character or self.character
+
+    @property
     def chat(self) -> RisuChat:
         """The stored chat."""
         return self._context.chat
@@ -104,6 +109,13 @@ class World:
             self._context = context.replace(char=character, speaker=character, characters=characters)
         else:
             self._context = context.replace(speaker=character, characters=characters)
+
+    def set_selected(self, character: RisuCharacter) -> None:
+        """Store the selected character or group."""
+        if self.selected.is_group:
+            self._context = self._context.replace(char=character)
+        else:
+            self.set_character(character)
 
     def set_persona(self, prompt: str) -> bool:
         """Give the selected persona another text; tells whether there is one."""

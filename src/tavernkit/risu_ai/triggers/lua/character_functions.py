@@ -23,14 +23,14 @@ def _with_raw(character: RisuCharacter, key: str, value: Json) -> FrozenObject:
 
 
 def _store(call: LuaCall, character: RisuCharacter, what: str) -> None:
-    call.world.set_character(character)
+    call.world.set_selected(character)
     call.world.event("character", what)
 
 
 @functions.function("getName")
 def get_name(call: LuaCall, arguments: list[Json]) -> str:
     """Read the character's name."""
-    return call.world.character.name
+    return call.world.selected.name
 
 
 @functions.function("setName", access=Access.SAFE, kind="void")
@@ -39,24 +39,23 @@ def set_name(call: LuaCall, arguments: list[Json]) -> None:
     name = argument(arguments, 0)
     if not isinstance(name, str):
         raise TriggerFailedError("the name must be a text")
-    character = call.world.character
+    character = call.world.selected
     _store(call, dataclasses.replace(character, name=name, raw=_with_raw(character, "name", name)), "name")
 
 
 @functions.function("getDescription", access=Access.SAFE)
 def get_description(call: LuaCall, arguments: list[Json]) -> str:
     """Read the description."""
-    selected = call.world.context.character
-    if selected is not None and selected.is_group:
+    if call.world.selected.is_group:
         raise TriggerFailedError("a group has no description")
-    return call.world.character.description or ""
+    return call.world.selected.description or ""
 
 
 @functions.function("setDescription", access=Access.SAFE, kind="void")
 def set_description(call: LuaCall, arguments: list[Json]) -> None:
     """Write the description; RisuAI stores anything here."""
     value = argument(arguments, 0)
-    character = call.world.character
+    character = call.world.selected
     text = "" if value is None else call.text(value)
     raw = _with_raw(character, "desc", value)
     _store(call, dataclasses.replace(character, description=text, raw=raw), "desc")
@@ -65,7 +64,7 @@ def set_description(call: LuaCall, arguments: list[Json]) -> None:
 @functions.function("getCharacterFirstMessage")
 def get_first_message(call: LuaCall, arguments: list[Json]) -> str:
     """Read the first message."""
-    return call.world.character.first_message or ""
+    return call.world.selected.first_message or ""
 
 
 @functions.function("setCharacterFirstMessage", access=Access.SAFE)
@@ -74,7 +73,7 @@ def set_first_message(call: LuaCall, arguments: list[Json]) -> bool:
     text = argument(arguments, 0)
     if not isinstance(text, str):
         return False
-    character = call.world.character
+    character = call.world.selected
     raw = _with_raw(character, "firstMessage", call.text(text))
     _store(call, dataclasses.replace(character, first_message=text, raw=raw), "firstMessage")
     return True
@@ -83,7 +82,7 @@ def set_first_message(call: LuaCall, arguments: list[Json]) -> bool:
 @functions.function("getBackgroundEmbedding", access=Access.SAFE)
 def get_background(call: LuaCall, arguments: list[Json]) -> str:
     """Read the background."""
-    value = call.world.character.raw.get(BACKGROUND)
+    value = call.world.selected.raw.get(BACKGROUND)
     return "" if value is None else to_string(value)
 
 
@@ -93,7 +92,7 @@ def set_background(call: LuaCall, arguments: list[Json]) -> bool:
     text = argument(arguments, 0)
     if not isinstance(text, str):
         return False
-    character = call.world.character
+    character = call.world.selected
     _store(call, dataclasses.replace(character, raw=_with_raw(character, BACKGROUND, call.text(text))), BACKGROUND)
     return True
 
@@ -129,7 +128,7 @@ def _image(call: LuaCall, path: str) -> str:
 @functions.function("getCharacterImageMain", kind="promise")
 def get_character_image(call: LuaCall, arguments: list[Json]) -> str:
     """Make a tag that shows the character's picture."""
-    return _image(call, call.world.character.image)
+    return _image(call, call.world.selected.image)
 
 
 @functions.function("getPersonaImageMain", kind="promise")
@@ -146,7 +145,7 @@ def get_persona_image(call: LuaCall, arguments: list[Json]) -> str:
 def get_lore(call: LuaCall, arguments: list[Json]) -> str:
     """List the entries of a name: the chat's, the character's, those of modules."""
     world, name = call.world, argument(arguments, 0)
-    books = [world.chat.local_lore, world.character.lore or ()]
+    books = [world.chat.local_lore, world.selected.lore or ()]
     books += [module.lore for module in world.context.enabled_modules]
     found = [entry for book in books for entry in book if entry.get("comment") == name]
     return json_stringify(

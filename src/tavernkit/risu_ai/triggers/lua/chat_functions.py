@@ -144,7 +144,7 @@ def _text(message: dict[str, Json], name: str) -> str:
 def get_character_message(call: LuaCall, arguments: list[Json]) -> str:
     """Read the character's last message, or its first message."""
     found = next((message.data for message in reversed(call.messages) if message.role == "char"), None)
-    return call.world.character.first_message or "" if found is None else found
+    return call.world.selected.first_message or "" if found is None else found
 
 
 @functions.function("getUserLastMessage")
