@@ -198,7 +198,12 @@ def test_risuais_export_and_import_fit_together() -> None:
 def test_odd_member_names_are_made_usable() -> None:
     character = {
         "name": "I",
-        "additionalAssets": [["con?", "@1", "png"], ["a\x01b", "@2", "mp3"], ["x" * 300, "@3", "ttf"]],
+        "additionalAssets": [
+            ["con?", "@1", "png"],
+            ["a\x01b", "@2", "mp3"],
+            ["x" * 300, "@3", "ttf"],
+            ["x" + "🫖" * 50, "@4", "png"],
+        ],
     }
     data = risu.export_charx(character, str.encode, now=0, new_id=lambda: "id")
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -207,6 +212,7 @@ def test_odd_member_names_are_made_usable() -> None:
         "assets/other/image/con_.png",
         "assets/other/audio/a_b.mp3",
         f"assets/other/fonts/{'x' * 100}.ttf",
+        f"assets/other/image/x{'🫖' * 49}\ufffd.png",
     ]
 
 

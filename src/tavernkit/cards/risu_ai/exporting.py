@@ -17,7 +17,7 @@ from tavernkit.cards.png import placeholder_png
 from tavernkit.cards.risu_ai.character import TEXT_FIELDS
 from tavernkit.cards.risu_ai.lorebook import book_from_lorebook
 from tavernkit.cards.risum import Module, write_risum
-from tavernkit.text.js_values import UNDEFINED, to_string
+from tavernkit.text.js_values import UNDEFINED, to_string, utf16_slice
 from tavernkit.values import Json, JsonObject, is_mapping, is_sequence, thaw, thaw_object
 
 MAX_NAME = 100
@@ -28,6 +28,7 @@ ReadAsset = Callable[[str], bytes]
 
 _FOLDERS = ("emotion", "background", "user_icon", "icon")
 _UNUSABLE = re.compile(r'[<>:"\\|?*\x00-\x1f]')
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _TRAILING = re.compile(r"(?<![. ])[. ]++\Z")
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])\Z", re.IGNORECASE)
 
@@ -62,7 +63,7 @@ class _Archive:
     names: set[str] = field(default_factory=set[str])
 
     def write(self, name: str, data: bytes, method: int = zipfile.ZIP_STORED) -> None:
-        name = _UNUSABLE.sub("_", name)
+        name = _HALF_CHARACTER.sub("\ufffd", _UNUSABLE.sub("_", name))
         name = _TRAILING.sub("", name)
         name = f"_{name}" if _RESERVED.match(name) else name
         write_member(self.file, _free(name, self.names), data, method)
@@ -132,7 +133,7 @@ def _lists(value: object) -> Iterator[list[str]]:
 
 def _path(asset: _Listed) -> str:
     folder = asset.type if asset.type in _FOLDERS else "other"
-    name = asset.name[:MAX_NAME]
+    name = utf16_slice(asset.name, 0, MAX_NAME)
     if asset.ext == "unknown":
         return f"assets/{folder}/image/{name}.png"
     return f"assets/{folder}/{kind_of(asset.ext)}/{name}.{asset.ext}"
