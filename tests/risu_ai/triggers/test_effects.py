@@ -81,6 +81,23 @@ def test_keys_that_are_numbers_come_first_in_a_dictionary() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "key", "left"),
+    [
+        ('"abc"', "a", '"abc"'),
+        ('"abc"', "1", "{}"),
+        ('"abc"', "length", "{}"),
+        ("[1,2]", "length", "{}"),
+        ("[1,2]", "5", "[1,2]"),
+        ("5", "a", "5"),
+        ("null", "a", "{}"),
+    ],
+)
+def test_keys_are_deleted_as_javascript_does(given: str, key: str, left: str) -> None:
+    effect = {**v2("DeleteDictKey", var="d", key=key), "varType": "var"}
+    assert run(trigger(effect), variables={"d": given})["d"] == left
+
+
+@pytest.mark.parametrize(
     ("condition", "held"),
     [
         ({"type": "value", "var": 5, "operator": "=", "value": "5"}, True),

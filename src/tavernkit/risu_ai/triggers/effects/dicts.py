@@ -62,11 +62,18 @@ def _rewrite(run: Run, effect: Effect, key: str, text: str | None) -> None:
             value[index] = text
         elif text is not None:
             value += [None] * (index - len(value)) + [text]
-    elif not isinstance(value, list) and (text is not None or not isinstance(value, (bool, int, float))):
+    elif not (_deletable(value, key) if text is None else isinstance(value, list)):
         if kind != "var":
             return
         value = _pair(key, text)
     run.set(name, write(value))
+
+
+def _deletable(value: Json, key: str) -> bool:
+    """Whether JavaScript deletes a key without a word: not those that are fixed, but those that are not there."""
+    if value is None or (isinstance(value, (list, str)) and key == "length"):
+        return False
+    return not isinstance(value, str) or key not in own_items(value)
 
 
 def _pair(key: str, text: str | None) -> dict[str, Json]:
