@@ -37,7 +37,7 @@ def test_custom_flags_count_only_when_they_are_switched_on():
 
 def test_texts_see_settings_and_preset_together():
     seen = Settings(username="x", jailbreak_toggle=True).for_texts(
-        Preset(main_prompt="M", ai_model="gpt4o", module_integration=" a, ,b ")
+        Preset(main_prompt="M", ai_model="gpt4o", module_integration=" a, ,\ufeffb ")
     )
     assert (seen.main_prompt, seen.model, seen.jailbreak_toggle) == ("M", "gpt4o", True)
     assert seen.integrated_modules == ("a", "b")

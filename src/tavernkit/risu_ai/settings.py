@@ -11,6 +11,7 @@ from tavernkit.risu_ai.json_reader import JsonReader
 from tavernkit.risu_ai.model_flags import model_flags
 from tavernkit.risu_ai.preset import Preset
 from tavernkit.risu_ai.world import RisuCustomModel, RisuModule, RisuPersona, RisuSettings
+from tavernkit.text.js_values import trim
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping, is_sequence
 
 DEFAULT_RETRIES = 2
@@ -123,7 +124,7 @@ class Settings:
 
     def for_texts(self, preset: Preset) -> RisuSettings:
         """What texts can ask about these settings and a preset."""
-        integrated = (item.strip() for item in preset.module_integration.split(","))
+        integrated = map(trim, preset.module_integration.split(","))
         return RisuSettings(
             persona_prompt=self.persona_prompt,
             main_prompt=preset.main_prompt or "",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from tavernkit.text.js_values import trim
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping, is_sequence
 
 
@@ -264,7 +265,7 @@ class RisuSettings:
             template_default_variables=_text(value, "templateDefaultVariables") or "",
             modules=tuple(RisuModule.from_json(each) for each in _objects(value, "modules") or ()),
             enabled_modules=_texts(value, "enabledModules") or (),
-            integrated_modules=tuple(item.strip() for item in integrated if item.strip()),
+            integrated_modules=tuple(name for name in map(trim, integrated) if name),
             custom_models=tuple(RisuCustomModel.from_json(each) for each in _objects(value, "customModels") or ()),
         )
 

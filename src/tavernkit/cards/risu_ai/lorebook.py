@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tavernkit.cards.book import CharacterBook
-from tavernkit.text.js_values import join, to_string, truthy
+from tavernkit.text.js_values import join, to_string, trim, truthy
 from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, is_mapping, is_sequence, thaw, thaw_object
 
 _ROLES: Mapping[float, str] = {0: "system", 1: "user", 2: "assistant"}
@@ -166,4 +166,4 @@ def _book_entry(lore: Mapping[str, object]) -> JsonObject:
 
 
 def _split(keys: object) -> list[Json]:
-    return [key.strip() for key in to_string(keys).split(",")] if isinstance(keys, str) else []
+    return [trim(key) for key in to_string(keys).split(",")] if isinstance(keys, str) else []
