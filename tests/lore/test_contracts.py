@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
+from tavernkit.budget import EvictionRecord
 from tavernkit.lore import LoreEngine, LoreResult, LoreRow
 from tavernkit.prompt import Plan
 from tavernkit.report import lore_rows
 from tavernkit.risu_ai import lorebook as risu_ai
 from tavernkit.silly_tavern import world_info as silly_tavern
+from tavernkit.values import is_mapping
 
 Scan = Callable[..., LoreResult]
 
 
-def by_silly_tavern(*texts: str) -> LoreResult:
+def by_silly_tavern(*texts: str, budget: int = 250) -> LoreResult:
     engine: LoreEngine[silly_tavern.ScanInput, silly_tavern.WorldInfoResult] = silly_tavern.WorldInfoEngine()
     entries = {
         "0": {"uid": 0, "key": ["lamp", "light"], "comment": "The lamp", "content": "It burns oil.", "order": 1},
@@ -25,11 +27,11 @@ def by_silly_tavern(*texts: str) -> LoreResult:
     }
     book = silly_tavern.WorldBook.from_json({"entries": entries}, name="Tidewatch")
     books = silly_tavern.SelectedBooks(global_=(book,))
-    given = silly_tavern.ScanInput(messages=texts[::-1], books=books, max_context=1000, count_tokens=len)
+    given = silly_tavern.ScanInput(messages=texts[::-1], books=books, max_context=budget * 4, count_tokens=len)
     return engine.scan(given)
 
 
-def by_risu_ai(*texts: str) -> LoreResult:
+def by_risu_ai(*texts: str, budget: int = 250) -> LoreResult:
     engine: LoreEngine[risu_ai.ScanInput, risu_ai.LorebookResult] = risu_ai.LorebookEngine()
     entries = [
         risu_ai.LorebookEntry(key="lamp, light", comment="The lamp", content="It burns oil.", book="Tidewatch"),
@@ -37,7 +39,8 @@ def by_risu_ai(*texts: str) -> LoreResult:
         risu_ai.LorebookEntry(key="fen", comment="Fen", content="Wet.", book="Tidewatch"),
     ]
     messages = [risu_ai.LoreMessage("user", text) for text in texts]
-    return engine.scan(risu_ai.ScanInput(entries=entries, messages=messages, count_tokens=len))
+    settings = risu_ai.LorebookSettings(token_budget=budget)
+    return engine.scan(risu_ai.ScanInput(entries=entries, messages=messages, count_tokens=len, settings=settings))
 
 
 ENGINES = pytest.mark.parametrize("scan", [by_silly_tavern, by_risu_ai])
@@ -76,6 +79,31 @@ def test_a_report_shows_the_lore_of_a_plan_through_the_contract(scan: Scan) -> N
     assert [row.title for row in lore_rows(plan.lore_result) if row.active] == ["The lamp"]
 
 
+@ENGINES
+def test_what_did_not_fit_the_budget_is_in_a_trim_report(scan: Scan) -> None:
+    assert scan("the lamp").trim_report is None
+    result = scan("the lamp, ash and fen", budget=14)
+    report = result.trim_report
+    assert report is not None
+    assert {entry.title for entry in result.activated_entries} | {
+        lost(record)["title"] for record in report.evictions
+    } == {
+        "The lamp",
+        "ash",
+        "Fen",
+    }
+    assert report.eviction_count == 3 - len(result.activated_entries) > 0
+    assert (report.budget_tokens, report.final_tokens, report.over_budget) == (14, result.total_tokens, True)
+    assert {(record.reason, record.budget_group) for record in report.evictions} == {("budget_exceeded", "lore")}
+    assert all(lost(record)["book"] == "Tidewatch" for record in report.evictions)
+    assert report.tokens_saved == sum(record.token_count for record in report.evictions)
+
+
+def lost(record: EvictionRecord) -> Mapping[str, object]:
+    assert is_mapping(record.source)
+    return record.source
+
+
 def test_a_plan_without_lore_has_no_rows() -> None:
     assert lore_rows(Plan().lore_result) == []
 
@@ -84,6 +112,7 @@ def test_an_application_can_bring_a_lore_result_of_its_own() -> None:
     class Nothing:
         activated_entries = ()
         total_tokens = 0
+        trim_report = None
 
         def rows(self, *, untouched: int | None = None) -> list[LoreRow]:
             return [LoreRow("1", "Own", "mine", active=True, reason="always")]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from tavernkit.values import JsonObject
+
+if TYPE_CHECKING:
+    from tavernkit.budget.report import TrimReport
 
 TokenCounter = Callable[[str], int]
 """Counts the tokens of a text."""
@@ -54,6 +57,11 @@ class LoreResult(Protocol):
     @property
     def total_tokens(self) -> int:
         """Tokens of all activated entries."""
+        ...
+
+    @property
+    def trim_report(self) -> TrimReport | None:
+        """What was called up and did not fit the lore budget; nothing if all did."""
         ...
 
     def rows(self, *, untouched: int | None = None) -> list[LoreRow]:

@@ -255,11 +255,13 @@ class _Scan:
         budget = self.given.settings.token_budget
         used = 0
         kept: list[ActiveLore] = []
+        lost: list[ActiveLore] = []
         for lore in sort_descending(list(self.active.values()), lambda each: number_of(each.priority)):
             if used + lore.tokens <= budget:
                 used += lore.tokens
                 kept.append(lore)
             else:
+                lost.append(lore)
                 left = budget - used
                 self.reasons[lore.index] = f"over the lore budget: needs {lore.tokens} tokens, {left:g} are left"
         kept = sort_descending(kept, lambda each: number_of(each.order))
@@ -272,6 +274,7 @@ class _Scan:
             entries=self.scanned(),
             reasons=self.reasons,
             near_misses=self.near_misses(),
+            left_out=tuple(lost),
         )
 
     def scanned(self) -> Sequence[LorebookEntry]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
+from tavernkit.budget.report import TrimReport
 from tavernkit.lore.contracts import LoreRow
+from tavernkit.lore.trimming import lore_trim_report, over_budget
 from tavernkit.lore.wording import no_key_found
 from tavernkit.prompt.omission import Omission
 from tavernkit.risu_ai.lorebook.entry import LorebookEntry
@@ -68,6 +70,16 @@ class LorebookResult:
     entries: Sequence[LorebookEntry] = ()
     reasons: Mapping[int, str] = field(default_factory=dict[int, str])
     near_misses: NearMisses | None = field(default=None, repr=False, compare=False)
+    left_out: Sequence[ActiveLore] = ()
+    """What was called up and did not fit the budget."""
+
+    @property
+    def trim_report(self) -> TrimReport | None:
+        """What was called up and did not fit the lore budget; nothing if all did."""
+        evictions = [
+            over_budget(str(lore.index), lore.tokens, title=lore.title, book=lore.book) for lore in self.left_out
+        ]
+        return lore_trim_report(evictions, budget=self.budget, used=self.total_tokens)
 
     @property
     def activated_entries(self) -> Sequence[ActiveLore]:

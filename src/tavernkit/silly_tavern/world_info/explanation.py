@@ -187,10 +187,15 @@ def _probability(scan: Scan, entry: Entry, verdict: Verdict) -> str:
     return f"rolled {verdict.rolled:.1f}, above its probability of {_number(entry.probability)}%"
 
 
+def tokens_needed(scan: Scan, entry: Entry, verdict: Verdict) -> int:
+    """What an entry would have taken of the budget."""
+    return scan.input.count_tokens(scan.content(entry) + "\n") if verdict.needed is None else verdict.needed
+
+
 def _budget(scan: Scan, entry: Entry, verdict: Verdict) -> str:
     limit = number_to_string(scan.budget.limit)
     if verdict.needed is None:
-        needed = scan.input.count_tokens(scan.content(entry) + "\n")
+        needed = tokens_needed(scan, entry, verdict)
         return f"needs {needed} tokens, but the budget of {limit} was used up before it"
     return f"needs {verdict.needed} tokens, but only {verdict.left} of the budget of {limit} were left"
 

@@ -9,11 +9,13 @@ from itertools import islice
 from types import MappingProxyType
 from typing import overload
 
+from tavernkit.budget.report import TrimReport
 from tavernkit.errors import ConfigError
 from tavernkit.lore.contracts import LoreRow
+from tavernkit.lore.trimming import lore_trim_report, over_budget
 from tavernkit.prompt.omission import Omission
 from tavernkit.silly_tavern.world_info.entry import Entry
-from tavernkit.silly_tavern.world_info.explanation import Explainer, Explanation
+from tavernkit.silly_tavern.world_info.explanation import Explainer, Explanation, tokens_needed
 from tavernkit.silly_tavern.world_info.placement import DepthGroup, ExampleEntry, PlacedEntry, Placement, place
 from tavernkit.silly_tavern.world_info.reasons import RANK, Reason
 from tavernkit.silly_tavern.world_info.scan import Pass, Scan
@@ -105,6 +107,22 @@ class WorldInfoResult:
     def _total_tokens(self) -> int:
         texts = [one.content for one in self.activated if one.content]
         return self._scan.input.count_tokens("\n".join(texts)) if texts else 0
+
+    @property
+    def trim_report(self) -> TrimReport | None:
+        """What was called up and did not fit the lore budget; nothing if all did."""
+        scan = self._scan
+        lost = [one for one in self.explanations.touched() if one.reason is Reason.BUDGET]
+        evictions = [
+            over_budget(
+                one.entry.identity,
+                tokens_needed(scan, one.entry, one.verdict),
+                title=one.entry.title,
+                book=one.entry.book,
+            )
+            for one in lost
+        ]
+        return lore_trim_report(evictions, budget=int(self.budget or 0), used=self.total_tokens if lost else 0)
 
     @property
     def before(self) -> str:
