@@ -10,7 +10,7 @@ from typing import Any
 
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.risu_ai.builder import Builder
-from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError, RequestFormatError
+from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError, RequestFormatError, TriggerError
 from tavernkit.risu_ai.files.chat_file import chat_json, chat_variables
 from tavernkit.risu_ai.memory import MemoryModels
 from tavernkit.risu_ai.plan import RisuPlan
@@ -19,6 +19,7 @@ from tavernkit.risu_ai.settings import BuiltInTexts, Settings
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.text.js_values import utf16_length
+from tests.conformance.adapters.risu_ai.trigger_inputs import error_class
 from tests.conformance.runner import VECTORS, Case
 
 TEXTS = BuiltInTexts(
@@ -69,7 +70,10 @@ def too_small(error: MaxTokensExceededError) -> dict[str, object]:
 
 
 def thrown(error: BaseException) -> str:
-    """JavaScript's class of what we raise: a bad pattern is a SyntaxError, something missing a TypeError."""
+    """JavaScript's class of what we raise: a trigger knows its own, else a bad pattern or something that is missing."""
+    cause = error.__cause__
+    if isinstance(cause, TriggerError):
+        return error_class(cause)
     return "SyntaxError" if "Invalid regular expression" in str(error) else "TypeError"
 
 
