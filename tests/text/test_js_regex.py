@@ -126,10 +126,24 @@ class TestSyntax:
 
     def test_too_deep_and_too_long_patterns_are_refused(self) -> None:
         with pytest.raises(JSRegexSyntaxError, match="deeply"):
-            JSRegex.compile("(" * 100_000 + ")" * 100_000)
+            JSRegex.compile("(" * 20_000 + ")" * 20_000)
         with pytest.raises(JSRegexSyntaxError, match="too many"):
-            JSRegex.compile("a" * 2_000_000)
-        assert JSRegex.compile("(?:" * 100 + "a" + ")*" * 100).test("a")
+            JSRegex.compile("a" * 50_001)
+        with pytest.raises(JSRegexSyntaxError, match="deeply"):
+            JSRegex.compile("[" * 1000 + "a" + "]" * 1000, "v")
+        assert JSRegex.compile("[" * 50 + "a" + "]" * 50, "v").test("a")
+
+    def test_the_deepest_pattern_can_be_used_deep_in_a_program(self) -> None:
+        def compile_below(calls: int) -> JSRegex:
+            if calls:
+                return compile_below(calls - 1)
+            regex = JSRegex("(?:a|b" * 50 + "c" + ")*x" * 50)
+            assert not regex.test("abc", timeout=30)
+            return regex
+
+        assert compile_below(300).test("a", timeout=30) is False
+        with pytest.raises(JSRegexSyntaxError, match="deeply"):
+            JSRegex("(?:" * 51 + "c" + ")" * 51)
 
     @pytest.mark.parametrize(
         ("source", "text", "found"),

@@ -49,12 +49,15 @@ def count_calls(action: Callable[[], object]) -> int:
 @every_pattern
 def test_a_search_in_a_known_text_is_one_call(source: str, flags: str) -> None:
     regex = JSRegex(source, flags)
-    regex.search(PROSE)
+    for _ in range(3):
+        regex.search(PROSE)
     assert count_calls(lambda: regex.search(PROSE)) == 1
     assert count_calls(lambda: regex.test(PROSE)) == 1
     wide = PROSE.replace("dragon", "龍 😀")
-    regex.search(wide)
-    assert count_calls(lambda: regex.search(wide)) == 2
+    for _ in range(3):
+        regex.search(wide)
+    assert count_calls(lambda: regex.search(wide)) == 1
+    assert count_calls(lambda: regex.test(wide)) == 1
 
 
 @every_pattern
@@ -111,7 +114,7 @@ def test_an_expression_keeps_no_text_longer_than_its_measures_are_kept(
     monkeypatch.setattr(measures, "_measured", {})
     regex = JSRegex('"(.*?)"')
     regex.search(PROSE)
-    assert regex._quick.text is PROSE
+    assert regex._quick.text is regex._quick.seen.text is PROSE
     if newer == "texts":
         for index in range(limits.MEASURES_CACHE_SIZE):
             measures.measure(f"text {index}")
@@ -119,7 +122,16 @@ def test_an_expression_keeps_no_text_longer_than_its_measures_are_kept(
         for _ in range(limits.BOUNDS_CACHE_SIZE):
             measures.measure(PROSE).keep_bound(measures.KnownQuick(length=0), 1.0)
     assert regex._quick.text is None
+    assert regex._quick.seen is measures._NOTHING
     assert regex.search(PROSE) is not None
+
+
+def test_an_expression_that_is_always_quick_keeps_no_long_text() -> None:
+    regex = JSRegex("dragon")
+    for text in (PROSE, PROSE * 10):
+        for _ in range(3):
+            assert regex.search(text) is not None
+        assert regex._quick.last is regex._quick.seen.text is PROSE
 
 
 def test_a_text_that_is_quick_only_with_more_time_is_not_taken_for_quick() -> None:
@@ -142,6 +154,40 @@ def test_offsets_of_many_matches_take_linear_time() -> None:
     with linear_time():
         assert [match.start for match in JSRegex("word", "g").find_all(text)] == list(range(2, len(text), 7))
         assert [match.utf16_start for match in JSRegex("word", "gu").find_all(text)] == list(range(3, 8 * 30_000, 8))
+
+
+@pytest.mark.parametrize(
+    ("source", "flags"),
+    [
+        ("(?<name>x)|", ""),
+        ("x|", ""),
+        ("some words|", "i"),
+        ("[\u0100-\u8000]", "i"),
+        ("(x)", ""),
+        ("(?:x{9}){9}", ""),
+        ("[\\p{L}--\\p{Lu}]", "v"),
+    ],
+)
+def test_long_patterns_are_read_in_linear_time(source: str, flags: str) -> None:
+    with linear_time():
+        JSRegex(source * (limits.MAX_SOURCE_LENGTH // len(source)), flags)
+        judged = JSRegex(source * (limits.MAX_JUDGED_LENGTH // len(source)), flags)
+        judged._guard.is_quick(PROSE, limits.DEFAULT_TIMEOUT)
+
+
+def test_different_classes_are_read_in_linear_time() -> None:
+    with linear_time():
+        JSRegex("".join([f"[{chr(0x100 + step)}-{chr(0x8000 + step)}]" for step in range(9_000)]), "i")
+
+
+def test_a_very_long_pattern_runs_in_a_worker() -> None:
+    words = "|".join([f"word{number}" for number in range(2_000)])
+    regex = JSRegex(words)
+    assert len(words) > limits.MAX_JUDGED_LENGTH
+    assert not regex._guard.is_quick("word", limits.DEFAULT_TIMEOUT)
+    found = regex.search("the word1234", timeout=30)
+    assert found is not None
+    assert found.text == "word1"
 
 
 def test_a_text_that_is_too_long_for_any_verdict_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:

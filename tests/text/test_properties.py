@@ -9,7 +9,9 @@ from tests.text import properties as p
 
 short = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-test_engine_is_the_reference = short(given(p.patterns, p.pattern_flags, p.subjects)(p.check_engine_is_the_reference))
+test_engine_is_the_reference = short(
+    given(p.patterns, p.pattern_flags, p.subjects | p.subjects_with_pairs)(p.check_engine_is_the_reference)
+)
 test_search_from_the_middle = short(
     given(p.patterns, p.pattern_flags, p.subjects, st.integers(0, 8))(p.check_search_from_is_like_cutting)
 )

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import regress
 
-from tavernkit.text.js_regex.folding import close_range
+from tavernkit.text.js_regex.folding import other_variants
 from tavernkit.text.js_regex.nodes import (
     Alternatives,
     Char,
@@ -73,8 +73,6 @@ class Alphabet:
         self._dot_all = "s" in pattern.flags or pattern.has_modifiers
         # Unicode's folding relates characters of different stretches, so then all of them are one.
         bounds = {ASCII_SIZE} if self._fold and self._unicode else _bounds(pattern.root, fold=self._fold)
-        if len(bounds) > _MAX_STRETCHES:
-            bounds = {ASCII_SIZE}
         self._bounds = sorted(bounds)
         self.wide = ((1 << len(self._bounds)) - 1) << _FIRST_STRETCH
         """All characters beyond ASCII."""
@@ -125,9 +123,9 @@ class Alphabet:
         """Return the bits that a range and its upper- and lower-case variants touch."""
         if not self._fold or self._unicode:
             return self._folded(self._range(first, last)[0])
-        mask = 0
-        for low, high in close_range(first, last):
-            mask |= self._range(low, high)[0]
+        mask = self._range(first, last)[0]
+        for code in other_variants(first, last):
+            mask |= self._range(code, code)[0]
         return mask
 
     def _range(self, first: int, last: int) -> tuple[int, int]:
@@ -186,11 +184,14 @@ def _ascii_members(escape: str) -> int:
 def _bounds(root: Node, *, fold: bool) -> set[int]:
     """Return where the stretches of characters beyond ASCII begin that a pattern tells apart."""
     bounds = {ASCII_SIZE}
-    for written in _ranges(root):
-        for first, last in close_range(*written) if fold else (written,):
-            if last >= ASCII_SIZE:
-                bounds.add(max(first, ASCII_SIZE))
-                bounds.add(min(last + 1, MAX_CODE_POINT))
+    for first, last in _ranges(root):
+        if last >= ASCII_SIZE:
+            bounds |= {max(first, ASCII_SIZE), min(last + 1, MAX_CODE_POINT)}
+        for code in other_variants(first, last) if fold else ():
+            if code >= ASCII_SIZE:
+                bounds |= {code, code + 1}
+        if len(bounds) > _MAX_STRETCHES:
+            return {ASCII_SIZE}
     return bounds
 
 

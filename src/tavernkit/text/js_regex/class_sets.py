@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tavernkit.text.js_regex.folding import NOT_WORD
+from tavernkit.text.js_regex.limits import MAX_DEPTH
 from tavernkit.text.js_regex.nodes import SetClass
 from tavernkit.text.js_regex.scanner import Scanner
 from tavernkit.text.js_regex.surrogates import engine_ranges, stand_in
@@ -25,8 +26,10 @@ _Operand = tuple[str, bool, int | None]
 """What to write, whether it may match strings, and its code if it is one character."""
 
 
-def parse_set_class(scanner: Scanner) -> SetClass:
+def parse_set_class(scanner: Scanner, depth: int = 1) -> SetClass:
     """Parse a class whose ``[`` has been read."""
+    if depth > MAX_DEPTH:
+        raise scanner.error("Regular expression too deeply nested")
     negated = scanner.eat("^")
     written = ""
     strings = False
@@ -39,9 +42,9 @@ def parse_set_class(scanner: Scanner) -> SetClass:
             if not scanner.eat(operator):
                 raise scanner.error("Invalid set operation in character class")
             written += operator
-        text, own_strings, code = _operand(scanner)
+        text, own_strings, code = _operand(scanner, depth)
         if operator is None and scanner.peek() == "-" and scanner.peek(1) != "-":
-            text, code = _range(scanner, code), None
+            text, code = _range(scanner, code, depth), None
         written += text
         strings = _combined(strings, own_strings, operator, first=count == 0)
         count += 1
@@ -57,9 +60,9 @@ def _combined(before: bool, own: bool, operator: str | None, *, first: bool) -> 
     return {None: before or own, "&&": before and own, "--": before}[operator]
 
 
-def _range(scanner: Scanner, first: int | None) -> str:
+def _range(scanner: Scanner, first: int | None, depth: int) -> str:
     scanner.at += 1
-    last = _operand(scanner)[2]
+    last = _operand(scanner, depth)[2]
     if first is None or last is None:
         raise scanner.error("Invalid character class")
     if first > last:
@@ -76,9 +79,9 @@ def _written(code: int) -> str:
     return f"\\u{{{stand_in(code):x}}}"
 
 
-def _operand(scanner: Scanner) -> _Operand:
+def _operand(scanner: Scanner, depth: int) -> _Operand:
     if scanner.eat("["):
-        inner = parse_set_class(scanner)
+        inner = parse_set_class(scanner, depth + 1)
         return inner.source, inner.strings, None
     if scanner.eat("\\q{"):
         return _strings(scanner)

@@ -7,7 +7,7 @@ not arise: names are gone (groups are numbered), escapes are resolved to charact
 
 from __future__ import annotations
 
-from tavernkit.text.js_regex.folding import NOT_WORD, close_range, variants
+from tavernkit.text.js_regex.folding import NOT_WORD, other_variants, variants
 from tavernkit.text.js_regex.nodes import (
     INFINITE,
     Alternatives,
@@ -29,6 +29,7 @@ from tavernkit.text.js_regex.surrogates import engine_ranges, stand_in
 
 _SPECIAL = frozenset("^$\\.*+?()[]{}|/")
 _CLASS_SPECIAL = frozenset("^\\]-")
+_MOST_BRANCHES = 16
 
 
 def emit(pattern: Pattern) -> str:
@@ -83,7 +84,7 @@ class _Writer:
             case Sequence(items):
                 return "".join([self.write(item) for item in items])
             case Alternatives(branches):
-                return "|".join([self.write(branch) for branch in branches])
+                return _choice([self.write(branch) for branch in branches])
             case Group(body, number, modifiers):
                 return f"({self.write(body)})" if number is not None else self._plain_group(body, modifiers)
             case Look(body, behind, negative):
@@ -129,8 +130,16 @@ class _Writer:
         return f"\\{escape}"
 
     def _ranges(self, first: int, last: int) -> str:
-        ranges = close_range(first, last) if self.fold else ((first, last),)
-        return "".join([_range(low, high) for low, high in ranges])
+        others = other_variants(first, last) if self.fold else ()
+        return _range(first, last) + "".join(map(chr, others))
+
+
+def _choice(branches: list[str]) -> str:
+    """Write many alternatives as groups of groups: the engine's compiler is quadratic in those of one level."""
+    while len(branches) > _MOST_BRANCHES:
+        together = [branches[at : at + _MOST_BRANCHES] for at in range(0, len(branches), _MOST_BRANCHES)]
+        branches = [f"(?:{'|'.join(some)})" for some in together]
+    return "|".join(branches)
 
 
 def _quantifier(least: int, most: int) -> str:

@@ -5,6 +5,7 @@ The engine folds by Unicode's tables in either mode, which would let ``/s/i`` ma
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from functools import cache, lru_cache
 
@@ -19,6 +20,7 @@ NOT_WORD: tuple[Range, ...] = (
 _UNITS = 0x10000
 _ASCII_END = 0x80
 _CASE_BIT = 0x20
+_NEAR = 64
 
 
 def _canonical(character: str) -> str:
@@ -46,18 +48,30 @@ def variants(code: int) -> tuple[int, ...]:
     return _families().get(code, (code,))
 
 
+Pairs = list[tuple[int, int]]
+"""Characters, each with one of its variants, in order."""
+
+
+@cache
+def _pairs() -> tuple[Pairs, Pairs]:
+    """List the pairs of which a range that has the one may not have the other: those near each other, and the rest."""
+    pairs = sorted((code, member) for code, family in _families().items() for member in family if member != code)
+    near = [pair for pair in pairs if abs(pair[0] - pair[1]) < _NEAR]
+    return near, [pair for pair in pairs if abs(pair[0] - pair[1]) >= _NEAR]
+
+
 @lru_cache(maxsize=1024)
-def close_range(first: int, last: int) -> tuple[Range, ...]:
-    """Return a range and the ranges of all variants of its characters that are not in it."""
-    ranges = [(first, last)]
+def other_variants(first: int, last: int) -> tuple[int, ...]:
+    """Return the variants of a range's characters that are not in it themselves."""
     if last < _ASCII_END:
-        for low, high in ((0x41, 0x5A), (0x61, 0x7A)):
-            start, end = max(first, low), min(last, high)
-            if start <= end:
-                ranges.append((start ^ _CASE_BIT, end ^ _CASE_BIT))
-        return tuple(ranges)
-    outside: set[int] = set()
-    for code, family in _families().items():
-        if first <= code <= last:
-            outside.update(member for member in family if not first <= member <= last)
-    return (*ranges, *[(code, code) for code in sorted(outside)])
+        letters = [code for code in range(first, last + 1) if chr(code).isalpha()]
+        return tuple([code ^ _CASE_BIT for code in letters if not first <= code ^ _CASE_BIT <= last])
+    if first == last:
+        return tuple([code for code in variants(first) if code != first])
+    near, far = _pairs()
+    # Of those near each other, only what is near an end of the range can have its variant outside.
+    start, end = bisect_left(near, (first, 0)), bisect_left(near, (last + 1, 0))
+    low, high = bisect_left(near, (first + _NEAR, 0), start, end), bisect_left(near, (last - _NEAR, 0), start, end)
+    pairs = near[start:end] if low >= high else near[start:low] + near[high:end]
+    pairs += far[bisect_left(far, (first, 0)) : bisect_left(far, (last + 1, 0))]
+    return tuple(sorted({member for _, member in pairs if not first <= member <= last}))

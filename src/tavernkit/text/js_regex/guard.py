@@ -29,10 +29,11 @@ class GaveUpError(Exception):
 class Guard:
     """Decides for one pattern which calls are certain to be quick: first by length alone, then by looking closer."""
 
-    __slots__ = ("_from_one_place", "_model", "_pattern", "known")
+    __slots__ = ("_from_one_place", "_judged", "_model", "_pattern", "known")
 
-    def __init__(self, pattern: Pattern) -> None:
+    def __init__(self, pattern: Pattern, *, judged: bool = True) -> None:
         self._pattern = pattern
+        self._judged = judged
         self._model: CostModel | None = None
         self._from_one_place: dict[int, float] = {}
         self.known = KnownQuick(length=0)
@@ -47,6 +48,8 @@ class Guard:
 
     def is_quick(self, text: str, timeout: float) -> bool:
         """Tell whether the pattern certainly takes no longer than ``timeout`` seconds on a text."""
+        if not self._judged:
+            return False
         if self._model is None:
             self._model = CostModel(self._pattern)
             self.known.length = _safe_length(self._model)

@@ -23,14 +23,20 @@ MEASURED_LENGTH = 4_000_000
 BOUNDS_CACHE_SIZE = 1024
 """How many expressions are known to be quick on one text."""
 
+KEPT_LENGTH = 16_384
+"""How long a text may be that an expression keeps because it was the last that it was searched in."""
+
 COMPILE_CACHE_SIZE = 2048
 """How many compiled expressions are kept."""
 
-MAX_DEPTH = 150
-"""How deep groups may be nested."""
+MAX_DEPTH = 50
+"""How deep groups, or classes of ``v`` mode, may be nested: each level takes up to eight calls of Python."""
 
-MAX_SOURCE_LENGTH = 1_000_000
-"""How long a pattern may be."""
+MAX_SOURCE_LENGTH = 50_000
+"""How long a pattern may be: reading it takes linear time, and is not part of the time limit of a call."""
+
+MAX_JUDGED_LENGTH = 10_000
+"""How long a pattern may be whose cost is worked out; a longer one always runs in a worker process."""
 
 MAX_REPLACED_LENGTH = 20_000_000
 """How long a text may become by a replacement template; one that would be longer is left as it was."""

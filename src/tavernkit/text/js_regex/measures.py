@@ -10,15 +10,18 @@ from tavernkit.text.js_regex.alphabet import ASCII, ASCII_SIZE, Alphabet
 from tavernkit.text.js_regex.limits import (
     BOUNDS_CACHE_SIZE,
     DEFAULT_TIMEOUT,
+    KEPT_LENGTH,
     MEASURED_LENGTH,
     MEASURES_CACHE_SIZE,
     STEPS_PER_SECOND,
 )
+from tavernkit.text.js_regex.subject import SeenText, Subject
 
 _MEMBER = b"\x01"
 _QUESTION_MARK = 1 << ord("?")
 _MANY = 2000
 _LONG_RUN = re.compile(rb"\x01{16,}")
+_lock = threading.Lock()
 
 
 @lru_cache(maxsize=512)
@@ -27,16 +30,37 @@ def _table(ascii_mask: int) -> bytes:
     return bytes((ascii_mask >> code) & 1 for code in range(ASCII_SIZE)).ljust(256, b"\0")
 
 
+_NOTHING = SeenText(str(b"nothing", "ascii"), "", "")
+"""Its text is an object of its own, so that no text can be the same."""
+
+
 class KnownQuick:
     """What a pattern is known to be quick on, with the default time limit."""
 
-    __slots__ = ("length", "text")
+    __slots__ = ("last", "length", "seen", "text")
 
     def __init__(self, length: int) -> None:
         self.length = length
         """Any text of no more than this length."""
         self.text: str | None = None
-        """The text that was looked at last, as long as its measures are kept."""
+        """The text that the engine looked at last, as long as its measures are kept."""
+        self.seen = _NOTHING
+        """A text that is quick, with all its forms: the same, or one that is not too long to be kept."""
+        self.last: str | None = None
+        """A text that is quick by its length alone."""
+
+    def keep(self, text: str, subject: Subject, searched: str) -> None:
+        """Remember all forms of the text that was looked at last."""
+        with _lock:
+            if self.text is searched:
+                self.seen = SeenText(text, subject, searched)
+
+    def note(self, text: str, subject: Subject, searched: str) -> None:
+        """Take note of a text that is quick by its length alone: the second time, all its forms are remembered."""
+        if text is self.last:
+            self.seen = SeenText(text, subject, searched)
+        elif len(searched) <= KEPT_LENGTH:
+            self.last = text
 
 
 class TextMeasures:
@@ -62,6 +86,7 @@ class TextMeasures:
             self.bounds[pattern] = steps
             if steps <= DEFAULT_TIMEOUT * STEPS_PER_SECOND and _measured.get(self.text) is self:
                 pattern.text = self.text
+                pattern.seen = _NOTHING
 
     def forget_bounds(self) -> None:
         """Forget what is known of patterns, so that none of them keeps the text."""
@@ -69,6 +94,7 @@ class TextMeasures:
         for pattern in forgotten:
             if pattern.text is self.text:
                 pattern.text = None
+                pattern.seen = _NOTHING
 
     def _marked(self, ascii_mask: int) -> bytes:
         """Return the text with 1 for a member of a set and 0 for any other character."""
@@ -152,7 +178,6 @@ def _longest_run(marked: bytes) -> int:
 
 # Asked for at every call on a longer text, so that even a lock would be felt: only changes are made under one.
 _measured: dict[str, TextMeasures] = {}
-_lock = threading.Lock()
 
 
 def known_measures(text: str) -> TextMeasures | None:

@@ -12,7 +12,7 @@ from tavernkit.text.js_regex.emit import emit, emit_from, engine_flags
 from tavernkit.text.js_regex.engine import Engine
 from tavernkit.text.js_regex.errors import JSRegexSyntaxError
 from tavernkit.text.js_regex.flags import check_flags
-from tavernkit.text.js_regex.limits import COMPILE_CACHE_SIZE, DEFAULT_TIMEOUT
+from tavernkit.text.js_regex.limits import COMPILE_CACHE_SIZE, DEFAULT_TIMEOUT, MAX_JUDGED_LENGTH
 from tavernkit.text.js_regex.lookback import lookback
 from tavernkit.text.js_regex.match import Found, JSMatch, found_at, make_match
 from tavernkit.text.js_regex.subject import Subject, engine_text, subject_of, wide_text
@@ -21,6 +21,8 @@ from tavernkit.text.js_regex.template import compile_template, replace_by_templa
 from tavernkit.values import LRUCache
 
 _MAX_SHOWN = 80
+_SHORT = 500
+"""To remember that a text was seen takes longer than to look at one of this length again."""
 _cache: LRUCache[tuple[str, str], JSRegex] = LRUCache(COMPILE_CACHE_SIZE)
 
 
@@ -38,7 +40,7 @@ class JSRegex:
         "_pattern",
         "_quick",
         "_regex",
-        "_unicode",
+        "_whole",
         "flags",
         "global_",
         "source",
@@ -47,6 +49,7 @@ class JSRegex:
 
     def __init__(self, source: str, flags: str = "") -> None:
         # The model of costs is slow to import, and most builds make no expression at all.
+        from tavernkit.text.js_regex.counting import counts_characters
         from tavernkit.text.js_regex.guard import Guard
         from tavernkit.text.js_regex.measures import KnownQuick
 
@@ -55,9 +58,9 @@ class JSRegex:
         self.global_ = "g" in flags
         self.sticky = "y" in flags
         self._pattern = parse_pattern(source, self.flags)
-        self._unicode = self._pattern.unicode
+        self._whole = counts_characters(self._pattern)
         self._lookback = lookback(self._pattern.root)
-        self._guard = Guard(self._pattern)
+        self._guard = Guard(self._pattern, judged=len(source) <= MAX_JUDGED_LENGTH)
         self._quick = KnownQuick(length=-1) if self.sticky else self._guard.known
         try:
             self._engine = self._compile_engine(emit(self._pattern), first_group=0)
@@ -77,16 +80,26 @@ class JSRegex:
     ) -> JSMatch | None:
         """Find the first match at or after an offset (a sticky expression: exactly at it)."""
         quick = self._quick
-        subject = searched = text
-        if not text.isascii():
-            subject = wide_text(text, self._unicode)
-            searched = subject.engine_text
-        if (searched is quick.text or len(searched) <= quick.length) and timeout == DEFAULT_TIMEOUT and not start:
-            found = self._regex.find(searched)
-        elif start > len(text):
-            return None
+        seen = quick.seen
+        if text is seen.text and timeout == DEFAULT_TIMEOUT and not start:
+            subject = seen.subject
+            found = self._regex.find(seen.searched)
         else:
-            found = self._find_first(subject, start, timeout, warn)
+            subject = searched = text
+            if not text.isascii():
+                subject = wide_text(text, self._whole)
+                searched = subject.engine_text
+            size = len(searched)
+            if size <= quick.length and timeout == DEFAULT_TIMEOUT and not start:
+                found = self._regex.find(searched)
+                if size > _SHORT:
+                    quick.note(text, subject, searched)
+            elif start > len(text):
+                return None
+            else:
+                found = self._find_first(subject, start, timeout, warn)
+                if searched is quick.text:
+                    quick.keep(text, subject, searched)
         if found is None:
             return None
         match = JSMatch()
@@ -98,7 +111,10 @@ class JSRegex:
     def test(self, text: str, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None) -> bool:
         """Tell whether there is a match."""
         quick = self._quick
-        if (text is quick.text or len(text) <= quick.length) and timeout == DEFAULT_TIMEOUT and text.isascii():
+        seen = quick.seen
+        if text is seen.text and timeout == DEFAULT_TIMEOUT:
+            return self._regex.find(seen.searched) is not None
+        if len(text) <= quick.length and timeout == DEFAULT_TIMEOUT and text.isascii():
             return self._regex.find(text) is not None
         return self.search(text, 0, timeout, warn) is not None
 
@@ -106,7 +122,7 @@ class JSRegex:
         self, text: str, *, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None
     ) -> list[JSMatch]:
         """Find all matches, one after the other (``matchAll``), with or without the ``g`` flag."""
-        subject = subject_of(text, unicode=self._unicode)
+        subject = subject_of(text, whole=self._whole)
         found = self._find_all(subject, timeout, warn)
         pattern = self._pattern
         matches: list[JSMatch] = []
@@ -127,7 +143,7 @@ class JSRegex:
         warn: Warn | None = None,
     ) -> str:
         """Replace the first match, or all with the ``g`` flag (``String#replace``)."""
-        subject = subject_of(text, unicode=self._unicode)
+        subject = subject_of(text, whole=self._whole)
         if self.global_:
             found = self._find_all(subject, timeout, warn)
         else:
@@ -155,7 +171,7 @@ class JSRegex:
         warn: Warn | None = None,
     ) -> list[str | None]:
         """Split at the matches; what groups captured comes between the parts (``String#split``)."""
-        subject = subject_of(text, unicode=self._unicode)
+        subject = subject_of(text, whole=self._whole)
         found = self._find_everywhere(subject, timeout, warn)
         if not text:
             return [] if found else [text]

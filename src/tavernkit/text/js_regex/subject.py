@@ -1,7 +1,8 @@
 """The text a regex runs on, in the form the engine needs.
 
-The engine reads UTF-8 and counts code points; JavaScript without the ``u`` or ``v`` flag counts UTF-16 code units. A
-text with characters outside the basic plane is therefore given to the engine with each code unit as one character.
+The engine reads UTF-8 and counts code points; JavaScript without the ``u`` or ``v`` flag counts UTF-16 code units. For
+a pattern that could tell, a text with characters outside the basic plane is therefore given to the engine with each
+code unit as one character; for the others (:mod:`tavernkit.text.js_regex.counting`) its characters stay whole.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class WideText:
 
     __slots__ = ("_cursor", "_halved", "_stand_ins", "_units", "data", "engine_text", "text")
 
-    def __init__(self, text: str, *, unicode: bool) -> None:
+    def __init__(self, text: str, *, whole: bool) -> None:
         self.text = text
         self.engine_text = text
         """What the engine sees of the text."""
@@ -47,7 +48,7 @@ class WideText:
             self.text = join_surrogates(self.text)
             self.engine_text = to_stand_ins(self.text)
             self.data = self.engine_text.encode()
-        if unicode or not (self._stand_ins or has_astral(self.text)):
+        if whole or not (self._stand_ins or has_astral(self.text)):
             return
         self._units = self._stand_ins = True
         characters = astral_characters(self.data)
@@ -83,11 +84,6 @@ class WideText:
         text = data.decode()
         # Not "in", which takes bytes for a number first and is several times slower.
         return from_stand_ins(text) if self._stand_ins and data.find(STAND_IN_LEAD) >= 0 else text
-
-    def join(self, parts: list[str]) -> str:
-        """Put parts together again."""
-        text = "".join(parts)
-        return join_surrogates(text) if self._stand_ins else text
 
     def count(self, offset: int) -> int:
         """Count what the regex counts (characters, or units) up to an engine offset."""
@@ -128,22 +124,34 @@ class WideText:
 Subject: TypeAlias = "str | WideText"
 """A text that a regex runs on: of ASCII text the engine's offsets are the text's own, so it needs no other form."""
 
+
+class SeenText:
+    """A text that was searched in: as it was given, in the form the engine needs, and what the engine sees of it."""
+
+    __slots__ = ("searched", "subject", "text")
+
+    def __init__(self, text: str, subject: Subject, searched: str) -> None:
+        self.text = text
+        self.subject = subject
+        self.searched = searched
+
+
 _cache: LRUCache[tuple[str, bool], WideText] = LRUCache(SUBJECT_CACHE_SIZE)
-_last = {unicode: ("", WideText("", unicode=unicode)) for unicode in (False, True)}
+_last = {whole: ("", WideText("", whole=whole)) for whole in (False, True)}
 
 
-def subject_of(text: str, *, unicode: bool) -> Subject:
+def subject_of(text: str, *, whole: bool) -> Subject:
     """Return a text in the form the engine needs."""
-    return text if text.isascii() else wide_text(text, unicode)
+    return text if text.isascii() else wide_text(text, whole)
 
 
-def wide_text(text: str, unicode: bool) -> WideText:
+def wide_text(text: str, whole: bool) -> WideText:
     """Return a text with characters beyond ASCII in the form the engine needs."""
     # Many expressions run on one text: to tell that it is the last one is quicker than to look it up.
-    last, wide = _last[unicode]
+    last, wide = _last[whole]
     if last is not text:
-        wide = _cache.get_or_make((text, unicode), lambda: WideText(text, unicode=unicode))
-        _last[unicode] = (text, wide)
+        wide = _cache.get_or_make((text, whole), lambda: WideText(text, whole=whole))
+        _last[whole] = (text, wide)
     return wide
 
 

@@ -43,10 +43,8 @@ class _Parser:
         self.group_count, self.names = survey(source, flags)
         self.group_number = 0
         self.has_modifiers = False
-        # Where we are: for each enclosing disjunction its number and which of its branches is being read.
-        self.path: list[tuple[int, int]] = []
-        self.name_paths: dict[str, list[tuple[tuple[int, int], ...]]] = {}
-        self.disjunctions = 0
+        # For each branch that is being read, the innermost last: the names in it so far.
+        self.names_in: list[set[str]] = []
 
     def parse(self) -> Pattern:
         root = self._disjunction()
@@ -55,16 +53,16 @@ class _Parser:
         return Pattern(root, self.scanner.flags, self.group_count, self.names, self.has_modifiers)
 
     def _disjunction(self) -> Node:
-        if len(self.path) >= MAX_DEPTH:
+        if len(self.names_in) > MAX_DEPTH:
             raise self.scanner.error("Regular expression too deeply nested")
-        self.disjunctions += 1
-        number = self.disjunctions
-        self.path.append((number, 0))
-        branches = [self._alternative()]
-        while self.scanner.eat("|"):
-            self.path[-1] = (number, len(branches))
+        names: set[str] = set()
+        branches: list[Node] = []
+        while not branches or self.scanner.eat("|"):
+            self.names_in.append(set())
             branches.append(self._alternative())
-        self.path.pop()
+            names |= self.names_in.pop()
+        if self.names_in:
+            self.names_in[-1] |= names
         return branches[0] if len(branches) == 1 else Alternatives(tuple(branches))
 
     def _alternative(self) -> Node:
@@ -132,11 +130,9 @@ class _Parser:
 
     def _check_name(self, name: str) -> None:
         """Refuse a name that was used before, unless in another branch of a disjunction."""
-        here = dict(self.path)
-        for path in self.name_paths.setdefault(name, []):
-            if all(here.get(disjunction, branch) == branch for disjunction, branch in path):
-                raise self.scanner.error("Duplicate capture group name")
-        self.name_paths[name].append(tuple(self.path))
+        if any(name in names for names in self.names_in):
+            raise self.scanner.error("Duplicate capture group name")
+        self.names_in[-1].add(name)
 
     def _modifiers(self) -> str:
         scanner = self.scanner

@@ -10,6 +10,7 @@ from typing import AnyStr, TypeAlias
 from tavernkit.text.js_regex.limits import MAX_REPLACED_LENGTH
 from tavernkit.text.js_regex.match import Found, Names
 from tavernkit.text.js_regex.subject import Subject
+from tavernkit.text.js_values.strings import join_surrogates
 from tavernkit.values import LRUCache
 
 Part: TypeAlias = "str | int | tuple[int, ...]"
@@ -50,7 +51,7 @@ def replace_each(subject: Subject, found: Sequence[Found], replace: Callable[[Fo
         pieces += (subject[at : whole.start], replace(one))
         at = whole.stop
     pieces.append(subject[at:])
-    return _join(subject, pieces)
+    return _join(pieces)
 
 
 def replace_by_template(subject: Subject, found: Sequence[Found], template: Template) -> str | None:
@@ -81,13 +82,13 @@ def replace_by_template(subject: Subject, found: Sequence[Found], template: Temp
             if length > MAX_REPLACED_LENGTH:
                 return None
     pieces.append(subject[at:])
-    return _join(subject, pieces)
+    return _join(pieces)
 
 
 def _replace_around(subject: Subject, found: Sequence[Found], before: str, group: int | None, after: str) -> str | None:
     """Put text around a group of each match; nothing if this cannot be done with the text in its encoded form."""
     if isinstance(subject, str):
-        return "".join(_pieces(subject, found, before, group, after))
+        return _join(_pieces(subject, found, before, group, after))
     encoded = subject.encoded(before), subject.encoded(after)
     if encoded[0] is None or encoded[1] is None:
         return None
@@ -110,8 +111,9 @@ def _pieces(text: AnyStr, found: Sequence[Found], before: AnyStr, group: int | N
     return pieces
 
 
-def _join(subject: Subject, pieces: list[str]) -> str:
-    return "".join(pieces) if isinstance(subject, str) else subject.join(pieces)
+def _join(pieces: list[str]) -> str:
+    """Put pieces together; halves of a character that have come together are one again."""
+    return join_surrogates("".join(pieces))
 
 
 def _span(part: int | tuple[int, ...], found: Found, size: int) -> slice | None:
