@@ -55,6 +55,7 @@ def test_the_check_can_be_switched_off(mode: str | None) -> None:
     [
         {"max_tokens": -1},
         {"max_tokens": "many"},
+        {"max_tokens": "++5"},
         {"max_tokens": True},
         {"max_tokens": 1.5},
         {"reserve_tokens": -1},

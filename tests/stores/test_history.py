@@ -51,6 +51,27 @@ def test_an_iterable_is_read_live_and_cannot_be_written() -> None:
         history.clear()
 
 
+def test_an_iterable_that_can_be_written_is() -> None:
+    class Log(Rows):
+        """Not a list, and it can take a message all the same."""
+
+        def __init__(self) -> None:
+            self.rows: list[object] = []
+
+        def __iter__(self) -> Iterator[Row]:
+            return iter(self.rows)  # type: ignore[arg-type]
+
+        def append(self, row: object) -> None:
+            self.rows.append(row)
+
+    log = Log()
+    history = wrap_history(log)
+    history.append({"role": "user", "content": "c"})
+    assert log.rows == [Message("user", "c")]
+    with pytest.raises(ConfigError, match="clear"):
+        history.clear()
+
+
 def test_in_memory_history_appends_and_clears() -> None:
     history = InMemoryChatHistory()
     history.append({"role": "USER", "content": 5})

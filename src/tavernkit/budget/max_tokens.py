@@ -154,7 +154,7 @@ def _token_number(value: object, name: str) -> int:
     number: int | None = None
     if isinstance(value, int) and not isinstance(value, bool):
         number = value
-    elif isinstance(value, str) and value.strip().lstrip("+").isdecimal():
+    elif isinstance(value, str) and value.strip().removeprefix("+").isdecimal():
         number = int(value)
     if number is None or number < 0:
         raise ConfigError(f"{name} must be a whole number of tokens, 0 or more, not {value!r}", step=MaxTokens.name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableSequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from tavernkit.errors import ConfigError
@@ -85,7 +85,7 @@ class IterableChatHistory:
 
     def append(self, message: MessageLike) -> None:
         """Add a message to the source, if it can be changed."""
-        self._writable("append to").append(to_message(message))
+        self._method("append", "append to")(to_message(message))
 
     def __iter__(self) -> Iterator[Message]:
         return (to_message(message) for message in self._source)
@@ -95,15 +95,16 @@ class IterableChatHistory:
 
     def clear(self) -> None:
         """Clear the source, if it can be changed."""
-        self._writable("clear").clear()
+        self._method("clear", "clear")()
 
     def last(self, count: int) -> list[Message]:
         """Return the newest ``count`` messages, oldest first."""
         return list(self)[-count:] if count > 0 else []
 
-    def _writable(self, action: str) -> MutableSequence[MessageLike]:
-        if isinstance(self._source, MutableSequence):
-            return self._source  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    def _method(self, name: str, action: str) -> Callable[..., object]:
+        method: object = getattr(self._source, name, None)
+        if callable(method):
+            return method
         raise ConfigError(f"cannot {action} a history over {type(self._source).__name__}: pass a list or a ChatHistory")
 
 
