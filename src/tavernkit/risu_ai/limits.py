@@ -59,17 +59,15 @@ CACHED_SCRIPT_RUNNERS = 64
 CACHED_SCRIPT_LISTS = 64
 """Lists of regex scripts that are kept ready."""
 
-CACHED_SCRIPT_TEXTS = 8192
-"""Texts of which a list of regex scripts remembers what it makes of them."""
-
-LONG_SCRIPT_TEXT = 4096
-"""Characters of a text that is too long to be remembered so."""
+CACHED_SCRIPT_CHARACTERS = 48_000_000
+"""Characters of the texts of which a builder remembers what regex scripts make of them."""
 
 MAX_MEMORY_QUERIES = 200
 """Paragraphs of one message for which memory looks for what resembles them; each is a question to the embedder."""
 
-MAX_SCRIPT_WORK = 2_000_000
-"""Runs of regex scripts over texts in one build; a long text counts as one more for every 1024 characters."""
+MAX_SCRIPT_WORK = 6_000_000
+"""Runs of regex scripts over texts in one build (500 scripts, 5,000 messages: 2,500,000); a long text counts as one
+more for every 1024 characters."""
 
 MAX_SLOW_SCRIPT = 5
 """Texts of a build on which one script may take too long before it is left out."""

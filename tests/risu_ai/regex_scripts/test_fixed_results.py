@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tavernkit.errors import WarningLog
 from tavernkit.risu_ai import CBSEngine, RisuChat, RisuMessage
 from tavernkit.risu_ai.context import RisuContext
-from tavernkit.risu_ai.limits import LONG_SCRIPT_TEXT
-from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner, ScriptResult
-from tavernkit.risu_ai.regex_scripts.mode_scripts import ModeScripts, ScriptLists
+from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner, ScriptResult, fixed_texts
+from tavernkit.risu_ai.regex_scripts.fixed_texts import FixedTexts
+from tavernkit.risu_ai.regex_scripts.mode_scripts import ScriptLists
 from tavernkit.stores import InMemoryVariablesStore
 from tavernkit.text.js_regex import JSRegex
 from tests.risu_ai.building.scene import character, inputs
@@ -54,18 +54,54 @@ def test_what_depends_on_the_context_is_made_again(replaced: list[str], out: str
     assert len(replaced) == 3
 
 
-@pytest.mark.parametrize("text", ["a {{chatindex}}", "a <user>"])
-def test_a_text_that_depends_on_the_context_is_made_again(replaced: list[str], text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("a {{chatindex}}", ["b 0", "b 1", "b 2"]), ("a {{getvar::x}}", ["b null", "b 1", "b 2"])],
+)
+def test_a_text_that_depends_on_the_context_is_expanded_again(text: str, expected: list[str]) -> None:
+    runner, scripts, variables = RegexScriptRunner(), (script("a", "b"),), InMemoryVariablesStore()
+    made: list[str] = []
+    for index in range(3):
+        context = CONTEXT.replace(variables=variables)
+        made.append(runner.run(text, "editprocess", scripts, context, index=index).text)
+        variables.set("x", str(index + 1), "local")
+    assert made == expected
+
+
+def test_scripts_run_once_over_what_texts_with_cbs_become(replaced: list[str]) -> None:
     runner, scripts = RegexScriptRunner(), (script("a", "b"),)
     for index in range(3):
-        run(runner, text, scripts, index)
-    assert len(replaced) == 3
+        assert run(runner, "a <user>", scripts, index) == "b Ann"
+    assert replaced == ["a Ann"]
 
 
-def test_scripts_that_do_more_than_replace_are_run_again() -> None:
-    assert ModeScripts.of([script("a", "b")], "editprocess").fixed_results is not None
-    for other in (script("a", "@@inject"), script("a", "b", "g<inject>"), script("{{user}}", "b", "g<cbs>")):
-        assert ModeScripts.of([script("a", "b"), other], "editprocess").fixed_results is None
+@pytest.mark.parametrize(
+    "varying",
+    [
+        script("x", "{{chatindex}}"),
+        script("x", "y{{random::1::2}}"),
+        script("x", "@@emo joy"),
+        script("x", "@@inject"),
+        script("{{user}}|x", "y", "g<cbs>"),
+        script("nowhere", "@@repeat_back end"),
+    ],
+)
+def test_a_script_that_depends_on_the_context_lets_the_others_rest(replaced: list[str], varying: RegexScript) -> None:
+    scripts = (script("a", "b"), varying, script("c", "d"))
+    runner = RegexScriptRunner()
+    for index in range(3):
+        run(runner, "a x c", scripts, index)
+    assert replaced.count("a x c") == 1
+
+
+@pytest.mark.parametrize(
+    "quiet", [script("x", "{{chatindex}}"), script("x", "@@emo joy"), script("{{upper::x}}", "@@inject", "g<cbs>")]
+)
+def test_scripts_that_find_nothing_depend_on_nothing(replaced: list[str], quiet: RegexScript) -> None:
+    runner, scripts = RegexScriptRunner(), (script("a", "b"), quiet, script("c", "d"))
+    for index in range(3):
+        assert run(runner, "a c", scripts, index) == "b d"
+    assert replaced in (["a c", "b c"], ["a c", "b c", "b c"])
 
 
 def test_a_script_that_is_warned_about_is_warned_about_every_time() -> None:
@@ -83,11 +119,15 @@ def test_a_new_function_is_seen() -> None:
     assert run(runner, "a", scripts, 1) == "rain"
 
 
-def test_a_long_text_is_not_kept(replaced: list[str]) -> None:
+def test_long_texts_are_kept_while_there_is_room(replaced: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fixed_texts, "CACHED_SCRIPT_CHARACTERS", 100_000)
     runner, scripts = RegexScriptRunner(), (script("a", "b"),)
+    for _ in range(2):
+        run(runner, "x" * 10_000, scripts, 0)
+    assert len(replaced) == 1
     for index in range(2):
-        run(runner, "x" * (LONG_SCRIPT_TEXT + 1), scripts, index)
-    assert len(replaced) == 2
+        run(runner, "y" * 40_000, scripts, index)
+    assert len(replaced) == 3
 
 
 def test_a_builder_works_on_a_message_once_for_all_turns(replaced: list[str]) -> None:
@@ -111,7 +151,10 @@ TEXTS = (
     "{{getvar::x}}a",
     "{{#if 1}}a{{/if}}",
 )
-OUTS = ("b", "", "<i>$&</i>", "{{chatindex}}", "{{random::a::b}}", "$1{{", "@@move_top x")
+OUTS = (
+    *("b", "", "<i>$&</i>", "{{chatindex}}", "{{random::a::b}}", "$1{{", "@@move_top x"),
+    *("@@inject", "@@repeat_back end_nl", "@@emo joy"),
+)
 scripts_strategy = st.lists(
     st.builds(
         script, st.sampled_from(["a", "b", "[ab]", "^", "("]), st.sampled_from(OUTS), st.sampled_from(["", "g<cbs>"])
@@ -146,12 +189,20 @@ def test_remembering_changes_nothing(
     shared = ScriptLists()
     first = results(shared)
     assert results(shared) == first
-    assert [result.text for result in results(_Forgetful())] == [result.text for result in first]
+    assert results(_Forgetful()) == first
+
+
+class _ForgottenTexts(FixedTexts):
+    def result(self, *_: object, **__: object) -> None:
+        return None
+
+    def stretch(self, *_: object, **__: object) -> None:
+        return None
 
 
 class _Forgetful(ScriptLists):
     """Remembers no text."""
 
-    def get(self, scripts: tuple[RegexScript, ...], mode: object) -> ModeScripts:
-        ready = ModeScripts.of(scripts, "editprocess")
-        return ModeScripts(ready.chosen, ready.ready, ready.fixed_key, None)
+    def __init__(self) -> None:
+        super().__init__()
+        self.fixed_texts = _ForgottenTexts()

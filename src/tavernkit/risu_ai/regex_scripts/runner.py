@@ -11,7 +11,8 @@ from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
 from tavernkit.risu_ai.regex_scripts.budget import ScriptBudget
-from tavernkit.risu_ai.regex_scripts.mode_scripts import FixedResult, ModeScripts, ReadyScript, ScriptLists
+from tavernkit.risu_ai.regex_scripts.fixed_texts import FixedResult, FixedStretch
+from tavernkit.risu_ai.regex_scripts.mode_scripts import ModeScripts, ReadyScript, ScriptLists
 from tavernkit.risu_ai.regex_scripts.results import ScriptResult, ScriptResults
 from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, ScriptMode
 from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
@@ -60,27 +61,41 @@ class RegexScriptRunner:
         if before is not None and mode != "editprocess":
             text = before(text, mode, index)
         chosen, version = self._scripts_of(mode, scripts), self._engine.registry.version
-        fixed = None if chosen.fixed_results is None else chosen.fixed_results.get(version, text)
+        fixed_texts = self._lists.fixed_texts
+        fixed = fixed_texts.result(chosen, version, text)
         if fixed is not None:
-            self._results.put((fixed.expanded, mode, chosen.fixed_key, index), fixed.result.text)
+            self._results.put((fixed.expanded, mode, fixed.scripts_key, index), fixed.result.text)
             return fixed.result
         call = _Call(self._engine, context, index, chat_role, warn, ScriptBudget() if budget is None else budget)
-        given, text = text, call.expand(text)
+        given, expanded = text, call.expand(text)
         if not chosen.ready:
-            return ScriptResult(text)
-        key = (text, mode, chosen.key(call.expand), index)
+            return ScriptResult(expanded)
+        scripts_key = chosen.key(call.expand)
+        key = (expanded, mode, scripts_key, index)
         known = self._results.get(key)
         if known:
             return ScriptResult(known)
-        expanded = text
-        for each in chosen.ready:
-            text = call.run(each, text)
+        text = self._run_all(call, chosen, version, expanded)
+        result = ScriptResult(text, call.emotion_changed, tuple(call.emotions), call.stored)
         if not call.budget.spent:
             self._results.put(key, text)
-        result = ScriptResult(text, call.emotion_changed, tuple(call.emotions), call.stored)
-        if chosen.fixed_results is not None and call.fixed:
-            chosen.fixed_results.put(version, given, FixedResult(expanded, result))
+            if not call.varied:
+                fixed_texts.keep_result(chosen, version, given, FixedResult(expanded, scripts_key, result))
         return result
+
+    def _run_all(self, call: _Call, chosen: ModeScripts, version: int, text: str) -> str:
+        """Run scripts one after another, but for those of which it is known what they make of the text."""
+        fixed_texts, ready, place = self._lists.fixed_texts, chosen.ready, 0
+        while place < len(ready) and not call.budget.spent:
+            stretch, made = fixed_texts.stretch(chosen, version, place, text), None
+            if stretch is None:
+                stretch, made = call.run_stretch(ready, place, text)
+                fixed_texts.keep_stretch(chosen, version, place, text, stretch)
+            text, place = stretch.text, stretch.end
+            if place < len(ready):
+                text = call.run(ready[place], text) if made is None else made
+                place += 1
+        return text
 
     def _scripts_of(self, mode: ScriptMode, scripts: Sequence[RegexScript]) -> ModeScripts:
         """The scripts of a mode, looked up only if the list is another object than the last time."""
@@ -99,8 +114,8 @@ class _Call:
     chat_role: str
     warn: Warn | None
     budget: ScriptBudget
-    fixed: bool = True
-    """Whether nothing so far depends on the context."""
+    varied: int = 0
+    """How often something depended on the context."""
     running: RegexScript | None = None
     expanding: RisuContext | None = None
     emotions: list[str] = field(default_factory=list[str])
@@ -112,7 +127,7 @@ class _Call:
         constant = self.engine.constant(text)
         if constant is not None:
             return constant
-        self.fixed = False
+        self.varied += 1
         if self.expanding is None:
             # RisuAI tells its parser nothing of the speaker here: in a group ``{{char}}`` is the group.
             self.expanding = self.context.replace(chat_index=self.index, chat_role=self.chat_role, speaker=None)
@@ -120,7 +135,7 @@ class _Call:
 
     def tell(self, message: str) -> None:
         """Warn. A text that was warned about is done again the next time, to be warned about again."""
-        self.fixed = False
+        self.varied += 1
         if self.warn is not None:
             self.warn(message)
 
@@ -130,13 +145,23 @@ class _Call:
         if self.running is not None:
             self.budget.slow(self.running, self.tell)
 
+    def run_stretch(self, ready: Sequence[ReadyScript], start: int, text: str) -> tuple[FixedStretch, str | None]:
+        """Run scripts up to the first one whose result depends on the context; give what that one made, too."""
+        for place in range(start, len(ready)):
+            varied = self.varied
+            made = self.run(ready[place], text)
+            if self.varied != varied:
+                return FixedStretch(text, place), made
+            text = made
+        return FixedStretch(text, len(ready)), None
+
     def run(self, ready: ReadyScript, text: str) -> str:
         compiled, out = ready.compiled, ready.out
         script = self.running = compiled.script
         if not script.pattern:
             return text
         if not self.budget.may_run(script, text, self.tell):
-            self.fixed = False
+            self.varied += 1
             return text
         pattern = self.expand(script.pattern) if "cbs" in compiled.actions else script.pattern
         try:
@@ -155,18 +180,21 @@ class _Call:
     def _act(self, compiled: CompiledScript, regex: JSRegex, text: str, out: str) -> str:
         first = regex.search(text, warn=self.give_up)
         if first is None:
-            if compiled.has("repeat_back") and self.index != -1:
-                return self._repeat_back(regex, text, out)
+            if compiled.has("repeat_back"):
+                self.varied += 1
+                return text if self.index == -1 else self._repeat_back(regex, text, out)
             return text
         # JavaScript's test() leaves the expression where the match ended; a sticky one goes on from there.
         start = first.end if regex.sticky and not regex.global_ else 0
         if out.startswith("@@emo "):
             self._feel(trim(compiled.script.out.removeprefix("@@emo ")))
             return text
-        if compiled.has("inject") and self.index != -1:
-            self._need_message()
-            self.stored[self.index] = text
-            return self._replaced(regex, text, "", start)
+        if compiled.has("inject"):
+            self.varied += 1
+            if self.index != -1:
+                self._need_message()
+                self.stored[self.index] = text
+                return self._replaced(regex, text, "", start)
         if compiled.moves:
             return self._move(compiled, regex, text, out, first)
         return self.expand(self._replaced(regex, text, out, start))
@@ -178,6 +206,7 @@ class _Call:
         return text if found is None else found.replaced(out)
 
     def _feel(self, name: str) -> None:
+        self.varied += 1
         character = self.context.character
         known = character.emotions if character is not None else None
         if known is None or all(emotion.name != name for emotion in known):
