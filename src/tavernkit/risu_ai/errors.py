@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tavernkit.errors import TavernKitError
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai.triggers.result import StoredState
 
 
 class CBSError(TavernKitError):
@@ -52,7 +57,9 @@ class DecoratorParseError(TavernKitError):
 
 
 class TriggerError(TavernKitError):
-    """A trigger could not be run."""
+    """A trigger could not be run. ``stored`` is what the application has to keep of what it did before."""
+
+    stored: StoredState | None = None
 
     def __init__(self, message: str, *, trigger_type: str | None = None, effect_type: str | None = None) -> None:
         super().__init__(message)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tavernkit.risu_ai.chat_log import with_ids
 from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.errors import TriggerError
 from tavernkit.risu_ai.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.regex_scripts.script import ScriptMode
 from tavernkit.risu_ai.triggers.engine import RunOptions
@@ -39,7 +40,12 @@ def run_triggers(state: RisuState, mode: TriggerMode) -> TriggerResult | None:
     """
     if not _has_triggers(state):
         return None
-    result = state.trigger_engine.run(state.texts.context, mode, **_options(state, strict=state.context.strict))
+    try:
+        result = state.trigger_engine.run(state.texts.context, mode, **_options(state, strict=state.context.strict))
+    except TriggerError as error:
+        if error.stored is not None:
+            _store(state, error.stored)
+        raise
     _store(state, result.applied())
     return result if result.ok else None
 

@@ -32,6 +32,15 @@ def test_a_template_has_no_place_for_some_of_them_and_that_is_told():
     assert "no such trigger texts" in omitted(plan)["start and historyend"]
 
 
+def test_what_was_written_before_an_error_stays_in_strict_mode_too():
+    variables = InMemoryVariablesStore()
+    write = {"type": "setvar", "operator": "=", "var": "mood", "value": "calm"}
+    owner = character(triggerscript=[trigger(write, {"type": "extractRegex"})], lowLevelAccess=True)
+    with pytest.raises(PipelineError):
+        build(character=owner, variables=variables, strict=True)
+    assert variables.get("mood") == "calm"
+
+
 def test_texts_for_places_that_do_not_exist_are_told():
     plan = build(character=character(triggerscript=[trigger(added("middle", "M"))]))
     assert "M" not in "".join(contents(plan)).replace("Main.", "")

@@ -92,8 +92,10 @@ def test_what_risuai_throws_is_reported() -> None:
 
 def test_strict_mode_raises_what_risuai_throws() -> None:
     with pytest.raises(TriggerError, match="a text is missing") as caught:
-        run(trigger({"type": "setvar", "operator": "="}), strict=True)
+        run(trigger(setvar("a", "1"), {"type": "setvar", "operator": "="}), strict=True)
     assert (caught.value.trigger_type, caught.value.effect_type) == ("start", "setvar")
+    assert caught.value.stored is not None
+    assert caught.value.stored.variables == {"a": "1"}
 
 
 def test_the_eleventh_nested_run_is_left_out_with_a_warning() -> None:

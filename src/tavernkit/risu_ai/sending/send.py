@@ -138,10 +138,10 @@ class Send:
             self.error = SendError(CONTEXT_TOO_SMALL, str(error), cause=error)
             return None
         except PipelineError as error:
+            self.chat = state.chat
             cause = error.__cause__
             if not isinstance(cause, MemoryFailedError):
                 raise
-            self.chat = state.chat
             self.error = SendError(cause.code, str(cause), cause=cause)
             return None
         self.plans.append(plan)

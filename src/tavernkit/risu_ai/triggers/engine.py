@@ -272,6 +272,7 @@ class TriggerEngine:
 
     def _fail(self, world: World, failure: Exception, mode: str) -> TriggerError:
         error = world.error(failure, mode)
+        error.stored = world.stored()
         if world.strict:
             raise error from failure
         world.warn(str(error))

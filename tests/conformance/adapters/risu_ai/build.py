@@ -15,6 +15,8 @@ from tavernkit.risu_ai.files.chat_file import chat_json, chat_variables
 from tavernkit.risu_ai.memory import MemoryModels
 from tavernkit.risu_ai.plan import RisuPlan
 from tavernkit.risu_ai.sending import ModelRequest, RequestFailedError, SendError
+from tavernkit.risu_ai.sending.drive import drive
+from tavernkit.risu_ai.sending.send import Send
 from tavernkit.risu_ai.settings import BuiltInTexts, Settings
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat
 from tavernkit.stores.variables import InMemoryVariablesStore
@@ -71,9 +73,9 @@ def too_small(error: MaxTokensExceededError) -> dict[str, object]:
 
 def thrown(error: BaseException) -> str:
     """JavaScript's class of what we raise: a trigger knows its own, else a bad pattern or something that is missing."""
-    cause = error.__cause__
-    if isinstance(cause, TriggerError):
-        return error_class(cause)
+    trigger = error if isinstance(error, TriggerError) else error.__cause__
+    if isinstance(trigger, TriggerError):
+        return error_class(trigger)
     return "SyntaxError" if "Invalid regular expression" in str(error) else "TypeError"
 
 
@@ -108,19 +110,19 @@ def send(case: Case, on_overflow: str = "error") -> object:
     given = {**inputs(case.input, strict="exception" in case.expected), "on_overflow": on_overflow}
     model = Replies(case.input.get("replies", ["OK."]))
     found: dict[str, object] = {"requests": model.requests}
-    chat: RisuChat = given["history"]
+    builder = Builder()
+    sending = Send(builder, builder.make_context(**given))
     try:
-        sent = Builder().send(model, **given)
-    except (PromptTemplateError, RequestFormatError, PipelineError) as error:
+        sent = drive(sending.run(), model)
+    except (PromptTemplateError, RequestFormatError, TriggerError, PipelineError) as error:
         found |= {"ok": False, "exception": thrown(error)}
     else:
         if sent.error is not None and lost_user_message(sent.error) and on_overflow == "error":
             return send(case, on_overflow="return")
-        chat = sent.chat
         found["ok"] = sent.ok
         if not sent.ok:
             found["error"] = sent.error and failure(sent.error)
-    return {**found, "stored": stored(chat, given)}
+    return {**found, "stored": stored(sending.chat, given)}
 
 
 def lost_user_message(error: SendError) -> bool:
