@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tavernkit.cards.limits import DEFAULT_LIMITS as DEFAULT_LIMITS
     from tavernkit.cards.limits import Limits as Limits
     from tavernkit.cards.loading import load as load
+    from tavernkit.cards.readers import ReaderRegistry as ReaderRegistry
+    from tavernkit.cards.readers import register_reader as register_reader
     from tavernkit.cards.risu_ai.lorebook import lorebook_from_book as lorebook_from_book
     from tavernkit.cards.risum import Module as Module
     from tavernkit.cards.saving import SaveReport as SaveReport
@@ -47,6 +49,7 @@ __getattr__, __all__ = lazy_exports(
         ".json_text": ("parse_json",),
         ".limits": ("DEFAULT_LIMITS", "Limits"),
         ".loading": ("load",),
+        ".readers": ("ReaderRegistry", "register_reader"),
         ".risu_ai.lorebook": ("lorebook_from_book",),
         ".risum": ("Module",),
         ".saving": ("SaveReport", "save", "to_bytes"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import cast
+
 from tavernkit.cards.archive import LOCAL, open_archive
 from tavernkit.cards.assets import Asset, Blob, Lookup, SourceBlob, collect_assets
 from tavernkit.cards.book import CharacterBook
@@ -15,27 +18,42 @@ from tavernkit.cards.jpeg import read_jpeg
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
 from tavernkit.cards.png import ChunkAsset, choose_card, read_png
+from tavernkit.cards.readers import ReaderRegistry, default_readers
 from tavernkit.cards.risum import MODULE_TYPE, Module, is_module, read_risum
 from tavernkit.cards.source import Readable, Source, as_source, read_all
 from tavernkit.cards.webp import read_webp
 from tavernkit.cards.yaml_card import parse_yaml, without_short_form
-from tavernkit.errors import Warn, WarningLog
+from tavernkit.errors import ConfigError, Warn, WarningLog
 from tavernkit.values import Json, is_mapping, is_object
 
 LOREBOOK_SPEC = "lorebook_v3"
 
 
-def load(readable: Readable, *, limits: Limits | None = None, strict: bool = False, warn: Warn | None = None) -> Bundle:
+def load(
+    readable: Readable,
+    *,
+    limits: Limits | None = None,
+    strict: bool = False,
+    warn: Warn | None = None,
+    readers: ReaderRegistry = default_readers,
+) -> Bundle:
     """Open a card file: a path, bytes, or a binary file object (which must stay open while assets are read).
 
-    The format is told from the content. Damage that leaves a card is reported in ``bundle.warnings`` (and to ``warn``);
-    in ``strict`` mode it raises :class:`StrictModeError`. A file without a usable card raises a
-    :class:`FileFormatError` or :class:`InvalidCardError`, one that exceeds a limit :class:`LimitExceededError`.
+    The format is told from the content; ``readers`` are for formats that a program adds. Damage that leaves a card is
+    reported in ``bundle.warnings`` (and to ``warn``); in ``strict`` mode it raises :class:`StrictModeError`. A file
+    without a usable card raises a :class:`FileFormatError` or :class:`InvalidCardError`, one that exceeds a limit
+    :class:`LimitExceededError`.
     """
     log = WarningLog(strict=strict, forward=warn)
     chosen = limits or DEFAULT_LIMITS
-    bundle = _load(as_source(readable, chosen), chosen, log)
-    return bundle.replace(warnings=tuple(log.messages))
+    source = as_source(readable, chosen)
+    read = readers.find(readable)
+    if read is None:
+        return _load(source, chosen, log).replace(warnings=tuple(log.messages))
+    bundle = read(os.fspath(cast("str", readable)), chosen, log)
+    if not isinstance(bundle, Bundle):  # pyright: ignore[reportUnnecessaryIsInstance]  # readers may be untyped
+        raise ConfigError(f"a reader of card files must return a Bundle, not {type(bundle).__name__}")
+    return bundle.replace(warnings=(*bundle.warnings, *log.messages))
 
 
 def _load(source: Source, limits: Limits, warn: Warn) -> Bundle:
