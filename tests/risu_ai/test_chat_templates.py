@@ -8,6 +8,7 @@ from tavernkit.risu_ai.chat_templates import NAMED_TEMPLATES, ChatTemplate, appl
 from tavernkit.risu_ai.errors import ChatTemplateError
 from tavernkit.risu_ai.limits import MAX_TEMPLATE_CHARACTERS
 from tavernkit.risu_ai.prompt_message import PromptMessage
+from tests.quickness import linear_time
 
 
 def messages(*pairs: tuple[str, str]) -> list[PromptMessage]:
@@ -246,3 +247,17 @@ def test_methods_of_texts_and_blocks_go_on_working() -> None:
         "{% macro m(x) %}{{ x }}{{ caller() }}{% endmacro %}{% call m('a'.upper()) %}{{ 'b'.upper() }}{% endcall %}"
     )
     assert ChatTemplate(called).render([], warn=lambda message: None) == "AB"
+
+
+@pytest.mark.parametrize("depth", [25, 60, 200, 1000])
+def test_blocks_that_are_nested_too_deep_are_an_error_of_the_template(depth: int) -> None:
+    loops = "{% for one in messages %}" * depth + "x" + "{% endfor %}" * depth
+    choices = "{% if messages %}" * (4 * depth) + "x" + "{% endif %}" * (4 * depth)
+    for text in (loops, choices):
+        with linear_time(), pytest.raises(ChatTemplateError, match=r"nests blocks|cannot be read"):
+            ChatTemplate(text)
+
+
+def test_a_sum_that_is_too_long_for_python_is_an_error_of_the_template() -> None:
+    with pytest.raises(ChatTemplateError, match="cannot be read"):
+        ChatTemplate("{{ " + "1 + " * 200 + "1 }}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+MAX_TEMPLATE_DEPTH = 40
+"""How deep a chat template may nest its blocks and what is in them."""
+
 MAX_TEMPLATE_CHARACTERS = 200_000
 """Length of a Jinja chat template."""
 

@@ -12,7 +12,7 @@ from jinja2.exceptions import TemplateError
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.chat_templates.environment import ChatTemplateEnvironment, Counted, TemplateRefusal, counters
 from tavernkit.risu_ai.errors import ChatTemplateError
-from tavernkit.risu_ai.limits import CACHED_TEMPLATES, MAX_TEMPLATE_CHARACTERS, MAX_TEMPLATE_OUTPUT
+from tavernkit.risu_ai.limits import CACHED_TEMPLATES, MAX_TEMPLATE_CHARACTERS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATE_OUTPUT
 from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.values import LRUCache
 
@@ -60,10 +60,12 @@ class ChatTemplate:
         environment = _environment(strict=False)
         try:
             tree = environment.parse(text)
+            if _depth(tree) > MAX_TEMPLATE_DEPTH:
+                raise ChatTemplateError(f"the chat template nests blocks more than {MAX_TEMPLATE_DEPTH} deep")
             self.unsupported: tuple[str, ...] = tuple(sorted(_unsupported(tree)))
             code = environment.compile(Counted().visit(tree))
             self._lenient, self._strict = (_loaded(code, strict=strict) for strict in (False, True))
-        except (TemplateError, RecursionError) as error:
+        except (TemplateError, RecursionError, SyntaxError) as error:  # the last for what Python finds too complex
             raise ChatTemplateError(f"the chat template cannot be read: {error}") from error
 
     @classmethod
@@ -126,6 +128,15 @@ def _loaded(code: CodeType, *, strict: bool) -> Template:
 @cache
 def _compiled() -> LRUCache[str, ChatTemplate]:
     return LRUCache(CACHED_TEMPLATES)
+
+
+def _depth(tree: nodes.Template) -> int:
+    """Count how deep statements are nested in statements."""
+    deepest, level = 0, [node for node in tree.iter_child_nodes() if isinstance(node, nodes.Stmt)]
+    while level:
+        deepest += 1
+        level = [child for node in level for child in node.iter_child_nodes() if isinstance(child, nodes.Stmt)]
+    return deepest
 
 
 def _unsupported(tree: nodes.Template) -> set[str]:
