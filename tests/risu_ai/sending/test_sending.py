@@ -145,6 +145,26 @@ def test_an_unfinished_reply_is_continued():
     assert len(model.requests) == 2
 
 
+def test_what_is_cut_off_is_not_counted_and_what_is_continued_is_counted_again():
+    settings = {"removeIncompleteResponse": True, "autoContinueMinTokens": 12}
+    model = Model("Abc. d", "Efg. h", "never")
+    assert texts(send(model, settings))[-1] == "Abc. Efg. "
+    assert len(model.requests) == 2
+
+
+def test_a_stream_is_continued_where_its_new_part_ends_open():
+    model = Model(["One ", "two"], [" three", "."])
+    assert texts(send(model, {"useStreaming": True, "autoContinueChat": True}))[-1] == "One two three."
+
+
+def test_a_member_that_is_gone_answers_under_an_id_of_its_own():
+    party = group(orderByOrder=True, characters=["c0", "lost"])
+    result = send(Model("Yes."), character=party, members=MEMBERS)
+    said = [message.saying for message in result.chat.messages[-2:]]
+    assert said[0] == "c0"
+    assert said[1] not in {"lost", "", None}
+
+
 def test_a_reply_that_never_ends_is_given_up_on():
     model = Model("again")
     result = send(model, {"autoContinueChat": True, "maxContext": 10**6}, preset=None)
