@@ -7,7 +7,7 @@ import pytest
 
 from tavernkit.cards import User
 from tavernkit.errors import ConfigError, PipelineError, StrictModeError
-from tavernkit.prompt import HookRegistry, InjectionRegistry, Message, TraceCollector
+from tavernkit.prompt import HookRegistry, InjectionRegistry, Message, Plan, TraceCollector
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern import (
     PIPELINE,
@@ -176,6 +176,19 @@ def test_there_is_no_prompt_without_a_character_unless_a_hook_brings_one(dialect
     hooks = HookRegistry()
     hooks.before_build(lambda state: state.change_inputs(character=card()))
     assert Builder(hooks=hooks).build(message="hi", dialect=dialect).blocks
+
+
+@pytest.mark.parametrize("dialect", ["openai", "text"])
+def test_a_plan_has_the_greeting_that_was_asked_for(dialect: str):
+    def plan(**more: object) -> Plan:
+        greeter = card().replace(first_mes="Hello, {{user}}.", alternate_greetings=("Psst, {{user}}!",))
+        return build(character=greeter, dialect=dialect, warning_handler=None, **more)
+
+    assert not plan().has_greeting
+    assert (plan(greeting=0).greeting, plan(greeting=0).greeting_index) == ("Hello, Mira.", 0)
+    assert (plan(greeting=1).greeting, plan(greeting=1).greeting_index) == ("Psst, Mira!", 1)
+    assert not plan(greeting=2).has_greeting
+    assert "greeting 2" in plan(greeting=2).warnings[0]
 
 
 def test_hooks_may_change_inputs_and_the_plan():

@@ -40,9 +40,10 @@ class SillyTavernContext(Context):
 
     ``character`` is the card (in a group: the speaker's), ``avatar`` its file name, ``user`` the persona's name.
     ``history`` may be a :class:`ChatFile`, whose header then counts as ``chat_metadata``, or a list of chat lines or
-    messages; ``message`` is the text in the input box. ``books`` are active globally; the others belong to the
-    character, the chat and the persona. ``extension_prompts`` is SillyTavern's own registry in its own order,
-    ``injections`` the neutral one. ``strategy`` and ``on_overflow`` decide about the token budget.
+    messages; ``message`` is the text in the input box. ``greeting`` asks for the card's first message (0) or one of its
+    alternatives (from 1), which the plan then has, expanded, to open a chat with. ``books`` are active globally; the
+    others belong to the character, the chat and the persona. ``extension_prompts`` is SillyTavern's own registry in its
+    own order, ``injections`` the neutral one. ``strategy`` and ``on_overflow`` decide about the token budget.
 
     With ``dialect="text"`` one prompt text is built, with ``instruct``, ``context_template`` and ``system_prompt`` or
     what the settings have of them; ``context_length`` and ``response_length`` replace the settings' sizes.
@@ -54,6 +55,7 @@ class SillyTavernContext(Context):
     avatar: str | None = None
     chat_metadata: ChatMetadata | None = None
     chat_id: str | None = None
+    greeting: int | None = None
 
     group: Group | None = None
     members: Mapping[str, Character] = field(default_factory=dict[str, Character])

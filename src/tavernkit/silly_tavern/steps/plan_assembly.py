@@ -31,51 +31,67 @@ class PlanAssemblyStep(Step[SillyTavernState, NoConfig]):
         """Assemble."""
         if state.context.text_completion:
             plan_text(state)
-            return
-        context, layout, counter = state.context, state.need_layout(), state.counter
-        preset, power_user = context.active_preset, context.settings.power_user
-        converter = HistoryConverter(
-            preset=preset,
-            counter=counter,
-            expand=state.macros,
+        else:
+            _plan_chat(state)
+        _put_greeting(state)
+
+
+def _plan_chat(state: SillyTavernState) -> None:
+    context, layout, counter = state.context, state.need_layout(), state.counter
+    preset, power_user = context.active_preset, context.settings.power_user
+    converter = HistoryConverter(
+        preset=preset,
+        counter=counter,
+        expand=state.macros,
+        user_name=context.user_name,
+        in_group=context.group is not None,
+        core=state.core,
+        media_display=power_user.media_display,
+        measure=context.measure_media,
+    )
+    budget = context.max_context - context.max_response if context.strategy == REFERENCE else math.inf
+    assembled = assemble(layout, budget, counter, converter)
+    state.assembled = assembled
+    state.blocks = make_blocks(placed(assembled), state.services.blocks)
+    fields = request_fields(
+        preset,
+        RequestInput(
+            generation_type=context.prompt_type,
             user_name=context.user_name,
-            in_group=context.group is not None,
-            core=state.core,
-            media_display=power_user.media_display,
-            measure=context.measure_media,
-        )
-        budget = context.max_context - context.max_response if context.strategy == REFERENCE else math.inf
-        assembled = assemble(layout, budget, counter, converter)
-        state.assembled = assembled
-        state.blocks = make_blocks(placed(assembled), state.services.blocks)
-        fields = request_fields(
-            preset,
-            RequestInput(
-                generation_type=context.prompt_type,
-                user_name=context.user_name,
-                character_name=context.character_name,
-                group_names=group_names(state),
-                max_tokens=context.max_response,
-                tools=context.tools,
-                expand=state.macros,
-                power_user=power_user,
-                warn=state.warn,
-            ),
-        )
-        state.llm_options = {**fields, **state.llm_options}
-        counts = {collection.identifier: collection.tokens for collection in assembled.slots if collection.tokens}
-        state.plan = ChatPlan(
-            blocks=state.blocks,
-            outlets=state.outlets,
-            lore_result=state.lore_result,
-            llm_options=state.llm_options,  # pyright: ignore[reportArgumentType]  # frozen by the plan
-            count_tokens=lambda text: max(counter.text(text), 0),
-            chat=state.turn.chat,
-            squash=preset.squash_system_messages and not context.dry_run,
-            system_as_user=system_becomes_user(preset),
-            token_counts=counts,
-            budget_left=int(assembled.slots.budget) if math.isfinite(assembled.slots.budget) else 0,
-            overflow=str(assembled.overflow) if assembled.overflow is not None else None,
-            overridden_prompts=tuple(state.prompt_entries.overridden),
-            timed_world_info=state.lore_result.timed_state if state.lore_result is not None else EMPTY_OBJECT,
-        )
+            character_name=context.character_name,
+            group_names=group_names(state),
+            max_tokens=context.max_response,
+            tools=context.tools,
+            expand=state.macros,
+            power_user=power_user,
+            warn=state.warn,
+        ),
+    )
+    state.llm_options = {**fields, **state.llm_options}
+    counts = {collection.identifier: collection.tokens for collection in assembled.slots if collection.tokens}
+    state.plan = ChatPlan(
+        blocks=state.blocks,
+        outlets=state.outlets,
+        lore_result=state.lore_result,
+        llm_options=state.llm_options,  # pyright: ignore[reportArgumentType]  # frozen by the plan
+        count_tokens=lambda text: max(counter.text(text), 0),
+        chat=state.turn.chat,
+        squash=preset.squash_system_messages and not context.dry_run,
+        system_as_user=system_becomes_user(preset),
+        token_counts=counts,
+        budget_left=int(assembled.slots.budget) if math.isfinite(assembled.slots.budget) else 0,
+        overflow=str(assembled.overflow) if assembled.overflow is not None else None,
+        overridden_prompts=tuple(state.prompt_entries.overridden),
+        timed_world_info=state.lore_result.timed_state if state.lore_result is not None else EMPTY_OBJECT,
+    )
+
+
+def _put_greeting(state: SillyTavernState) -> None:
+    index, card = state.context.greeting, state.context.card
+    if index is None or card is None or state.plan is None:
+        return
+    greetings = (card.first_mes, *card.alternate_greetings)
+    if not 0 <= index < len(greetings):
+        state.warn(f"there is no greeting {index}: the card has 0 to {len(greetings) - 1}")
+        return
+    state.plan = state.plan.replace(greeting=state.macros(greetings[index]), greeting_index=index)
