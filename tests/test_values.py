@@ -7,7 +7,7 @@ import pytest
 
 from tavernkit import values
 from tavernkit.errors import LimitExceededError
-from tavernkit.values import LazySequence, LRUCache, deep_merge, freeze, freeze_object, thaw, thaw_object
+from tavernkit.values import LazySequence, LRUCache, deep_merge, freeze, freeze_object, shown, thaw, thaw_object
 
 DEEP = 20_000
 """Far more levels than Python functions may call themselves."""
@@ -72,6 +72,12 @@ def test_mappings_of_any_depth_are_merged() -> None:
         assert isinstance(merged, dict)
         merged = merged["in"]
     assert merged == {"left": 1, "both": 2, "right": 2}
+
+
+def test_the_beginning_of_any_value_can_be_shown() -> None:
+    assert shown({"a": ["x" * 100]}) == "{'a': ['" + "x" * 52
+    assert shown("abc", 3) == "'ab"
+    assert shown(nested(DEEP)) == "a value that is nested too deeply"
 
 
 def test_merging_changes_neither_mapping() -> None:

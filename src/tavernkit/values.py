@@ -150,6 +150,14 @@ def is_sequence(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, (list, tuple))
 
 
+def shown(value: object, length: int = 60) -> str:
+    """Write the beginning of a value for a message, whatever it is."""
+    try:
+        return repr(value)[:length]
+    except RecursionError:
+        return "a value that is nested too deeply"
+
+
 def deep_merge(left: Mapping[str, object], right: Mapping[str, object]) -> dict[str, object]:
     """Merge mappings recursively; where both have a value that is not a mapping, ``right`` wins (lists too)."""
     merged: dict[str, object] = dict(left)

@@ -31,7 +31,7 @@ from tavernkit.cards.fields import (
 )
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.text.js_values import to_number
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, thaw, thaw_object
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, shown, thaw, thaw_object
 
 CardVersion: TypeAlias = Literal["v1", "v2", "v3"]
 """The version of the card specification."""
@@ -222,7 +222,7 @@ def card_version(card: object, *, warn: Warn = log_warning) -> CardVersion:
     data = card.get("data")
     if is_mapping(data) and ("spec" in card or "name" in data):
         version = "v3" if to_number(card.get("spec_version")) >= 3 else "v2"
-        warn(f"/spec is {spec!r}, which is not known; the card was read as {version.upper()}")
+        warn(f"/spec is {shown(spec)}, which is not known; the card was read as {version.upper()}")
         return version
     if any(key in card for key in ("name", "char_name")) and not _is_book(card):
         return "v1"
@@ -242,7 +242,7 @@ def _check_spec_version(card: Mapping[str, object], version: CardVersion, warn: 
     if stated != SPEC_VERSIONS[version]:
         newer = isinstance(stated, str) and to_number(stated) > to_number(SPEC_VERSIONS[version])
         why = "is newer than what is known here" if newer else "does not fit the spec"
-        warn(f"/spec_version {stated!r} {why}; the card was read as {version.upper()}")
+        warn(f"/spec_version {shown(stated)} {why}; the card was read as {version.upper()}")
     if not is_mapping(card.get("data")):
         warn("/data is missing; the fields beside it were taken")
 

@@ -133,5 +133,10 @@ class _Reader:
 def dump_json(value: object, *, indent: int | None = None) -> str:
     """Write JSON: compact or indented, text as it is. Lone surrogates are escaped, so the text is always UTF-8."""
     separators = (",", ": ") if indent is not None else (",", ":")
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators, default=thaw)
+    try:
+        text = json.dumps(
+            value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators, default=thaw
+        )
+    except RecursionError as error:
+        raise LimitExceededError("the JSON to write is nested too deeply", limit="max_json_depth") from error
     return _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -9,7 +9,17 @@ from datetime import date
 from typing import TypeAlias
 
 from tavernkit.errors import ConfigError
-from tavernkit.values import FrozenJson, FrozenObject, JsonObject, freeze, freeze_object, is_mapping, is_sequence, thaw
+from tavernkit.values import (
+    FrozenJson,
+    FrozenObject,
+    JsonObject,
+    freeze,
+    freeze_object,
+    is_mapping,
+    is_sequence,
+    shown,
+    thaw,
+)
 
 SendDate: TypeAlias = date | int | float | str
 """When a message was sent: a date or time, a number (seconds or milliseconds, as the source has it) or text."""
@@ -75,7 +85,7 @@ class Message:
 def require(value: object, kind: type, what: str, wanted: str) -> None:
     """Refuse a value of the wrong type, saying what to pass (a bool is no integer)."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise ConfigError(f"{what} must be {wanted}, not {type(value).__name__} {value!r:.80}")
+        raise ConfigError(f"{what} must be {wanted}, not {type(value).__name__} {shown(value)}")
 
 
 def frozen_list(value: object, what: str) -> tuple[FrozenJson, ...]:

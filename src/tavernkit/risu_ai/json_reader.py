@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from tavernkit.errors import Warn
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_sequence
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_sequence, shown
 
 T = TypeVar("T")
 
@@ -71,5 +71,5 @@ class JsonReader:
         return freeze_object(found)
 
     def _wrong(self, key: str, wanted: str, default: T) -> T:
-        self._warn(f"{self.where}: {key} is {self.value[key]!r:.60} where {wanted} is expected; it is not used")
+        self._warn(f"{self.where}: {key} is {shown(self.value[key])} where {wanted} is expected; it is not used")
         return default

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tavernkit.text.js_values import trim
+from tavernkit.text.js_values import to_string, trim
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze, is_mapping, is_sequence, thaw
 
 NEW_CHAT = "[Start a new chat]"
@@ -44,7 +44,7 @@ class PromptMessage:
         role, name, memo = value.get("role"), value.get("name"), value.get("memo")
         return cls(
             role=role if isinstance(role, str) else None,
-            content=str(value.get("content") or ""),
+            content=to_string(value.get("content") or ""),
             name=name if isinstance(name, str) else None,
             memo=memo if isinstance(memo, str) else None,
             removable=bool(value.get("removable")),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tavernkit.lore.key_index import KeyIndex
 from tavernkit.risu_ai.prompt_message import NEW_CHAT, PromptMessage
-from tavernkit.text.js_values import trim
+from tavernkit.text.js_values import to_string, trim
 
 INLAY_IMAGE_MEMO = "inlayImage"
 _SYSTEM_TAGS = ("system note:", "system:", "system note：", "system：")
@@ -32,11 +32,11 @@ class OobaFormat:
     def from_json(cls, value: Mapping[str, object]) -> OobaFormat:
         """Read the format as RisuAI stores it (``seperator`` is its spelling)."""
         return cls(
-            header=str(value.get("header") or ""),
-            system_prefix=str(value.get("systemPrefix") or ""),
-            user_prefix=str(value.get("userPrefix") or ""),
-            assistant_prefix=str(value.get("assistantPrefix") or ""),
-            separator=str(value.get("seperator") or ""),
+            header=to_string(value.get("header") or ""),
+            system_prefix=to_string(value.get("systemPrefix") or ""),
+            user_prefix=to_string(value.get("userPrefix") or ""),
+            assistant_prefix=to_string(value.get("assistantPrefix") or ""),
+            separator=to_string(value.get("seperator") or ""),
             use_name=bool(value.get("useName")),
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tavernkit.prompt.message import Message
+from tavernkit.text.js_values import to_string
 from tavernkit.values import (
     EMPTY_OBJECT,
     FrozenJson,
@@ -52,7 +53,9 @@ class ChatMessage:
             get("force_avatar"),  # pyright: ignore[reportArgumentType]  # only its truth counts
             avatar if isinstance(avatar, str) else None,
             send_date if isinstance(send_date, (str, int, float)) else None,
-            tuple(str(swipe) for swipe in swipes) if is_sequence(swipes) else None,
+            tuple(swipe if isinstance(swipe, str) else to_string(swipe) for swipe in swipes)
+            if is_sequence(swipes)
+            else None,
             swipe_id if isinstance(swipe_id, int) else None,
             extra if is_mapping(extra) else EMPTY_OBJECT,  # pyright: ignore[reportArgumentType]  # the file's own object
             data,  # pyright: ignore[reportArgumentType]  # the file's own object

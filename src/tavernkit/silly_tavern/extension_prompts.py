@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tavernkit.prompt.injections import Injection
 from tavernkit.silly_tavern.json_reader import as_number
 from tavernkit.silly_tavern.provenance import source
-from tavernkit.text.js_values import is_index_key, trim, utf16_sort_key
+from tavernkit.text.js_values import is_index_key, to_string, trim, utf16_sort_key
 from tavernkit.values import FrozenJson, FrozenObject
 
 NONE, AFTER_MAIN, IN_CHAT, BEFORE_MAIN = -1, 0, 1, 2
@@ -68,7 +68,7 @@ class ExtensionPrompt:
         """Read ``{key, value, position, depth, role, scan}``; numbers may be text."""
         value = data.get("value")
         return cls(
-            key=str(data.get("key", "")),
+            key=to_string(data.get("key", "")),
             value=value if isinstance(value, str) else "",
             position=_number(data.get("position"), NONE),
             depth=_number(data.get("depth"), 0),

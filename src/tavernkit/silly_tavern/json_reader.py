@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from tavernkit.errors import Warn
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence, shown
 
 T = TypeVar("T")
 
@@ -118,5 +118,5 @@ class JsonReader:
         return JsonReader(self.object(key), f"{self.where}.{key}", self.warn)
 
     def _wrong(self, key: str, value: object, wanted: str, default: T) -> T:
-        self.warn(f"{self.where}: {key} should be {wanted}, not {value!r:.60}; {default!r:.60} is used")
+        self.warn(f"{self.where}: {key} should be {wanted}, not {shown(value)}; {shown(default)} is used")
         return default

@@ -15,7 +15,17 @@ from tavernkit.risu_ai.files.silly_tavern_chat import read_silly_tavern_chat
 from tavernkit.risu_ai.limits import MAX_CHAT_BYTES
 from tavernkit.risu_ai.world import RisuChat
 from tavernkit.text.js_values import json_stringify
-from tavernkit.values import FrozenObject, Json, JsonObject, freeze_object, is_mapping, is_sequence, thaw, thaw_object
+from tavernkit.values import (
+    FrozenObject,
+    Json,
+    JsonObject,
+    freeze_object,
+    is_mapping,
+    is_sequence,
+    shown,
+    thaw,
+    thaw_object,
+)
 
 ONE_CHAT, ALL_CHATS = "risuChat", "risuAllChats"
 VERSIONS = (1, 2)
@@ -58,7 +68,7 @@ def read_chats(data: bytes, *, warn: Warn = log_warning) -> ChatFile:
     if not is_mapping(value) or kind not in (ONE_CHAT, ALL_CHATS):
         raise ChatFileError("the file holds no RisuAI chat: its type is neither risuChat nor risuAllChats")
     if value.get("ver") not in VERSIONS:
-        warn(f"chat: version {value.get('ver')!r} is not known; it is read like version {WRITTEN_VERSION}")
+        warn(f"chat: version {shown(value.get('ver'))} is not known; it is read like version {WRITTEN_VERSION}")
     content, folders = value.get("data"), value.get("folders")
     items = (content,) if kind == ONE_CHAT else content if is_sequence(content) else ()
     chats = tuple(RisuChat.from_json(item) for item in items if is_mapping(item))

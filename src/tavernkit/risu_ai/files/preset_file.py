@@ -17,7 +17,7 @@ from tavernkit.risu_ai.files.silly_tavern_preset import is_chat_preset, preset_f
 from tavernkit.risu_ai.limits import MAX_PRESET_BYTES, MAX_SEALED_BYTES
 from tavernkit.risu_ai.preset import SECRET_KEYS, Preset
 from tavernkit.text.js_values import json_stringify
-from tavernkit.values import Json, is_mapping, thaw
+from tavernkit.values import Json, is_mapping, shown, thaw
 
 KEY = hashlib.sha256(b"risupreset").digest()
 NONCE = bytes(12)
@@ -81,7 +81,7 @@ def _unsealed(data: bytes, what: str, warn: Warn) -> Mapping[str, object]:
         if not isinstance(outer, dict) or outer.get("type") != "preset":
             raise InvalidPresetError(f"{what} holds no preset")
         if outer.get("presetVersion") not in PRESET_VERSIONS:
-            warn(f"{what}: presetVersion {outer.get('presetVersion')!r} is not known; it is read like version 2")
+            warn(f"{what}: presetVersion {shown(outer.get('presetVersion'))} is not known; it is read like version 2")
         sealed = outer.get("preset", outer.get("pres"))
         if not isinstance(sealed, bytes):
             raise InvalidPresetError(f"{what} holds no preset")

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.json_reader import JsonReader
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, freeze_object, is_mapping, thaw_object
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, freeze_object, is_mapping, shown, thaw_object
 
 END: Literal["end"] = "end"
 EVERYTHING = -1000
@@ -113,7 +113,7 @@ def read_cards(values: Sequence[object], warn: Warn = log_warning) -> tuple[Temp
         if is_mapping(value):
             cards.append(read_card(value, where, warn))
         else:
-            warn(f"{where} is {value!r:.60}, not an object; it is left out")
+            warn(f"{where} is {shown(value)}, not an object; it is left out")
     return tuple(cards)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tavernkit.errors import Warn, log_warning
 from tavernkit.text.js_values import UNDEFINED, to_number, truthy
-from tavernkit.values import EMPTY_OBJECT, is_mapping, is_sequence
+from tavernkit.values import EMPTY_OBJECT, is_mapping, is_sequence, shown
 
 DEFAULT_BUDGET = 25
 """Percent of the prompt that lore may take."""
@@ -55,7 +55,7 @@ class WorldInfoSettings:
             given = data.get(f"world_info_{name}", UNDEFINED)
             read = float(default) if given is UNDEFINED else to_number(given)
             if read != read:
-                warn(f"world_info_{name} should be a number, not {given!r:.60}; {default} is used")
+                warn(f"world_info_{name} should be a number, not {shown(given)}; {default} is used")
                 return default
             return int(read) if read.is_integer() else read
 
