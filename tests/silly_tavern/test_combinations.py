@@ -200,3 +200,8 @@ def test_separators_and_the_groups_nudge_stay_messages_of_their_own(model: str, 
         f"{role} - [only Bram]",
         f"{role} - JB\nL",
     ]
+
+
+def test_a_bias_in_a_message_is_no_unknown_macro() -> None:
+    plan = build(history=[], message="Hi {{char}} {{bias 'Well,'}}", preset=preset(**SMALL), strict=True)
+    assert said(plan)[2:] == ["user - Hi Lyra", "system - JB", "assistant -  Well,"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tavernkit.prompt.omission import Omission
-from tavernkit.silly_tavern.authors_note import authors_note
+from tavernkit.silly_tavern.authors_note import authors_note, read_overrides
 from tavernkit.silly_tavern.card_fields import CardTexts, card_texts
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern.chat_completion.tools import tools_supported
@@ -68,7 +68,7 @@ def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...]) -> None:
     state.turn = begin_turn(
         chat,
         turn,
-        expand=state.macros,
+        expand=state.macros.typed,
         user_input_scripts=scripts.user_input if scripts is not None else _unchanged,
         warn=state.warn,
     )
@@ -202,6 +202,7 @@ def _register_note(state: SillyTavernState) -> None:
     context = state.context
     user_messages = sum(line.is_user for line in state.turn.chat)
     note = authors_note(context.metadata, context.settings.note, user_messages, file_stem(context.avatar_file))
+    note = note.placed(read_overrides(context.authors_note))
     state.note = note
     state.extensions.set(
         ExtensionPrompt(

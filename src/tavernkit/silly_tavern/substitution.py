@@ -15,6 +15,7 @@ from tavernkit.silly_tavern.macros.run import DynamicMacro
 
 _NEWLINES = re.compile(r"\n+")
 _KEPT: Mapping[str, DynamicMacro] = {"original": "{{original}}"}
+_BIAS_MACRO = ("bias",)
 
 
 class Substitution:
@@ -69,6 +70,14 @@ class Substitution:
         """Expand a text in which ``{{original}}`` stands for the text it replaces."""
         return self._engine.expand(
             text, self.environment, warn=self._warn, strict=self._strict, macros=self._extra, original=original
+        )
+
+    def typed(self, text: str) -> str:
+        """Expand what the user typed; ``{{bias "…"}}`` stays for whoever reads it."""
+        if _BIAS_MACRO[0] not in text:
+            return self(text)
+        return self._engine.expand(
+            text, self.environment, warn=self._warn, strict=self._strict, macros=self._extra, leave=_BIAS_MACRO
         )
 
     def sequence(self, text: str) -> str:
