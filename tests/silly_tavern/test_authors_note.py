@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from tavernkit.errors import ConfigError
 from tavernkit.silly_tavern import CharacterNote, ChatMetadata, NoteSettings
-from tavernkit.silly_tavern.authors_note import authors_note, with_lore
+from tavernkit.silly_tavern.authors_note import authors_note, read_overrides, with_lore
 from tavernkit.silly_tavern.extension_prompts import IN_CHAT, ExtensionPrompt, ExtensionPrompts
 from tests.silly_tavern.scene import build, contents
 
@@ -41,6 +42,36 @@ def test_missing_values_come_from_the_settings():
 
 def test_an_empty_note_of_the_chat_is_not_replaced_by_the_default():
     assert authors_note(ChatMetadata(note_prompt=""), NoteSettings(default="D"), 1, None).text == ""
+
+
+@pytest.mark.parametrize(
+    ("overrides", "read"),
+    [
+        ({}, {}),
+        ({"position": "Before", "depth": 2}, {"position": 2, "depth": 2}),
+        ({"position": 0, "role": "assistant", "depth": None}, {"position": 0, "role": 2}),
+        ({"position": "none", "role": 1}, {"position": -1, "role": 1}),
+    ],
+)
+def test_one_build_may_put_the_note_elsewhere(overrides: dict[str, Any], read: dict[str, int]):
+    assert read_overrides(overrides) == read
+    assert read_overrides(read_overrides(overrides)) == read
+    moved = note(note_depth=7).placed(read)
+    assert (moved.text, moved.due, moved.depth) == ("N", True, read.get("depth", 7))
+
+
+def test_a_note_that_was_moved_is_where_it_was_put():
+    texts = contents(build(authors_note={"depth": 0}, chat_metadata={"note_prompt": "NOTE", "note_depth": 9}))
+    assert texts.index("NOTE") == len(texts) - 1
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [{"text": "x"}, {"position": "sideways"}, {"depth": -1}, {"depth": True}, {"role": "tool"}, "chat", None],
+)
+def test_a_place_that_there_is_not_is_refused(overrides: Any):
+    with pytest.raises(ConfigError, match="authors_note"):
+        build(authors_note=overrides)
 
 
 @pytest.mark.parametrize(("position", "text"), [(0, "C"), (1, "C\nN"), (2, "N\nC")])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from tavernkit.errors import Warn
+from tavernkit.errors import ConfigError, Warn
 from tavernkit.silly_tavern.chat_file import ChatMetadata
 from tavernkit.silly_tavern.json_reader import JsonReader
+from tavernkit.text.coerce import authors_note_position, role
+from tavernkit.values import is_mapping
 
 REPLACE, BEFORE, AFTER = 0, 1, 2
 """How a character's own note joins the chat's."""
@@ -67,6 +69,10 @@ class AuthorsNote:
     role: int | float
     reason: str
 
+    def placed(self, overrides: Mapping[str, int]) -> AuthorsNote:
+        """The note with another place for this build."""
+        return replace(self, **overrides) if overrides else self
+
 
 def authors_note(
     metadata: ChatMetadata, settings: NoteSettings, user_messages: int, character_file: str | None
@@ -93,6 +99,44 @@ def authors_note(
         role=_or(metadata.note_role, settings.default_role),
         reason=reason,
     )
+
+
+def read_overrides(given: object) -> Mapping[str, int]:
+    """Read where one build puts the note: ``position``, ``depth`` and ``role``, by name or SillyTavern's number."""
+    unknown = sorted(set(given) - set(_READ_OVERRIDE)) if is_mapping(given) else [repr(given)]
+    if unknown or not is_mapping(given):
+        raise ConfigError(f"authors_note is a mapping of {', '.join(_READ_OVERRIDE)}, not {', '.join(unknown)}")
+    return {name: _override(name, value) for name, value in given.items() if value is not None}
+
+
+def _override(name: str, value: object) -> int:
+    read = _READ_OVERRIDE[name](value)
+    if read is None:
+        raise ConfigError(f"authors_note has no {name} {value!r}")
+    return read
+
+
+def _read_position(value: object) -> int | None:
+    if value in (-1, "none"):
+        return -1
+    name = authors_note_position(value, None)
+    return None if name is None else ("in_prompt", "in_chat", "before_prompt").index(name)
+
+
+def _read_role(value: object) -> int | None:
+    name = role(value, None)
+    return ("system", "user", "assistant").index(name) if name in ("system", "user", "assistant") else None
+
+
+def _read_depth(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+_READ_OVERRIDE: Mapping[str, Callable[[object], int | None]] = {
+    "position": _read_position,
+    "depth": _read_depth,
+    "role": _read_role,
+}
 
 
 def with_lore(note: str, top: Sequence[str], bottom: Sequence[str]) -> str:

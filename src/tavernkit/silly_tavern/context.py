@@ -11,6 +11,7 @@ from typing import cast
 from tavernkit.cards.character import Character, Participant
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context, require_choice, require_kind
+from tavernkit.silly_tavern.authors_note import read_overrides
 from tavernkit.silly_tavern.chat_completion.media import Measure
 from tavernkit.silly_tavern.chat_completion.tools import Tool
 from tavernkit.silly_tavern.chat_file import ChatFile, ChatMetadata
@@ -29,7 +30,7 @@ from tavernkit.silly_tavern.regex_scripts import RegexScripts
 from tavernkit.silly_tavern.settings import Settings
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.stores.variables import InMemoryVariablesStore
-from tavernkit.values import FrozenObject, is_mapping
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping
 
 TEXT_DIALECT = "text"
 
@@ -41,9 +42,10 @@ class SillyTavernContext(Context):
     ``character`` is the card (in a group: the speaker's), ``avatar`` its file name, ``user`` the persona's name.
     ``history`` may be a :class:`ChatFile`, whose header then counts as ``chat_metadata``, or a list of chat lines or
     messages; ``message`` is the text in the input box. ``greeting`` asks for the card's first message (0) or one of its
-    alternatives (from 1), which the plan then has, expanded, to open a chat with. ``books`` are active globally; the
-    others belong to the character, the chat and the persona. ``extension_prompts`` is SillyTavern's own registry in its
-    own order, ``injections`` the neutral one. ``strategy`` and ``on_overflow`` decide about the token budget.
+    alternatives (from 1), which the plan then has, expanded, to open a chat with. ``authors_note`` puts the note
+    elsewhere for this build (``position``, ``depth``, ``role``). ``books`` are active globally; the others belong to
+    the character, the chat and the persona. ``extension_prompts`` is SillyTavern's own registry in its own order,
+    ``injections`` the neutral one. ``strategy`` and ``on_overflow`` decide about the token budget.
 
     With ``dialect="text"`` one prompt text is built, with ``instruct``, ``context_template`` and ``system_prompt`` or
     what the settings have of them; ``context_length`` and ``response_length`` replace the settings' sizes.
@@ -56,6 +58,7 @@ class SillyTavernContext(Context):
     chat_metadata: ChatMetadata | None = None
     chat_id: str | None = None
     greeting: int | None = None
+    authors_note: Mapping[str, object] = field(default_factory=lambda: EMPTY_OBJECT)
 
     group: Group | None = None
     members: Mapping[str, Character] = field(default_factory=dict[str, Character])
@@ -115,6 +118,7 @@ class SillyTavernContext(Context):
             )
         if self.variables is None:
             set_field(self, "variables", _variables(self.metadata, self.settings))
+        set_field(self, "authors_note", read_overrides(self.authors_note))
         set_field(self, "tools", tuple(_tool(each) for each in self.tools))
         set_field(self, "extension_prompts", tuple(_extension_prompt(each) for each in self.extension_prompts))
         super().__post_init__()
