@@ -3,6 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from tavernkit.errors import StrictModeError, WarningLog
+from tavernkit.silly_tavern import Builder, ChatMessage
 from tavernkit.silly_tavern import regex_scripts as room
 from tavernkit.silly_tavern.regex_scripts import (
     MacroMode,
@@ -15,6 +16,9 @@ from tavernkit.silly_tavern.regex_scripts import (
     read_scripts,
     regex_from_string,
 )
+from tavernkit.text.script_budget import MAX_SLOW_SCRIPT
+from tests.quickness import linear_time
+from tests.silly_tavern.scene import inputs
 
 JSON = {
     "id": "r1",
@@ -105,6 +109,28 @@ def test_slow_pattern_is_reported_and_leaves_the_text() -> None:
     assert slow.run(text, expand=MACROS, warn=warnings.append) == text
     assert len(warnings) == 1
     assert "'swap'" in warnings[0]
+
+
+def test_script_that_is_slow_again_and_again_is_left_out_of_a_build() -> None:
+    scripts = RegexScripts(
+        (
+            script(findRegex="/(a+)+$/g", scriptName="slow", promptOnly=True, placement=[2]),
+            script(findRegex="/!/", replaceString="?", promptOnly=True, placement=[2]),
+        )
+    )
+    history = [ChatMessage(name="Bel", mes=f"{'a' * 40}! {number}") for number in range(50)]
+    builder = Builder(**inputs(history=history, regex_scripts=scripts))
+    with linear_time():
+        plan = builder.build(message="Go on.")
+    assert "a? 49" in "".join(str(message.content) for message in plan.messages)
+    assert len(plan.warnings) == MAX_SLOW_SCRIPT + 1
+    assert "'slow' takes too long again and again" in plan.warnings[-1]
+
+
+def test_script_that_cannot_be_read_is_told_once_a_build() -> None:
+    scripts = RegexScripts((script(findRegex="/ca(t/", promptOnly=True, placement=[1, 2]),))
+    builder = Builder(**inputs(history=[ChatMessage(name="Bel", mes="cat")] * 20, regex_scripts=scripts))
+    assert [len(builder.build(message="Go on.").warnings) for _ in range(2)] == [1, 1]
 
 
 def test_result_that_explodes_is_not_applied(monkeypatch: pytest.MonkeyPatch) -> None:

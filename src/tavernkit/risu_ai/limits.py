@@ -68,16 +68,6 @@ CACHED_SCRIPT_CHARACTERS = 48_000_000
 MAX_MEMORY_QUERIES = 200
 """Paragraphs of one message for which memory looks for what resembles them; each is a question to the embedder."""
 
-MAX_SCRIPT_WORK = 6_000_000
-"""Runs of regex scripts over texts in one build (500 scripts, 5,000 messages: 2,500,000); a long text counts as one
-more for every 1024 characters."""
-
-MAX_SLOW_SCRIPT = 5
-"""Texts of a build on which one script may take too long before it is left out."""
-
-MAX_SLOW_SCRIPTS = 50
-"""The same for all scripts of a build together."""
-
 CACHED_TRIGGER_ENGINES = 64
 """Chats whose Lua scripts a builder keeps."""
 

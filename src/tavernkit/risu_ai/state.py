@@ -19,7 +19,6 @@ from tavernkit.risu_ai.prompt_template.cards import TemplateCard
 from tavernkit.risu_ai.prompt_template.lore_places import Positions
 from tavernkit.risu_ai.prompt_template.settings import PromptSettings
 from tavernkit.risu_ai.prompt_template.slots import Slots
-from tavernkit.risu_ai.regex_scripts.budget import ScriptBudget
 from tavernkit.risu_ai.regex_scripts.script import RegexScript, ScriptMode
 from tavernkit.risu_ai.services import Services
 from tavernkit.risu_ai.texts import Texts
@@ -29,6 +28,7 @@ from tavernkit.risu_ai.triggers.engine import TriggerEngine
 from tavernkit.risu_ai.triggers.result import PromptAdditions
 from tavernkit.risu_ai.trimming import Dropped
 from tavernkit.risu_ai.world import RisuChat
+from tavernkit.text.script_budget import ScriptBudget
 from tavernkit.values import Json
 
 if TYPE_CHECKING:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.regex_scripts import RegexPlacement, RegexScripts
 from tavernkit.silly_tavern.substitution import Substitution
+from tavernkit.text.script_budget import ScriptBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class PromptScripts:
     scripts: RegexScripts
     macros: Substitution
     warn: Warn
+    budget: ScriptBudget = field(default_factory=ScriptBudget)
 
     @classmethod
     def of(cls, scripts: RegexScripts | None, macros: Substitution, warn: Warn) -> PromptScripts | None:
@@ -24,12 +26,14 @@ class PromptScripts:
 
     def user_input(self, text: str) -> str:
         """Apply the scripts that change what the user typed before it is stored."""
-        return self.scripts.apply(text, RegexPlacement.USER_INPUT, expand=self.macros.in_script, warn=self.warn)
+        return self.scripts.apply(
+            text, RegexPlacement.USER_INPUT, expand=self.macros.in_script, warn=self.warn, budget=self.budget
+        )
 
     def reply(self, text: str, *, is_user: bool) -> str:
         """Apply the scripts that change what the model wrote before it is stored."""
         placement = RegexPlacement.USER_INPUT if is_user else RegexPlacement.AI_OUTPUT
-        return self.scripts.apply(text, placement, expand=self.macros.in_script, warn=self.warn)
+        return self.scripts.apply(text, placement, expand=self.macros.in_script, warn=self.warn, budget=self.budget)
 
     def message(self, text: str, *, is_user: bool, depth: int) -> str:
         """Apply the prompt-stage scripts for a message."""
@@ -45,5 +49,11 @@ class PromptScripts:
 
     def _prompt(self, text: str, placement: RegexPlacement, depth: float | None) -> str:
         return self.scripts.apply(
-            text, placement, expand=self.macros.in_script, is_prompt=True, depth=depth, warn=self.warn
+            text,
+            placement,
+            expand=self.macros.in_script,
+            is_prompt=True,
+            depth=depth,
+            warn=self.warn,
+            budget=self.budget,
         )

@@ -13,6 +13,7 @@ from typing import Protocol
 from tavernkit.errors import TavernKitError, Warn, log_warning
 from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
 from tavernkit.text.js_values import UNDEFINED, number_to_string, to_number, truthy
+from tavernkit.text.script_budget import ScriptBudget
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw, thaw_object
 
 MAX_RESULT_CHARACTERS = 10_000_000
@@ -28,7 +29,7 @@ MACRO_WORK = 1000
 """What a match with macros counts beside the characters they are looked for in."""
 
 COMPILED_PATTERNS = 1000
-"""Parsed pattern texts that are kept (SillyTavern's own number)."""
+"""Parsed pattern texts (SillyTavern's own number) and replacements that are kept."""
 
 
 class RegexPlacement(IntEnum):
@@ -144,13 +145,18 @@ class RegexScript:
         character: str | None = None,
         warn: Warn = log_warning,
         strict: bool = False,
+        budget: ScriptBudget | None = None,
     ) -> str:
         """Apply the script to a text, whatever it is meant for.
 
-        ``character`` is the name that ``{{char}}`` stands for in trim strings. What cannot be done leaves the text as
-        it is and is reported, or raises :class:`RegexScriptError` in strict mode.
+        ``character`` is the name that ``{{char}}`` stands for in trim strings; ``budget`` is what all texts of a build
+        share. What cannot be done leaves the text as it is and is reported, or raises :class:`RegexScriptError` in
+        strict mode.
         """
         if self.disabled or not self.find_regex or not text:
+            return text
+        budget = ScriptBudget() if budget is None else budget
+        if not budget.may_run(id(self), text, warn):
             return text
         pattern = self.find_regex
         if self.macro_mode is MacroMode.RAW:
@@ -159,11 +165,16 @@ class RegexScript:
             pattern = expand(pattern, escape=escape_macro_value)
         regex = regex_from_string(pattern)
         if regex is None:
-            warn(f"regex script {self.name!r} is not applied: {pattern!r:.200} is not a valid regular expression")
+            broken = f"regex script {self.name!r} is not applied: {pattern!r:.200} is not a valid regular expression"
+            budget.tell_once(broken, warn)
             return text
-        replacement = _Replacement(self, expand, character)
+
+        def give_up(report: str) -> None:
+            warn(f"regex script {self.name!r}: {report}")
+            budget.slow(id(self), self.name, warn)
+
         try:
-            return regex.replace(text, replacement, warn=lambda report: warn(f"regex script {self.name!r}: {report}"))
+            return regex.replace(text, _Replacement(self, expand, character), warn=give_up)
         except RegexScriptError as error:
             if strict:
                 raise
@@ -176,7 +187,7 @@ class _Replacement:
 
     def __init__(self, script: RegexScript, expand: ExpandScriptText, character: str | None) -> None:
         # The text between references, the number or the name of one, and so on.
-        self._pieces = _split_references(_MATCH_MACRO.sub("$0", script.replace_string))
+        self._pieces = _split_references(script.replace_string)
         self._trim_strings = script.trim_strings
         self._expand = expand
         self._character = character
@@ -296,11 +307,13 @@ class RegexScripts:
         character: str | None = None,
         warn: Warn = log_warning,
         strict: bool = False,
+        budget: ScriptBudget | None = None,
     ) -> str:
         """Run the scripts that are meant for a text, each on what the one before made of it.
 
         ``depth`` is the distance from the last message, where there is one; ``character`` the speaker's name, where
-        it is not the current character. What is not text becomes empty text.
+        it is not the current character; ``budget`` is what all texts of a build share. What is not text becomes empty
+        text.
         """
         if not isinstance(text, str):
             return ""
@@ -308,7 +321,7 @@ class RegexScripts:
             return text
         for script in self.active:
             if script.applies_to(placement, is_markdown=is_markdown, is_prompt=is_prompt, is_edit=is_edit, depth=depth):
-                text = script.run(text, expand=expand, character=character, warn=warn, strict=strict)
+                text = script.run(text, expand=expand, character=character, warn=warn, strict=strict, budget=budget)
         return text
 
 
@@ -372,8 +385,10 @@ _SPECIAL = re.compile(r"[.^$*+?{}\[\]\\/|()\n\r\t\v\f\0]")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\f": "\\f", "\0": "\\0"}
 
 
-def _split_references(template: str) -> list[str | None]:
-    """Cut a template into text, number, name, text, number, name, and so on to a last text."""
+@lru_cache(maxsize=COMPILED_PATTERNS)
+def _split_references(replace_string: str) -> Sequence[str | None]:
+    """Cut a replacement into text, number, name, text, number, name, and so on to a last text."""
+    template = _MATCH_MACRO.sub("$0", replace_string)
     pieces: list[str | None] = []
     # Behind the last ">" there are no names, and looking for the end of each would take quadratic time.
     at, end = 0, template.rfind(">") + 1
@@ -383,7 +398,7 @@ def _split_references(template: str) -> list[str | None]:
     for found in _NUMBER.finditer(template, end):
         pieces += (template[at : found.start()], found[1], None)
         at = found.end()
-    return [*pieces, template[at:]]
+    return (*pieces, template[at:])
 
 
 def _text(value: Json) -> str:

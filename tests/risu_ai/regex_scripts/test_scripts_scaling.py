@@ -1,15 +1,16 @@
-"""Scripts that take long: each of these took minutes, or all memory."""
+"""Scripts that could take minutes, or all memory."""
 
 from __future__ import annotations
 
 import pytest
 
-from tavernkit.risu_ai import RisuChat, RisuMessage
+from tavernkit.risu_ai import Builder, RisuChat, RisuMessage
 from tavernkit.risu_ai.context import RisuContext
-from tavernkit.risu_ai.limits import MAX_SLOW_SCRIPT
-from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner, budget
-from tavernkit.risu_ai.regex_scripts.budget import ScriptBudget
+from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner
+from tavernkit.text import script_budget
+from tavernkit.text.script_budget import MAX_SLOW_SCRIPT, ScriptBudget
 from tests.quickness import linear_time
+from tests.risu_ai.building.scene import character, inputs
 
 CONTEXT = RisuContext(char="Bel", chat=RisuChat(messages=(RisuMessage(role="user", data=""),)))
 
@@ -60,7 +61,7 @@ def test_a_script_that_is_slow_again_and_again_is_left_out_of_a_build() -> None:
 
 
 def test_many_slow_scripts_end_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MAX_SLOW_SCRIPTS", 10)
+    monkeypatch.setattr(script_budget, "MAX_SLOW_SCRIPTS", 10)
     text = "a" * 60 + "b"
     scripts = [script(f"(a+)+c{number}", "-") for number in range(300)]
     edited, warnings = run(text, *scripts, script("b", "c"))
@@ -75,3 +76,10 @@ def test_a_result_that_scripts_were_left_out_of_is_not_remembered() -> None:
     replacing = (script("a", "@@b"),)
     assert runner.run("a", "editprocess", replacing, CONTEXT, budget=spent).text == "a"
     assert runner.run("a", "editprocess", replacing, CONTEXT).text == "@@b"
+
+
+def test_a_script_that_cannot_be_read_is_told_once_a_build() -> None:
+    broken = [{"comment": "broken", "in": "a(", "out": "", "type": "editprocess"}]
+    history = RisuChat(messages=(RisuMessage(role="char", data="a"),) * 20)
+    builder = Builder(**inputs(character=character(customscript=broken), history=history))
+    assert [len(builder.build().warnings) for _ in range(2)] == [1, 1]

@@ -10,13 +10,13 @@ from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
-from tavernkit.risu_ai.regex_scripts.budget import ScriptBudget
 from tavernkit.risu_ai.regex_scripts.fixed_texts import FixedResult, FixedStretch
 from tavernkit.risu_ai.regex_scripts.mode_scripts import ModeScripts, ReadyScript, ScriptLists
 from tavernkit.risu_ai.regex_scripts.results import ScriptResult, ScriptResults
 from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, ScriptMode
 from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
 from tavernkit.text.js_values import parse_int, trim
+from tavernkit.text.script_budget import ScriptBudget
 
 MAX_EMOTIONS = 5
 CACHED_RESULTS = 1000
@@ -143,7 +143,7 @@ class _Call:
         """Warn about a search that took too long."""
         self.tell(message)
         if self.running is not None:
-            self.budget.slow(self.running, self.tell)
+            self.budget.slow(self.running, self.running.comment or self.running.pattern, self.tell)
 
     def run_stretch(self, ready: Sequence[ReadyScript], start: int, text: str) -> tuple[FixedStretch, str | None]:
         """Run scripts up to the first one whose result depends on the context; give what that one made, too."""
@@ -260,7 +260,8 @@ class _Call:
             raise _NoEffectError(f"the chat has no message {self.index}")
 
     def _report(self, script: RegexScript, why: str) -> None:
-        self.tell(f"regex script {script.comment or script.pattern!r} has no effect: {why}")
+        self.varied += 1  # said already or not: the next build says it again
+        self.budget.tell_once(f"regex script {script.comment or script.pattern!r} has no effect: {why}", self.tell)
 
 
 def _moved(template: str, found: JSMatch) -> str:

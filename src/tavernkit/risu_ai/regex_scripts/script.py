@@ -39,11 +39,11 @@ class RegexScript:
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False, compare=False)
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object]) -> RegexScript:
+    def from_json(cls, data: Mapping[str, object]) -> RegexScript:
         """Read a script object; values that are no texts count as empty."""
 
         def text(name: str) -> str:
-            found = value.get(name)
+            found = data.get(name)
             return found if isinstance(found, str) else ""
 
         return cls(
@@ -51,9 +51,9 @@ class RegexScript:
             out=text("out"),
             type=text("type"),
             flag=text("flag"),
-            able_flag=truthy(value.get("ableFlag")),
+            able_flag=truthy(data.get("ableFlag")),
             comment=text("comment"),
-            raw=value,  # pyright: ignore[reportArgumentType]  # JSON by contract
+            raw=data,  # pyright: ignore[reportArgumentType]  # JSON by contract
         )
 
     def to_json(self) -> JsonObject:

@@ -1,28 +1,42 @@
-"""What the regex scripts of one build may take."""
+"""What the regex scripts of one build may take, whatever program they are for."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from tavernkit.errors import Warn
-from tavernkit.risu_ai.limits import MAX_SCRIPT_WORK, MAX_SLOW_SCRIPT, MAX_SLOW_SCRIPTS
-from tavernkit.risu_ai.regex_scripts.script import RegexScript
+
+MAX_SCRIPT_WORK = 6_000_000
+"""Runs of regex scripts over texts in one build (500 scripts, 5,000 messages: 2,500,000); a long text counts as one
+more for every 1024 characters."""
+
+MAX_SLOW_SCRIPT = 5
+"""Texts of a build on which one script may take too long before it is left out."""
+
+MAX_SLOW_SCRIPTS = 50
+"""The same for all scripts of a build together."""
 
 
 class ScriptBudget:
-    """Counts over all texts of a build: a script that is slow again and again is left out, and in the end all are."""
+    """Counts over all texts of a build: a script that is slow again and again is left out, and in the end all are.
 
-    __slots__ = ("_left", "_slow", "_slow_in_all")
+    What is wrong with a script is told once, not for every text.
+    """
+
+    __slots__ = ("_left", "_slow", "_slow_in_all", "_told")
 
     def __init__(self) -> None:
         self._left = MAX_SCRIPT_WORK
-        self._slow: dict[RegexScript, int] = {}
+        self._slow: dict[Hashable, int] = {}
         self._slow_in_all = 0
+        self._told: set[str] = set()
 
     @property
     def spent(self) -> bool:
         """Whether no more scripts run."""
         return self._left < 0
 
-    def may_run(self, script: RegexScript, text: str, warn: Warn) -> bool:
+    def may_run(self, script: Hashable, text: str, warn: Warn) -> bool:
         """Count a run of a script over a text, and tell whether it may take place."""
         if self._left < 0 or (self._slow and self._slow.get(script, 0) >= MAX_SLOW_SCRIPT):
             return False
@@ -31,15 +45,20 @@ class ScriptBudget:
             self._stop(warn)
         return self._left >= 0
 
-    def slow(self, script: RegexScript, warn: Warn) -> None:
+    def slow(self, script: Hashable, name: str, warn: Warn) -> None:
         """Note that a script was given up on a text."""
         self._slow[script] = self._slow.get(script, 0) + 1
         self._slow_in_all += 1
         if self._slow[script] == MAX_SLOW_SCRIPT:
-            name = script.comment or script.pattern
             warn(f"regex script {name!r:.80} takes too long again and again: it is left out from here on")
         if self._slow_in_all == MAX_SLOW_SCRIPTS:
             self._stop(warn)
+
+    def tell_once(self, message: str, warn: Warn) -> None:
+        """Warn, unless that has been said already."""
+        if message not in self._told:
+            self._told.add(message)
+            warn(message)
 
     def _stop(self, warn: Warn) -> None:
         self._left = -1
