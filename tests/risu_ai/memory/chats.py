@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tavernkit.risu_ai.memory import MemoryInput, MemoryModels, MemoryOutcome, remember
+from tavernkit.risu_ai.memory import Embed, MemoryInput, MemoryModels, MemoryOutcome, remember
 from tavernkit.risu_ai.prompt_message import NEW_CHAT_MEMO, PromptMessage
 from tavernkit.risu_ai.token_counting import MessageCounter
 from tavernkit.testing.memory_models import letter_counts
@@ -60,6 +60,7 @@ def run_memory(
     rest: int = 0,
     random: Callable[[], float] = lambda: 0.5,
     expand: Callable[[str], str] = str,
+    embed: Embed = letter_counts,
 ) -> MemoryOutcome:
     """Run memory; ``rest`` is what the prompt needs beside the chat."""
     return remember(
@@ -71,7 +72,7 @@ def run_memory(
             counter=COUNTER,
             settings=settings,
             chat=chat or {},
-            models=MemoryModels(summarize=summarise or Summariser(), embed=letter_counts, default_prompt="Sum up."),
+            models=MemoryModels(summarize=summarise or Summariser(), embed=embed, default_prompt="Sum up."),
             user_name="Ann",
             character_name="Bel",
             random=random,

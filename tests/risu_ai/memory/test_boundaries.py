@@ -1,0 +1,123 @@
+"""Numbers of RisuAI's memory at which it does something else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import pytest
+
+from tavernkit.risu_ai.errors import MemoryFailedError
+from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.testing.memory_models import letter_counts
+from tavernkit.values import FrozenJson
+from tests.risu_ai.memory.chats import COUNTER, Summariser, run_memory, spoken, start
+
+SUPA: Mapping[str, FrozenJson] = {"supaModelType": "subModel"}
+HYPA: Mapping[str, FrozenJson] = {**SUPA, "hypaMemory": True}
+
+
+class Embedder:
+    """Keeps the texts it is asked about."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def __call__(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        self.texts += texts
+        return letter_counts(texts)
+
+
+@pytest.mark.parametrize(("room", "remembers"), [(10, False), (9, True)])
+def test_a_chat_may_come_within_ten_tokens_of_the_context(room: int, remembers: bool) -> None:
+    items = [start(), *spoken("a" * 30, "b")]
+    outcome = run_memory(items, SUPA, max_context=COUNTER.messages(items) + room)
+    assert (outcome.items[0].memo == "supaMemory") is remembers
+
+
+@pytest.mark.parametrize(
+    ("max_context", "content", "stored"),
+    [(17, "XY\n\n", {}), (16, "XY", {"supaMemoryData": "m1\nXY", "lastMemory": "m1"})],
+)
+def test_a_summary_that_just_fills_the_context_is_stored_again(
+    max_context: int, content: str, stored: dict[str, FrozenJson]
+) -> None:
+    # ten to spare, four for the last message, two for the summary, whose stored text has five characters
+    items = [start(), *spoken("a" * 30, "b")]
+    outcome = run_memory(items, SUPA, {"supaMemoryData": "m1\nXY"}, max_context=max_context)
+    assert (outcome.items[0].content, outcome.stored) == (content, stored)
+
+
+@pytest.mark.parametrize(
+    ("size", "first"), [(None, "m0 m1"), (1200, "m0 m1"), (20, "m0"), (True, "m0 m1"), ("20", "m0 m1")]
+)
+def test_a_chunk_has_a_third_of_the_context_or_less_if_the_user_wants(size: FrozenJson, first: str) -> None:
+    asked = Summariser("S")
+    items = spoken(*[f"m{n}".ljust(17) for n in range(6)])
+    run_memory(items, {**SUPA, "maxSupaChunkSize": size}, max_context=125, summarise=asked)
+    assert " ".join(str(asked.texts[0]).split()[1::2]) == first
+
+
+@pytest.mark.parametrize(("size", "stuck"), [(715, False), (714, True)])
+def test_chunks_shrink_by_three_tenths_as_long_as_they_have_500_tokens(size: int, stuck: bool) -> None:
+    run = partial(run_memory, spoken(*["x" * 97] * 6), {**SUPA, "maxSupaChunkSize": size}, max_context=3000, rest=2600)
+    if stuck:
+        with pytest.raises(MemoryFailedError, match="no more of the chat"):
+            run()
+    else:
+        assert [item.memo for item in run().items] == ["supaMemory", "m5"]
+
+
+@pytest.mark.parametrize(("settings", "paragraphs", "condensed"), [(SUPA, 3, False), (SUPA, 4, True), (HYPA, 3, True)])
+def test_a_summary_of_many_paragraphs_is_condensed(
+    settings: Mapping[str, FrozenJson], paragraphs: int, condensed: bool
+) -> None:
+    asked = Summariser("S")
+    data = "m0\n" + "\n\n".join("abcd"[:paragraphs])
+    items = [start(), *spoken("a" * 27, "b" * 60, "c")]
+    run_memory(items, settings, {"supaMemoryData": data}, max_context=100, summarise=asked)
+    assert ("\n\n".join("abcd"[:paragraphs]) in asked.texts) is condensed
+
+
+def test_past_events_resemble_the_first_four_messages_that_somebody_said() -> None:
+    data = 'hypa:\n[{"id":"m1","supa":"So far","hypa":["b","zz"]}]'
+    first, *rest = spoken("a" * 100, "z", "q", "q", "q", "bbbbb")
+    note = PromptMessage(role="system", content="bbbbb", memo="note")
+    outcome = run_memory([start(), first, *rest[:1], note, *rest[1:]], HYPA, {"supaMemoryData": data}, max_context=100)
+    assert outcome.items[0].content == "So far\n\npast events: zz,b"
+
+
+@pytest.mark.parametrize("record", ['{"id":"m1"}', '{"id":"m1","supa":null,"hypa":"x"}'])
+def test_records_without_texts_are_empty(record: str) -> None:
+    items = [start(), *spoken("a" * 100, "b")]
+    outcome = run_memory(items, HYPA, {"supaMemoryData": f"hypa:\n[{record}]"}, max_context=100)
+    assert outcome.items[0].content == "\n\n"
+
+
+@pytest.mark.parametrize(("room", "asks"), [(3000, 0), (2999, 1)])
+def test_hypa_v2_keeps_three_thousand_tokens_and_makes_chunks_as_large(room: int, asks: int) -> None:
+    asked = Summariser("S")
+    items = [start(), *spoken(*["x" * 1497] * 3, *"abcd")]
+    run_memory(items, {"hypav2": True}, max_context=COUNTER.messages(items) + room, summarise=asked)
+    assert [str(text).count("\n") for text in asked.texts] == [1] * asks
+
+
+def test_hypa_v2_marks_documents_and_the_last_three_messages_for_the_embedding() -> None:
+    embedder = Embedder()
+    data: FrozenJson = {"mainChunks": [{"id": 1, "text": "M"}], "chunks": [{"mainChunkID": 1, "text": "part"}]}
+    run_memory(
+        [start(), *spoken("a", "b", "c", "d")], {"hypav2": True}, {"hypaV2Data": data}, max_context=4000, embed=embedder
+    )
+    assert embedder.texts == ["search_document: part", "search_query: d", "search_query: c", "search_query: b"]
+
+
+@pytest.mark.parametrize(("room", "gone"), [(1000, 0), (999, 1)])
+def test_hanurai_keeps_a_thousand_tokens(room: int, gone: int) -> None:
+    embedder = Embedder()
+    items = [start(), *spoken("a", "b", "c", "d")]
+    outcome = run_memory(items, {"hanuraiEnable": True}, max_context=COUNTER.messages(items) + room, embed=embedder)
+    assert len(outcome.items) == 1 + len(items) - gone
+    assert embedder.texts == [
+        *("search_document: [Start a new chat]", "search_document: a"),
+        *("search_query: d", "search_query: c", "search_query: b"),
+    ]
