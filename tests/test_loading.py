@@ -11,7 +11,7 @@ from typing import Protocol
 import pytest
 
 from tavernkit import cards, risu_ai, silly_tavern
-from tavernkit.errors import ConfigError, FileFormatError, LimitExceededError, StrictModeError
+from tavernkit.errors import ConfigError, FileFormatError, LimitExceededError, StrictModeError, TavernKitError
 from tavernkit.risu_ai import preset as risu_preset
 from tavernkit.risu_ai.files import chat_file as risu_chat_file
 from tavernkit.risu_ai.files import database_file
@@ -119,7 +119,35 @@ def test_a_file_may_be_as_large_as_the_limit(
 
 
 @every_loader
+@pytest.mark.parametrize("content", [b"", b"\x00\xff junk", b"[1", b"3"])
+def test_the_bytes_of_a_file_are_read_as_the_file_is(load: Loader, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_bytes(content)
+
+    def outcome(source: Path | bytes) -> object:
+        try:
+            made = load(source, strict=True)  # pyright: ignore[reportArgumentType]  # bytes are taken as well
+        except TavernKitError as error:
+            return type(error)
+        return type(made)
+
+    assert outcome(content) == outcome(path)
+
+
+@every_loader
 def test_what_is_wrong_in_a_file_can_be_refused(load: Loader) -> None:
     parameters = inspect.signature(load).parameters
     assert parameters["strict"].default is False
     assert parameters["warn"].kind is inspect.Parameter.KEYWORD_ONLY
+
+
+def test_the_first_argument_has_one_name_everywhere() -> None:
+    assert {next(iter(inspect.signature(load).parameters)) for _, load in loaders()} == {"source"}
+    readers = [
+        getattr(getattr(package, name), "from_json", None)
+        for package in (cards, silly_tavern, risu_ai)
+        for name in package.__all__
+    ]
+    names = [next(iter(inspect.signature(read).parameters)) for read in readers if read is not None]
+    assert len(names) > 20
+    assert set(names) == {"data"}

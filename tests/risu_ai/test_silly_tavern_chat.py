@@ -25,6 +25,7 @@ def test_every_line_with_a_text_becomes_a_message_with_names_in_it(tmp_path: Pat
     path = tmp_path / "chat.jsonl"
     path.write_bytes(data)
     (chat,) = ChatFile.load(path).chats
+    assert ChatFile.load(data).chats == (chat,)
     assert [(message.role, message.data) for message in chat.messages] == [
         ("char", "Hello Ann, I am Bel."),
         ("user", "Bel!"),

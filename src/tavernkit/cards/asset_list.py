@@ -33,9 +33,9 @@ class AssetEntry:
     pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
     @classmethod
-    def from_json(cls, source: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> AssetEntry:
+    def from_json(cls, data: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> AssetEntry:
         """Read one element of ``assets``."""
-        raw = frozen(source)
+        raw = frozen(data)
         entry = cls(**ASSET_FIELDS.read(raw, where, warn), raw=raw)
         mark_pristine(entry)
         return entry

@@ -55,9 +55,9 @@ class BookEntry:
     pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
     @classmethod
-    def from_json(cls, source: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> BookEntry:
+    def from_json(cls, data: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> BookEntry:
         """Read an entry of a character book."""
-        raw = frozen(source)
+        raw = frozen(data)
         entry = cls(**ENTRY_FIELDS.read(raw, where, warn), raw=raw)
         mark_pristine(entry)
         return entry
@@ -88,11 +88,11 @@ class CharacterBook:
     pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
     @classmethod
-    def from_json(cls, source: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> CharacterBook:
+    def from_json(cls, data: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> CharacterBook:
         """Read a character book, or the ``data`` of a stand-alone one."""
-        if not is_mapping(source):
-            raise LoreParseError(f"a character book is a JSON object, not {kind(source)}")
-        raw = frozen(source)
+        if not is_mapping(data):
+            raise LoreParseError(f"a character book is a JSON object, not {kind(data)}")
+        raw = frozen(data)
         book = cls(**BOOK_FIELDS.read(raw, where, warn), raw=raw)
         mark_pristine(book)
         return book

@@ -30,7 +30,7 @@ LOREBOOK_SPEC = "lorebook_v3"
 
 
 def load(
-    readable: Readable,
+    source: Readable,
     *,
     limits: Limits | None = None,
     strict: bool = False,
@@ -46,11 +46,11 @@ def load(
     """
     log = WarningLog(strict=strict, forward=warn)
     chosen = limits or DEFAULT_LIMITS
-    source = as_source(readable, chosen)
-    read = readers.find(readable)
+    opened = as_source(source, chosen)
+    read = readers.find(source)
     if read is None:
-        return _load(source, chosen, log).replace(warnings=tuple(log.messages))
-    bundle = read(os.fspath(cast("str", readable)), chosen, log)
+        return _load(opened, chosen, log).replace(warnings=tuple(log.messages))
+    bundle = read(os.fspath(cast("str", source)), chosen, log)
     if not isinstance(bundle, Bundle):  # pyright: ignore[reportUnnecessaryIsInstance]  # readers may be untyped
         raise ConfigError(f"a reader of card files must return a Bundle, not {type(bundle).__name__}")
     return bundle.replace(warnings=(*bundle.warnings, *log.messages))

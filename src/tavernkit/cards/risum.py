@@ -46,9 +46,9 @@ class Module:
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
 
     @classmethod
-    def from_json(cls, source: Mapping[str, object], *, warn: Warn = log_warning) -> Module:
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Module:
         """Read the JSON of a module."""
-        raw = frozen(source)
+        raw = frozen(data)
         return cls(**MODULE_FIELDS.read(raw, "", warn), raw=raw)
 
     def to_json(self) -> JsonObject:

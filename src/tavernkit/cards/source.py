@@ -18,6 +18,10 @@ Readable: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview |
 """What a caller may hand to `load`."""
 
 
+FileContent: TypeAlias = "str | os.PathLike[str] | bytes"
+"""What is read as a whole: the path of a file, or its bytes."""
+
+
 class Source(Protocol):
     """Bytes of a known size that can be opened any number of times."""
 
@@ -144,12 +148,23 @@ def _readable(path: Path) -> Generator[None, None, None]:
         raise FileFormatError(f"{str(path)!r} cannot be read: {error.strerror or error}") from error
 
 
-def read_file(path: str | os.PathLike[str], max_bytes: int, *, limit: str) -> bytes:
-    """Read a whole file.
+def read_file(source: FileContent, max_bytes: int, *, limit: str) -> bytes:
+    """Read a whole file, or take the bytes of one.
 
     Raises :class:`ConfigError` if there is none, :class:`FileFormatError` if it cannot be read or is too large.
     """
-    return read_all(_path_source(path), max_bytes, limit=limit, what=os.fspath(path))
+    opened = BytesSource(source) if isinstance(source, bytes) else _path_source(source)
+    return read_all(opened, max_bytes, limit=limit, what=called(source))
+
+
+def called(source: FileContent) -> str:
+    """What a file is called in messages."""
+    return "the file" if isinstance(source, bytes) else os.fspath(source)
+
+
+def stem(source: FileContent) -> str:
+    """The name of a file without its ending; bytes have none."""
+    return "" if isinstance(source, bytes) else Path(source).stem
 
 
 def read_all(source: Source, max_bytes: int, *, limit: str, what: str) -> bytes:

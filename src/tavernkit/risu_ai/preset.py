@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from tavernkit.budget.preset import max_prompt_tokens
-from tavernkit.cards.source import read_file
+from tavernkit.cards.source import FileContent, read_file
 from tavernkit.errors import Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.json_reader import JsonReader
 from tavernkit.risu_ai.limits import MAX_PRESET_BYTES
@@ -102,15 +102,15 @@ class Preset:
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
         """Read a preset object; what it does not state has the default."""
-        reader = JsonReader(value, "preset", warn)
-        template, settings, ooba = value.get("promptTemplate"), value.get("promptSettings"), reader.object("ooba")
+        reader = JsonReader(data, "preset", warn)
+        template, settings, ooba = data.get("promptTemplate"), data.get("promptSettings"), reader.object("ooba")
         formating = ooba.get("formating")
         return cls(
             name=reader.text("name", cls_default("name")),
-            main_prompt=_optional_text(value, "mainPrompt"),
-            jailbreak=_optional_text(value, "jailbreak"),
+            main_prompt=_optional_text(data, "mainPrompt"),
+            jailbreak=_optional_text(data, "jailbreak"),
             global_note=reader.text("globalNote"),
             formating_order=with_persona(reader.texts("formatingOrder", DEFAULT_ORDER)),
             prompt_preprocess=reader.flag("promptPreprocess"),
@@ -136,7 +136,7 @@ class Preset:
             instruct_chat_template=reader.text("instructChatTemplate", "chatml"),
             jinja_template=reader.text("JinjaTemplate"),
             ooba_format=OobaFormat.from_json(formating) if is_mapping(formating) else OobaFormat(),
-            raw=freeze_object(value),
+            raw=freeze_object(data),
         )
 
     @classmethod
@@ -149,7 +149,7 @@ class Preset:
     @classmethod
     def load(
         cls,
-        source: str | PathLike[str] | bytes,
+        source: FileContent,
         *,
         name: str = "",
         warn: Warn = log_warning,
@@ -161,10 +161,10 @@ class Preset:
         """
         from tavernkit.risu_ai.files.preset_file import read_preset
 
+        content = read_file(source, MAX_PRESET_BYTES, limit="MAX_PRESET_BYTES")
         if not isinstance(source, bytes):
             name = name or Path(source).name
-            source = read_file(source, MAX_PRESET_BYTES, limit="MAX_PRESET_BYTES")
-        return read_preset(source, name=name, warn=refuse_warning if strict else warn)
+        return read_preset(content, name=name, warn=refuse_warning if strict else warn)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the preset; the ending decides the format: ``.json``, ``.risupreset`` or ``.risup``."""

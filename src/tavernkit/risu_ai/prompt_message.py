@@ -39,19 +39,19 @@ class PromptMessage:
     printed: tuple[str, ...] = ()
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object]) -> PromptMessage:
+    def from_json(cls, data: Mapping[str, object]) -> PromptMessage:
         """Read a message written with RisuAI's keys."""
-        role, name, memo = value.get("role"), value.get("name"), value.get("memo")
+        role, name, memo = data.get("role"), data.get("name"), data.get("memo")
         return cls(
             role=role if isinstance(role, str) else None,
-            content=to_string(value.get("content") or ""),
+            content=to_string(data.get("content") or ""),
             name=name if isinstance(name, str) else None,
             memo=memo if isinstance(memo, str) else None,
-            removable=bool(value.get("removable")),
-            attr=_texts(value.get("attr")),
-            multimodals=_values(value.get("multimodals")),
-            thoughts=_texts(value.get("thoughts")),
-            cache_point=bool(value.get("cachePoint")),
+            removable=bool(data.get("removable")),
+            attr=_texts(data.get("attr")),
+            multimodals=_values(data.get("multimodals")),
+            thoughts=_texts(data.get("thoughts")),
+            cache_point=bool(data.get("cachePoint")),
         )
 
     def to_json(self) -> JsonObject:

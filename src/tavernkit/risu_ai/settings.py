@@ -74,16 +74,16 @@ class Settings:
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
     @classmethod
-    def from_json(cls, database: Mapping[str, object], *, warn: Warn = log_warning) -> Settings:
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Settings:
         """Read RisuAI's database object; what it does not state has RisuAI's default."""
-        reader = JsonReader(database, "database", warn)
-        flags = database.get("customFlags")
+        reader = JsonReader(data, "database", warn)
+        flags = data.get("customFlags")
         return cls(
             username=reader.text("username", "User"),
             persona_prompt=reader.text("personaPrompt"),
             personas=tuple(RisuPersona.from_json(each) for each in reader.objects("personas")),
             selected_persona=reader.integer("selectedPersona", 0),
-            preset=Preset.from_database(database, warn=warn),
+            preset=Preset.from_database(data, warn=warn),
             presets=tuple(Preset.from_json(each, warn=warn) for each in reader.objects("botPresets")),
             preset_chain=reader.text("presetChain"),
             jailbreak_toggle=reader.flag("jailbreakToggle"),
@@ -101,7 +101,7 @@ class Settings:
             custom_flags=tuple(_frozen_list(flags)) if reader.flag("enableCustomFlags") else None,
             custom_models=reader.objects("customModels"),
             request_retries=reader.integer("requestRetrys", DEFAULT_RETRIES),
-            fallback_models=_fallback_models(database),
+            fallback_models=_fallback_models(data),
             auto_continue_chat=reader.flag("autoContinueChat"),
             auto_continue_min_tokens=reader.integer("autoContinueMinTokens", 0),
             remove_incomplete_response=reader.flag("removeIncompleteResponse"),
@@ -110,7 +110,7 @@ class Settings:
             use_streaming=reader.flag("useStreaming"),
             echo_message=reader.text("echoMessage", "Echo Message"),
             language=reader.text("language", "en"),
-            raw=freeze_object(database),
+            raw=freeze_object(data),
         )
 
     def replace(self, **changes: object) -> Settings:

@@ -29,15 +29,15 @@ class OobaFormat:
     use_name: bool = False
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object]) -> OobaFormat:
+    def from_json(cls, data: Mapping[str, object]) -> OobaFormat:
         """Read the format as RisuAI stores it (``seperator`` is its spelling)."""
         return cls(
-            header=to_string(value.get("header") or ""),
-            system_prefix=to_string(value.get("systemPrefix") or ""),
-            user_prefix=to_string(value.get("userPrefix") or ""),
-            assistant_prefix=to_string(value.get("assistantPrefix") or ""),
-            separator=to_string(value.get("seperator") or ""),
-            use_name=bool(value.get("useName")),
+            header=to_string(data.get("header") or ""),
+            system_prefix=to_string(data.get("systemPrefix") or ""),
+            user_prefix=to_string(data.get("userPrefix") or ""),
+            assistant_prefix=to_string(data.get("assistantPrefix") or ""),
+            separator=to_string(data.get("seperator") or ""),
+            use_name=bool(data.get("useName")),
         )
 
     def to_json(self) -> dict[str, str | bool]:

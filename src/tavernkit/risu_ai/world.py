@@ -33,14 +33,14 @@ class RisuMessage:
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object]) -> RisuMessage:
+    def from_json(cls, data: Mapping[str, object]) -> RisuMessage:
         """Read a stored message."""
         return cls(
-            role=_text(value, "role") or "",
-            data=_text(value, "data") or "",
-            time=_number(value, "time"),
-            saying=_text(value, "saying"),
-            raw=freeze_object(value),
+            role=_text(data, "role") or "",
+            data=_text(data, "data") or "",
+            time=_number(data, "time"),
+            saying=_text(data, "saying"),
+            raw=freeze_object(data),
         )
 
     def to_json(self) -> dict[str, FrozenJson]:
@@ -72,17 +72,17 @@ class RisuChat:
         return _text(self.raw, "name") or ""
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object]) -> RisuChat:
+    def from_json(cls, data: Mapping[str, object]) -> RisuChat:
         """Read a stored chat. Its variables (``scriptstate``) are not part of it: they belong into a store."""
         return cls(
-            id=_text(value, "id") or "",
-            messages=tuple(RisuMessage.from_json(each) for each in _objects(value, "message") or ()),
-            greeting_index=_number(value, "fmIndex"),
-            note=_text(value, "note") or "",
-            local_lore=_objects(value, "localLore") or (),
-            modules=_texts(value, "modules") or (),
-            bound_persona=_text(value, "bindedPersona"),
-            raw=freeze_object(value),
+            id=_text(data, "id") or "",
+            messages=tuple(RisuMessage.from_json(each) for each in _objects(data, "message") or ()),
+            greeting_index=_number(data, "fmIndex"),
+            note=_text(data, "note") or "",
+            local_lore=_objects(data, "localLore") or (),
+            modules=_texts(data, "modules") or (),
+            bound_persona=_text(data, "bindedPersona"),
+            raw=freeze_object(data),
         )
 
 
@@ -111,28 +111,28 @@ class RisuCharacter:
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object]) -> RisuCharacter:
+    def from_json(cls, data: Mapping[str, object]) -> RisuCharacter:
         """Read a stored character or group."""
         return cls(
-            name=_text(value, "name") or "",
-            nickname=_text(value, "nickname") or "",
-            id=_text(value, "chaId") or "",
-            is_group=value.get("type") == "group",
-            description=_text(value, "desc"),
-            personality=_text(value, "personality"),
-            scenario=_text(value, "scenario"),
-            example_message=_text(value, "exampleMessage"),
-            first_message=_text(value, "firstMessage"),
-            alternate_greetings=_texts(value, "alternateGreetings"),
-            default_variables=_text(value, "defaultVariables") or "",
-            lore=_objects(value, "globalLore"),
-            image=_text(value, "image") or "",
-            emotions=_assets(value, "emotionImages"),
-            assets=_assets(value, "additionalAssets"),
-            modules=_texts(value, "modules") or (),
-            prebuilt_asset_command=bool(value.get("prebuiltAssetCommand")),
-            prebuilt_asset_exclude=_texts(value, "prebuiltAssetExclude") or (),
-            raw=freeze_object(value),
+            name=_text(data, "name") or "",
+            nickname=_text(data, "nickname") or "",
+            id=_text(data, "chaId") or "",
+            is_group=data.get("type") == "group",
+            description=_text(data, "desc"),
+            personality=_text(data, "personality"),
+            scenario=_text(data, "scenario"),
+            example_message=_text(data, "exampleMessage"),
+            first_message=_text(data, "firstMessage"),
+            alternate_greetings=_texts(data, "alternateGreetings"),
+            default_variables=_text(data, "defaultVariables") or "",
+            lore=_objects(data, "globalLore"),
+            image=_text(data, "image") or "",
+            emotions=_assets(data, "emotionImages"),
+            assets=_assets(data, "additionalAssets"),
+            modules=_texts(data, "modules") or (),
+            prebuilt_asset_command=bool(data.get("prebuiltAssetCommand")),
+            prebuilt_asset_exclude=_texts(data, "prebuiltAssetExclude") or (),
+            raw=freeze_object(data),
         )
 
     @property
@@ -173,13 +173,13 @@ class RisuPersona:
     icon: str = ""
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object]) -> RisuPersona:
+    def from_json(cls, data: Mapping[str, object]) -> RisuPersona:
         """Read a stored persona."""
         return cls(
-            id=_text(value, "id") or "",
-            name=_text(value, "name"),
-            prompt=_text(value, "personaPrompt"),
-            icon=_text(value, "icon") or "",
+            id=_text(data, "id") or "",
+            name=_text(data, "name"),
+            prompt=_text(data, "personaPrompt"),
+            icon=_text(data, "icon") or "",
         )
 
 
@@ -195,15 +195,15 @@ class RisuModule:
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object]) -> RisuModule:
+    def from_json(cls, data: Mapping[str, object]) -> RisuModule:
         """Read a stored module."""
         return cls(
-            id=_text(value, "id") or "",
-            name=_text(value, "name") or "",
-            namespace=_text(value, "namespace"),
-            lore=_objects(value, "lorebook") or (),
-            assets=_assets(value, "assets"),
-            raw=freeze_object(value),
+            id=_text(data, "id") or "",
+            name=_text(data, "name") or "",
+            namespace=_text(data, "namespace"),
+            lore=_objects(data, "lorebook") or (),
+            assets=_assets(data, "assets"),
+            raw=freeze_object(data),
         )
 
 
@@ -218,14 +218,14 @@ class RisuCustomModel:
     tokenizer: int = 0
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object]) -> RisuCustomModel:
+    def from_json(cls, data: Mapping[str, object]) -> RisuCustomModel:
         """Read a stored custom model."""
         return cls(
-            id=_text(value, "id") or "",
-            name=_text(value, "name") or "",
-            internal_id=_text(value, "internalId") or "",
-            format=int(_number(value, "format") or 0),
-            tokenizer=int(_number(value, "tokenizer") or 0),
+            id=_text(data, "id") or "",
+            name=_text(data, "name") or "",
+            internal_id=_text(data, "internalId") or "",
+            format=int(_number(data, "format") or 0),
+            tokenizer=int(_number(data, "tokenizer") or 0),
         )
 
 
@@ -249,24 +249,24 @@ class RisuSettings:
     custom_models: tuple[RisuCustomModel, ...] = ()
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object]) -> RisuSettings:
+    def from_json(cls, data: Mapping[str, object]) -> RisuSettings:
         """Read RisuAI's database object."""
-        integrated = (_text(value, "moduleIntergration") or "").split(",")
+        integrated = (_text(data, "moduleIntergration") or "").split(",")
         return cls(
-            persona_prompt=_text(value, "personaPrompt"),
-            main_prompt=_text(value, "mainPrompt"),
-            jailbreak=_text(value, "jailbreak"),
-            global_note=_text(value, "globalNote"),
-            jailbreak_toggle=bool(value.get("jailbreakToggle")),
-            model=_text(value, "aiModel"),
-            sub_model=_text(value, "subModel"),
-            max_context=_number(value, "maxContext"),
-            language=_text(value, "language"),
-            template_default_variables=_text(value, "templateDefaultVariables") or "",
-            modules=tuple(RisuModule.from_json(each) for each in _objects(value, "modules") or ()),
-            enabled_modules=_texts(value, "enabledModules") or (),
+            persona_prompt=_text(data, "personaPrompt"),
+            main_prompt=_text(data, "mainPrompt"),
+            jailbreak=_text(data, "jailbreak"),
+            global_note=_text(data, "globalNote"),
+            jailbreak_toggle=bool(data.get("jailbreakToggle")),
+            model=_text(data, "aiModel"),
+            sub_model=_text(data, "subModel"),
+            max_context=_number(data, "maxContext"),
+            language=_text(data, "language"),
+            template_default_variables=_text(data, "templateDefaultVariables") or "",
+            modules=tuple(RisuModule.from_json(each) for each in _objects(data, "modules") or ()),
+            enabled_modules=_texts(data, "enabledModules") or (),
             integrated_modules=tuple(name for name in map(trim, integrated) if name),
-            custom_models=tuple(RisuCustomModel.from_json(each) for each in _objects(value, "customModels") or ()),
+            custom_models=tuple(RisuCustomModel.from_json(each) for each in _objects(data, "customModels") or ()),
         )
 
 

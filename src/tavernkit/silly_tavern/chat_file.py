@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from tavernkit.cards.json_text import decode_text, dump_json, parse_json
-from tavernkit.cards.source import read_file
+from tavernkit.cards.source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.prompt.message import Message
 from tavernkit.silly_tavern.chat_message import ChatMessage
@@ -100,15 +100,15 @@ class ChatFile:
     name: str = ""
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
         """Read a chat file; what cannot be read is reported and skipped or replaced, or raises when ``strict``."""
-        content = read_file(path, MAX_CHAT_FILE_BYTES, limit="MAX_CHAT_FILE_BYTES")
+        content = read_file(source, MAX_CHAT_FILE_BYTES, limit="MAX_CHAT_FILE_BYTES")
         tell = refuse_warning if strict else warn
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
-            text = decode_text(content, tell, what=Path(path).name)
-        return cls.loads(text, name=Path(path).stem, warn=tell)
+            text = decode_text(content, tell, what=called(source))
+        return cls.loads(text, name=stem(source), warn=tell)
 
     @classmethod
     def loads(cls, text: str, *, name: str = "", warn: Warn = log_warning) -> ChatFile:

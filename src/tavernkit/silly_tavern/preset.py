@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from tavernkit.cards.json_text import dump_json, parse_json
-from tavernkit.cards.source import read_file
+from tavernkit.cards.source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, InvalidPresetError, Warn, log_warning
 from tavernkit.silly_tavern.json_reader import JsonReader
 from tavernkit.silly_tavern.limits import MAX_PRESET_BYTES
@@ -140,7 +140,7 @@ class Preset:
 
     @classmethod
     def load(
-        cls, path: str | PathLike[str], *, base: Preset | None = None, warn: Warn = log_warning, strict: bool = False
+        cls, source: FileContent, *, base: Preset | None = None, warn: Warn = log_warning, strict: bool = False
     ) -> Preset:
         """Read a preset file; its name is the file's.
 
@@ -149,11 +149,11 @@ class Preset:
         """
         warn = _refuse if strict else warn
         try:
-            content = read_file(path, MAX_PRESET_BYTES, limit="MAX_PRESET_BYTES")
-            data = parse_json(content, what=str(path), warn=warn)
+            content = read_file(source, MAX_PRESET_BYTES, limit="MAX_PRESET_BYTES")
+            data = parse_json(content, what=called(source), warn=warn)
         except FileFormatError as error:
             raise InvalidPresetError(str(error)) from error
-        return cls.from_json(data, name=Path(path).stem, base=base, warn=warn)
+        return cls.from_json(data, name=stem(source), base=base, warn=warn)
 
     @classmethod
     def from_json(cls, data: object, *, name: str = "", base: Preset | None = None, warn: Warn = log_warning) -> Preset:

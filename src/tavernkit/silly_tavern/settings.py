@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from os import PathLike
 
 from tavernkit.cards.json_text import parse_json
-from tavernkit.cards.source import read_file
+from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern.authors_note import NoteSettings
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
@@ -99,12 +98,14 @@ class Settings:
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning, strict: bool = False) -> Settings:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Settings:
         """Read ``settings.json``."""
         warn = refuse_warning if strict else warn
-        data = parse_json(read_file(path, MAX_SETTINGS_BYTES, limit="MAX_SETTINGS_BYTES"), what=str(path), warn=warn)
+        data = parse_json(
+            read_file(source, MAX_SETTINGS_BYTES, limit="MAX_SETTINGS_BYTES"), what=called(source), warn=warn
+        )
         if not is_object(data):
-            raise FileFormatError(f"{path}: settings are a JSON object, not {type(data).__name__}")
+            raise FileFormatError(f"{called(source)}: settings are a JSON object, not {type(data).__name__}")
         return cls.from_json(data, warn=warn)
 
     @classmethod

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from os import PathLike
 
 from tavernkit.cards.json_text import dump_json, parse_json
-from tavernkit.cards.source import read_file
+from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
@@ -41,11 +40,11 @@ class TemplateBundle:
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning, strict: bool = False) -> TemplateBundle:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> TemplateBundle:
         """Read a file of any of these kinds; wrong values in it are reported and replaced, or raise when ``strict``."""
         warn = refuse_warning if strict else warn
-        content = read_file(path, MAX_TEMPLATE_BYTES, limit="MAX_TEMPLATE_BYTES")
-        return cls.from_json(parse_json(content, what=str(path), warn=warn), warn=warn)
+        content = read_file(source, MAX_TEMPLATE_BYTES, limit="MAX_TEMPLATE_BYTES")
+        return cls.from_json(parse_json(content, what=called(source), warn=warn), warn=warn)
 
     @classmethod
     def from_json(cls, data: object, *, warn: Warn = log_warning) -> TemplateBundle:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from tavernkit.cards.json_text import dump_json, parse_json
-from tavernkit.cards.source import read_file
+from tavernkit.cards.source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning
 from tavernkit.silly_tavern.json_reader import JsonReader
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, is_mapping, thaw, thaw_object
@@ -37,15 +37,15 @@ class TemplateFile:
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning, strict: bool = False) -> Self:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Self:
         """Read a file; wrong values in it are reported and replaced, or raise when ``strict``."""
         warn = cls._refuse if strict else warn
         try:
-            content = read_file(path, MAX_TEMPLATE_BYTES, limit="MAX_TEMPLATE_BYTES")
-            data = parse_json(content, what=str(path), warn=warn)
+            content = read_file(source, MAX_TEMPLATE_BYTES, limit="MAX_TEMPLATE_BYTES")
+            data = parse_json(content, what=called(source), warn=warn)
         except FileFormatError as error:
             raise cls.error(str(error)) from error
-        return cls.from_json(data, name=Path(path).stem, warn=warn)
+        return cls.from_json(data, name=stem(source), warn=warn)
 
     @classmethod
     def from_json(cls, data: object, *, name: str = "", warn: Warn = log_warning) -> Self:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import Limits
-from tavernkit.cards.source import read_file
+from tavernkit.cards.source import FileContent, read_file
 from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.files.silly_tavern_chat import read_silly_tavern_chat
 from tavernkit.risu_ai.limits import MAX_CHAT_BYTES
@@ -46,17 +46,23 @@ class ChatFile:
     folders: tuple[FrozenObject, ...] = ()
 
     @classmethod
-    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
         """Read a ``.json`` chat file, with one chat or all of them, or a ``.jsonl`` chat of SillyTavern's."""
         warn = refuse_warning if strict else warn
-        data = source if isinstance(source, bytes) else read_file(source, MAX_CHAT_BYTES, limit="MAX_CHAT_BYTES")
-        if not isinstance(source, bytes) and Path(source).suffix.lower() == ".jsonl":
+        data = read_file(source, MAX_CHAT_BYTES, limit="MAX_CHAT_BYTES")
+        if _has_lines(data) if isinstance(source, bytes) else Path(source).suffix.lower() == ".jsonl":
             return cls((read_silly_tavern_chat(data, warn=warn),))
         return read_chats(data, warn=warn)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the chats: one as a chat, several as all chats."""
         Path(path).write_bytes(write_chats(self))
+
+
+def _has_lines(data: bytes) -> bool:
+    """Whether each line is a JSON object of its own, as in SillyTavern's chats."""
+    first, _, rest = data.partition(b"\n")
+    return first.rstrip().endswith(b"}") and (bool(rest.strip()) or b'"chat_metadata"' in first)
 
 
 def read_chats(data: bytes, *, warn: Warn = log_warning) -> ChatFile:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from os import PathLike
 
 from tavernkit.cards.json_text import parse_json
-from tavernkit.cards.source import read_file
+from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.limits import MAX_DATABASE_BYTES
 from tavernkit.risu_ai.lorebook.imports import migrate_entries
@@ -24,25 +23,27 @@ class Database:
     characters: tuple[RisuCharacter, ...]
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning, strict: bool = False) -> Database:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Database:
         """Read a file; raises :class:`FileFormatError` if it holds no database."""
         warn = refuse_warning if strict else warn
-        data = parse_json(read_file(path, MAX_DATABASE_BYTES, limit="MAX_DATABASE_BYTES"), what=str(path), warn=warn)
+        data = parse_json(
+            read_file(source, MAX_DATABASE_BYTES, limit="MAX_DATABASE_BYTES"), what=called(source), warn=warn
+        )
         if not is_mapping(data) or not is_sequence(data.get("characters")):
-            raise FileFormatError(f"{path}: this is no RisuAI database: it has no characters")
+            raise FileFormatError(f"{called(source)}: this is no RisuAI database: it has no characters")
         return cls.from_json(data, warn=warn)
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object], *, warn: Warn = log_warning) -> Database:
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Database:
         """Read the database object. Lore of old versions is brought up to date, as RisuAI does when it starts."""
-        listed = value.get("characters")
+        listed = data.get("characters")
         characters: list[RisuCharacter] = []
         for index, each in enumerate(listed if is_sequence(listed) else ()):
             if is_mapping(each):
                 characters.append(RisuCharacter.from_json(_up_to_date(each)))
             else:
                 warn(f"database: character {index} is left out: it must be an object, not {type(each).__name__}")
-        return cls(Settings.from_json(value, warn=warn), tuple(characters))
+        return cls(Settings.from_json(data, warn=warn), tuple(characters))
 
     def character(self, name: str) -> RisuCharacter | None:
         """Find a character or group by its name or id."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Callable, Mapping
-from os import PathLike
-from pathlib import Path
 
 from tavernkit.cards.errors import RisumError
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import DEFAULT_LIMITS
 from tavernkit.cards.risu_ai.importing import asset_path
 from tavernkit.cards.risum import MAGIC, MODULE_TYPE, Module, read_risum, write_risum
-from tavernkit.cards.source import BytesSource, read_file
+from tavernkit.cards.source import BytesSource, FileContent, read_file, stem
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.lorebook.imports import import_lorebook
 from tavernkit.risu_ai.world import RisuModule
@@ -26,7 +24,7 @@ def _new_id() -> str:
 
 
 def read_module(
-    source: str | PathLike[str] | bytes,
+    source: FileContent,
     *,
     name: str = "",
     new_id: Callable[[], str] | None = _new_id,
@@ -39,10 +37,8 @@ def read_module(
     the file as it is, or a function of your own.
     ``name`` is what a module made of a lorebook or regex file is called. Raises :class:`RisumError` for other files.
     """
-    if not isinstance(source, bytes):
-        name = name or Path(source).stem
-        source = read_file(source, DEFAULT_LIMITS.max_file_bytes, limit="max_file_bytes")
-    content = _content(source, name, refuse_warning if strict else warn, imports=new_id is not None)
+    data = read_file(source, DEFAULT_LIMITS.max_file_bytes, limit="max_file_bytes")
+    content = _content(data, name or stem(source), refuse_warning if strict else warn, imports=new_id is not None)
     if new_id is not None:
         content["id"] = new_id()
     return RisuModule.from_json(content)

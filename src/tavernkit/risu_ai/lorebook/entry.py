@@ -38,24 +38,24 @@ class LorebookEntry:
 
     @classmethod
     def from_json(
-        cls, value: object, *, warn: Warn | None = None, where: str = "entry", book: str = ""
+        cls, data: object, *, warn: Warn | None = None, where: str = "entry", book: str = ""
     ) -> LorebookEntry | None:
         """Read an entry; what is no object is reported and left out."""
-        if not is_mapping(value):
+        if not is_mapping(data):
             if warn is not None:
-                warn(f"lorebook {where} is left out: it must be an object, not {type(value).__name__}")
+                warn(f"lorebook {where} is left out: it must be an object, not {type(data).__name__}")
             return None
         return cls(
-            key=_text(value, "key"),
-            secondary_key=_text(value, "secondkey"),
-            order=value.get("insertorder", math.nan),  # pyright: ignore[reportArgumentType]  # JSON by contract
-            comment=_text(value, "comment"),
-            content=_text(value, "content"),
-            mode=_text(value, "mode"),
-            always_active=truthy(value.get("alwaysActive")),
-            selective=truthy(value.get("selective")),
-            use_regex=truthy(value.get("useRegex")),
-            id=None if value.get("id") is None else to_string(value.get("id")),
+            key=_text(data, "key"),
+            secondary_key=_text(data, "secondkey"),
+            order=data.get("insertorder", math.nan),  # pyright: ignore[reportArgumentType]  # JSON by contract
+            comment=_text(data, "comment"),
+            content=_text(data, "content"),
+            mode=_text(data, "mode"),
+            always_active=truthy(data.get("alwaysActive")),
+            selective=truthy(data.get("selective")),
+            use_regex=truthy(data.get("useRegex")),
+            id=None if data.get("id") is None else to_string(data.get("id")),
             book=book,
         )
 

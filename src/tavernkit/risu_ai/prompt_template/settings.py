@@ -24,9 +24,9 @@ class PromptSettings:
     trim_start_new_chat: bool = False
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object], warn: Warn = log_warning) -> PromptSettings:
+    def from_json(cls, data: Mapping[str, object], warn: Warn = log_warning) -> PromptSettings:
         """Read the switches."""
-        reader = JsonReader(value, "promptSettings", warn)
+        reader = JsonReader(data, "promptSettings", warn)
         return cls(
             assistant_prefill=reader.text("assistantPrefill"),
             post_end_inner_format=reader.text("postEndInnerFormat"),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike
 from typing import Literal, TypeAlias
 
 from tavernkit.cards.character import Character
 from tavernkit.cards.json_text import parse_json
-from tavernkit.cards.source import read_file
+from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import ConfigError, FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern.limits import MAX_GROUP_BYTES
 from tavernkit.text.js_values import to_number, truthy
@@ -97,12 +98,12 @@ class Group:
         )
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning, strict: bool = False) -> Group:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Group:
         """Read a group file."""
-        content = read_file(path, MAX_GROUP_BYTES, limit="MAX_GROUP_BYTES")
-        data = parse_json(content, what=str(path), warn=refuse_warning if strict else warn)
+        content = read_file(source, MAX_GROUP_BYTES, limit="MAX_GROUP_BYTES")
+        data = parse_json(content, what=called(source), warn=refuse_warning if strict else warn)
         if not is_mapping(data):
-            raise FileFormatError(f"{path}: a group is a JSON object, not {type(data).__name__}")
+            raise FileFormatError(f"{called(source)}: a group is a JSON object, not {type(data).__name__}")
         return cls.from_json(data)
 
     def to_json(self) -> JsonObject:
@@ -118,6 +119,12 @@ class Group:
     def replace(self, **changes: object) -> Group:
         """Return a changed copy."""
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the settings that decide who speaks and how cards are joined, for traces."""
+        settings: list[object] = [getattr(self, ours) for ours, _, _ in _FIELDS if ours not in ("id", "name")]
+        return hashlib.sha256(json.dumps(settings, default=list).encode()).hexdigest()
 
     @property
     def enabled_members(self) -> list[str]:

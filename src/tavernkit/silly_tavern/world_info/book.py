@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import cached_property
-from os import PathLike
-from pathlib import Path
 
-from tavernkit.cards.source import read_file
+from tavernkit.cards.source import FileContent, read_file, stem
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.errors import LoreParseError
 from tavernkit.silly_tavern.world_info.character_book import character_book_to_world, world_to_character_book
@@ -51,10 +49,10 @@ class WorldBook:
             return cls(name, {"entries": {}})
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, warn: Warn = log_warning, strict: bool = False) -> WorldBook:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> WorldBook:
         """Read a world file; the book is named after it."""
-        content = read_file(path, MAX_BOOK_BYTES, limit="MAX_BOOK_BYTES")
-        return cls.loads(content, name=Path(path).stem, warn=warn, strict=strict)
+        content = read_file(source, MAX_BOOK_BYTES, limit="MAX_BOOK_BYTES")
+        return cls.loads(content, name=stem(source), warn=warn, strict=strict)
 
     @classmethod
     def from_character_book(cls, book: object, *, name: str) -> WorldBook:
