@@ -53,7 +53,7 @@ class PresetPrompt:
             injection_position=_exact_number(data.get("injection_position")),
             injection_depth=_exact_number(data.get("injection_depth")),
             injection_order=as_number(data.get("injection_order")),
-            injection_trigger=reader.texts("injection_trigger") if is_sequence(data.get("injection_trigger")) else (),
+            injection_trigger=_triggers(reader, data.get("injection_trigger")),
             forbid_overrides=data.get("forbid_overrides") is True,
             source=freeze_object(data),
         )
@@ -143,6 +143,11 @@ def write_back(now: object, source: FrozenObject, keys: Iterable[str], then: obj
         if value != getattr(then, key) or (not source and value is not None):
             plain[key] = list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType]
     return plain
+
+
+def _triggers(reader: JsonReader, value: object) -> tuple[str, ...]:
+    """The types a list names. One without any text names none, unlike an empty one, which means all."""
+    return (reader.texts("injection_trigger") or ("",)) if is_sequence(value) and value else ()
 
 
 def _exact_number(value: object) -> int | float | None:
