@@ -250,6 +250,32 @@ def test_fixing_a_card_fills_in_what_the_specification_asks_for(tmp_path: Path) 
     assert not fix_file(path)
 
 
+@pytest.mark.parametrize("content", ["half \\ud83d of an emoji", "\U0001f600", "\\ud83d\\ude00"])
+def test_fixing_keeps_every_text(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "world.json"
+    path.write_text(f'{{"entries": {{"0": {{"key": ["a", "a"], "content": "{content}"}}}}}}', encoding="utf-8")
+    before = json.loads(path.read_text(encoding="utf-8"))["entries"]["0"]["content"]
+    assert fix_file(path)
+    assert json.loads(path.read_text(encoding="utf-8"))["entries"]["0"] == {"key": ["a"], "content": before}
+    assert [each.name for each in tmp_path.iterdir()] == ["world.json"]
+
+
+def test_fixing_leaves_a_file_alone_that_cannot_be_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "world.json"
+    written = '{"entries": {"0": {"key": ["a", "a"], "order": 1e400}}}'
+    path.write_text(written, encoding="utf-8")
+    assert not fix_file(path)
+    assert path.read_text(encoding="utf-8") == written
+
+
+@pytest.mark.parametrize("indent", ["\t", "  ", "    "])
+def test_fixing_keeps_the_indent(tmp_path: Path, indent: str) -> None:
+    path = tmp_path / "world.json"
+    path.write_text(json.dumps({"entries": {"0": entry(key=["a", "a"])}}, indent=indent), encoding="utf-8")
+    assert fix_file(path)
+    assert path.read_text(encoding="utf-8").startswith(f'{{\n{indent}"entries": {{\n{indent}{indent}"0"')
+
+
 def test_fixing_leaves_other_files_alone(tmp_path: Path) -> None:
     path = tmp_path / "card.png"
     path.write_bytes(b"\x89PNG")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,7 +18,10 @@ _ENTRY_DEFAULTS: Mapping[str, object] = {"extensions": {}, "use_regex": False}
 
 
 def fix_file(path: str | Path) -> bool:
-    """Repair a book or a card in a JSON file; tells whether the file was changed."""
+    """Repair a book or a card in a JSON file; tells whether the file was changed.
+
+    It is never left half written. One that holds a number which JSON has no way to write stays as it is.
+    """
     path = Path(path)
     kind, value = recognise(path)
     if not is_mapping(value) or kind not in (FileKind.CARD, FileKind.WORLD_BOOK, FileKind.CHARACTER_BOOK):
@@ -25,8 +30,32 @@ def fix_file(path: str | Path) -> bool:
     after = _fixed_card(before) if kind is FileKind.CARD else _fixed_book(before)
     if after == before:
         return False
-    path.write_text(json.dumps(after, ensure_ascii=False, indent=_indent(path)) + "\n", encoding="utf-8")
+    data = _json_bytes(after, _indent(path))
+    if data is None:
+        return False
+    _replace(path.resolve(), data)
     return True
+
+
+def _json_bytes(value: object, indent: str | None) -> bytes | None:
+    try:
+        return f"{json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)}\n".encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON has an escape for and UTF-8 nothing
+        return f"{json.dumps(value, indent=indent, allow_nan=False)}\n".encode()
+    except ValueError:
+        return None
+
+
+def _replace(path: Path, data: bytes) -> None:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        written = Path(file.name)
+        file.write(data)
+    try:
+        shutil.copymode(path, written)
+        written.replace(path)
+    except OSError:
+        written.unlink()
+        raise
 
 
 def _fixed_book(book: Mapping[str, object], *, v3: bool = False) -> dict[str, object]:
@@ -60,8 +89,8 @@ def _default(name: str) -> object:
     return [] if name in _LISTS else {} if name in _OBJECTS else ""
 
 
-def _indent(path: Path) -> int | None:
+def _indent(path: Path) -> str | None:
     """The indent the file has, so that a repair is a small difference."""
     for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines()[1:2]:
-        return len(line) - len(line.lstrip(" ")) or None
+        return line[: len(line) - len(line.lstrip(" \t"))] or None
     return None
