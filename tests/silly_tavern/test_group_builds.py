@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError, WarningLog
+from tavernkit.prompt import TraceCollector
 from tavernkit.silly_tavern import Builder, ChatMessage, Group, GroupDecision
+from tavernkit.silly_tavern.groups.decision import settings_fingerprint
 from tests.silly_tavern.scene import card, contents, inputs
 
 MEMBERS = {f"{name}.png": card(name) for name in ("Lyra", "Bram", "Odile")}
@@ -67,6 +69,19 @@ def test_the_applications_decision_is_used_and_a_mismatch_told():
 def test_a_decision_without_a_seed_is_taken_as_it_is():
     plan = builder(decision=GroupDecision(activated=("Odile.png",))).build(message="Hello")
     assert plan.warnings == ()
+
+
+def test_a_trace_tells_which_settings_and_which_decision_were_used():
+    def stats(**changes: Any) -> dict[str, Any]:
+        trace = builder(**changes).build(message="Hello", instrumenter=TraceCollector()).trace
+        assert trace is not None
+        return dict(next(step for step in trace.steps if step.name == "lore").stats)
+
+    decided = builder().decide(message="Hello")
+    assert stats()["decision_fingerprint"] == decided.fingerprint == stats(decision=decided)["decision_fingerprint"]
+    assert stats()["group_fingerprint"] == settings_fingerprint(group(name="Keepers"))
+    assert stats()["group_fingerprint"] != settings_fingerprint(group(allow_self_responses=True))
+    assert "decision_fingerprint" not in stats(speaker="Odile")
 
 
 def test_impersonating_has_no_group_nudge():

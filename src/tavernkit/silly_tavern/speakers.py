@@ -32,9 +32,13 @@ def decide(context: SillyTavernContext, warn: Warn) -> GroupDecision:
 
 
 def with_speaker(context: SillyTavernContext, warn: Warn) -> SillyTavernContext:
-    """Let the speaker's card be the character of a group's build; outside a group nothing changes."""
+    """Let the speaker's card be the character of a group's build; outside a group nothing changes.
+
+    The decision that was used is the new context's.
+    """
     if context.group is None or (context.character is not None and context.speaker is None):
         return context
+    decision = None
     if context.speaker is not None and context.decision is None:
         avatar = _avatar(context, context.speaker)
     else:
@@ -42,7 +46,7 @@ def with_speaker(context: SillyTavernContext, warn: Warn) -> SillyTavernContext:
         if not decision.activated:
             raise ConfigError("nobody speaks in this turn: pass speaker= to choose one", code="NO_SPEAKER")
         avatar = decision.activated[0]
-    return context.replace(character=context.members.get(avatar), avatar=avatar)
+    return context.replace(character=context.members.get(avatar), avatar=avatar, decision=decision)
 
 
 def _avatar(context: SillyTavernContext, speaker: str) -> str:

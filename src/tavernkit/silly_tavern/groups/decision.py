@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from tavernkit.errors import Warn
+from tavernkit.silly_tavern.groups.group import Group
 from tavernkit.values import JsonObject, is_sequence
 
 
@@ -48,8 +49,24 @@ class GroupDecision:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of who speaks, for traces."""
-        text = json.dumps([list(self.activated), list(self.generation_types)])
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _digest(self.activated, self.generation_types)
+
+
+def settings_fingerprint(group: Group) -> str:
+    """SHA-256 of the settings that decide who speaks and how cards are joined, for traces."""
+    return _digest(
+        group.members,
+        group.disabled_members,
+        group.activation_strategy,
+        group.generation_mode,
+        group.allow_self_responses,
+        group.join_prefix,
+        group.join_suffix,
+    )
+
+
+def _digest(*values: object) -> str:
+    return hashlib.sha256(json.dumps(values, default=list).encode()).hexdigest()
 
 
 def reconcile(given: GroupDecision | None, computed: GroupDecision | None, warn: Warn) -> GroupDecision | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -119,12 +117,6 @@ class Group:
     def replace(self, **changes: object) -> Group:
         """Return a changed copy."""
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the settings that decide who speaks and how cards are joined, for traces."""
-        settings: list[object] = [getattr(self, ours) for ours, _, _ in _FIELDS if ours not in ("id", "name")]
-        return hashlib.sha256(json.dumps(settings, default=list).encode()).hexdigest()
 
     @property
     def enabled_members(self) -> list[str]:

@@ -18,6 +18,7 @@ from tavernkit.silly_tavern.extension_prompts import (
     ROLES,
     ExtensionPrompt,
 )
+from tavernkit.silly_tavern.groups.decision import settings_fingerprint
 from tavernkit.silly_tavern.lore_sources import LoreSources, lore_reason
 from tavernkit.silly_tavern.persona import AT_DEPTH
 from tavernkit.silly_tavern.preparation import example_blocks, prepare
@@ -51,6 +52,7 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
                 "there is no character to build a prompt for: pass character=, or group= and members=",
                 code="CHARACTER_REQUIRED",
             )
+        _trace_group(state)
         prepare(state)
         if state.context.text_completion:
             begin_draft(state)
@@ -68,6 +70,19 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
         for omission in result.omissions:
             state.omit(omission)
         state.stat("lore_activated", len(result.activated))
+
+
+def _trace_group(state: SillyTavernState) -> None:
+    """Record which settings and which decision made the speaker speak, so that a turn can be played again."""
+    group, decision = state.context.group, state.context.decision
+    if group is not None:
+        state.instrument(
+            "stat", lambda: {"value": settings_fingerprint(group)}, key="group_fingerprint", step=state.current_step
+        )
+    if decision is not None:
+        state.instrument(
+            "stat", lambda: {"value": decision.fingerprint}, key="decision_fingerprint", step=state.current_step
+        )
 
 
 def scan_input(state: SillyTavernState) -> ScanInput:
