@@ -63,7 +63,8 @@ def test_old_templates_get_anchors():
     before, after = "{{#if anchorBefore}}{{anchorBefore}}\n{{/if}}", "{{#if anchorAfter}}{{anchorAfter}}\n{{/if}}"
     assert with_anchors("x {{system}} y") == f"x {before}{{{{system}}}}{after} y"
     assert with_anchors("{{system}}{{trim}}\n") == f"{before}{{{{system}}}}{after}{{{{trim}}}}\n"
-    assert with_anchors("plain") == f"{before.removesuffix('')}{after}plain"[: len(before)] + after + "plain"
+    assert with_anchors("plain") == f"{before}{after}plain"
+    assert with_anchors("{{a}}{{trim}}b{{c}}") == f"{before}{{{{a}}}}{after}{{{{trim}}}}b{{{{c}}}}"
     complete = before + after
     assert with_anchors(complete) == complete
 

@@ -183,6 +183,26 @@ def test_a_mapping_of_the_users_wins():
 
 
 @pytest.mark.parametrize(
+    ("mapping", "bound", "instruct", "context"),
+    [
+        ({"instruct": "B"}, False, "B", None),
+        ({"instruct": "B"}, True, "B", "B"),
+        ({"context": "B"}, False, "live", "B"),
+        ({"context": "B"}, True, "B", "B"),
+        ({"context": "C"}, True, "live", "C"),
+        ({"instruct": "A", "context": "B"}, True, "A", "B"),
+    ],
+)
+def test_templates_that_are_bound_come_together(
+    mapping: dict[str, str], bound: bool, instruct: str, context: str | None
+):
+    live = InstructTemplate(name="live", enabled=False, bind_to_context=bound)
+    chosen = select_for_model("gpt", live, [preset("A"), preset("B")], mappings={"gpt": mapping})
+    assert (chosen.instruct.name, chosen.context) == (instruct, context)
+    assert chosen.instruct.enabled is (instruct != "live")
+
+
+@pytest.mark.parametrize(
     ("template", "sha256", "name"),
     [
         (" ", "e10ca381" + "0" * 56, None),

@@ -70,15 +70,20 @@ def select_for_model(
     """Choose an instruct template for a model's name.
 
     A mapping of the user's wins and switches instruct mode on. Else, while it is on: the first preset whose
-    ``activation_regex`` matches, or, if bound to it, the one named as the context template in use.
+    ``activation_regex`` matches, or, if bound to it, the one named as the context template in use. Bound templates
+    come together, under one name, unless a mapping names both.
     """
     mapped = (mappings or {}).get(model)
     if is_mapping(mapped):
-        context = mapped.get("context")
+        named = mapped.get("context")
+        context = named if isinstance(named, str) and named else None
         chosen = _named(presets, mapped.get("instruct"))
+        if live.bind_to_context:
+            chosen = chosen or _named(presets, context)
+            context = context or (chosen.name if chosen is not None else None)
         if chosen is not None:
             live = live.with_preset(chosen).replace(enabled=True)
-        return Selection(live, context if isinstance(context, str) and context else None, found=True)
+        return Selection(live, context, found=True)
     if not live.enabled:
         return Selection(live, None, found=False)
     chosen = next((preset for preset in presets if _matches(preset, model, warn)), None)
