@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from tavernkit.risu_ai.world import RisuCharacter
-from tavernkit.text.js_values import to_number
+from tavernkit.text.js_values import UNDEFINED, to_number
 from tavernkit.values import EMPTY_OBJECT, FrozenObject
 
 InlayView = Literal["", "emotion", "imggen"]
@@ -50,7 +49,9 @@ def character_fields(character: RisuCharacter) -> CharacterFields:
     return CharacterFields(
         system_prompt=_text(raw, "systemPrompt"),
         replace_global_note=_text(raw, "replaceGlobalNote"),
-        depth_prompt=DepthPrompt(prompt=_text(depth, "prompt"), depth=_number(depth.get("depth"))) if depth else None,
+        depth_prompt=DepthPrompt(prompt=_text(depth, "prompt"), depth=to_number(depth.get("depth", UNDEFINED)))
+        if depth
+        else None,
         utility_bot=bool(raw.get("utilityBot")),
         additional_text=_text(raw, "additionalText"),
         inlay_view=inlay,
@@ -76,7 +77,3 @@ def _object(value: FrozenObject, key: str) -> FrozenObject:
 def _objects(value: FrozenObject, key: str) -> tuple[FrozenObject, ...]:
     found = value.get(key)
     return tuple(each for each in found if isinstance(each, Mapping)) if isinstance(found, tuple) else ()
-
-
-def _number(value: object) -> float:
-    return math.nan if value is None else to_number(value)

@@ -82,6 +82,16 @@ def test_each_entry_finds_the_chat_as_those_before_left_it(texts: tuple[str, ...
     assert printed([WHOLE], entries(*texts), OTHER) == expected
 
 
+@pytest.mark.parametrize(
+    ("depth", "place"),
+    [({}, 0), ({"depth": None}, 5), ({"depth": 0}, 5), ({"depth": "2"}, 3), ({"depth": -3}, 5), ({"depth": 7}, 3)],
+)
+def test_the_depth_prompt_is_put_where_javascript_would(depth: dict[str, Any], place: int):
+    found = printed([WHOLE], {"depth_prompt": {"prompt": " Deep {{char}} ", **depth}}, OTHER)
+    assert found.index(" Deep Mira ") == place
+    assert len(found) == 6
+
+
 def test_names_are_put_around_what_was_said_once_and_patterns_act():
     used = preset(
         [WHOLE], prompt_settings=PromptSettings(send_name=True), group_template="{{char}}/{{role}}:{{slot}}{{slot}}"

@@ -103,6 +103,9 @@ def test_keys_are_deleted_as_javascript_does(given: str, key: str, left: str) ->
         ({"type": "value", "var": 5, "operator": "=", "value": "5"}, True),
         ({"type": "value", "var": None, "operator": "=", "value": "null"}, False),
         ({"type": "var", "operator": "=", "value": "u"}, True),
+        ({"type": "var", "var": "set", "value": ""}, True),
+        ({"type": "var", "var": "set", "operator": None, "value": ""}, True),
+        ({"type": "var", "var": "set", "operator": "null", "value": ""}, False),
         ({"type": "exists", "value": "first", "type2": "loose", "depth": -1}, False),
         ({"type": "exists", "value": "FIRST", "type2": "loose"}, True),
         ({"type": "chatindex", "operator": ">", "value": ""}, True),
@@ -111,7 +114,7 @@ def test_keys_are_deleted_as_javascript_does(given: str, key: str, left: str) ->
 def test_conditions_with_odd_sides(condition: dict[str, Any], held: bool) -> None:
     outcome = run(
         trigger(setvar("ran", "1"), conditions=[condition]),
-        variables={"undefined": "u", "null": "n"},
+        variables={"undefined": "u", "null": "n", "set": "s"},
         messages=[("user", "first"), ("char", "second")],
     )
     assert (outcome["ran"] == "1") is held

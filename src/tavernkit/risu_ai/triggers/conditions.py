@@ -54,7 +54,9 @@ def _holds(run: Run, condition: FrozenObject) -> bool:
     right = run.cbs(condition.get("value"))
     if not isinstance(left, str):
         return False
-    return _V1_OPERATORS.get(to_string(condition.get("operator")), _passes)(run.cbs(left), right)
+    operator = condition.get("operator")
+    holds = _V1_OPERATORS.get(operator, _passes) if isinstance(operator, str) else _passes
+    return holds(run.cbs(left), right)
 
 
 def _passes(left: str, right: str) -> bool:
