@@ -6,7 +6,7 @@ import pytest
 
 from tavernkit.cards import Character
 from tavernkit.errors import ConfigError, MacroError
-from tavernkit.silly_tavern.errors import UnknownMacroError
+from tavernkit.silly_tavern.errors import UnconsumedMacroError, UnknownMacroError
 from tavernkit.silly_tavern.groups import Group, GroupChat
 from tavernkit.silly_tavern.macros import (
     Argument,
@@ -33,6 +33,17 @@ def test_values_are_expanded_by_later_passes() -> None:
     assert warnings == [
         "unknown macro {{charPrompt}} stays as text",
     ]
+
+
+@pytest.mark.parametrize("text", ["{{broken", "{{user}} and {{char", "{{a\nb}}"])
+def test_braces_that_are_no_macro_are_reported(text: str) -> None:
+    warnings: list[str] = []
+    expanded = ENGINE.expand(text, ANN, warn=warnings.append)
+    left = expanded[expanded.index("{{") :].partition("\n")[0]
+    assert warnings == [f"macro braces stay as text: {left!r}"]
+    with pytest.raises(UnconsumedMacroError) as caught:
+        ENGINE.expand(text, ANN, strict=True)
+    assert caught.value.remaining_macros == (left,)
 
 
 def test_unknown_macros_are_reported_once_each() -> None:

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tavernkit.errors import MacroError, Warn
-from tavernkit.silly_tavern.errors import MacroBlockError, MacroRecursionError, MacroSyntaxError, UnknownMacroError
+from tavernkit.silly_tavern.errors import (
+    MacroBlockError,
+    MacroRecursionError,
+    MacroSyntaxError,
+    UnconsumedMacroError,
+    UnknownMacroError,
+)
 
 DiagnosticKind = Literal[
     "syntax",
@@ -15,6 +21,7 @@ DiagnosticKind = Literal[
     "internal_error",
     "v1_replace_failed",
     "unknown_macro",
+    "unconsumed",
     "block",
     "ignored",
     "limit",
@@ -53,6 +60,8 @@ class Diagnostic:
             return MacroRecursionError(
                 text, depth=self.count, max_depth=self.count, macro_name=self.macro, position=self.position
             )
+        if self.kind == "unconsumed":
+            return UnconsumedMacroError(text, remaining_macros=[self.macro], position=self.position)
         error = _ERRORS.get(self.kind, MacroError)
         return error(text, macro_name=self.macro or None, position=self.position)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
@@ -13,6 +14,9 @@ from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides
 
 _LEFT_OVER = re.compile(r"\{\{([^{}\n]{1,80})\}\}")
 _NAME_END = re.compile(r"[:\s]")
+_UNCLOSED = re.compile(r"\{\{[^\n]{0,40}")
+_LISTED = 3
+"""How many left-over braces a message shows."""
 
 
 class LegacyMacroEngine(Expander):
@@ -39,10 +43,15 @@ class LegacyMacroEngine(Expander):
 
 
 def _report_left_over(run: LegacyRun, text: str) -> None:
-    """Report macros that no pass knew, each once."""
+    """Report macros that no pass knew, each once, and braces that are no macro at all."""
     names = {_NAME_END.split(found[1], maxsplit=1)[0] for found in _LEFT_OVER.finditer(text)}
     for name in sorted(names):
         if name.lower() not in run.overrides.leave:
             run.report(
                 Diagnostic(kind="unknown_macro", message=f"unknown macro {{{{{name}}}}} stays as text", macro=name)
             )
+    rest = _LEFT_OVER.sub("", text)
+    if "{{" in rest:
+        left = [found[0] for found in islice(_UNCLOSED.finditer(rest), _LISTED)]
+        message = f"macro braces stay as text: {', '.join(map(repr, left))}"
+        run.report(Diagnostic(kind="unconsumed", message=message, macro=left[0]))
