@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -24,12 +27,28 @@ from tavernkit.server.import_sources import (
 )
 from tavernkit.server.item_files import NewItem, read_item
 from tavernkit.server.library import RISU_AI
-from tavernkit.server.limits import MAX_JOB_WARNINGS, MAX_MESSAGES
+from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_JOB_WARNINGS, MAX_SESSION_MESSAGES, UNREAD_STEP
 from tavernkit.server.regex_files import add_scripts
 from tavernkit.server.storage import chats
-from tavernkit.server.storage.chats import ChatLine, Selection, new_line
+from tavernkit.server.storage.chats import ChatLine, ChatState, Selection, new_line
 from tavernkit.server.storage.items import all_items, save_item, slug
 from tavernkit.values import Json, JsonObject, thaw_object
+
+_Message = TypeVar("_Message")
+
+STORED_AT_ONCE = 200
+"""Messages of a chat that are stored before others have their turn."""
+TAKEN_OF_LONGER = MAX_SESSION_MESSAGES - UNREAD_STEP
+"""Messages of a chat that is too long for a session: it shall be able to go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewChat:
+    """A chat whose messages are stored next."""
+
+    chat: ChatState
+    name: str
+    variables: JsonObject
 
 
 @dataclass(slots=True)
@@ -154,18 +173,19 @@ async def _store_st_chat(
     connection: AsyncConnection, progress: Progress, file: st.ChatFile, selection: Selection
 ) -> None:
     known = progress.characters
-    lines: list[ChatLine] = []
-    for message in file.messages:
+
+    def line(message: st.ChatMessage) -> ChatLine:
         role = "user" if message.is_user else "system" if message.narrator else "assistant"
         native = message.to_json()
         if message.original_avatar is not None:
             # The members of a group are known by their ids here, not by the names of their files.
             native["original_avatar"] = known.get(message.original_avatar, message.original_avatar)
-        lines.append(new_line(role, message.mes, native))
+        return new_line(role, message.mes, native)
+
     details = file.metadata.to_json()
     variables = details.pop("variables", None)
-    local: JsonObject = {"local": variables} if variables else {}
-    await _store_lines(connection, progress, file.name, selection, lines, details=details, variables=local)
+    chat = await _new_chat(connection, progress, file.name, selection, details, variables)
+    await _store_lines(connection, progress, chat, file.messages, line)
 
 
 async def _store_risu_chats(connection: AsyncConnection, progress: Progress, found: FoundRisuChats) -> None:
@@ -178,10 +198,8 @@ async def _store_risu_chats(connection: AsyncConnection, progress: Progress, fou
         raw = thaw_object(chat.raw)
         details: JsonObject = {key: value for key, value in raw.items() if key not in ("message", "scriptstate")}
         name = f"{found.path.stem}: {raw.get('name') or number}"
-        variables = risu_ai.chat_variables(chat)
-        local: JsonObject = {"local": variables} if variables else {}
-        lines = [_risu_line(message) for message in chat.messages]
-        await _store_lines(connection, progress, name, selection, lines, details=details, variables=local)
+        made = await _new_chat(connection, progress, name, selection, details, risu_ai.chat_variables(chat))
+        await _store_lines(connection, progress, made, chat.messages, _risu_line)
 
 
 def _risu_line(message: risu_ai.RisuMessage) -> ChatLine:
@@ -203,21 +221,39 @@ async def _owner(connection: AsyncConnection, progress: Progress, path: Path) ->
     return known[max(found, key=len)] if found else None
 
 
-async def _store_lines(
+async def _new_chat(
     connection: AsyncConnection,
     progress: Progress,
     name: str,
     selection: Selection,
-    lines: Sequence[ChatLine],
-    *,
     details: JsonObject,
-    variables: JsonObject,
-) -> None:
-    if len(lines) > MAX_MESSAGES:
-        progress.warn(f"the chat {name!r} has more than {MAX_MESSAGES} messages: only the last are taken")
-        lines = lines[-MAX_MESSAGES:]
-    external_id = f"import:{progress.job_id}:{progress.counts.get('session', 0)}:{name}"[:200]
-    chat = await chats.create_chat(connection, progress.owner, external_id, selection, lines, details=details)
-    if variables:
-        await chats.update_chat(connection, chat, variables=variables)
+    variables: Json,
+) -> NewChat:
+    external_id = f"import:{progress.job_id}:{progress.counts.get('session', 0)}:{name}"[:MAX_ID_CHARACTERS]
+    chat = await chats.create_chat(connection, progress.owner, external_id, selection, details=details)
     progress.count("session")
+    return NewChat(chat, name, {"local": variables} if variables else {})
+
+
+async def _store_lines(
+    connection: AsyncConnection,
+    progress: Progress,
+    made: NewChat,
+    messages: Sequence[_Message],
+    line: Callable[[_Message], ChatLine],
+) -> None:
+    """Store the messages of a chat, some at a time: other requests are served meanwhile."""
+    if len(messages) > MAX_SESSION_MESSAGES:
+        progress.warn(
+            f"the chat {made.name!r} has {len(messages)} messages, more than a session may have: "
+            f"only the last {TAKEN_OF_LONGER} are taken"
+        )
+        messages = messages[-TAKEN_OF_LONGER:]
+    now = time.time()
+    for start in range(0, len(messages), STORED_AT_ONCE):
+        part = messages[start : start + STORED_AT_ONCE]
+        lines = [replace(line(message), position=place) for place, message in enumerate(part, start)]
+        await chats.insert_lines(connection, made.chat.id, lines, now=now)
+        await asyncio.sleep(0)
+    changes: dict[str, object] = {"variables": made.variables} if made.variables else {}
+    await chats.update_chat(connection, made.chat, next_position=len(messages), **changes)

@@ -1,7 +1,8 @@
 """SQLite without a change of threads for every step.
 
 aiosqlite hands each call to a thread of its own. Most calls of a short transaction take microseconds, far less than
-the way there and back; only those that may wait for the disk or for another process's lock go that way here.
+the way there and back; only those that may wait for the disk or for another process's lock, or that may have much to
+do, go that way here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 
 import aiosqlite
 
-WAITING_STATEMENTS = ("BEGIN IMMEDIATE", "PRAGMA")
+WAITING_STATEMENTS = ("BEGIN IMMEDIATE", "PRAGMA", "DELETE")
+"""What may take long: a chat is deleted with its 100,000 messages."""
 
 
 class PromptConnection(aiosqlite.Connection):
