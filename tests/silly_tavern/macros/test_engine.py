@@ -23,6 +23,7 @@ from tavernkit.silly_tavern.macros import (
     source,
 )
 from tavernkit.silly_tavern.macros import parser as macro_parser
+from tavernkit.silly_tavern.macros.document import Document
 
 ENGINE = MacroEngine()
 ANN = MacroEnvironment(user_name="Ann", character_name="Bel")
@@ -246,3 +247,13 @@ def test_recursion_errors_carry_the_limit() -> None:
     with pytest.raises(MacroRecursionError) as raised:
         MacroEngine(registry).expand("{{again}}", ANN, strict=True)
     assert raised.value.max_depth == raised.value.depth > 1
+
+
+def test_the_text_of_a_large_card_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[int] = []
+    whole = Document.whole
+    monkeypatch.setattr(Document, "whole", lambda registry, text: (parsed.append(len(text)), whole(registry, text))[1])
+    engine, text = MacroEngine(), "{{user}} and {{char}} " * 15_000
+    for name in ("Ann", "Eve"):
+        assert engine.expand(text, MacroEnvironment(user_name=name)).startswith(name)
+    assert parsed == [len(text)]

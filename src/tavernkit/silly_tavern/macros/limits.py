@@ -20,7 +20,7 @@ MAX_PARSED_CHARS = 1_000_000
 MAX_CACHED_TEXTS = 2_048
 """How many parsed texts an engine keeps."""
 
-MAX_CACHED_CHARS = 262_144
+MAX_CACHED_CHARS = 1_000_000
 """A longer text is parsed each time it is expanded."""
 
 MAX_CACHED_CHARS_IN_ALL = 4_000_000
