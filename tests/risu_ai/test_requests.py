@@ -49,6 +49,16 @@ def test_an_empty_replacement_means_a_plain_prefix():
     assert pairs(reformat([message("system", "$& x")], (), system_content="")) == [("user", "system: $& x")]
 
 
+@pytest.mark.parametrize(
+    ("database", "sent"),
+    [({}, "system: {{slot}} x"), ({"systemContentReplacement": ""}, "system: $& x")],
+)
+def test_a_database_that_says_nothing_has_a_replacement_in_which_patterns_act(database: dict[str, str], sent: str):
+    settings = Settings.from_json(database)
+    rules = RequestRules.of(settings.preset.replace(ai_model="nobody-knows"), settings)
+    assert request_messages([message("system", "$& x")], rules) == [{"role": "user", "content": sent}]
+
+
 def test_nothing_to_send_raises_in_strict_mode_where_the_first_message_is_looked_at():
     assert reformat([], {"hasFirstSystemPrompt"}, warn=lambda _: None) == []
     with pytest.raises(RequestFormatError):

@@ -15,6 +15,7 @@ from tavernkit.risu_ai.json_reader import JsonReader
 from tavernkit.risu_ai.limits import MAX_PRESET_BYTES
 from tavernkit.risu_ai.prompt_template.cards import TemplateCard, read_cards, write_card
 from tavernkit.risu_ai.prompt_template.settings import PromptSettings
+from tavernkit.risu_ai.reformat import DEFAULT_SYSTEM_CONTENT
 from tavernkit.risu_ai.text_completion import OobaFormat
 from tavernkit.values import (
     EMPTY_OBJECT,
@@ -44,7 +45,7 @@ DEFAULT_ORDER = (
 DATABASE_KEYS: Mapping[str, str] = {"regex": "presetRegex"}
 """Preset keys that have another name in RisuAI's database."""
 
-DATABASE_DEFAULTS: Mapping[str, Json] = {"maxResponse": 500}
+DATABASE_DEFAULTS: Mapping[str, Json] = {"maxResponse": 500, "systemContentReplacement": DEFAULT_SYSTEM_CONTENT}
 """What a fresh database has other values for than a preset."""
 
 SECRET_KEYS = (
