@@ -58,17 +58,18 @@ def run_memory(
     max_context: int,
     summarise: Callable[[Sequence[JsonObject]], str] | None = None,
     rest: int = 0,
+    reply: int = 0,
     random: Callable[[], float] = lambda: 0.5,
     expand: Callable[[str], str] = str,
     embed: Embed = letter_counts,
 ) -> MemoryOutcome:
-    """Run memory; ``rest`` is what the prompt needs beside the chat."""
+    """Run memory; ``rest`` is what the prompt needs beside the chat, ``reply`` what is kept free for the reply."""
     return remember(
         MemoryInput(
             items=items,
-            total=COUNTER.messages(items) + rest,
+            total=COUNTER.messages(items) + rest + reply,
             max_context=max_context,
-            max_response=0,
+            max_response=reply,
             counter=COUNTER,
             settings=settings,
             chat=chat or {},

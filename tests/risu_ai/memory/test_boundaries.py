@@ -121,3 +121,53 @@ def test_hanurai_keeps_a_thousand_tokens(room: int, gone: int) -> None:
         *("search_document: [Start a new chat]", "search_document: a"),
         *("search_query: d", "search_query: c", "search_query: b"),
     ]
+
+
+V3: Mapping[str, FrozenJson] = {
+    "memoryTokensRatio": 0.4,
+    "maxChatsPerSummary": 2,
+    "recentMemoryRatio": 1,
+    "similarMemoryRatio": 0,
+}
+EMPTY_BLOCK = "<Past Events Summary>\n\n</Past Events Summary>"
+
+
+def hypa_v3(**changes: FrozenJson) -> Mapping[str, FrozenJson]:
+    return {"hypaV3": True, "hypaV3Presets": [{"settings": {**V3, **changes}}]}
+
+
+@pytest.mark.parametrize("reply", [0, 70])
+@pytest.mark.parametrize(("room", "asks"), [(0, False), (-1, True)])
+def test_hypa_v3_takes_its_share_only_when_an_empty_block_does_not_fit_beside_the_chat(
+    room: int, asks: bool, reply: int
+) -> None:
+    asked = Summariser("S")
+    items = [start(), *spoken(*["x" * 37] * 8)]
+    max_context = COUNTER.messages(items) + COUNTER.text(EMPTY_BLOCK) + 3 + room
+    outcome = run_memory(items, hypa_v3(), max_context=max_context, reply=reply, summarise=asked)
+    assert bool(asked.requests) is asks
+    assert (outcome.items[0].content == EMPTY_BLOCK) is not asks
+    assert outcome.total == COUNTER.messages(outcome.items) + reply
+
+
+def test_hypa_v3_forgets_summaries_of_messages_that_are_gone() -> None:
+    summaries = [{"text": text, "chatMemos": memos} for text, memos in (("A", ["m0"]), ("B", ["m1", "gone"]))]
+    outcome = run_memory(spoken("a", "b"), hypa_v3(), {"hypaV3Data": {"summaries": summaries}}, max_context=400)
+    assert outcome.items[0].content == "<Past Events Summary>\nA\n</Past Events Summary>"
+    assert outcome.stored["hypaV3Data"]["summaries"] == summaries[:1]  # type: ignore[index,call-overload]
+
+
+@pytest.mark.parametrize(
+    ("share", "extra", "max_context", "kept"),
+    [
+        (0.4, 0, 190, 5),  # 180 and the share of 76, less two batches of 40
+        (0.4, 0.2, 190, 5),  # one more batch would leave 136, less than the 152 it goes for
+        (0.4, 0.3, 190, 3),  # not less than 133, but then only three are left
+        (0.4, 0.9, 190, 3),
+        (0.5, 0.1, 200, 5),  # just fits after two batches, and a third one would go below 180
+    ],
+)
+def test_hypa_v3_summarises_a_little_more_if_it_shall(share: float, extra: float, max_context: int, kept: int) -> None:
+    settings = hypa_v3(memoryTokensRatio=share, extraSummarizationRatio=extra)
+    outcome = run_memory(spoken(*["x" * 17] * 9), settings, max_context=max_context)
+    assert len(outcome.items) == 1 + kept
