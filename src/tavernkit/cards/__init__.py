@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tavernkit.cards.saving import SaveReport as SaveReport
     from tavernkit.cards.saving import save as save
     from tavernkit.cards.saving import to_bytes as to_bytes
+    from tavernkit.cards.schema import card_schema as card_schema
     from tavernkit.cards.validation import Problem as Problem
     from tavernkit.cards.validation import Severity as Severity
     from tavernkit.cards.validation import validate as validate
@@ -53,6 +54,7 @@ __getattr__, __all__ = lazy_exports(
         ".risu_ai.lorebook": ("lorebook_from_book",),
         ".risum": ("Module",),
         ".saving": ("SaveReport", "save", "to_bytes"),
+        ".schema": ("card_schema",),
         ".validation": ("Problem", "Severity", "validate", "validate_file"),
     },
 )
