@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError, MaxTokensExceededError
+from tavernkit.prompt import Context
 from tavernkit.vibe_tavern import PIPELINE, PromptRunner, RunnerConfig, VibeTavernContext
 from tavernkit.vibe_tavern.infrastructure import SHARED
 from tavernkit.vibe_tavern.tool_calling.presets import RELIABLE_RESPONSE_TRANSFORMS
@@ -77,6 +78,10 @@ def test_pipeline_without_the_usual_steps_is_taken() -> None:
 def test_context_may_be_ready_made_and_step_configs_go_by_their_old_name_too() -> None:
     ready = VibeTavernContext(data={"tool_calling": {"tool_use_mode": "disabled"}})
     assert RunnerConfig.build(provider="x", model="m", context=ready).tool_calling.tool_use_mode == "disabled"
+    neutral = Context(message="hi", data={"tool_calling": {"tool_use_mode": "disabled"}}, strict=True)
+    taken = RunnerConfig.build(provider="x", model="m", context=neutral)
+    assert (taken.tool_calling.tool_use_mode, taken.context.type) == ("disabled", "vibe_tavern")
+    assert (taken.context.message, taken.context.strict) == ("hi", True)
     built = config(context={"module_configs": {"Max-Tokens": {"max_tokens": 5}}})
     assert built.context.step_configs == {"max_tokens": {"max_tokens": 5}}
 

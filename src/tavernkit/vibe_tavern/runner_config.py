@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from tavernkit.errors import ConfigError
-from tavernkit.prompt.context import normalize_step_configs
+from tavernkit.prompt.context import Context, normalize_step_configs
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.values import FrozenObject, deep_merge, freeze_object, is_mapping
 from tavernkit.vibe_tavern.capabilities import Capabilities
@@ -56,7 +57,7 @@ class RunnerConfig:
         *,
         provider: str,
         model: str,
-        context: VibeTavernContext | Mapping[str, object] | None = None,
+        context: Context | Mapping[str, object] | None = None,
         pipeline: Pipeline[VibeTavernState] = PIPELINE,
         step_options: Mapping[str, Mapping[str, object]] | None = None,
         llm_options_defaults: Mapping[str, object] | None = None,
@@ -105,15 +106,16 @@ def _directives_preset(presets: Presets, provider: str) -> dict[str, object]:
     return {} if presets == "none" else directives_presets.preset_for(provider)
 
 
-def _context(value: VibeTavernContext | Mapping[str, object] | None) -> VibeTavernContext:
+def _context(value: Context | Mapping[str, object] | None) -> VibeTavernContext:
     if value is None:
         return VibeTavernContext()
     if isinstance(value, VibeTavernContext):
         return value
+    if isinstance(value, Context):
+        shared = {each.name: getattr(value, each.name) for each in dataclasses.fields(Context) if each.name != "type"}
+        return VibeTavernContext.make(**shared)
     if not is_mapping(value):
-        raise ConfigError(
-            f"context must be a VibeTavernContext or a mapping, not {type(value).__name__}", code="INVALID_CONTEXT"
-        )
+        raise ConfigError(f"context must be a Context or a mapping, not {type(value).__name__}", code="INVALID_CONTEXT")
     return VibeTavernContext.from_mapping(value)
 
 
