@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tavernkit.server.config import ServerConfig as ServerConfig
     from tavernkit.server.config import UpstreamConfig as UpstreamConfig
     from tavernkit.server.config import load_config as load_config
+    from tavernkit.server.prune import prune as prune
     from tavernkit.server.run import serve as serve
     from tavernkit.server.service import Service as Service
 
@@ -21,6 +22,7 @@ __getattr__, __all__ = lazy_exports(
     {
         ".app": ("create_app",),
         ".config": ("ServerConfig", "UpstreamConfig", "load_config"),
+        ".prune": ("prune",),
         ".run": ("serve",),
         ".service": ("Service",),
     },

@@ -11,7 +11,7 @@ from tavernkit.server.config import ServerConfig
 from tavernkit.server.limits import PRUNE_BATCH, PRUNE_FIRST_SECONDS, PRUNE_PAUSE_SECONDS, PRUNE_SECONDS
 from tavernkit.server.metrics import Metrics
 from tavernkit.server.storage.database import Database
-from tavernkit.server.storage.pruning import prune
+from tavernkit.server.storage.pruning import count_old, prune
 from tavernkit.server.storage.tables import Job, Turn
 
 logger = logging.getLogger("tavernkit.server")
@@ -44,6 +44,15 @@ class Retention:
         """Remove everything that is too old, and tell how much that was."""
         now = time.time() if now is None else now
         return {table.__tablename__: await self._prune(table, now - days * DAY) for table, days in self._days.items()}
+
+    async def count(self, now: float | None = None) -> dict[str, int]:
+        """Tell how much is too old, and remove nothing."""
+        now = time.time() if now is None else now
+        async with self._database.read() as connection:
+            return {
+                table.__tablename__: await count_old(connection, table, now - days * DAY)
+                for table, days in self._days.items()
+            }
 
     async def _prune(self, table: type[Turn | Job], before: float) -> int:
         total = 0

@@ -35,17 +35,19 @@ _WRITES = "tavernkit_writes"
 class Database:
     """Short transactions. ``write`` excludes other writers on SQLite; on PostgreSQL rows are locked as they are read.
 
+    Without ``create`` a file that is not there is an error.
+
     >>> async with database.write() as connection:                  # doctest: +SKIP
     ...     await connection.execute(statement)
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, create: bool = True) -> None:
         parsed = _parsed(url)
         self.sqlite = parsed.get_backend_name() == "sqlite"
         if self.sqlite and parsed.database in (None, "", ":memory:"):
             raise ConfigError("an SQLite database must be a file: sqlite:///path", code="INVALID_DATABASE")
         if self.sqlite and parsed.database:
-            _make_folder(Path(parsed.database).parent)
+            _find_file(Path(parsed.database), create=create)
         options: dict[str, Any] = {"pool_pre_ping": True}
         pool: dict[str, Any] = {"pool_size": POOL_SIZE, "max_overflow": MAX_OVERFLOW, "pool_timeout": POOL_SECONDS}
         if self.sqlite and parsed.database:
@@ -91,6 +93,13 @@ class Database:
                 await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
             await connection.run_sync(_upgrade)
 
+    async def require_tables(self) -> None:
+        """Raise if the tables are not those of this version."""
+        async with self.read() as connection:
+            if not await connection.run_sync(_is_current):
+                message = "the database has no tables of this version of TavernKit: a start of the server makes them"
+                raise ConfigError(message, code="INVALID_DATABASE")
+
     async def ping(self) -> None:
         """Raise if the database does not answer."""
         async with self.read() as connection:
@@ -121,11 +130,15 @@ def told_as_unusable() -> Generator[None]:
         raise ConfigError(f"the database cannot be used: {first}", code="INVALID_DATABASE") from error
 
 
-def _make_folder(folder: Path) -> None:
+def _find_file(file: Path, *, create: bool) -> None:
+    if not create:
+        if not file.is_file():
+            raise ConfigError(f"there is no database {str(file)!r}", code="INVALID_DATABASE")
+        return
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"the database's folder {str(folder)!r} cannot be made: {error.strerror}"
+        message = f"the database's folder {str(file.parent)!r} cannot be made: {error.strerror}"
         raise ConfigError(message, code="INVALID_DATABASE") from error
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, select
+from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.storage.tables import Job, Turn
@@ -13,10 +13,24 @@ async def prune(connection: AsyncConnection, table: type[Turn | Job], before: fl
 
     What runs has a lease that is younger. Rows that somebody has locked, to take up a failed turn again, are left.
     """
-    # Both times are later than the first one, which alone has an index: it never changes, so a turn's end costs none.
-    old = (table.created_at < before, table.updated_at < before, table.lease_until < before)
-    query = select(table.id).where(*old).order_by(table.created_at).limit(limit).with_for_update(skip_locked=True)
+    query = (
+        select(table.id)
+        .where(*_old(table, before))
+        .order_by(table.created_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
     ids = [row[0] for row in (await connection.execute(query)).all()]
     if ids:
         await connection.execute(delete(table).where(table.id.in_(ids)))
     return len(ids)
+
+
+async def count_old(connection: AsyncConnection, table: type[Turn | Job], before: float) -> int:
+    """How many rows could be removed."""
+    return (await connection.execute(select(func.count()).select_from(table).where(*_old(table, before)))).scalar_one()
+
+
+def _old(table: type[Turn | Job], before: float) -> tuple[ColumnElement[bool], ...]:
+    # The latter two are later than the first, which alone has an index: it never changes, so a turn's end costs none.
+    return (table.created_at < before, table.updated_at < before, table.lease_until < before)

@@ -1,0 +1,29 @@
+"""Removing what is too old by hand, beside a server that runs or without one."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tavernkit.server.config import ServerConfig
+from tavernkit.server.metrics import Metrics
+from tavernkit.server.retention import Retention
+from tavernkit.server.storage.database import Database, told_as_unusable
+
+
+def prune(config: ServerConfig, *, dry_run: bool = False) -> dict[str, int]:
+    """Remove the turns and jobs that are older than the settings say; gives how many of each.
+
+    With ``dry_run`` nothing is removed. What is kept for ever is not in the answer.
+    """
+    return asyncio.run(_prune(config, dry_run=dry_run))
+
+
+async def _prune(config: ServerConfig, *, dry_run: bool) -> dict[str, int]:
+    database = Database(config.database_url, create=False)
+    try:
+        with told_as_unusable():
+            await database.require_tables()
+            retention = Retention(config, database, Metrics())
+            return await (retention.count() if dry_run else retention.prune())
+    finally:
+        await database.close()
