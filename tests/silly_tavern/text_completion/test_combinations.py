@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.silly_tavern import ContextTemplate, InstructTemplate, Persona, Settings, SystemPrompt
+from tavernkit.silly_tavern import ContextTemplate, InstructTemplate, Persona, Settings, SystemPrompt, WorldBook
 from tests.silly_tavern.scene import card
 from tests.silly_tavern.test_assembly import chat
 from tests.silly_tavern.text_completion.scene import build
@@ -192,3 +192,26 @@ def test_stop_strings_come_in_order_and_once() -> None:
         stop_strings=["E", "E", "-"],
     )
     assert plan.stop_strings == ("\n", "\nMira:", "\nMira*", "\n-", "Lyra", "-", "E")
+
+
+def test_the_story_string_knows_lore_examples_and_names_by_all_their_names() -> None:
+    entry = {"uid": 1, "key": [], "constant": True, "content": "LORE", "position": 0}
+    after = {"uid": 2, "key": [], "constant": True, "content": "MORE", "position": 1}
+    book = WorldBook.from_json({"entries": {"1": entry, "2": after}}, name="Book")
+    names = ["user", "char", "wiBefore", "loreBefore", "wiAfter", "loreAfter", "mesExamples", "mesExamplesRaw"]
+    story = NOTHING.replace(story_string="|".join(f"{{{{{name}}}}}" for name in names) + "|")
+    lyra = card(mes_example="<START>\nMira: hi")
+    told = written(
+        context_template=story, character=lyra, books=[book], instruct=MARKED, settings=settings(strip_examples=True)
+    )
+    assert told == f"Mira|Lyra|LORE|LORE|MORE|MORE|<u>\nMira: hi\n|<START>\nMira: hi\n|\n{BEGUN}\n<lb>\n"
+
+
+def test_an_empty_registered_text_leaves_no_line_but_a_blank_one_does() -> None:
+    values = {"a": "A", "b": "", "c": " ", "d": "D"}
+    for position, story in ((0, "{{anchorAfter}}"), (2, "{{anchorBefore}}")):
+        prompts = [{"key": key, "value": value, "position": position} for key, value in values.items()]
+        template = NOTHING.replace(story_string=story)
+        assert written(context_template=template, extension_prompts=prompts) == f"A\n\nD\n{TOLD}\nLyra:"
+    prompts = [{"key": key, "value": value, "position": 1, "depth": 9, "role": 1} for key, value in values.items()]
+    assert written(extension_prompts=prompts) == f"Mira: A\n\nD\n{TOLD}\nLyra:"
