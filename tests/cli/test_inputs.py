@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from tavernkit.risu_ai import Preset
 from tests.cli.terminal import BOOK, CARD, CHAT, PATIENCE, PRESET, Tavernkit, in_process
 
 CARD_TEXT = Path(CARD).read_text(encoding="utf-8")
 BOOK_TEXT = Path(BOOK).read_text(encoding="utf-8")
+CHAT_TEXT = Path(CHAT).read_text(encoding="utf-8")
+PRESET_TEXT = Path(PRESET).read_text(encoding="utf-8")
+INSTRUCT_TEXT = json.dumps({"name": "Marks", "input_sequence": "<<", "output_sequence": ">>", "wrap": False})
 RAIN = {"key": "rain", "secondkey": "", "insertorder": 100, "comment": "Rain", "content": "It rains.", "mode": "normal"}
 ONLY = {"--regex-script": "silly_tavern", "--chat": "risu_ai"}
 """Options of one platform, or for which the other does its best with any bytes."""
@@ -97,6 +101,12 @@ def test_a_chat_without_messages_is_told(tavernkit: Tavernkit, tmp_path: Path) -
         (("tokens", "-"), "Hello", "stdin"),
         (("macros", "eval", "-", "--char", "Bel"), "I am {{char}}\n", "I am Bel\n"),
         (("cbs", "eval", "-", "--char", "Bel"), "I am {{char}}\n", "I am Bel\n"),
+        (("build", CARD, "--preset", "-", "--message", "Hi"), PRESET_TEXT, "lighthouse"),
+        (("build", CARD, "--chat", "-"), CHAT_TEXT, "chat history"),
+        (("build", CARD, "--chat", "-", "--platform", "risu_ai"), CHAT_TEXT, "chat history"),
+        (("build", CARD, "--preset", "-", "--platform", "risu_ai", "--message", "Hi"), PRESET_TEXT, "Hi"),
+        (("build", CARD, "--message", "Hi", "--dialect", "text", "--instruct", "-"), INSTRUCT_TEXT, "<<Hi"),
+        (("lore", "scan", BOOK, "--chat", "-"), CHAT_TEXT, "entries are in"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
@@ -104,6 +114,33 @@ def test_a_dash_is_stdin(arguments: tuple[str, ...], stdin: str, said: str) -> N
     outcome = in_process(*arguments, stdin=stdin)
     assert outcome.code == 0, outcome.err
     assert said in outcome.out
+
+
+def test_a_preset_from_stdin_is_converted(tmp_path: Path) -> None:
+    target = tmp_path / "preset.risup"
+    in_process("preset", "convert", "-", str(target), stdin=PRESET_TEXT)
+    assert Preset.load(target).prompt_template
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("build", "-", "--chat", "-"),
+        ("build", CARD, "--book", "-", "--book", "-", "--message", "Hi"),
+        ("lore", "scan", "-", "--chat", "-"),
+        ("macros", "eval", "-", "--card", "-"),
+    ],
+    ids=" ".join,
+)
+def test_stdin_is_one_file_only(arguments: tuple[str, ...]) -> None:
+    outcome = in_process(*arguments, stdin=BOOK_TEXT if arguments[0] == "lore" else CARD_TEXT)
+    assert outcome.code == 2
+    assert "- is given twice" in outcome.err
+
+
+def test_a_chat_does_not_go_on_in_stdin(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("chat", CARD, "--chat", "-", "--base-url", "scripted", "--say", "Hi")
+    assert (outcome.code, "cannot be stdin" in outcome.err) == (2, True)
 
 
 def test_a_card_can_come_through_a_pipe_of_the_shell() -> None:

@@ -59,11 +59,12 @@ def test_a_chat_goes_on_where_it_ended(tavernkit: Tavernkit, tmp_path: Path) -> 
     assert [message.mes for message in ChatFile.load(chat).messages if message.is_user] == ["one", "two"]
 
 
-def test_a_chat_over_http_streams_and_sends_the_prompt(tavernkit: Tavernkit, tmp_path: Path) -> None:
+@pytest.mark.parametrize("option", ["--model", "--chat-model"])
+def test_a_chat_over_http_streams_and_sends_the_prompt(tavernkit: Tavernkit, tmp_path: Path, option: str) -> None:
     model = ScriptedModel(streamed("Aye", ", ", "Ann."))
     with serve_in_thread(model) as url:
         outcome = tavernkit(
-            "chat", CARD, "--user", "Ann", "--base-url", url, "--chat-model", "m",
+            "chat", CARD, "--user", "Ann", "--base-url", url, option, "m",
             "--save", str(tmp_path / "a.jsonl"), "--say", "Hello",
         )  # fmt: skip
     assert outcome.code == 0, outcome.err

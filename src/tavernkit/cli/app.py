@@ -15,6 +15,7 @@ import typer
 
 from tavernkit import __version__
 from tavernkit.cli.exit_codes import ExitCode
+from tavernkit.cli.files import stdin_once
 from tavernkit.cli.streams import complaining_as_json
 
 COMMANDS = (
@@ -94,7 +95,7 @@ def run(arguments: Sequence[str]) -> int:
 
     With ``--json`` these lines are JSON objects, for programs.
     """
-    with complaining_as_json("--json" in arguments):
+    with complaining_as_json("--json" in arguments), stdin_once():
         return _run(arguments)
 
 

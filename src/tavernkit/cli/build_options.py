@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from tavernkit.cli.files import refuse_two_stdins
 from tavernkit.cli.platforms import Platform, choice_option
 
 FILES, TURN, LIMITS, FOLDERS = "What goes in", "This turn", "Model and budget", "Straight from an installation"
@@ -16,6 +17,8 @@ FILES, TURN, LIMITS, FOLDERS = "What goes in", "This turn", "Model and budget", 
 TEXT = "text"
 """The dialect of models without chat."""
 TEMPLATES = ("context_template", "instruct", "system_prompt")
+READ = ("card", "preset", "book", *TEMPLATES, "regex_script", "module", "chat", "from_risuai")
+"""Options that name files to read."""
 OF_ONE_PLATFORM = {
     **dict.fromkeys(("regex_script", "allow_scripts", "from_sillytavern", "group", *TEMPLATES), Platform.SILLY_TAVERN),
     **dict.fromkeys(("module", "from_risuai"), Platform.RISU_AI),
@@ -44,30 +47,36 @@ class BuildOptions:
         typer.Option(
             "--preset",
             metavar="FILE",
-            help="Preset file of the platform (or its name, with --from-sillytavern).",
+            help="Preset file of the platform (or its name, with --from-sillytavern); - is stdin.",
             rich_help_panel=FILES,
         ),
     ] = None
     book: Annotated[
         list[Path] | None,
-        typer.Option("--book", "-b", help="World book or lorebook; may be repeated.", rich_help_panel=FILES),
+        typer.Option(
+            "--book", "-b", help="World book or lorebook; - is stdin; may be repeated.", rich_help_panel=FILES
+        ),
     ] = None
     context_template: Annotated[
         Path | None,
-        typer.Option("--context-template", help="For --dialect text: context template.", rich_help_panel=FILES),
+        typer.Option(
+            "--context-template", help="For --dialect text: context template; - is stdin.", rich_help_panel=FILES
+        ),
     ] = None
     instruct: Annotated[
         Path | None,
-        typer.Option("--instruct", help="For --dialect text: instruct template.", rich_help_panel=FILES),
+        typer.Option("--instruct", help="For --dialect text: instruct template; - is stdin.", rich_help_panel=FILES),
     ] = None
     system_prompt: Annotated[
         Path | None,
-        typer.Option("--system-prompt", help="For --dialect text: system prompt.", rich_help_panel=FILES),
+        typer.Option("--system-prompt", help="For --dialect text: system prompt; - is stdin.", rich_help_panel=FILES),
     ] = None
     regex_script: Annotated[
         list[Path] | None,
         typer.Option(
-            "--regex-script", help="SillyTavern regex scripts to run; may be repeated.", rich_help_panel=FILES
+            "--regex-script",
+            help="SillyTavern regex scripts to run; - is stdin; may be repeated.",
+            rich_help_panel=FILES,
         ),
     ] = None
     allow_scripts: Annotated[
@@ -80,7 +89,9 @@ class BuildOptions:
     ] = False
     module: Annotated[
         list[Path] | None,
-        typer.Option("--module", help="RisuAI module to switch on; may be repeated.", rich_help_panel=FILES),
+        typer.Option(
+            "--module", help="RisuAI module to switch on; - is stdin; may be repeated.", rich_help_panel=FILES
+        ),
     ] = None
     chat: Annotated[
         str | None,
@@ -88,7 +99,7 @@ class BuildOptions:
             "--chat",
             "-c",
             metavar="FILE",
-            help="Chat file: SillyTavern's JSONL or RisuAI's JSON (a name, with --from-…).",
+            help="Chat file: SillyTavern's JSONL or RisuAI's JSON (a name, with --from-…); - is stdin.",
             rich_help_panel=FILES,
         ),
     ] = None
@@ -178,7 +189,9 @@ class BuildOptions:
     ] = None
     from_risuai: Annotated[
         Path | None,
-        typer.Option("--from-risuai", metavar="FILE", help="RisuAI database as JSON.", rich_help_panel=FOLDERS),
+        typer.Option(
+            "--from-risuai", metavar="FILE", help="RisuAI database as JSON; - is stdin.", rich_help_panel=FOLDERS
+        ),
     ] = None
     character: Annotated[
         str | None, typer.Option("--character", metavar="NAME", help="Which character of it.", rich_help_panel=FOLDERS)
@@ -199,10 +212,11 @@ class BuildOptions:
         return Platform.RISU_AI if self.from_risuai is not None else Platform.SILLY_TAVERN
 
     def refuse_misplaced(self) -> None:
-        """Raise if an option would be left out."""
+        """Raise if an option would be left out, or find nothing to read."""
         for name, platform in OF_ONE_PLATFORM.items():
             if getattr(self, name) and platform is not self.chosen_platform:
                 raise typer.BadParameter(f"--{name.replace('_', '-')} is for --platform {platform.value}")
+        refuse_two_stdins(*(getattr(self, name) for name in READ))
         for name in TEMPLATES:
             if getattr(self, name) and self.dialect != TEXT:
                 raise typer.BadParameter(f"--{name.replace('_', '-')} is for --dialect {TEXT}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 """What stands for stdin where a file can be given."""
+
+_STDIN_TWICE = f"{STDIN} is given twice: only one file can be read from stdin"
+_STDIN_READ: ContextVar[list[Path]] = ContextVar("stdin_read")
 
 
 def shown(path: Path) -> str:
@@ -35,6 +39,29 @@ def naming(path: Path) -> Generator[None]:
         raise FileFormatError(f"{shown(path)}: {error}") from error
 
 
+@contextmanager
+def stdin_once() -> Generator[None]:
+    """Let stdin be one file of a command line, and no more."""
+    token = _STDIN_READ.set([])
+    try:
+        yield
+    finally:
+        _STDIN_READ.reset(token)
+
+
+def refuse_two_stdins(*given: str | Path | Sequence[Path] | None) -> None:
+    """Raise if more than one of the files of a command is stdin, before the wrong one is read from it."""
+    paths = [path for each in given for path in ([each] if isinstance(each, (str, Path)) else each or ())]
+    if sum(str(path) == STDIN for path in paths) > 1:
+        raise typer.BadParameter(_STDIN_TWICE)
+
+
+def readable(path: str | Path) -> Path | bytes:
+    """What loaders take: the path of a file, or the content of stdin or a pipe, which cannot be read again."""
+    path = Path(path)
+    return read_bytes(path) if str(path) == STDIN or _is_pipe(path) else path
+
+
 def read_bytes(path: Path) -> bytes:
     """Read a file, a pipe or stdin as a whole."""
     from tavernkit.cards import DEFAULT_LIMITS
@@ -43,6 +70,10 @@ def read_bytes(path: Path) -> bytes:
     if path.is_dir():
         raise ConfigError(f"{str(path)!r} is a folder, not a file")
     if str(path) == STDIN:
+        read = _STDIN_READ.get()
+        if read:
+            raise typer.BadParameter(_STDIN_TWICE)
+        read.append(path)
         data = sys.stdin.buffer.read(most + 1)
     elif path.exists():
         with path.open("rb") as stream:
@@ -82,5 +113,4 @@ def load_card(path: Path, *, strict: bool = False) -> Bundle:
         log_warning(f"{shown(path)}: {message}")
 
     with naming(path):
-        source = read_bytes(path) if str(path) == STDIN or _is_pipe(path) else path
-        return load(source, strict=strict, warn=None if strict else warn)
+        return load(readable(path), strict=strict, warn=None if strict else warn)

@@ -12,10 +12,10 @@ import typer
 
 from tavernkit.cli.books import load_world, read_risu_lore
 from tavernkit.cli.build_options import TEXT, BuildOptions
-from tavernkit.cli.files import load_card, naming, read_bytes, shown
+from tavernkit.cli.files import STDIN, load_card, naming, read_bytes, readable, shown
 from tavernkit.cli.kinds import refuse_mistaken
 from tavernkit.cli.platforms import Platform
-from tavernkit.errors import log_warning
+from tavernkit.errors import WarningLog, log_warning
 from tavernkit.prompt.plan import Plan
 from tavernkit.values import is_sequence
 
@@ -119,9 +119,9 @@ def _silly_tavern_chat(options: BuildOptions, bundle: Bundle) -> ChatFile:
 
     if options.chat is not None:
         with naming(Path(options.chat)):
-            chat = ChatFile.load(options.chat, strict=options.strict)
+            chat = ChatFile.load(readable(options.chat), strict=options.strict)
         if not chat.messages:
-            log_warning(f"{options.chat}: there is no message in it")
+            log_warning(f"{shown(Path(options.chat))}: there is no message in it")
         return chat
     return new_chat(bundle, options.user or "User", options.greeting)
 
@@ -177,13 +177,14 @@ def _text_inputs(options: BuildOptions) -> dict[str, object]:
     found: dict[str, object] = {"dialect": TEXT}
     if options.context_template is not None:
         with naming(options.context_template):
-            found["context_template"] = ContextTemplate.load(options.context_template, strict=options.strict)
+            found["context_template"] = ContextTemplate.load(readable(options.context_template), strict=options.strict)
     if options.instruct is not None:
         with naming(options.instruct):
-            found["instruct"] = InstructTemplate.load(options.instruct, strict=options.strict).replace(enabled=True)
+            instruct = InstructTemplate.load(readable(options.instruct), strict=options.strict)
+            found["instruct"] = instruct.replace(enabled=True)
     if options.system_prompt is not None:
         with naming(options.system_prompt):
-            system_prompt = SystemPrompt.load(options.system_prompt, strict=options.strict)
+            system_prompt = SystemPrompt.load(readable(options.system_prompt), strict=options.strict)
         found["system_prompt"] = system_prompt.replace(enabled=True)
     if options.context_length is not None:
         found["context_length"] = options.context_length
@@ -198,7 +199,7 @@ def _preset(options: BuildOptions) -> Preset:
     if options.preset is None:
         return Preset.default()
     with naming(Path(options.preset)):
-        return Preset.load(options.preset, strict=options.strict)
+        return Preset.load(readable(options.preset), strict=options.strict)
 
 
 def _folder_preset(folder: DataFolder, options: BuildOptions) -> Preset:
@@ -207,7 +208,10 @@ def _folder_preset(folder: DataFolder, options: BuildOptions) -> Preset:
     if options.preset is None:
         return folder.settings.preset
     path = Path(options.preset)
-    return Preset.load(path) if path.is_file() else folder.preset(options.preset)
+    if options.preset != STDIN and not path.is_file():
+        return folder.preset(options.preset)
+    with naming(path):
+        return Preset.load(readable(path))
 
 
 def _limited(preset: Preset, options: BuildOptions) -> Preset:
@@ -235,8 +239,8 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
     else:
         bundle = load_card(_card_path(options), strict=options.strict)
         inputs["character"] = bundle
-        inputs["history"] = _risu_history(options, bundle)
-        default_user, preset = _risu_user(options.chat) or "User", None
+        inputs["history"], speaker = _risu_history(options, bundle)
+        default_user, preset = speaker or "User", None
     if options.preset is not None:
         preset = load_risu_preset(options.preset)
     if options.user is not None or options.persona is not None or options.from_risuai is None:
@@ -247,22 +251,27 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
     return Prepared(Platform.RISU_AI, ready.make_context().owner.name, options.user or default_user, ready.build)
 
 
-def _risu_history(options: BuildOptions, bundle: Bundle) -> object:
+def _risu_history(options: BuildOptions, bundle: Bundle) -> tuple[object, str | None]:
+    """The chat so far, and what its user is called if it says so."""
     if options.chat is None:
         if options.greeting < 0:
             raise typer.BadParameter("RisuAI's prompts always have a greeting: --greeting is 0 or more")
         _greetings(bundle, options.greeting)
-        return {"message": [], "fmIndex": options.greeting - 1}  # it counts the alternate ones from 0
+        return {"message": [], "fmIndex": options.greeting - 1}, None  # it counts the alternate ones from 0
     from tavernkit.risu_ai.files.chat_file import ChatFile
 
+    content = readable(options.chat)
     with naming(Path(options.chat)):
-        return ChatFile.load(options.chat)
+        return ChatFile.load(content), _silly_tavern_user(content)
 
 
-def _risu_user(path: str | None) -> str | None:
+def _silly_tavern_user(content: Path | bytes) -> str | None:
+    """What the user is called in a chat of SillyTavern's; RisuAI's chats do not tell."""
     from tavernkit.silly_tavern import ChatFile
 
-    return _user_of(ChatFile.load(path)) if path is not None and path.endswith(".jsonl") else None
+    if isinstance(content, Path) and content.suffix.lower() != ".jsonl":
+        return None
+    return _user_of(ChatFile.load(content, warn=WarningLog()))
 
 
 def load_risu_preset(path: str) -> RisuPreset:
@@ -270,7 +279,7 @@ def load_risu_preset(path: str) -> RisuPreset:
     from tavernkit.risu_ai.preset import Preset
 
     with naming(Path(path)):
-        return Preset.load(path)
+        return Preset.load(readable(path))
 
 
 def _risu_limited(preset: RisuPreset | None, options: BuildOptions) -> RisuPreset:
@@ -290,7 +299,7 @@ def _module(path: Path) -> object:
     from tavernkit.risu_ai.files.module_file import read_module
 
     with naming(path):
-        return read_module(path, new_id=None)
+        return read_module(readable(path), name=path.stem, new_id=None)
 
 
 def _book_module(path: Path) -> object:

@@ -34,10 +34,12 @@ class ModelOptions:
             show_default=False,
         ),
     ] = None
-    chat_model: Annotated[
+    model: Annotated[
         str | None,
         typer.Option(
+            "--model",
             "--chat-model",
+            metavar="NAME",
             help="Name of the model there (by default: 'default').",
             envvar="TAVERNKIT_MODEL",
             rich_help_panel=MODEL,

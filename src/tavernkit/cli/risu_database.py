@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from tavernkit.cli.files import naming, readable
 from tavernkit.risu_ai import Database, RisuCharacter, RisuChat, Settings
 
 
@@ -20,7 +21,8 @@ class ChosenChat:
 
 def read_database(path: Path, character: str | None, chat: str | None) -> ChosenChat:
     """Read a database; without a chat's name the one that is open is taken."""
-    database = Database.load(path)
+    with naming(path):
+        database = Database.load(readable(path))
     chosen = None if character is None else database.character(character)
     if chosen is None:
         names = ", ".join(each.name for each in database.characters[:12]) or "(there are none)"

@@ -21,7 +21,9 @@ class TextOptions:
     """The options of every command that expands a text."""
 
     given: Annotated[str, typer.Argument(metavar="TEXT", help="The text to expand; - is stdin.", show_default=False)]
-    card: Annotated[Path | None, typer.Option("--card", help="Character card that the text may ask about.")] = None
+    card: Annotated[
+        Path | None, typer.Option("--card", help="Character card that the text may ask about; - is stdin.")
+    ] = None
     user: Annotated[str, typer.Option("--user", "-u", help="The user's name.")] = "User"
     char: Annotated[str, typer.Option("--char", help="The character's name (default: the card's).")] = ""
     variable: Annotated[

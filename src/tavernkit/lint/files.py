@@ -77,8 +77,13 @@ def recognise(path: Path) -> tuple[FileKind, object]:
 
 def read_json(path: Path) -> object:
     """Parse a file; nothing if it is no JSON."""
+    return parse_json(_bytes(path))
+
+
+def parse_json(data: bytes) -> object:
+    """Parse the bytes of a file; nothing if they are no JSON."""
     try:
-        return json.loads(_read(path))
+        return json.loads(_decoded(data))
     except (ValueError, RecursionError):
         return None
 
@@ -160,7 +165,14 @@ def _lint_json(path: Path, kind: FileKind, value: object, budget: int, language:
 
 
 def _read(path: Path) -> str:
+    return _decoded(_bytes(path))
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode(json.detect_encoding(data), errors="replace")
+
+
+def _bytes(path: Path) -> bytes:
     if path.stat().st_size > MAX_BYTES:
         raise TavernKitError(f"{path}: more than {MAX_BYTES} bytes")
-    data = path.read_bytes()
-    return data.decode(json.detect_encoding(data), errors="replace")
+    return path.read_bytes()

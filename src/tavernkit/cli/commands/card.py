@@ -165,8 +165,8 @@ def _free_name(label: str, asset: Asset, taken: set[str]) -> str:
 
 @app.command("embed")
 def embed(
-    card: Annotated[Path, typer.Argument(help="The card: JSON or any other format.", show_default=False)],
-    picture: Annotated[Path, typer.Argument(help="The picture to put it into.", show_default=False)],
+    card: Annotated[Path, typer.Argument(help="The card: JSON or any other format; - is stdin.", show_default=False)],
+    picture: Annotated[Path, typer.Argument(help="The picture to put it into; - is stdin.", show_default=False)],
     target: Annotated[Path, typer.Argument(help="The new file.", show_default=False)],
     version: Annotated[
         str | None, typer.Option("--version", help="v1, v2 or v3 (default: as it is).", show_default=False)
@@ -180,11 +180,11 @@ def embed(
     tavernkit card embed aria.json portrait.png aria.png
     """
     from tavernkit.cards import Asset, save
-    from tavernkit.cli.files import load_card
+    from tavernkit.cli.files import load_card, read_bytes
 
     bundle = load_card(card)
     _check_target(target, force=force, picture=True)
-    image = Asset.from_bytes(picture.read_bytes(), type="icon", name="main", ext=picture.suffix.lstrip(".").lower())
+    image = Asset.from_bytes(read_bytes(picture), type="icon", name="main", ext=picture.suffix.lstrip(".").lower())
     report = save(bundle.replace(image=image), target, version=_version(version))
     _tell(report, target, as_json=as_json)
 

@@ -30,8 +30,8 @@ HELP = """\
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChatOptions(BuildOptions, ModelOptions):
-    """What a chat needs: what prompts are built from, and a model."""
+class ChatOptions(ModelOptions, BuildOptions):
+    """What a chat needs: what prompts are built from, and a model, which also decides how tokens are counted."""
 
 
 @takes(ChatOptions)
@@ -48,11 +48,10 @@ def chat(
 ) -> None:
     r"""Talk to a character in the terminal. Chats are saved in SillyTavern's JSONL.
 
-    The key of the endpoint is read from TAVERNKIT_API_KEY. The endpoint is asked for --chat-model, else for --model,
-    which decides how tokens are counted. In the chat, /help lists what else can be done.
+    The key of the endpoint is read from TAVERNKIT_API_KEY. In the chat, /help lists what else can be done.
 
     \b
-    tavernkit chat aria.png --base-url http://localhost:8000 --chat-model my-model --book world.json
+    tavernkit chat aria.png --base-url http://localhost:8000 --model my-model --book world.json
     tavernkit chat aria.png --base-url scripted
     tavernkit chat aria.png --base-url scripted --say "Who are you?" --json
     """
@@ -73,7 +72,7 @@ def chat(
 
 def _session(options: ChatOptions, save: Path | None) -> ChatSession:
     from tavernkit.cli.chat_session import ChatSession, utc_now
-    from tavernkit.cli.files import load_card
+    from tavernkit.cli.files import STDIN, load_card
     from tavernkit.cli.inputs import fixed_clock, new_chat, prepare
     from tavernkit.silly_tavern import ChatFile
 
@@ -83,6 +82,8 @@ def _session(options: ChatOptions, save: Path | None) -> ChatSession:
         raise typer.BadParameter("give a character card; chats inside an installation are left alone")
     if options.dialect != "openai":
         raise typer.BadParameter("chat speaks to OpenAI-compatible endpoints only: leave out --dialect")
+    if options.chat == STDIN:
+        raise typer.BadParameter("--chat names the file that the chat goes on in: it cannot be stdin")
     path = save or (Path(options.chat) if options.chat is not None else None)
     if path is not None and path.exists():
         history = ChatFile.load(path)
@@ -94,7 +95,7 @@ def _session(options: ChatOptions, save: Path | None) -> ChatSession:
     return ChatSession(
         build=prepared.build,
         connect=options.connector(),
-        model=options.chat_model or options.model or "default",
+        model=options.model or "default",
         character_name=prepared.character_name,
         user_name=prepared.user_name,
         chat=history,

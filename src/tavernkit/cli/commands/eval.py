@@ -49,8 +49,8 @@ def evaluate(
 
     \b
     tavernkit eval --list
-    tavernkit eval --base-url http://localhost:8000 --chat-model my-model --suite tools --trials 5
-    tavernkit eval --base-url http://localhost:8000 --chat-model my-model --out results/ --resume
+    tavernkit eval --base-url http://localhost:8000 --model my-model --suite tools --trials 5
+    tavernkit eval --base-url http://localhost:8000 --model my-model --out results/ --resume
     """
     from tavernkit.cli.terminal import show, show_json, table
     from tavernkit.vibe_tavern.evals.catalogue import EvalModel
@@ -59,7 +59,7 @@ def evaluate(
     unknown = set(suite or ()) - set(SUITES)
     if unknown:
         raise typer.BadParameter(f"--suite is one of {', '.join(SUITES)}")
-    model = options.chat_model or "default"
+    model = options.model or "default"
     chosen = EvalOptions(
         suites=tuple(suite or SUITES[:2]),
         models="all",

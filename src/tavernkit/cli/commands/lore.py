@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tavernkit.cli.exit_codes import ExitCode
+from tavernkit.cli.files import refuse_two_stdins
 from tavernkit.cli.platforms import CHARACTER_BOOK, Platform, choice_option
 from tavernkit.errors import FileFormatError
 
@@ -26,7 +27,9 @@ Said = Annotated[
     list[str] | None,
     typer.Option("--text", "-t", help="A message of the chat, oldest first; may be repeated.", show_default=False),
 ]
-Chat = Annotated[Path | None, typer.Option("--chat", "-c", help="SillyTavern chat file.", show_default=False)]
+Chat = Annotated[
+    Path | None, typer.Option("--chat", "-c", help="SillyTavern chat file; - is stdin.", show_default=False)
+]
 By = Annotated[
     Platform, choice_option(tuple(Platform), "--platform", "-p", help="Whose rules (default: silly_tavern).")
 ]
@@ -58,6 +61,7 @@ def scan(
     from tavernkit.cli.terminal import show, show_json
     from tavernkit.cli.views.plan_view import lore_table
 
+    refuse_two_stdins(books, chat)
     rows = _rows(books, _messages(text, chat), platform, depth, budget, seed)
     if as_json:
         show_json([row.to_dict() for row in rows])
@@ -90,6 +94,7 @@ def check(
     """
     from tavernkit.cli.terminal import show, show_json, table
 
+    refuse_two_stdins(books, chat)
     rows = _rows(books, _messages(text, chat), platform, depth, budget, seed)
     checks = [(name, True) for name in expect or ()] + [(name, False) for name in reject or ()]
     if not checks:
@@ -156,19 +161,19 @@ def convert(
 
 
 def _messages(text: list[str] | None, chat: Path | None) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    if chat is not None:
-        from tavernkit.cli.files import naming
-        from tavernkit.silly_tavern import ChatFile
+    said = [("user", each) for each in text or ()]
+    if chat is None:
+        if not said:
+            raise typer.BadParameter("say what the chat holds with --text or --chat")
+        return said
+    from tavernkit.cli.files import naming, readable, shown
+    from tavernkit.silly_tavern import ChatFile
 
-        with naming(chat):
-            lines = (line for line in ChatFile.load(chat).messages if not line.is_system)
-        found += [("user" if line.is_user else "char", line.mes) for line in lines]
-    found += [("user", each) for each in text or ()]
+    with naming(chat):
+        lines = (line for line in ChatFile.load(readable(chat)).messages if not line.is_system)
+    found = [("user" if line.is_user else "char", line.mes) for line in lines] + said
     if not found:
-        if chat is not None:
-            raise FileFormatError(f"{chat}: there is no message in it")
-        raise typer.BadParameter("say what the chat holds with --text or --chat")
+        raise FileFormatError(f"{shown(chat)}: there is no message in it")
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -38,7 +38,7 @@ def group() -> None:
 
 @app.command("convert")
 def convert(
-    preset: Annotated[Path, typer.Argument(help="A preset of either program.", show_default=False)],
+    preset: Annotated[Path, typer.Argument(help="A preset of either program; - is stdin.", show_default=False)],
     target: Annotated[Path, typer.Argument(help="The new file: .json, .risup or .risupreset.", show_default=False)],
     to: Annotated[
         Platform | None,
@@ -53,25 +53,23 @@ def convert(
     tavernkit preset convert mine.json mine.risup
     tavernkit preset convert theirs.risup theirs.json --to silly_tavern
     """
-    from tavernkit.cli.files import check_free, naming
+    from tavernkit.cli.files import STDIN, check_free, naming, read_bytes, shown
     from tavernkit.cli.terminal import complain, show, show_json
     from tavernkit.errors import FileFormatError, WarningLog
-    from tavernkit.lint.files import FileKind, kind_of, recognise
+    from tavernkit.lint.files import FileKind, kind_of, parse_json
 
-    if not preset.is_file():
-        raise typer.BadParameter(f"there is no file {str(preset)!r}")
     if target.suffix.lower() not in (".json", ".risup", ".risupreset"):
         raise typer.BadParameter(f"{target}: its ending must be .json, .risup or .risupreset")
-    kind, value = recognise(preset)
-    certain = kind_of(value)
-    if certain not in (None, FileKind.PRESET, FileKind.RISU_PRESET):
-        raise FileFormatError(f"{preset} is a {certain}, not a preset")
+    data = read_bytes(preset)
+    kind = kind_of(parse_json(data))
+    if kind not in (None, FileKind.PRESET, FileKind.RISU_PRESET):
+        raise FileFormatError(f"{shown(preset)} is a {kind}, not a preset")
     check_free(target, force=force)
     from_silly_tavern = kind is FileKind.PRESET
     chosen = to or (Platform.RISU_AI if from_silly_tavern else Platform.SILLY_TAVERN)
     warnings = WarningLog()
     with naming(preset):
-        _write(preset, target, chosen, from_silly_tavern, warnings)
+        _write(Given(data, "" if str(preset) == STDIN else preset.name), target, chosen, from_silly_tavern, warnings)
     if as_json:
         show_json({"file": str(target), "format": chosen.value, "warnings": list(warnings.messages)})
     else:
@@ -82,26 +80,33 @@ def convert(
         raise typer.Exit(ExitCode.PROBLEMS)
 
 
-def _write(preset: Path, target: Path, chosen: Platform, from_silly_tavern: bool, warnings: Warn) -> None:
+class Given(NamedTuple):
+    """The file to convert: its content, and what it is called."""
+
+    data: bytes
+    name: str
+
+
+def _write(preset: Given, target: Path, chosen: Platform, from_silly_tavern: bool, warnings: Warn) -> None:
     from tavernkit.risu_ai.preset import Preset
 
     if chosen is Platform.RISU_AI:
-        for name in _changed(preset) if from_silly_tavern else ():
+        for name in _changed(preset.data) if from_silly_tavern else ():
             warnings(f"{name} is lost: RisuAI's import of a preset does not take it")
-        Preset.load(preset.read_bytes(), name=preset.name, warn=warnings).save(target)
+        Preset.load(preset.data, name=preset.name, warn=warnings).save(target)
     elif from_silly_tavern:
         from tavernkit.silly_tavern import Preset as SillyTavernPreset
 
-        SillyTavernPreset.load(preset).without_secrets().save(target)
+        SillyTavernPreset.load(preset.data).without_secrets().save(target)
     else:
         from tavernkit.risu_ai.files.silly_tavern_preset import to_chat_preset
 
-        read = Preset.load(preset.read_bytes(), name=preset.name, warn=warnings)
+        read = Preset.load(preset.data, name=preset.name, warn=warnings)
         written = json.dumps(to_chat_preset(read, warn=warnings), ensure_ascii=False, indent=4)
         target.write_text(written + "\n", encoding="utf-8")
 
 
-def _changed(preset: Path) -> list[str]:
+def _changed(preset: bytes) -> list[str]:
     """Settings that are not SillyTavern's defaults, out of those that RisuAI leaves out."""
     from tavernkit.silly_tavern import Preset
 
