@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
 from tavernkit.risu_ai.errors import MemoryFailedError
+from tavernkit.risu_ai.memory import MemoryOutcome
 from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.testing.memory_models import letter_counts
 from tavernkit.values import FrozenJson
@@ -171,3 +173,52 @@ def test_hypa_v3_summarises_a_little_more_if_it_shall(share: float, extra: float
     settings = hypa_v3(memoryTokensRatio=share, extraSummarizationRatio=extra)
     outcome = run_memory(spoken(*["x" * 17] * 9), settings, max_context=max_context)
     assert len(outcome.items) == 1 + kept
+
+
+def chosen(outcome: MemoryOutcome) -> dict[str, list[int]]:
+    data: Any = outcome.stored["hypaV3Data"]
+    return {name.removeprefix("last").removesuffix("Summaries"): found for name, found in data["metrics"].items()}
+
+
+def summaries_of(*texts: str) -> Mapping[str, FrozenJson]:
+    return {"hypaV3Data": {"summaries": [{"text": text, "chatMemos": [f"m{n}"]} for n, text in enumerate(texts)]}}
+
+
+@pytest.mark.parametrize(
+    ("ratio", "cost", "where"),
+    [
+        (0.3, 30, "Similar"),
+        (0.3, 31, "Random"),  # what recent ones leave is for random ones, as long as these have a share
+        (0.3, 75, "Random"),  # 40, and 5 of recent and 30 of similar ones
+        (0.3, 76, None),
+        (0.5, 75, "Similar"),  # 50 and the 25 that recent ones leave
+        (0.5, 76, None),
+    ],
+)
+def test_shares_of_a_hundred_tokens_that_are_left_go_on_to_the_next_kind(
+    ratio: float, cost: int, where: str | None
+) -> None:
+    settings = hypa_v3(memoryTokensRatio=0.148, recentMemoryRatio=ratio, similarMemoryRatio=ratio)
+    texts = summaries_of("x" * (cost - 5), "y" * 20)
+    found = chosen(run_memory(spoken(*"abcdefg"), settings, texts, max_context=1000))
+    assert found.pop("Recent") == [1]
+    assert [name for name, taken in found.items() if taken] == [where] * (where is not None)
+
+
+@pytest.mark.parametrize(("experimental", "best"), [(False, 1), (True, 0)])
+def test_paragraphs_of_a_message_share_its_weight_in_the_experimental_kind(experimental: bool, best: int) -> None:
+    settings = hypa_v3(
+        memoryTokensRatio=0.055, recentMemoryRatio=0, similarMemoryRatio=1, useExperimentalImpl=experimental
+    )
+    items = spoken("m", "m", "q", "aaaa", "bbb\n\nq")
+    assert chosen(run_memory(items, settings, summaries_of("a", "b"), max_context=1000))["Similar"] == [best]
+
+
+@pytest.mark.parametrize("length", [49, 50])
+def test_a_block_that_is_larger_than_its_share_may_be_too_large(length: int) -> None:
+    run = partial(run_memory, spoken("m", "x" * length), hypa_v3(memoryTokensRatio=0.1), summaries_of("a"))
+    if length == 49:
+        assert run(max_context=100).total == 100
+    else:
+        with pytest.raises(MemoryFailedError, match="even with memory"):
+            run(max_context=100)
