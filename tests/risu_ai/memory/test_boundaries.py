@@ -222,3 +222,36 @@ def test_a_block_that_is_larger_than_its_share_may_be_too_large(length: int) -> 
     else:
         with pytest.raises(MemoryFailedError, match="even with memory"):
             run(max_context=100)
+
+
+@pytest.mark.parametrize(("room", "text"), [(8, " a"), (7, "")])
+def test_hanurai_stays_below_the_context_with_two_tokens_for_each_text(room: int, text: str) -> None:
+    # the text keeps a blank of its mark, and a message takes three tokens
+    items = spoken("a", "b", "c", "d")
+    settings: Mapping[str, FrozenJson] = {"hanuraiEnable": True, "hanuraiTokens": 0}
+    outcome = run_memory(items, settings, max_context=COUNTER.messages(items) + room)
+    assert [item.content for item in outcome.items] == [text, *"abcd"]
+
+
+@pytest.mark.parametrize(
+    ("allocation", "main", "details"),
+    [
+        (17, "", "aaaaaaaaaaaa\n\n"),
+        (18, "\n\nAAAAAA", ""),
+        (23, "\n\nAAAAAA", ""),
+        (24, "\n\nAAAAAA", "aaaaaaaaaaaa\n\n"),
+    ],
+)
+def test_hypa_v2_gives_half_of_its_tokens_to_summaries_and_the_rest_to_details(
+    allocation: int, main: str, details: str
+) -> None:
+    data: FrozenJson = {
+        "mainChunks": [{"id": 1, "text": "A" * 6}, {"id": 2, "text": "B" * 60}, {"id": 3, "text": "C"}],
+        "chunks": [{"mainChunkID": 1, "text": "a" * 12}, {"mainChunkID": 1, "text": "c"}],
+    }
+    settings: Mapping[str, FrozenJson] = {"hypav2": True, "hypaAllocatedTokens": allocation}
+    outcome = run_memory(spoken(*"aaaa"), settings, {"hypaV2Data": data}, max_context=400)
+    assert outcome.items[0].content == (
+        f"<Past Events Summary>{main}</Past Events Summary>\n<Past Events Details>{details}</Past Events Details>"
+    )
+    assert outcome.total == COUNTER.messages(outcome.items)
