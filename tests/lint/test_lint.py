@@ -23,6 +23,7 @@ from tavernkit.lint.books import repaired_entry
 from tavernkit.lint.texts import MAX_TEXT
 from tavernkit.silly_tavern import WorldBook
 from tavernkit.text.js_regex import JSRegex
+from tavernkit.text.json_pointer import resolve
 
 
 def entry(**fields: object) -> dict[str, object]:
@@ -298,11 +299,11 @@ def test_the_book_greetings_and_prompts_of_a_card_are_checked(tmp_path: Path) ->
     }
     path = tmp_path / "card.json"
     path.write_text(json.dumps(CARD | {"data": data}), encoding="utf-8")
-    found = {(finding.where.split(" ")[0], finding.code) for finding in lint_file(path)[1]}
+    found = {(finding.where, finding.code) for finding in lint_file(path)[1]}
     assert {
         ("/data/alternate_greetings/0", "UNCLOSED_BLOCK"),
         ("/data/system_prompt", "REPLACES_PROMPT"),
-        ("/data/character_book/0", "NEVER_FIRES"),
+        ("/data/character_book/entries/0", "NEVER_FIRES"),
     } <= found
 
 
@@ -377,7 +378,33 @@ def test_the_lore_of_a_module_is_checked(tmp_path: Path, nested: bool) -> None:
     path.write_text(json.dumps({"type": "risuModule", **({"module": module} if nested else module)}), encoding="utf-8")
     kind, findings = lint_file(path)
     assert kind is FileKind.MODULE
-    assert [(each.where, each.code) for each in findings] == [("/module/lorebook/0 'Rain'", "NEVER_FIRES")]
+    assert [(each.place, each.code) for each in findings] == [("/module/lorebook/0 'Rain'", "NEVER_FIRES")]
+
+
+def test_the_regex_scripts_of_a_module_are_checked(tmp_path: Path) -> None:
+    scripts = [{"in": "lamp", "out": "", "type": "editoutput"}, {"in": "(", "out": "", "type": "editoutput"}]
+    path = tmp_path / "module.json"
+    path.write_text(json.dumps({"type": "risuModule", "name": "Rain", "regex": scripts}), encoding="utf-8")
+    assert [(each.where, each.code) for each in lint_file(path)[1]] == [("/module/regex/1/in", "BAD_REGEX")]
+
+
+def test_findings_point_to_their_place_in_the_file(tmp_path: Path) -> None:
+    bad = {"comment": "Lamp", "content": "{{usr}}", "enabled": True, "insertion_order": 1, "constant": True}
+    entries = [{"id": 7, "keys": ["{{usr}}"], **bad}, {"id": 3, "keys": ["lamp"], **bad}, "no entry"]
+    card = CARD | {"data": CARD["data"] | {"character_book": {"entries": entries}}}  # pyright: ignore[reportOperatorIssue]
+    world = {"entries": {"a/b": {"uid": 4, "key": ["{{usr}}"], "comment": "Lamp", "content": "{{usr}}", "order": 1}}}
+    for name, value, places in (
+        ("card.json", card, ["entries/0/content", "entries/0/keys", "entries/1/content"]),
+        ("book.json", {"name": "b", "extensions": {}, "entries": entries[:2]}, ["entries/0/content", "entries/0/keys"]),
+        ("world.json", world, ["entries/a~1b/content", "entries/a~1b/key"]),
+    ):
+        path = tmp_path / name
+        path.write_text(json.dumps(value), encoding="utf-8")
+        above = "/data/character_book" if name == "card.json" else ""
+        found = {(each.where, each.entry) for each in lint_file(path)[1]}
+        assert {(f"{above}/{place}", "Lamp") for place in places} <= found
+        pointers = [where for where, entry in found if entry]
+        assert all(resolve(value, where) is not None for where in pointers)
 
 
 def test_a_file_in_another_encoding_is_no_broken_one(tmp_path: Path) -> None:

@@ -13,40 +13,42 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.world_info import Entry
 
 
-def group_findings(entries: Sequence[Entry], where: str) -> Iterator[Finding]:
+def group_findings(entries: Sequence[tuple[str, Entry]]) -> Iterator[Finding]:
     """Find entries of an inclusion group that one which is always there never lets in."""
-    groups: dict[str, list[Entry]] = {}
-    for entry in entries:
+    groups: dict[str, list[tuple[str, Entry]]] = {}
+    for place, entry in entries:
         if not entry.disabled:
             for name in filter(None, map(trim, entry.group.split(","))):
-                groups.setdefault(name, []).append(entry)
+                groups.setdefault(name, []).append((place, entry))
     for name, members in groups.items():
-        champions = [entry for entry in members if entry.group_override and entry.constant and _certain(entry)]
+        champions = [entry for _, entry in members if entry.group_override and entry.constant and _certain(entry)]
         if not champions:
             continue
         champion = max(champions, key=lambda entry: to_number(entry.order))
-        for entry in members:
+        for place, entry in members:
             if entry is not champion:
                 yield Finding(
-                    where=f"{where}/{_name(entry)}",
+                    where=place,
+                    entry=entry.comment,
                     message=f"is never chosen in group {name!r}: {_name(champion)} is always there and has priority",
                     severity=Severity.WARNING,
                     code="SHADOWED",
                 )
 
 
-def budget_findings(entries: Sequence[Entry], where: str, budget: int) -> Iterator[Finding]:
+def budget_findings(entries: Sequence[tuple[str, Entry]], where: str, budget: int) -> Iterator[Finding]:
     """Find entries that the token budget starves."""
     from tavernkit.budget import count_tokens
 
     used = 0
-    for entry in entries:
+    for place, entry in entries:
         if entry.disabled or entry.ignore_budget:
             continue
         tokens = count_tokens(entry.content)
         if tokens > budget:
             yield Finding(
-                where=f"{where}/{_name(entry)}",
+                where=place,
+                entry=entry.comment,
                 message=f"needs {tokens} tokens, more than the whole lore budget of {budget}",
                 severity=Severity.WARNING,
                 code="OVER_BUDGET",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tavernkit.cards.validation_rules import Severity
@@ -11,10 +12,12 @@ from tavernkit.lint.book_rivals import budget_findings, group_findings
 from tavernkit.lint.finding import Finding
 from tavernkit.lint.scripts import lint_regex
 from tavernkit.lint.texts import Language, lint_text
-from tavernkit.text.js_values import to_number, trim, truthy
+from tavernkit.text.js_values import to_number, to_string, trim, truthy
+from tavernkit.text.json_pointer import escape
 from tavernkit.values import is_mapping, is_sequence
 
 if TYPE_CHECKING:
+    from tavernkit.risu_ai.lorebook import LorebookEntry
     from tavernkit.silly_tavern.world_info import Entry, WorldBook
 
 DEFAULT_BUDGET = 2048
@@ -29,24 +32,53 @@ def lint_world_book(
     book: WorldBook, where: str = "", *, budget: int = DEFAULT_BUDGET, language: Language = "any"
 ) -> Iterator[Finding]:
     """Check a world book: each entry by itself, then the entries among each other."""
+    pointers = [f"{where}/entries/{escape(key)}" for key, _ in book.raw_entries()]
+    yield from _entries(book, pointers, "key", language)
+    yield from _among_each_other(book, pointers, where, budget)
+
+
+def lint_character_book(
+    book: Mapping[str, object], where: str = "", *, budget: int = DEFAULT_BUDGET, language: Language = "any"
+) -> Iterator[Finding]:
+    """Check the book of a card, as SillyTavern takes it for a world book."""
+    from tavernkit.silly_tavern.world_info import WorldBook
+
+    world = WorldBook.from_character_book(book, name="book")
+    listed = book.get("entries")
+    numbers = {
+        to_string(raw.get("id", number)): number
+        for number, raw in enumerate(listed if is_sequence(listed) else ())
+        if is_mapping(raw)
+    }
+    pointers = [f"{where}/entries/{numbers[key]}" for key, _ in world.raw_entries()]
+    yield from _entries(world, pointers, "keys", language)
+    yield from _among_each_other(world, pointers, where, budget)
+
+
+def _entries(book: WorldBook, pointers: list[str], keys: str, language: Language) -> Iterator[Finding]:
+    """Check each entry by itself; ``keys`` is the member of an entry that has its keys."""
     from tavernkit.silly_tavern.world_info.entry import problem_with
 
-    for key, raw in book.raw_entries():
+    places: dict[int, str] = {}
+    for pointer, (_, raw) in zip(pointers, book.raw_entries(), strict=True):
+        places[id(raw)] = pointer
         problem = problem_with(raw)
         if problem is not None:
-            yield Finding(
-                where=f"{where}/entries/{key}",
-                message=f"is left out: {problem}",
-                severity=Severity.ERROR,
-                code="UNUSABLE_ENTRY",
-            )
+            yield _finding(pointer, f"is left out: {problem}", Severity.ERROR, "UNUSABLE_ENTRY")
     for entry in book.entries:
-        place = f"{where}/{_label(entry)}"
-        for rule in _RULES:
-            yield from rule(entry, place)
-        yield from lint_text(entry.content, f"{place} content", language)
-    yield from group_findings(book.entries, where)
-    yield from budget_findings(book.entries, where, budget)
+        place = places[id(entry.raw)]
+        found = (finding for rule in _RULES for finding in rule(entry, place))
+        for each in (*found, *lint_text(entry.content, f"{place}/content", language)):
+            pointer = f"{place}/{keys}" if each.where == f"{place}/key" else each.where
+            yield replace(each, where=pointer, entry=entry.comment)
+
+
+def _among_each_other(book: WorldBook, pointers: list[str], where: str, budget: int) -> Iterator[Finding]:
+    raw_entries = (raw for _, raw in book.raw_entries())
+    places = {id(raw): pointer for raw, pointer in zip(raw_entries, pointers, strict=True)}
+    placed = [(places[id(entry.raw)], entry) for entry in book.entries]
+    yield from group_findings(placed)
+    yield from budget_findings(placed, where, budget)
 
 
 def lint_lorebook(entries: object, where: str = "") -> Iterator[Finding]:
@@ -59,16 +91,16 @@ def lint_lorebook(entries: object, where: str = "") -> Iterator[Finding]:
         if entry is None:
             yield _finding(place, "is left out: it is no object", Severity.ERROR, "UNUSABLE_ENTRY")
             continue
-        place = f"{where}/{index} {entry.comment!r}"
-        if entry.mode == "folder":
-            continue
-        if not entry.reachable and "@@" not in entry.content:
-            yield _finding(
-                place, "has no key and is not always active: it can never fire", Severity.WARNING, "NEVER_FIRES"
-            )
-        if entry.use_regex:
-            yield from _risu_regex_keys(entry.key, place)
-        yield from lint_text(entry.content, f"{place} content", "risu_ai")
+        if entry.mode != "folder":
+            yield from (replace(each, entry=entry.comment) for each in _risu_entry(entry, place))
+
+
+def _risu_entry(entry: LorebookEntry, place: str) -> Iterator[Finding]:
+    if not entry.reachable and "@@" not in entry.content:
+        yield _finding(place, "has no key and is not always active: it can never fire", Severity.WARNING, "NEVER_FIRES")
+    if entry.use_regex:
+        yield from _risu_regex_keys(entry.key, place)
+    yield from lint_text(entry.content, f"{place}/content", "risu_ai")
 
 
 def _risu_regex_keys(key: str, place: str) -> Iterator[Finding]:
@@ -76,11 +108,7 @@ def _risu_regex_keys(key: str, place: str) -> Iterator[Finding]:
 
     literal = parse_literal(trim(key))
     if literal is not None:
-        yield from lint_regex(*literal, f"{place} key")
-
-
-def _label(entry: Entry) -> str:
-    return f"{entry.raw.get('uid', '?')} {entry.comment!r}" if entry.comment else f"{entry.raw.get('uid', '?')}"
+        yield from lint_regex(*literal, f"{place}/key")
 
 
 def _finding(where: str, message: str, severity: Severity, code: str, *, hint: str = "", fix: bool = False) -> Finding:
@@ -120,7 +148,7 @@ def _one_key(key: str, place: str) -> Iterator[Finding]:
 
     regex = parse_regex_key(key)
     if regex is not None:
-        yield from lint_regex(regex.source, regex.flags, f"{place} key")
+        yield from lint_regex(regex.source, regex.flags, f"{place}/key")
     elif len(key) > 2 and key.startswith("/") and "/" in key[1:]:
         yield _finding(
             place,
@@ -137,7 +165,7 @@ def _one_key(key: str, place: str) -> Iterator[Finding]:
             "COMMA_IN_KEY",
             hint="two keys are two items of the list",
         )
-    yield from lint_text(key, f"{place} key", "silly_tavern")
+    yield from lint_text(key, f"{place}/key", "silly_tavern")
 
 
 def _secondary(entry: Entry, place: str) -> Iterator[Finding]:

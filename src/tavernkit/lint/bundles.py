@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tavernkit.cards.validation import validate
 from tavernkit.cards.validation_rules import Severity
-from tavernkit.lint.books import DEFAULT_BUDGET, lint_lorebook, lint_world_book
+from tavernkit.lint.books import DEFAULT_BUDGET, lint_character_book, lint_lorebook
 from tavernkit.lint.finding import Finding
 from tavernkit.lint.scripts import lint_regex_scripts
 from tavernkit.lint.texts import Language, lint_text
@@ -47,13 +47,12 @@ def lint_bundle(bundle: Bundle, *, budget: int = DEFAULT_BUDGET, language: Langu
         )
     if bundle.card is not None:
         yield from _character(bundle.card, language)
-    from tavernkit.silly_tavern.world_info import WorldBook
-
-    for number, book in enumerate(bundle.books):
-        world = WorldBook.from_character_book(book.to_json(), name=f"book {number + 1}")
-        yield from lint_world_book(world, "/data/character_book", budget=budget, language=language)
+    for book in bundle.books:
+        where = "/data" if bundle.card is None else "/data/character_book"
+        yield from lint_character_book(book.to_json(), where, budget=budget, language=language)
     if bundle.module is not None:
         yield from lint_lorebook(bundle.module.lorebook, "/module/lorebook")
+        yield from lint_regex_scripts(bundle.module.regex, "/module/regex")
 
 
 def _character(card: Character, language: Language) -> Iterator[Finding]:

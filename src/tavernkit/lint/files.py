@@ -11,7 +11,7 @@ from tavernkit.cards.book import CharacterBook
 from tavernkit.cards.validation_rules import Severity
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.lint import presets
-from tavernkit.lint.books import DEFAULT_BUDGET, lint_lorebook, lint_world_book
+from tavernkit.lint.books import DEFAULT_BUDGET, lint_character_book, lint_lorebook, lint_world_book
 from tavernkit.lint.bundles import lint_bundle
 from tavernkit.lint.finding import Finding, worst_first
 from tavernkit.lint.patience import patience
@@ -150,10 +150,7 @@ def _lint_json(path: Path, kind: FileKind, value: object, budget: int, language:
         yield from lint_regex_scripts(scripts if is_sequence(scripts) else (scripts,), "")
     elif is_mapping(value):
         if kind is FileKind.CHARACTER_BOOK:
-            from tavernkit.silly_tavern.world_info import WorldBook
-
-            book = WorldBook.from_character_book(value, name=path.stem)
-            yield from lint_world_book(book, budget=budget, language=language)
+            yield from lint_character_book(value, budget=budget, language=language)
         elif kind is FileKind.LOREBOOK:
             yield from lint_lorebook(value.get("data"), "/data")
         elif kind is FileKind.PRESET:

@@ -16,8 +16,9 @@ RANK = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 class Finding:
     """A problem: where, what, what would be right, and how bad it is.
 
-    ``where`` is a JSON pointer into the file, or the name of an entry; ``line`` and ``column`` (from 1) are a place in
-    the text there. ``code`` is stable for programs. ``fixable`` ones can be repaired without changing any prompt.
+    ``where`` is a JSON pointer into the file, ``entry`` what the entry of a book is called there; ``line`` and
+    ``column`` (from 1) are a place in the text there. ``code`` is stable for programs. ``fixable`` ones can be repaired
+    without changing any prompt.
     """
 
     where: str
@@ -28,17 +29,19 @@ class Finding:
     line: int | None = None
     column: int | None = None
     fixable: bool = False
+    entry: str = ""
 
     @property
     def place(self) -> str:
         """The place in words."""
         at = f":{self.line}:{self.column}" if self.line is not None else ""
-        return f"{self.where}{at}"
+        return f"{self.where}{at} {self.entry!r}" if self.entry else f"{self.where}{at}"
 
     def to_dict(self) -> JsonObject:
         """All fields, ready for :mod:`json`."""
         return {
             "where": self.where,
+            "entry": self.entry,
             "line": self.line,
             "column": self.column,
             "severity": str(self.severity),
