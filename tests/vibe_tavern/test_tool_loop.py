@@ -251,9 +251,14 @@ async def test_cancelling_a_run_leaves_nothing_running(where: str) -> None:
     assert asyncio.all_tasks() <= before
 
 
-async def test_result_that_json_cannot_hold_is_an_error_for_the_model() -> None:
+ENDLESS: list[object] = []
+ENDLESS.append(ENDLESS)
+
+
+@pytest.mark.parametrize("value", [float("nan"), ENDLESS])
+async def test_result_that_json_cannot_hold_is_an_error_for_the_model(value: object) -> None:
     def odd(name: str, args: dict[str, Any]) -> object:
-        return {"value": float("nan")}
+        return {"value": value}
 
     tools = [{"name": "odd", "description": "", "parameters": {}}]
     runner, _ = scripted(calls(tool_call("odd")), "done")

@@ -6,6 +6,7 @@ import json
 import re
 from typing import NoReturn
 
+from tavernkit.errors import LimitExceededError
 from tavernkit.values import Json, is_mapping, is_sequence, thaw
 from tavernkit.vibe_tavern.limits import MAX_JSON_NESTING
 
@@ -21,7 +22,7 @@ def loads(text: str) -> Json:
 
 def compact(value: object) -> str:
     """Write a value as compact JSON text; what JSON cannot hold is a :class:`ValueError` or :class:`TypeError`."""
-    text = json.dumps(thaw(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     text.encode()  # a lone surrogate cannot be sent; better to learn it here
     return text
 
@@ -30,10 +31,17 @@ def plain_text(value: object) -> str:
     """The text of a value where text is wanted: nothing is empty, what is no text is written as JSON."""
     if isinstance(value, bool) or is_sequence(value) or is_mapping(value):
         try:
-            return json.dumps(thaw(value), ensure_ascii=False)
+            return json.dumps(_plain(value), ensure_ascii=False)
         except (ValueError, TypeError, RecursionError):
             return str(value)
     return "" if value is None else str(value)
+
+
+def _plain(value: object) -> Json:
+    try:
+        return thaw(value)
+    except LimitExceededError as error:  # a value that holds itself has no end
+        raise ValueError(str(error)) from error
 
 
 def byte_length(text: str) -> int:
