@@ -215,3 +215,29 @@ def test_an_empty_registered_text_leaves_no_line_but_a_blank_one_does() -> None:
         assert written(context_template=template, extension_prompts=prompts) == f"A\n\nD\n{TOLD}\nLyra:"
     prompts = [{"key": key, "value": value, "position": 1, "depth": 9, "role": 1} for key, value in values.items()]
     assert written(extension_prompts=prompts) == f"Mira: A\n\nD\n{TOLD}\nLyra:"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reply", "cleaned"),
+    [
+        ("normal", "x\nMira: y", "B x"),
+        ("continue", "Lyra: x\nMira: y", "x"),
+        ("impersonate", "Mira: x\nLyra: y", "x"),
+        ("quiet", "x\nMira: y", "B x"),
+    ],
+)
+def test_a_reply_is_cleaned_up_as_its_generation_asks(kind: str, reply: str, cleaned: str) -> None:
+    plan = build(instruct=PLAIN, settings=settings(user_prompt_bias="B "), generation_type=kind)
+    assert plan.clean_up(reply) == cleaned
+
+
+def test_without_guidance_there_is_no_second_prompt() -> None:
+    plan = build(chat_metadata={**GUIDED, "cfg_guidance_scale": 1})
+    assert (plan.negative_prompt, plan.guidance_scale) == ("", 1)
+    assert "P Mira" not in plan.prompt
+
+
+@pytest.mark.parametrize(("depth", "shown"), [(10_000, True), (10_001, False), (-1, False), (0.5, False)])
+def test_the_deepest_place_in_a_chat_is_ten_thousand(depth: float, shown: bool) -> None:
+    prompt = {"key": "k", "value": "INJ", "position": 1, "depth": depth, "role": 0}
+    assert ("INJ" in written(extension_prompts=[prompt])) is shown
