@@ -4,17 +4,15 @@ import pytest
 
 from tavernkit.errors import StrictModeError, WarningLog
 from tavernkit.silly_tavern import Builder, ChatMessage
-from tavernkit.silly_tavern import regex_scripts as room
+from tavernkit.silly_tavern import regex_replacement as room
+from tavernkit.silly_tavern.regex_replacement import RegexScriptError, escape_macro_value, regex_from_string
 from tavernkit.silly_tavern.regex_scripts import (
     MacroMode,
     RegexPlacement,
     RegexScript,
-    RegexScriptError,
     RegexScripts,
-    escape_macro_value,
     migrate_script,
     read_scripts,
-    regex_from_string,
 )
 from tavernkit.text.script_budget import MAX_SLOW_SCRIPT
 from tests.quickness import linear_time
