@@ -22,6 +22,7 @@ MARKED = InstructTemplate(
     last_output_sequence="<lb>",
     last_system_sequence="<ls>",
 )
+NAMED = MARKED.replace(last_system_sequence="<ls {{name}}>", last_output_sequence="<lb {{NAME}}>")
 ALWAYS = MARKED.replace(names_behavior="always")
 NOTHING = ContextTemplate(story_string="", chat_start="", example_separator="", use_stop_strings=True)
 NO_NAME = NOTHING.replace(always_force_name2=False)
@@ -59,6 +60,9 @@ def written(**changes: Any) -> str:
         ),
         ({"instruct": MARKED, "generation_type": "normal"}, f"{BEGUN}<s>\nQ\n\n<lb>\n"),
         ({"instruct": MARKED, "generation_type": "continue"}, "<fb>\na\n<lu>\nb\n<s>\nQ\n<lb>\nc"),
+        ({"instruct": NAMED, "quiet_name": "N"}, f"{BEGUN}\n<s>\nQ\n<ls N>\n"),
+        ({"instruct": NAMED}, f"{BEGUN}\n<s>\nQ\n<ls System>\n"),
+        ({"instruct": NAMED, "quiet_name": "N", "quiet_to_loud": True}, f"{BEGUN}\n<s>\nQ\n<lb Lyra>\n"),
         ({"settings": settings(user_prompt_bias=" B {{user}}")}, f"{TOLD}\nQ B Mira"),
         ({"quiet_to_loud": True}, f"{TOLD}\nQ\nLyra:"),
         ({"generation_type": "impersonate"}, f"{TOLD}\nQ"),
