@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tavernkit.risu_ai.cbs.media import MediaSettings, ShownInlay, replace_assets, replace_inlays
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.world import Asset, RisuCharacter, RisuChat, RisuModule, RisuPersona, RisuSettings
@@ -59,3 +61,25 @@ def test_many_unclosed_tags_take_no_time() -> None:
 def test_an_inlay_id_stays_on_its_line() -> None:
     inlays = {"a\nb": ShownInlay("image", "u")}
     assert replace_inlays("{{inlay::a\nb}}", inlays) == "{{inlay::a\nb}}"
+
+
+@pytest.mark.parametrize(
+    ("extensions", "tag"), [("mp4 webm avi m4p m4v", "<video autoplay muted loop>"), ("png mp3 MP4", "<img src=")]
+)
+def test_the_extension_of_an_asset_tells_whether_it_moves(extensions: str, tag: str) -> None:
+    for extension in extensions.split():
+        assert show("{{asset::a}}", context(Asset("a", "p", extension))).startswith(tag)
+
+
+@pytest.mark.parametrize(
+    ("extensions", "found"),
+    [
+        ("webp png jpg jpeg gif mp4 webm avi m4p m4v mp3 wav ogg", True),
+        ("png.webp jpg.png ogg.wav", True),
+        ("webp.png wav.ogg png.png svg", False),  # each is dropped once, in this order: the turn of one may be over
+    ],
+)
+def test_names_are_compared_without_one_of_each_extension(extensions: str, found: bool) -> None:
+    exact = MediaSettings(max_difference=0)
+    for extension in extensions.split():
+        assert (show(f"{{{{raw::ro_om.{extension}}}}}", context(ROOM), exact) != "") is found, extension

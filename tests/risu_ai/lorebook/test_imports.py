@@ -92,6 +92,7 @@ def test_only_old_entries_are_brought_up_to_date(entry: Mapping[str, FrozenJson]
         ({"position": 4, "depth": "2", "role": 1}, []),
         ({"selectiveLogic": 0}, []),
         ({"selectiveLogic": 1, "delay": 0}, ["@@exclude_keys_all a,b"]),
+        ({"delay": 1}, ["@@activate_only_after 1"]),
         ({"selectiveLogic": 3, "delay": 2}, ["@@activate_only_after 2", "@@additional_keys b", "@@additional_keys a"]),
         ({"match_whole_words": None}, []),
     ],
@@ -113,3 +114,24 @@ def test_a_card_book_has_settings_only_if_it_states_all_three(missing: str) -> N
     assert settings == (
         None if missing else {"recursiveScanning": False, "scanDepth": 0, "tokenBudget": 0, "fullWordMatching": False}
     )
+
+
+@pytest.mark.parametrize(
+    ("entry", "found"),
+    [
+        ({"keys": ["/a/i", "b"], "use_regex": True}, {"useRegex": True, "key": "/a/i, b"}),
+        ({"keys": ["b", "/a/i"], "use_regex": True}, {"useRegex": False}),
+        ({"keys": [], "use_regex": True}, {"useRegex": False}),
+        ({"keys": ["/a/i"]}, {"useRegex": False, "mode": "normal", "alwaysActive": False, "selective": False}),
+        ({"mode": "child", "constant": True, "folder": "f"}, {"mode": "child", "alwaysActive": True, "folder": "f"}),
+        ({"name": "", "comment": "c"}, {"comment": ""}),
+        ({"name": None, "comment": "c"}, {"comment": "c"}),
+        ({"selective": True, "extensions": {"selectiveLogic": 2}}, {"selective": True, "content": "x"}),
+        ({"enabled": False, "insertion_order": 5}, {"insertorder": 5}),
+    ],
+)
+def test_entries_of_a_card_book_are_read_as_they_are(entry: FrozenJson, found: Mapping[str, FrozenJson]) -> None:
+    assert isinstance(entry, dict)
+    (converted,) = convert_character_book({"entries": [{"content": "x", "extensions": {}, **entry}]}).lorebook
+    assert isinstance(converted, dict)
+    assert {key: converted[key] for key in found} == found
