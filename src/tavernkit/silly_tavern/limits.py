@@ -17,6 +17,12 @@ BLOCK_CACHE_SIZE = 4096
 LONG_TEXT_CHARACTERS = 4096
 """Longer texts are remembered by their digest, and their blocks are made anew, so that caches stay small."""
 
+CACHED_SCRIPT_LISTS = 64
+"""How many lists of regex scripts a builder remembers results of."""
+
+CACHED_SCRIPT_CHARACTERS = 32_000_000
+"""Characters of the texts of which a builder remembers what regex scripts make of them."""
+
 EMBEDDED_BOOKS = 64
 """How many cards' embedded books a builder keeps converted."""
 

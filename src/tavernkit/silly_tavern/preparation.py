@@ -35,7 +35,7 @@ def prepare(state: SillyTavernState) -> None:
     context = state.context
     state.random = context.random_source
     state.macros = state.new_macros()
-    state.scripts = PromptScripts.of(context.regex_scripts, state.macros, state.warn)
+    state.scripts = PromptScripts.of(context.regex_scripts, state.macros, state.warn, state.services.scripts)
     if not context.dry_run:
         context.memory.generation_started(context.generation_type)
     chat = _with_first_message_shown(state, context.log.lines)

@@ -11,6 +11,7 @@ from tavernkit.silly_tavern.chat_completion.token_counting import CountingRule, 
 from tavernkit.silly_tavern.limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS
 from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
+from tavernkit.silly_tavern.script_memory import ScriptMemory
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine
 from tavernkit.silly_tavern.world_info.importers import embedded_book_name
@@ -24,6 +25,7 @@ class Services:
         self.macro_engine = macro_engine if macro_engine is not None else MacroEngine()
         self.legacy_macro_engine = LegacyMacroEngine()
         self.lore_engine = lore_engine if lore_engine is not None else WorldInfoEngine()
+        self.scripts = ScriptMemory()
         self.blocks: LRUCache[object, Block] = LRUCache(BLOCK_CACHE_SIZE)
         self._embedded: LRUCache[int, tuple[CharacterBook, WorldBook]] = LRUCache(EMBEDDED_BOOKS)
         self._counters: dict[CountingRule, MessageCounter] = {}

@@ -92,6 +92,10 @@ class Substitution:
             text, self.environment, warn=self._warn, strict=self._strict, macros={**(self._extra or {}), **macros}
         )
 
+    def is_plain(self, text: str) -> bool:
+        """Tell whether nothing happens when the text is expanded."""
+        return self._engine.is_plain(text)
+
     def in_script(
         self, text: str, /, *, character: str | None = None, escape: Callable[[str], str] | None = None
     ) -> str:

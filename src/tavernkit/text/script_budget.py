@@ -23,13 +23,17 @@ class ScriptBudget:
     What is wrong with a script is told once, not for every text.
     """
 
-    __slots__ = ("_left", "_slow", "_slow_in_all", "_told")
+    __slots__ = ("_left", "_slow", "_slow_in_all", "_told", "incidents")
+
+    incidents: int
+    """How often something has kept a script from doing its work."""
 
     def __init__(self) -> None:
         self._left = MAX_SCRIPT_WORK
         self._slow: dict[Hashable, int] = {}
         self._slow_in_all = 0
         self._told: set[str] = set()
+        self.incidents = 0
 
     @property
     def spent(self) -> bool:
@@ -39,14 +43,17 @@ class ScriptBudget:
     def may_run(self, script: Hashable, text: str, warn: Warn) -> bool:
         """Count a run of a script over a text, and tell whether it may take place."""
         if self._left < 0 or (self._slow and self._slow.get(script, 0) >= MAX_SLOW_SCRIPT):
+            self.incidents += 1
             return False
         self._left -= 1 + (len(text) >> 10)
         if self._left < 0:
+            self.incidents += 1
             self._stop(warn)
         return self._left >= 0
 
     def slow(self, script: Hashable, name: str, warn: Warn) -> None:
         """Note that a script was given up on a text."""
+        self.incidents += 1
         self._slow[script] = self._slow.get(script, 0) + 1
         self._slow_in_all += 1
         if self._slow[script] == MAX_SLOW_SCRIPT:
@@ -55,7 +62,8 @@ class ScriptBudget:
             self._stop(warn)
 
     def tell_once(self, message: str, warn: Warn) -> None:
-        """Warn, unless that has been said already."""
+        """Warn of what is wrong with a script, unless that has been said already."""
+        self.incidents += 1
         if message not in self._told:
             self._told.add(message)
             warn(message)

@@ -16,6 +16,7 @@ from tavernkit.risu_ai.regex_scripts.fixed_texts import FixedTexts
 from tavernkit.risu_ai.regex_scripts.mode_scripts import ScriptLists
 from tavernkit.stores import InMemoryVariablesStore
 from tavernkit.text.js_regex import JSRegex
+from tavernkit.text.script_stretches import ScriptStretches
 from tests.risu_ai.building.scene import character, inputs
 from tests.risu_ai.regex_scripts.test_mode_scripts import CONTEXT, script
 
@@ -193,10 +194,11 @@ def test_remembering_changes_nothing(
 
 
 class _ForgottenTexts(FixedTexts):
-    def result(self, *_: object, **__: object) -> None:
-        return None
+    def __init__(self) -> None:
+        super().__init__()
+        self.stretches = ScriptStretches(0)
 
-    def stretch(self, *_: object, **__: object) -> None:
+    def get(self, *_: object, **__: object) -> None:
         return None
 
 

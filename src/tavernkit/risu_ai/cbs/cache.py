@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import TypeVar
 
 from tavernkit.risu_ai.cbs.compiler import Program
-from tavernkit.risu_ai.weighed_cache import WeighedCache
+from tavernkit.text.weighed_cache import WeighedCache
 
 K = TypeVar("K", bound=Hashable)
 

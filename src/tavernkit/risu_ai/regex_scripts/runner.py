@@ -10,7 +10,7 @@ from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
-from tavernkit.risu_ai.regex_scripts.fixed_texts import FixedResult, FixedStretch
+from tavernkit.risu_ai.regex_scripts.fixed_texts import FixedResult
 from tavernkit.risu_ai.regex_scripts.mode_scripts import ModeScripts, ReadyScript, ScriptLists
 from tavernkit.risu_ai.regex_scripts.results import ScriptResult, ScriptResults
 from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, ScriptMode
@@ -62,7 +62,7 @@ class RegexScriptRunner:
             text = before(text, mode, index)
         chosen, version = self._scripts_of(mode, scripts), self._engine.registry.version
         fixed_texts = self._lists.fixed_texts
-        fixed = fixed_texts.result(chosen, version, text)
+        fixed = fixed_texts.get(chosen, version, text)
         if fixed is not None:
             self._results.put((fixed.expanded, mode, fixed.scripts_key, index), fixed.result.text)
             return fixed.result
@@ -75,27 +75,20 @@ class RegexScriptRunner:
         known = self._results.get(key)
         if known:
             return ScriptResult(known)
-        text = self._run_all(call, chosen, version, expanded)
+        ready = chosen.ready
+        text = fixed_texts.stretches.run(
+            (chosen, version),
+            len(ready),
+            expanded,
+            lambda place, given: call.run_telling(ready[place], given),
+            call.budget,
+        )
         result = ScriptResult(text, call.emotion_changed, tuple(call.emotions), call.stored)
         if not call.budget.spent:
             self._results.put(key, text)
             if not call.varied:
-                fixed_texts.keep_result(chosen, version, given, FixedResult(expanded, scripts_key, result))
+                fixed_texts.put(chosen, version, given, FixedResult(expanded, scripts_key, result))
         return result
-
-    def _run_all(self, call: _Call, chosen: ModeScripts, version: int, text: str) -> str:
-        """Run scripts one after another, but for those of which it is known what they make of the text."""
-        fixed_texts, ready, place = self._lists.fixed_texts, chosen.ready, 0
-        while place < len(ready) and not call.budget.spent:
-            stretch, made = fixed_texts.stretch(chosen, version, place, text), None
-            if stretch is None:
-                stretch, made = call.run_stretch(ready, place, text)
-                fixed_texts.keep_stretch(chosen, version, place, text, stretch)
-            text, place = stretch.text, stretch.end
-            if place < len(ready):
-                text = call.run(ready[place], text) if made is None else made
-                place += 1
-        return text
 
     def _scripts_of(self, mode: ScriptMode, scripts: Sequence[RegexScript]) -> ModeScripts:
         """The scripts of a mode, looked up only if the list is another object than the last time."""
@@ -145,15 +138,11 @@ class _Call:
         if self.running is not None:
             self.budget.slow(self.running, self.running.comment or self.running.pattern, self.tell)
 
-    def run_stretch(self, ready: Sequence[ReadyScript], start: int, text: str) -> tuple[FixedStretch, str | None]:
-        """Run scripts up to the first one whose result depends on the context; give what that one made, too."""
-        for place in range(start, len(ready)):
-            varied = self.varied
-            made = self.run(ready[place], text)
-            if self.varied != varied:
-                return FixedStretch(text, place), made
-            text = made
-        return FixedStretch(text, len(ready)), None
+    def run_telling(self, ready: ReadyScript, text: str) -> tuple[str, bool]:
+        """Run a script, and tell whether its result depends on the context."""
+        before = self.varied + self.budget.incidents
+        made = self.run(ready, text)
+        return made, self.varied + self.budget.incidents != before
 
     def run(self, ready: ReadyScript, text: str) -> str:
         compiled, out = ready.compiled, ready.out
@@ -161,7 +150,6 @@ class _Call:
         if not script.pattern:
             return text
         if not self.budget.may_run(script, text, self.tell):
-            self.varied += 1
             return text
         pattern = self.expand(script.pattern) if "cbs" in compiled.actions else script.pattern
         try:
@@ -260,7 +248,6 @@ class _Call:
             raise _NoEffectError(f"the chat has no message {self.index}")
 
     def _report(self, script: RegexScript, why: str) -> None:
-        self.varied += 1  # said already or not: the next build says it again
         self.budget.tell_once(f"regex script {script.comment or script.pattern!r} has no effect: {why}", self.tell)
 
 
