@@ -9,7 +9,7 @@ from tavernkit.silly_tavern.macros.call import MacroCall
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.limits import MAX_DICE
 from tavernkit.silly_tavern.macros.registry import Argument, ListArgument, MacroRegistry
-from tavernkit.silly_tavern.macros.seeding import seeded_draw, text_hash
+from tavernkit.silly_tavern.macros.seeding import place_draw, text_hash
 from tavernkit.text.js_values import to_string, trim, truthy
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ def pick(call: MacroCall) -> str:
     parts = [to_string(chat_hash(environment)), str(call.run.text_hash), str(call.offset)]
     if truthy(environment.pick_reroll_seed):
         parts.append(to_string(environment.pick_reroll_seed))
-    draw = seeded_draw(str(text_hash("-".join(parts))))
-    return choices[int(draw * len(choices))]
+    return choices[int(place_draw("-".join(parts)) * len(choices))]
 
 
 @macros.macro("roll", args=(Argument("formula"),), category="random", returns="integer", example="{{roll::2d6+1}}")

@@ -21,7 +21,7 @@ from tavernkit.silly_tavern.macros.legacy.finders import (
     up_to_braces,
 )
 from tavernkit.silly_tavern.macros.moment import format_time
-from tavernkit.silly_tavern.macros.seeding import seeded_draw, text_hash
+from tavernkit.silly_tavern.macros.seeding import place_draw
 from tavernkit.stores.variables import GLOBAL, LOCAL
 from tavernkit.text.js_values import WHITESPACE, to_string, trim
 
@@ -142,9 +142,9 @@ def _random(run: LegacyRun, groups: Sequence[str]) -> str:
 
 def _pick(run: LegacyRun, groups: Sequence[str]) -> str:
     choices = _choices(groups[0])
-    seed = text_hash(f"{to_string(run.chat_hash)}-{run.text_hash}-{run.utf16_offset}")
+    place = f"{to_string(run.chat_hash)}-{run.text_hash}-{run.utf16_offset}"
     # SillyTavern seeds this generator with a number here; its digits are mixed in with a zero behind them.
-    return choices[int(seeded_draw(f"{seed}\x00") * len(choices))]
+    return choices[int(place_draw(place, "\x00") * len(choices))]
 
 
 MARKERS: Sequence[tuple[Finder, str]] = (
