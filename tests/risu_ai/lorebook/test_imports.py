@@ -135,3 +135,17 @@ def test_entries_of_a_card_book_are_read_as_they_are(entry: FrozenJson, found: M
     (converted,) = convert_character_book({"entries": [{"content": "x", "extensions": {}, **entry}]}).lorebook
     assert isinstance(converted, dict)
     assert {key: converted[key] for key in found} == found
+
+
+@pytest.mark.parametrize(
+    ("book", "warning"),
+    [
+        ({"type": "risu", "data": [{"key": "a"}, 5]}, "lorebook entry 1 is left out: it must be an object, not int"),
+        ({"entries": [{"key": ["a"]}, "x"]}, "lorebook entry 1 is left out: it must be an object, not str"),
+        ({"entries": 5}, "the lorebook's entries are left out: they must be a list or an object, not int"),
+    ],
+)
+def test_what_is_left_out_is_reported(book: object, warning: str) -> None:
+    warnings: list[str] = []
+    import_lorebook(book, warn=warnings.append)
+    assert warnings == [warning]

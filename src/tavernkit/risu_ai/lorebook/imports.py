@@ -6,7 +6,7 @@ A card's own book is converted by :func:`tavernkit.cards.risu_ai.convert_charact
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tavernkit.errors import LoreParseError, Warn
 from tavernkit.text.js_values import join, to_string, truthy
@@ -22,9 +22,9 @@ _CHAR = re.compile(r"<(?:char|bot)>")
 
 def import_lorebook(value: object, *, warn: Warn | None = None) -> list[JsonObject]:
     """Read a lorebook file: RisuAI's export, or anything that has ``entries``."""
-    if is_mapping(value) and value.get("type") == FILE_TYPE and is_sequence(value.get("data")):
-        data = value["data"]
-        return [thaw_object(entry) for entry in data if is_mapping(entry)] if is_sequence(data) else []
+    data = value.get("data") if is_mapping(value) and value.get("type") == FILE_TYPE else None
+    if is_sequence(data):
+        return [thaw_object(entry) for entry in _objects(data, warn)]
     if is_mapping(value) and value.get("entries") is not None:
         return convert_entries(value["entries"], warn=warn)
     raise LoreParseError("this is no lorebook: it has neither RisuAI's type and data nor entries")
@@ -41,13 +41,17 @@ def convert_entries(entries: object, *, warn: Warn | None = None) -> list[JsonOb
         items: Sequence[object] = [entries[key] for key in own_keys(entries)]
     else:
         items = entries if is_sequence(entries) else ()
-    converted: list[JsonObject] = []
+        if not is_sequence(entries) and warn is not None:
+            warn(f"the lorebook's entries are left out: they must be a list or an object, not {type(entries).__name__}")
+    return [_convert(item) for item in _objects(items, warn)]
+
+
+def _objects(items: Sequence[object], warn: Warn | None) -> Iterator[Mapping[str, object]]:
     for number, item in enumerate(items):
         if is_mapping(item):
-            converted.append(_convert(item))
+            yield item
         elif warn is not None:
             warn(f"lorebook entry {number} is left out: it must be an object, not {type(item).__name__}")
-    return converted
 
 
 def _convert(entry: Mapping[str, object]) -> JsonObject:
