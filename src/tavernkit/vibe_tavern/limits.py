@@ -52,6 +52,9 @@ MAX_LIQUID_BYTES: Final = 200_000
 MAX_LIQUID_STEPS: Final = 200_000
 """Nodes that one Liquid template may render."""
 
+MAX_LIQUID_CACHED_CHARACTERS: Final = 1_000_000
+"""Characters of Liquid templates that are kept parsed; each takes some 150 bytes."""
+
 MAX_LIQUID_WARNINGS: Final = 8
 """Errors printed by one Liquid template that are reported one by one; of more only their number."""
 

@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Literal
 
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.stores.variables import GLOBAL, LOCAL, VariablesStore
-from tavernkit.values import EMPTY_OBJECT, LRUCache
+from tavernkit.text.weighed_cache import WeighedCache
+from tavernkit.values import EMPTY_OBJECT
 from tavernkit.vibe_tavern.errors import LiquidError
-from tavernkit.vibe_tavern.limits import MAX_LIQUID_BYTES, MAX_LIQUID_UNCLOSED, MAX_LIQUID_WARNINGS
+from tavernkit.vibe_tavern.limits import (
+    MAX_LIQUID_BYTES,
+    MAX_LIQUID_CACHED_CHARACTERS,
+    MAX_LIQUID_UNCLOSED,
+    MAX_LIQUID_WARNINGS,
+)
 from tavernkit.vibe_tavern.strict_json import byte_length
 
 if TYPE_CHECKING:
@@ -23,7 +29,6 @@ if TYPE_CHECKING:
 
 OnError = Literal["passthrough", "raise"]
 
-_TEMPLATES_KEPT = 128
 _SHOWN_CHARACTERS = 60
 _PAIRS = tuple(
     (re.compile(opening), re.compile(closing))
@@ -34,7 +39,9 @@ _PAIRS = tuple(
     )
 )
 _ESCAPED_BRACE = re.compile(r"\\([{}])")
-_templates: LRUCache[tuple[bool, str], BoundTemplate] = LRUCache(_TEMPLATES_KEPT)
+_templates: WeighedCache[tuple[bool, str], BoundTemplate] = WeighedCache(
+    MAX_LIQUID_CACHED_CHARACTERS, lambda key, _: len(key[1])
+)
 
 
 def render_liquid(
@@ -103,7 +110,10 @@ def _rendered(
     scope = {"var": VariablesDrop(variables, LOCAL), "global": VariablesDrop(variables, GLOBAL), **assigns}
     buffer = output_buffer()
     try:
-        template = _templates.get_or_make((raising, text), lambda: environment.from_string(text))
+        template = _templates.get((raising, text))
+        if template is None:
+            template = environment.from_string(text)
+            _templates.put((raising, text), template)
         run = MacroContext(template, globals=scope)
         run.run = Run(variables, context, now_ms)
         render_template(template, run, buffer)
