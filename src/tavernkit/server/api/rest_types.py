@@ -13,6 +13,7 @@ from tavernkit.server.storage.chats import ChatLine, ChatState
 from tavernkit.server.storage.columns import storable
 from tavernkit.server.storage.items import ItemInfo
 from tavernkit.server.swipes import swipes_of
+from tavernkit.server.talks.risu_ai_groups import SPEAKER
 from tavernkit.values import is_object, is_sequence
 
 Text = Annotated[str, AfterValidator(storable)]
@@ -214,7 +215,7 @@ class MessageOut(BaseModel):
         metadata = line.native.get("metadata")
         metadata = metadata if is_object(metadata) else {}
         calls, call_id = metadata.get("tool_calls"), metadata.get("tool_call_id")
-        swipes, name = swipes_of(line.native), line.native.get("name")
+        swipes, name = swipes_of(line.native), line.native.get("name") or line.native.get(SPEAKER)
         return cls(
             id=line.id,
             role=line.role,

@@ -11,9 +11,10 @@ from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
+from tavernkit.server.talks import risu_ai_groups as groups
 from tavernkit.server.talks import risu_ai_lines as lines_of_chats
-from tavernkit.server.talks.risu_ai_sending import ANY_MODEL, Sending, own_options
-from tavernkit.server.talks.talk import Ask, BuiltPrompt, TalkInput, TalkResult, model_request
+from tavernkit.server.talks.risu_ai_sending import ANY_MODEL, Sending, own_options, speaking
+from tavernkit.server.talks.talk import Ask, BuiltPrompt, TalkInput, TalkResult, joined_reply, model_request
 from tavernkit.server.upstreams import Reply
 from tavernkit.silly_tavern import WorldBook
 from tavernkit.stores import InMemoryVariablesStore
@@ -61,7 +62,7 @@ class RisuTalk:
     async def build(self, given: TalkInput) -> BuiltPrompt:
         """Build the prompt of a turn."""
         plan, request = await self._built(given, _variables(given))
-        return BuiltPrompt(plan=plan, request=request, speaker=given.cast.name)
+        return BuiltPrompt(plan=plan, request=request, speaker=speaking(plan) if given.cast.group else given.cast.name)
 
     async def run(self, given: TalkInput, ask: Ask) -> TalkResult:
         """Do a whole send as RisuAI does: several requests, if it takes them."""
@@ -82,10 +83,13 @@ class RisuTalk:
             if result.error.cause is not None:
                 raise result.error.cause
             raise ServiceError(400, result.error.message, code=result.error.code.lower())
-        lines, reply_id = _next_lines(given, kept, result.chat, broken=_broken(sending))
+        # Of a group's round, a member's reply is whole though the next one's failed.
+        broken = sending.replies[-1].broken if sending.in_round and sending.replies else _broken(sending)
+        lines, reply_id = _next_lines(given, kept, result.chat, broken=broken)
         plan = result.plans[-1] if result.plans else None
         made = _result(given, variables, sending, result.chat, plan, lines, reply_id)
-        return dataclasses.replace(made, warnings=tuple(result.warnings))
+        made = dataclasses.replace(made, warnings=tuple(result.warnings))
+        return _of_group(made, given, kept, sending) if given.cast.group is not None else made
 
     async def _impersonated(self, given: TalkInput, ask: Ask, variables: InMemoryVariablesStore) -> TalkResult:
         """Let the model write for the user; the chat stays as it is."""
@@ -107,6 +111,8 @@ class RisuTalk:
     async def _built(self, given: TalkInput, variables: InMemoryVariablesStore) -> tuple[risu_ai.RisuPlan, JsonObject]:
         builder, kept = self._builder(given.cast), _kept(given)
         inputs = _inputs(given, kept, variables)
+        if given.cast.group is not None and inputs["speaker"] is None:
+            inputs["speaker"] = groups.first_speaker(builder.make_context(**inputs))
         plan = await self._build_room.run(_kind(given), lambda: builder.build(**inputs))
         posted = plan.to_request(warn=_quiet)["messages"]
         messages = [message for message in posted if is_object(message)] if isinstance(posted, list) else []
@@ -121,20 +127,19 @@ class RisuTalk:
         return self._builders.get_or_make(cast.key, lambda: self._make_builder(cast))
 
     def _make_builder(self, cast: Cast) -> risu_ai.Builder:
-        if cast.group is not None:
-            raise ServiceError(400, "groups are for SillyTavern's chats", code="unsupported_group", param="platform")
         modules = tuple(module for module in cast.modules if isinstance(module, risu_ai.RisuModule))
         preset = (
             cast.preset if isinstance(cast.preset, risu_ai.Preset) else risu_ai.Preset().replace(ai_model=ANY_MODEL)
         )
         # All modules are known; the character and the chat say which of them are on.
-        settings = risu_ai.Settings().replace(modules=modules)
+        settings = risu_ai.Settings().replace(modules=modules, request_retries=0)  # upstreams retry by themselves
         if MERGED_ROLES in settings.flags_of(preset.ai_model):
             # Start lines are left out of OpenAI's requests with all that is merged with them, the user's words too.
             settings = settings.replace(new_openai_handle=False)
         inputs: dict[str, object] = {
             "warning_handler": None,
-            "character": cast.character,
+            "character": cast.character if cast.group is None else groups.group_of(cast),
+            "members": groups.members_of(cast),
             "preset": preset,
             "settings": settings,
             "modules": [_module(number, book) for number, book in enumerate(cast.books)],
@@ -162,6 +167,8 @@ def _kept(given: TalkInput) -> list[ChatLine]:
     if given.kind in ("swipe", "regenerate", "continue"):
         if not lines or lines[-1].role != "assistant" or lines_of_chats.NEUTRAL in lines[-1].native:
             raise ServiceError(409, f"there is no reply to {given.kind}", code="no_reply")
+        if given.kind == "regenerate" and given.cast.group is not None:
+            return groups.without_last_round(lines)
         if given.kind != "continue":
             lines.pop()
     return lines
@@ -182,6 +189,8 @@ def _inputs(given: TalkInput, kept: list[ChatLine], variables: InMemoryVariables
         inputs["user"] = User(name=given.user_name)
     if given.seed is not None:
         inputs["seed"] = given.seed
+    if given.cast.group is not None:
+        inputs["speaker"] = groups.chosen_speaker(given)
     return inputs
 
 
@@ -226,6 +235,19 @@ def _result(
         global_variables=stored.get("global", {}),
         warnings=tuple(plan.warnings) if plan is not None else (),
     )
+
+
+def _of_group(made: TalkResult, given: TalkInput, kept: list[ChatLine], sending: Sending) -> TalkResult:
+    """A turn of a group: who said what, and all of it in one."""
+    lines = groups.with_speakers(made.lines, given.cast)
+    if not sending.in_round:
+        last = next((line for line in lines if line.id == made.reply_id), None)
+        speaker = str(last.native.get(groups.SPEAKER) or made.speaker) if last is not None else made.speaker
+        return dataclasses.replace(made, lines=lines, speaker=speaker)
+    spoken = groups.spoken_since(lines, kept, sending.replies)
+    reply = joined_reply(spoken, named=True, broken=_broken(sending))
+    speaker = spoken[-1].speaker if spoken else made.speaker
+    return dataclasses.replace(made, lines=lines, speaker=speaker, reply=reply, text=reply.text, spoken=tuple(spoken))
 
 
 def _broken(sending: Sending) -> str | None:

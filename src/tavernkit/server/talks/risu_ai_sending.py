@@ -22,6 +22,11 @@ def own_options(options: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in options.items() if key != "model" or value != ANY_MODEL}
 
 
+def speaking(plan: risu_ai.RisuPlan) -> str:
+    """Who answers a prompt."""
+    return plan.text_rules.character_name
+
+
 class Sending:
     """One send: it may take several requests. One whose reply calls tools ends there."""
 
@@ -30,7 +35,12 @@ class Sending:
         self.broken: str | None = None
         self.calling: risu_ai.RisuPlan | None = None
         """The plan whose reply calls tools."""
+        self.in_round = (
+            given.cast.group is not None and given.speaker is None and given.kind in ("normal", "regenerate")
+        )
+        """Whether several members of a group may speak."""
         self._given = given
+        self._last_speaker: str | None = None
         self._ask = ask
         self._before = system_messages(lines)
         self._behind = open_exchange(lines)
@@ -54,10 +64,12 @@ class Sending:
                 return None
 
     async def _answered(self, request: risu_ai.ModelRequest) -> risu_ai.Answer:
+        if self.replies and self.replies[-1].broken:
+            return risu_ai.Failure(self.replies[-1].broken)  # whatever was to follow does not
         messages = [*self._before, *request.messages, *self._behind]
         body = model_request(messages, own_options(request.options), self._given.options)
         try:
-            reply = await self._ask(body)
+            reply = await self._ask(body, speaker=self._new_speaker(request.plan))
         except (TavernKitError, NobodyListensError) as error:
             if not self.replies:
                 raise
@@ -68,6 +80,11 @@ class Sending:
         if reply.tool_calls:
             self.calling = request.plan
         return risu_ai.Reply(reply.text)
+
+    def _new_speaker(self, plan: risu_ai.RisuPlan) -> str | None:
+        """Who speaks in a group's round, if that was somebody else before."""
+        before, self._last_speaker = self._last_speaker, speaking(plan) if self.in_round else None
+        return self._last_speaker if self._last_speaker != before else None
 
 
 def _advanced(
