@@ -228,3 +228,13 @@ def test_a_list_too_large_for_a_script_is_left_alone() -> None:
 def test_integers_beyond_javascripts_are_stored_as_its_doubles() -> None:
     code = "function onStart(id) setChatVar(id, 'v', 9007199254740993) setChatVar(id, 't', getChatVar(id, 'v')) end"
     assert run(lua(code))["t"] == "9007199254740992"
+
+
+def test_a_long_chat_goes_through_a_script_and_a_long_message_does_not() -> None:
+    code = "function onStart(id) local c = getFullChat(id) c[1].data = c[1].data .. '!' setFullChat(id, c) end"
+    limits = TriggerLimits(text=10_000)
+    many = run(lua(code), messages=[("user", "x" * 1000)] * 50, limits=limits)
+    assert [len(message.data) for message in many.result.chat.messages] == [1001, *[1000] * 49]
+    assert not many.warnings
+    long = run(lua(code), messages=[("user", "x" * 10_000)], limits=limits)
+    assert "a text of more than 10000 characters" in long.warnings[0]

@@ -127,17 +127,18 @@ def cut_messages(call: LuaCall, arguments: list[Json]) -> None:
 
 @functions.function("setFullChatMain", access=Access.SAFE, kind="void")
 def set_messages(call: LuaCall, arguments: list[Json]) -> None:
-    """Replace all messages by those of a JSON list; only roles and texts are taken."""
-    value = json_parse(call.text(argument(arguments, 0)))
+    """Replace all messages by those of a JSON list; only roles and texts are taken.
+
+    A long chat is no long text: its messages count one by one.
+    """
+    given = argument(arguments, 0)
+    value = json_parse("" if given is None else to_string(given))
     if not isinstance(value, list):
         raise TriggerFailedError("setFullChat takes a list of messages")
     found = [each if is_object(each) else {} for each in value]
-    call.set_messages([RisuMessage(role=_text(each, "role"), data=_text(each, "data")) for each in found])
-
-
-def _text(message: dict[str, Json], name: str) -> str:
-    value = message.get(name)
-    return "" if value is None else to_string(value)
+    call.set_messages(
+        [RisuMessage(role=call.text(each.get("role")), data=call.text(each.get("data"))) for each in found]
+    )
 
 
 @functions.function("getCharacterLastMessage")
