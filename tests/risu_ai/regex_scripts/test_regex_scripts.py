@@ -14,10 +14,12 @@ from tavernkit.risu_ai.regex_scripts import (
     read_scripts,
     restore_styles,
     run_translation_scripts,
+    scripts_of,
+    translation_scripts_of,
     write_scripts,
 )
 from tavernkit.risu_ai.regex_scripts.runner import _moved
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage
+from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage, RisuModule, RisuSettings
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 
 CONTEXT = RisuContext(char="Bel", user="Ann")
@@ -167,6 +169,7 @@ def test_a_group_number_of_any_length_is_only_text_when_there_is_no_such_group()
 def test_a_style_number_of_any_length_gives_nothing() -> None:
     assert restore_styles(f'<style-data style-index="{"9" * 5000}">x', ["s"]) == "x"
     assert restore_styles('<style-data style-index="00" />', ["s"]) == "s"
+    assert restore_styles('<style-data style-index="1"/>x', ["s"]) == "x"
 
 
 @pytest.mark.parametrize("flag", ["gg", "uv", "x", "g<order 1>", " g"])
@@ -187,3 +190,21 @@ def test_translations_take_templates_and_line_ends_but_no_directives() -> None:
 @given(st.text(), st.text(max_size=8), st.text(max_size=20), st.text(max_size=12))
 def test_no_script_makes_a_run_raise(text: str, pattern: str, out: str, flag: str) -> None:
     run(RegexScript(pattern, out, flag=flag, able_flag=True), text, warn=lambda message: None)
+
+
+@pytest.mark.parametrize(
+    ("flag", "text"), [("z!", "xa"), ("<zz>z", "xa"), ("", "xx"), ("u", "xa"), ("gu", "xx"), ("<zz> ug ", "xx")]
+)
+def test_flags_that_leave_nothing_are_those_of_unicode(flag: str, text: str) -> None:
+    assert run(RegexScript(".+?(?=a)|a", "x", "editoutput", flag, able_flag=True), "🫖a") == text
+    assert run(RegexScript("^.", "x", "editoutput", "z", able_flag=True), "🫖") == "x"
+
+
+def test_a_translation_without_a_character_has_no_scripts_of_modules_either() -> None:
+    script = {"in": "a", "out": "b", "type": "edittrans"}
+    module = RisuModule.from_json({"id": "m", "regex": [script]})
+    context = RisuContext(settings=RisuSettings(modules=(module,), enabled_modules=("m",)))
+    assert translation_scripts_of(context) == []
+    own = RisuCharacter.from_json({"name": "Bel", "customscript": [{**script, "in": "c"}]})
+    assert [each.pattern for each in translation_scripts_of(context.replace(char=own))] == ["a", "c"]
+    assert [each.pattern for each in scripts_of(context.replace(char=own), [{"in": "p"}])] == ["p", "c", "a"]
