@@ -49,6 +49,62 @@ def test_a_book_for_sillytavern_names_the_settings_it_loses(tavernkit: Tavernkit
     ]
 
 
+CARD_ENTRY = {"keys": ["lamp"], "content": "Old.", "enabled": True, "insertion_order": 1, "comment": "Lamp"}
+WORLD_ENTRY = {"key": ["lamp"], "content": "Old.", "comment": "Lamp"}
+NO_SWITCH = "enabled: false (RisuAI has no such switch)"
+
+
+@pytest.mark.parametrize(
+    ("book", "for_risu_ai", "for_silly_tavern", "for_cards"),
+    [
+        ({"entries": [CARD_ENTRY | {"enabled": False}]}, [NO_SWITCH], [], []),
+        ({"entries": [CARD_ENTRY], "scan_depth": 4}, ["the book's scan_depth"], ["the book's scan_depth"], []),
+        ({"entries": [CARD_ENTRY | {"priority": 5}]}, ["priority"], ["priority"], []),
+        ({"entries": [CARD_ENTRY | {"use_regex": True}]}, ["use_regex"], [], []),
+        ({"entries": [CARD_ENTRY | {"case_sensitive": True}]}, [], ["case_sensitive"], []),
+        ({"entries": [CARD_ENTRY | {"position": "before_char"}]}, ["position"], [], []),
+        ({"entries": [CARD_ENTRY | {"extensions": {"sticky": 3}}]}, ["extensions.sticky"], [], []),
+        ({"entries": [CARD_ENTRY | {"extensions": {"position": 4, "depth": 2, "role": 1}}]}, [], [], []),
+        ({"entries": [CARD_ENTRY | {"extensions": {"probability": 50, "useProbability": True}}]}, [], [], []),
+        (
+            {"entries": [CARD_ENTRY | {"content": "@@depth 2\nOld."}]},
+            [],
+            ["the meaning of @@decorators, which stay in the text,"],
+            [],
+        ),
+        (
+            {"entries": {"0": WORLD_ENTRY | {"characterFilter": {"names": ["Bel"]}, "mystery": 1}}},
+            ["characterFilter", "mystery"],
+            [],
+            ["characterFilter"],
+        ),
+        ({"entries": [WORLD_ENTRY | {"disable": True}]}, ["disable"], [], []),
+        ({"entries": {"0": "no entry", "1": WORLD_ENTRY}}, ["entry 0"], [], ["entry 0"]),
+        (
+            {
+                "lorebookVersion": 5,
+                "entries": [{"text": "Old.", "displayName": "Lamp", "keys": ["l"], "searchRange": 5}],
+            },
+            ["searchRange"],
+            ["searchRange"],
+            ["searchRange"],
+        ),
+    ],
+)
+def test_every_loss_of_a_book_is_named(
+    book: dict[str, object], for_risu_ai: list[str], for_silly_tavern: list[str], for_cards: list[str],
+    tavernkit: Tavernkit, tmp_path: Path,
+) -> None:  # fmt: skip
+    source, target = tmp_path / "book.json", tmp_path / "out.json"
+    source.write_text(json.dumps(book))
+    for to, lost in (("risu_ai", for_risu_ai), ("silly_tavern", for_silly_tavern), ("character_book", for_cards)):
+        outcome = tavernkit("lore", "convert", str(source), str(target), "--to", to, "--force", "--json")
+        told = json.loads(outcome.out)
+        assert [line.partition(" is lost")[0] for line in told["lost"]] == lost
+        assert (outcome.code, told["entries"]) == (int(bool(lost)), 1)
+        assert "Old." in target.read_text()
+
+
 @pytest.mark.parametrize("to", ["silly_tavern", "character_book"])
 def test_a_book_that_loses_nothing_says_nothing(tavernkit: Tavernkit, tmp_path: Path, to: str) -> None:
     outcome = tavernkit("lore", "convert", BOOK, str(tmp_path / "out.json"), "--to", to)

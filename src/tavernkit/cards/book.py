@@ -99,7 +99,12 @@ class CharacterBook:
 
     @staticmethod
     def fits(value: Mapping[str, object]) -> bool:
-        """Tell the JSON of a card's book from the files that programs keep books in: a list of entries with keys."""
+        """Tell the JSON of a card's book from the files that programs keep books in: a list of entries with keys.
+
+        NovelAI's files have such a list, too, and a ``lorebookVersion``.
+        """
+        if "lorebookVersion" in value:
+            return False
         entries = value.get("entries")
         return is_sequence(entries) and all(is_mapping(entry) and "keys" in entry for entry in entries)
 

@@ -71,9 +71,9 @@ def complain(message: str, *, kind: str = "warning") -> None:
     console(stderr=True).print(line, soft_wrap=True)
 
 
-def counted(number: int, word: str) -> str:
+def counted(number: int, word: str, plural: str = "") -> str:
     """A number of things in words."""
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    return f"{number} {word if number == 1 else plural or word + 's'}"
 
 
 def table(*columns: str, rows: Iterable[Iterable[str | Text]], title: str | None = None) -> Table:

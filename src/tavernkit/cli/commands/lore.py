@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tavernkit.cli.exit_codes import ExitCode
-from tavernkit.cli.files import refuse_two_stdins
+from tavernkit.cli.files import STDIN, refuse_two_stdins
 from tavernkit.cli.platforms import CHARACTER_BOOK, Platform, choice_option
 from tavernkit.errors import FileFormatError
 
@@ -131,10 +131,12 @@ def convert(
     tavernkit lore convert world.json lore.json --to risu_ai
     tavernkit lore convert aria.png world.json --to silly_tavern
     """
+    from tavernkit.cards import CharacterBook
     from tavernkit.cli.book_losses import losses
     from tavernkit.cli.books import read_book, risu_entries, world_of
     from tavernkit.cli.files import check_free
-    from tavernkit.cli.terminal import complain, show, show_json
+    from tavernkit.cli.terminal import complain, counted, show, show_json
+    from tavernkit.values import is_mapping
 
     read = read_book(book)
     check_free(target, force=force)
@@ -144,16 +146,18 @@ def convert(
         entries = risu_entries(read)
         value: object = export_lorebook(entries)
         count = len(entries)
+    elif to == CHARACTER_BOOK and CharacterBook.fits(read):
+        value, count = read, len(CharacterBook.from_json(read).entries)
     else:
-        world = world_of(read, book.stem)
+        world = world_of(read, "stdin" if str(book) == STDIN else book.stem)
         value = world.to_json() if to == Platform.SILLY_TAVERN else world.to_character_book()
-        count = len(world)
-    lost = losses(read, to_risu_ai=to == Platform.RISU_AI)
+        count = sum(is_mapping(raw) for _, raw in world.raw_entries())
+    lost = losses(read, to)
     target.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
     if as_json:
         show_json({"file": str(target), "format": to, "entries": count, "lost": lost})
     else:
-        show(f"{target}: {count} entries for {to}")
+        show(f"{target}: {counted(count, 'entry', 'entries')} for {to}")
         for line in lost:
             complain(line, kind="note")
     if lost:
