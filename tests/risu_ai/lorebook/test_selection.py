@@ -9,9 +9,12 @@ from tavernkit.risu_ai.lorebook import (
     LorebookEntry,
     LorebookResult,
     LorebookSettings,
+    LoreInjection,
     LoreMessage,
     ScanInput,
+    injections,
 )
+from tavernkit.risu_ai.lorebook.injections import InjectedText
 
 
 def scan(entries: list[LorebookEntry], text: str) -> LorebookResult:
@@ -36,7 +39,15 @@ def test_an_entry_that_is_in_is_not_called_up_again() -> None:
 
 def test_a_child_without_a_parent_says_why_it_is_out() -> None:
     result = scan([LorebookEntry(key="dragon", mode="child", id="lost")], "dragon")
-    assert result.explain(0).reason == "a child entry whose parent is active, or missing"
+    assert result.explain(0).reason == "a child entry: no entry before it has its id"
+
+
+def test_a_child_of_an_active_entry_says_whose_child_it_is() -> None:
+    entries = [
+        LorebookEntry(key="dragon", id="a", comment="Dragons", content="fire"),
+        LorebookEntry(key="dragon", mode="child", id="a"),
+    ]
+    assert scan(entries, "dragon").explain(1).reason == "a child entry whose parent 'Dragons' is active itself"
 
 
 def test_what_is_over_the_budget_says_how_much_was_left() -> None:
@@ -47,3 +58,13 @@ def test_what_is_over_the_budget_says_how_much_was_left() -> None:
     settings = LorebookSettings(token_budget=100)
     result = LorebookEngine().scan(ScanInput(entries=entries, settings=settings))
     assert result.explain(1).reason == "over the lore budget: needs 50 tokens, 40 are left"
+
+
+def test_lore_that_replaces_too_much_is_left_out_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(injections, "MAX_REPLACED", 12)
+    warnings: list[str] = []
+    target = InjectedText("a sword", "Swords", warnings.append)
+    for new in ("b", "c", "d"):
+        target.put(new, LoreInjection("replace", param="sword"))
+    assert target.text == "a b"
+    assert warnings == ["lorebook: too much lore replaces something in 'Swords', the rest of it is left out"]

@@ -155,8 +155,12 @@ class _Scan:
 
     def as_child(self, index: int, entry: LorebookEntry, state: EntryState) -> LorebookEntry:
         parent = next((j for j in self.lore.by_id.get(entry.id, ()) if j < index), None)
-        if parent is None or parent in self.active:
-            state.deactivate("a child entry whose parent is active, or missing")
+        if parent is None:
+            state.deactivate("a child entry: no entry before it has its id")
+            return entry
+        if parent in self.active:
+            title = entry_title(self.lore.entries[parent], parent)
+            state.deactivate(f"a child entry whose parent {title!r} is active itself")
             return entry
         source = self.entries.get(parent, self.lore.entries[parent])
         entry = replace(entry, comment=source.comment, content=source.content, always_active=True)

@@ -13,12 +13,16 @@ from tavernkit.risu_ai.lorebook.result import ActiveLore, LoreInjection
 
 
 class InjectedText:
-    """A text in pieces, so that it is put together once and not for every entry that goes into it."""
+    """A text in pieces, so that it is put together once and not for every entry that goes into it.
 
-    __slots__ = ("_left", "_pieces", "_warn")
+    ``name`` is what warnings call it.
+    """
 
-    def __init__(self, text: str, warn: Warn) -> None:
+    __slots__ = ("_left", "_name", "_pieces", "_warn")
+
+    def __init__(self, text: str, name: str, warn: Warn) -> None:
         self._pieces = deque([text])
+        self._name = name
         self._warn = warn
         self._left = MAX_REPLACED
 
@@ -43,7 +47,7 @@ class InjectedText:
         text = self.text
         self._left -= len(text)
         if self._left < 0:
-            self._warn("lorebook: too much lore replaces something in another text, the rest of it is left out")
+            self._warn(f"lorebook: too much lore replaces something in {self._name!r}, the rest of it is left out")
         else:
             self._pieces = deque([replace_first(text, wanted, new, warn=self._warn)])
 
@@ -64,7 +68,7 @@ class Injections:
         if place is None:
             return False
         if place not in self._texts:
-            self._texts[place] = InjectedText(self._entries[place].text, self._warn)
+            self._texts[place] = InjectedText(self._entries[place].text, self._entries[place].title, self._warn)
         self._texts[place].put(lore.text, injection)
         self._injected.setdefault(place, []).append(lore)
         return True

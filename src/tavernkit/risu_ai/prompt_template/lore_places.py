@@ -74,7 +74,7 @@ class Positions:
         """Put the lore into a card's text; it is expanded together with the card."""
         injected = self._injected.get(location)
         if injected:
-            target = InjectedText(text, self._warn)
+            target = InjectedText(text, location, self._warn)
             for entry in injected:
                 if entry.inject is not None:
                     target.put(entry.text, entry.inject)
@@ -84,7 +84,8 @@ class Positions:
             return text
         lore = {name: "\n".join(entry.text for entry in self._points.get(name, ())) for name in {*pieces[1::2]}}
         if sum(len(lore[name]) for name in pieces[1::2]) > MAX_FILLED_TEXT:
-            self._warn(f"a card names so many places that its lore would have more than {MAX_FILLED_TEXT} characters")
+            where = f"the card {location!r}" if location else "a card"
+            self._warn(f"{where} names so many places that its lore would have more than {MAX_FILLED_TEXT} characters")
             lore = dict.fromkeys(lore, "")
         pieces[1::2] = [lore[name] for name in pieces[1::2]]
         return "".join(pieces)
