@@ -10,9 +10,17 @@ import pytest
 from benchmarks import workloads
 from tavernkit.budget.tokenizers import get_tokenizer
 from tavernkit.cards import Character, User
-from tavernkit.silly_tavern import Builder, ChatMessage, Preset, Settings, WorldBook
+from tavernkit.silly_tavern import Builder, ChatMessage, Preset, RegexScripts, Settings, WorldBook
 
 LONG_HISTORY = 5000
+SCRIPTS = [
+    {"scriptName": find, "findRegex": find, "replaceString": replacement, "placement": [1, 2], "promptOnly": True}
+    for find, replacement in [
+        (r"/\btower\b/g", "{{char}}'s tower"),
+        (r"/\*([^*\n]+)\*/g", "<i>$1</i>"),
+        *((rf"/<status{number}>([\s\S]*?)<\/status{number}>/g", "$1") for number in range(18)),
+    ]
+]
 
 
 def inputs() -> dict[str, Any]:
@@ -73,8 +81,13 @@ def test_next_turn_of_a_long_history(benchmark: Any) -> None:
     _next_turn(benchmark, long_history())
 
 
-def _next_turn(benchmark: Any, history: list[ChatMessage]) -> None:
-    builder = Builder(**inputs())
+def test_next_turn_of_a_long_history_with_scripts(benchmark: Any) -> None:
+    """5,000 messages and twenty regex scripts, one of which asks macros in every second message."""
+    _next_turn(benchmark, long_history(), regex_scripts=RegexScripts.from_settings({"regex": SCRIPTS}))
+
+
+def _next_turn(benchmark: Any, history: list[ChatMessage], **more: Any) -> None:
+    builder = Builder(**inputs(), **more)
     state = {"chat": history, "turn": 0}
     builder.build(history=history, message="Good evening.")
 
