@@ -1,4 +1,4 @@
-"""Files, groups, examples and replies that take the time of their length: each took minutes or all memory before."""
+"""Files, groups, examples and replies that take the time of their length, not minutes or all memory."""
 
 from __future__ import annotations
 

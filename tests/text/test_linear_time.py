@@ -1,4 +1,4 @@
-"""Texts that made functions of this room take quadratic time; each took minutes, ten seconds are plenty."""
+"""Texts that invite quadratic time: in linear time ten seconds are plenty, else it takes minutes."""
 
 from __future__ import annotations
 

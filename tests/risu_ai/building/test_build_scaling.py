@@ -1,4 +1,4 @@
-"""Builds of chats and templates that take much: each of these took minutes, or all memory."""
+"""Builds of chats and templates that ask for much: they end soon, and within the memory there is."""
 
 from __future__ import annotations
 

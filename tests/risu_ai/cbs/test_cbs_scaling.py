@@ -1,4 +1,4 @@
-"""Texts that take the time of their length and no more: each of these took minutes, or grows without end elsewhere."""
+"""Texts that take the time of their length and no more, though elsewhere some grow without end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Books and chats that take the time of their length and no more: each of these took minutes, or all memory."""
+"""Books and chats that take the time of their length, not minutes or all memory."""
 
 from __future__ import annotations
 

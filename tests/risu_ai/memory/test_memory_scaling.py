@@ -13,7 +13,7 @@ from tavernkit.values import FrozenJson
 from tests.risu_ai.memory.chats import run_memory, spoken, start
 
 LONG = 10.0
-"""Seconds that nothing here may take; before, it took minutes."""
+"""Seconds that nothing here may take; what is not linear takes minutes."""
 
 
 def test_many_chunks_of_many_summaries_are_looked_up() -> None:
