@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from itertools import product
+from typing import Any
+
 import pytest
 
+from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import CleanUp, InstructTemplate, PowerUser, clean_up
 from tavernkit.silly_tavern.output_cleanup import trim_to_sentence
 
@@ -19,6 +23,10 @@ def cleaned(text: str, power_user: PowerUser | None = None, **options: object) -
         ("Yes. And", "Yes."),
         ("Yes . And", "Yes"),
         (". And", "."),
+        (". And ", "."),
+        (" . And", ""),
+        ("Hm\u3000。 And", "Hm"),
+        ("Hm ❤\ufe0f and 7", "Hm ❤"),
         ("no mark  ", "no mark"),
         ("Yay 🎉 and", "Yay 🎉"),
         ("日本。そ", "日本。"),
@@ -34,6 +42,63 @@ def test_a_begun_stop_string_goes_once():
     assert cleaned("Done<a><b>", stop_strings=["<a>", "<b>"]) == "Done<a>"
     assert cleaned("Done <|im_", stop_strings=["<|im_end|>"]) == "Done"
     assert cleaned("aab", stop_strings=["aba"]) == "a"
+
+
+@pytest.mark.parametrize("stop", ["aab", "aba", "abaab", "aaa", "b"])
+def test_the_longest_begun_stop_string_goes(stop: str):
+    for letters in product("ab", repeat=6):
+        text = "x" + "".join(letters)
+        begun = max(length for length in range(len(stop) + 1) if text.endswith(stop[:length]))
+        assert cleaned(text, stop_strings=[stop]) == text[: len(text) - begun]
+
+
+@pytest.mark.parametrize(
+    ("text", "switches", "options", "expected"),
+    [
+        (" Mira: x", {"trim_spaces": False}, {"impersonate": True}, "x"),
+        (" Mira: x", {"trim_spaces": False, "allow_name1_display": True}, {"impersonate": True}, "Mira: x"),
+        (" Mira: x", {"trim_spaces": False}, {"impersonate": True, "trim_names": False}, "Mira: x"),
+        ("x\nLyra: y", {}, {"impersonate": True}, "x"),
+        ("x\nLyra: y", {}, {"impersonate": True, "trim_wrong_names": False}, "x\ny"),
+        ("x\nMira: y", {"allow_name1_display": True}, {}, "x\nMira: y"),
+        ("x\nMira:y\n Mira: z", {}, {"trim_wrong_names": False}, "x\nMira:y\n Mira: z"),
+        ("x\n Mira: y\nMira y", {}, {}, "x\n Mira: y\nMira y"),
+        ("Lyra: x\nLyra: y", {"allow_name2_display": True}, {"members": ("Lyra", "Bram")}, "Lyra: x\nLyra: y"),
+        ("x\nBram: y", {"disable_group_trimming": True}, {"members": ("Lyra", "Bram")}, "x\nBram: y"),
+        ("Bram: y", {}, {"members": ("Lyra", "Bram"), "impersonate": True}, ""),
+        ("x<|endoftext|>\nMira: y", {}, {}, "x"),
+        ("a\n \n\nb", {"collapse_newlines": True}, {}, "a\n\nb"),
+        (" x ", {"trim_spaces": False}, {}, " x"),
+        ("x", {"user_prompt_bias": "B "}, {}, "B x"),
+        ("x", {"user_prompt_bias": "B "}, {"include_user_prompt_bias": False}, "x"),
+        ("", {"user_prompt_bias": "B "}, {}, ""),
+        ("One. Two", {}, {"trim_sentences": True}, "One."),
+        ("One. Two", {}, {"trim_sentences": True, "display_incomplete_sentences": True}, "One. Two"),
+        ("* one\n* two", {}, {}, "*one\n* two"),
+        ("* one *", {"auto_fix_generated_markdown": False}, {}, "* one *"),
+        ("_\u00a0a_ * b", {}, {}, "_a_ * b"),
+    ],
+)
+def test_each_switch_and_flag(text: str, switches: dict[str, object], options: dict[str, Any], expected: str):
+    assert cleaned(text, PowerUser.from_json(switches, warn=WarningLog()), **options) == expected
+
+
+@pytest.mark.parametrize(
+    ("instruct", "options", "text", "expected"),
+    [
+        ({"input_sequence": " "}, {}, "a b", "a b"),
+        ({"input_sequence": "<u>\n<v>"}, {}, "a<u>b<u>\n<v>c", "a<u>b"),
+        ({"stop_sequence": " "}, {}, "a b", "a"),
+        ({"input_sequence": "<u>", "sequences_as_stop_strings": False}, {"impersonate": True}, "a<u>b", "a"),
+        ({"output_sequence": "<b>\n<c>", "last_output_sequence": "<d>"}, {}, "<d>a<c>b<b>", "ab"),
+        ({"output_sequence": "<b>", "sequences_as_stop_strings": False}, {}, "a<b>", "a<b>"),
+        ({"output_sequence": "{{char}}>"}, {}, "Lyra>a{{char}}>", "Lyra>a"),
+        ({"stop_sequence": "<b>", "enabled": False}, {}, "a<b>b", "a<b>b"),
+    ],
+)
+def test_sequences_of_a_template(instruct: dict[str, Any], options: dict[str, Any], text: str, expected: str):
+    template = InstructTemplate.off().replace(**{"enabled": True, **instruct})
+    assert cleaned(text, instruct=template, **options) == expected
 
 
 def test_sequences_are_cut_and_removed():
