@@ -158,6 +158,14 @@ async def test_a_build_is_that_of_the_first_speaker(start: StartApp) -> None:
     assert built["speaker"] == "Aria"
 
 
+async def test_numbers_that_are_none_make_nobody_silent(start: StartApp) -> None:
+    model = ScriptedModel("Yes?")
+    talks = [10**400, "often", None]
+    async with crew(start, model, characterTalks=talks, disabled_members=["bel", "cid"]) as client:
+        reply = await client.post(CHAT, json=says("Aria"))
+    assert reply.json()["choices"][0]["message"]["content"] == "Aria: Yes?"
+
+
 async def test_a_group_has_lore_of_its_own(start: StartApp) -> None:
     lore = [{"key": "lamp", "content": "The lamp is green.", "mode": "normal", "insertorder": 100, "comment": ""}]
     model = ScriptedModel("A.")

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from tavernkit import risu_ai
-from tavernkit.cards import Bundle
 from tavernkit.risu_ai.groups import speakers
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
@@ -14,7 +13,7 @@ from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.talks.risu_ai_lines import NEUTRAL
 from tavernkit.server.talks.talk import Spoken, TalkInput
 from tavernkit.server.upstreams import Reply
-from tavernkit.values import JsonObject, freeze_object, thaw
+from tavernkit.values import JsonObject, freeze_object, is_list, thaw
 
 OWN_KEYS = (
     "characterTalks",
@@ -42,13 +41,17 @@ def group_of(cast: Cast) -> risu_ai.RisuCharacter:
         "chaId": cast.selection.group or "",
         "name": group.name,
         "characters": list(cast.members),
-        "characterTalks": [_talkativeness(bundle) for bundle in cast.members.values()],
+        "characterTalks": [
+            _talkativeness(bundle.character.extensions.get("talkativeness")) for bundle in cast.members.values()
+        ],
         "characterActive": [member not in muted for member in cast.members],
         "orderByOrder": group.activation_strategy == "list",
     }
-    return risu_ai.RisuCharacter.from_json(
-        data | {key: thaw(group.source[key]) for key in OWN_KEYS if key in group.source}
-    )
+    own: JsonObject = {key: thaw(group.source[key]) for key in OWN_KEYS if key in group.source}
+    talks = own.get("characterTalks")
+    if is_list(talks):
+        own["characterTalks"] = [_talkativeness(each) for each in talks]
+    return risu_ai.RisuCharacter.from_json(data | own)
 
 
 def members_of(cast: Cast) -> list[risu_ai.RisuCharacter]:
@@ -124,9 +127,8 @@ def _with_speaker(line: ChatLine, cast: Cast) -> ChatLine:
     return dataclasses.replace(line, native={**line.native, SPEAKER: bundle.character.name})
 
 
-def _talkativeness(bundle: Bundle) -> float:
-    told = bundle.character.extensions.get("talkativeness")
+def _talkativeness(told: object) -> float:
     try:
         return float(told) if isinstance(told, (int, float, str)) else TALKATIVENESS
-    except ValueError:
+    except (ValueError, OverflowError):
         return TALKATIVENESS
