@@ -122,6 +122,17 @@ async def test_a_full_session_can_be_read_and_made_shorter(start: StartApp, monk
         assert (await client.post(CHAT, json=says("Hi", user="s"))).status_code == 200
 
 
+async def test_a_session_does_not_get_too_long_by_several_messages_at_once(
+    start: StartApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_log, "MAX_SESSION_MESSAGES", 4)
+    lines = [{"role": "user", "content": f"m{number}"} for number in range(4)]
+    async with start(ScriptedModel("one")) as client:
+        refused = await client.post(CHAT, json={**says("", user="s"), "messages": lines})
+        taken = await client.post(CHAT, json={**says("", user="t"), "messages": lines[:3]})
+    assert (refused.status_code, taken.status_code) == (409, 200)
+
+
 async def test_the_same_words_with_another_picture_are_no_repetition(start: StartApp) -> None:
     def shows(url: str) -> dict[str, Any]:
         parts = [{"type": "text", "text": "Look"}, {"type": "image_url", "image_url": {"url": url}}]

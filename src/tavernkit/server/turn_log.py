@@ -105,7 +105,8 @@ class TurnLog:
             turn_id = known.id if known is not None else request.turn_id
             cast = await self._library.cast(connection, chosen)
             shared = await turns.read_globals(connection, request.owner, chosen.platform)
-            if request.messages and not own and unread + len(lines) >= MAX_SESSION_MESSAGES:
+            new = 0 if own else len(request.messages)
+            if new and unread + len(lines) + new > MAX_SESSION_MESSAGES:
                 raise chats.too_long()
             lines, added = await self._with_own_lines(connection, request, chat, lines, own, cast, turn_id)
             pending = pending_line(own or lines[len(lines) - added :])
