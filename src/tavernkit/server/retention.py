@@ -70,7 +70,8 @@ class Retention:
         while True:
             await asyncio.sleep(wait * (1 + random.random()))  # workers that start together do not prune together
             wait = PRUNE_SECONDS
-            try:
-                await self.prune()
-            except Exception:
-                logger.warning("old turns and jobs could not be removed", exc_info=True)
+            for table, days in self._days.items():
+                try:
+                    await self._prune(table, time.time() - days * DAY)
+                except Exception:
+                    logger.warning("old %s could not be removed", table.__tablename__, exc_info=True)
