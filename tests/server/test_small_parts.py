@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import time
@@ -12,16 +13,18 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.server import ServerConfig, load_config
+from tavernkit.server import ServerConfig, Service, load_config
 from tavernkit.server.circuit_breaker import CircuitBreaker
 from tavernkit.server.config import dump_config, parse_upstream
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.library import parse_item
 from tavernkit.server.logs import FIELDS, JsonFormatter, TextFormatter, request_id, session_id, set_up_logs
+from tavernkit.server.metrics import Metrics
 from tavernkit.server.secret_box import SecretBox
 from tavernkit.server.storage import turns
 from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.items import all_items
 from tests.server.conftest import Client, StartApp
 
 
@@ -211,3 +214,25 @@ async def test_the_first_key_is_needed_until_there_is_one(start: StartApp) -> No
         assert not await client.service.needs_first_key()
     async with start() as client:
         assert not await client.service.needs_first_key()
+
+
+async def test_servers_that_start_at_once_add_the_example_once(settings: dict[str, object]) -> None:
+    services = [Service(ServerConfig.model_validate(settings)) for _ in range(4)]
+    await services[0].database.migrate()
+    try:
+        await asyncio.gather(*(service.start() for service in services))
+        async with services[0].database.read() as connection:
+            assert [each.id for each in await all_items(connection, "character")] == ["aria"]
+    finally:
+        for service in services:
+            await service.stop()
+
+
+def test_words_that_clients_send_as_methods_are_counted_together() -> None:
+    metrics = Metrics()
+    for method in ("GET", "BREW", "X" * 100):
+        metrics.request_began()
+        metrics.request_ended(method, "other", 405, 0.1)
+    told = metrics.text().decode()
+    assert 'method="other",route="other",status="405"} 2.0' in told
+    assert "BREW" not in told

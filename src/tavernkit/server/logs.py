@@ -56,6 +56,8 @@ def set_up_logs(config: ServerConfig) -> None:
         logger.setLevel(config.log_level.upper())
         logger.propagate = False
     logging.getLogger("uvicorn.access").disabled = True
+    # It warns of every upload that is none, which its client is told, and not in our format.
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
 def _word(value: object) -> str:

@@ -11,6 +11,9 @@ from prometheus_client.multiprocess import MultiProcessCollector
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The variable that names the folder in which workers count together; prometheus_client reads it when imported."""
 
+METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+"""Methods that are counted by their names: a client may send any word as one."""
+
 BUCKETS = (0.002, 0.005, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -51,7 +54,7 @@ class Metrics:
     def request_ended(self, method: str, route: str, status: int, seconds: float) -> None:
         """A request was answered."""
         self._running.dec()
-        self._requests.labels(method, route, str(status)).inc()
+        self._requests.labels(method if method in METHODS else "other", route, str(status)).inc()
         self._latency.labels(route).observe(seconds)
 
     def turn(self, kind: str, status: str, seconds: float) -> None:
