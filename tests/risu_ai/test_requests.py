@@ -137,6 +137,38 @@ def test_a_script_may_go_on_where_it_ended():
     assert chat_text([message("user", "u")], "Mira", continued=True) == "u"
 
 
+@pytest.mark.parametrize("more", [0, 40])
+@pytest.mark.parametrize(
+    ("reply", "kept"),
+    [
+        ("One. Ann: two. Bob: three", "One."),
+        ("One. Bob： two. Ann: three", "One."),
+        ("system note: one", ""),
+        ("Mira: one", ""),
+        (" one Mira :", " one Mira :"),
+    ],
+)
+def test_a_reply_is_cut_at_the_first_speaker_however_many_there_are(reply: str, kept: str, more: int):
+    given = [message("user", "u", name=name) for name in ("Bob", *(f"N{n}" for n in range(more)))]
+    assert cut_reply(reply, given, "Mira", user_name="Ann") == kept
+
+
+def test_the_prefix_format_is_read_and_written_with_risu_ais_keys():
+    stored = {
+        "header": "H",
+        "systemPrefix": "S>",
+        "userPrefix": "U ",
+        "assistantPrefix": "A\n",
+        "seperator": "|\n\n",
+        "useName": True,
+    }
+    form = OobaFormat.from_json(stored)
+    assert form.to_json() == stored
+    given = [message("system", "s"), message("user", "u"), message("assistant", "a")]
+    text = ooba_text(given, "Mira", user_name="Ann", format=form, suggesting=True)
+    assert text.split("|\n\n") == ["H", "S>s", "A\nAnn: u", "U Mira: a", "A\nMira:"]
+
+
 def test_a_reply_is_cut_at_any_speaker():
     given = [message("user", "u", name="Bob")]
     assert cut_reply("Well. Bob: no", given, "Mira", user_name="Ann") == "Well."
