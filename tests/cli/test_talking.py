@@ -82,6 +82,13 @@ def test_an_endpoint_that_fails_is_a_readable_error_and_the_chat_stays(tavernkit
     assert not path.exists()
 
 
+def test_an_endpoint_that_is_not_there_is_a_failure_of_the_model(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    with serve_in_thread(ScriptedModel()) as url:
+        pass
+    outcome = tavernkit("chat", CARD, "--base-url", url, "--save", str(tmp_path / "a.jsonl"), "--say", "Hello")
+    assert (outcome.code, outcome.err.splitlines()[-1][:28]) == (4, "error: the connection failed")
+
+
 def test_a_chat_needs_a_model(tavernkit: Tavernkit) -> None:
     outcome = tavernkit("chat", CARD, "--say", "x")
     assert outcome.code == 2

@@ -132,9 +132,9 @@ def _explain(error: Exception) -> int:
     if hasattr(error, "format_message"):  # typer's own, whose base class it does not export
         return _explain_usage(error)
     if isinstance(error, MaxTokensExceededError):
-        complain(f"{error}; give it more with --context-length, or less to say", kind="error")
+        complain(f"{error}; give it more with --context-length, or keep less with --response-length", kind="error")
         return ExitCode.OVER_BUDGET
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and not isinstance(error, TavernKitError):  # a connection that failed is both
         where = f"{error.filename}: " if error.filename else ""
         complain(f"{where}{error.strerror or error}", kind="error")
         return ExitCode.USAGE

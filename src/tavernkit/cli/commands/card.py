@@ -102,6 +102,7 @@ def convert_card(
 def extract(
     card: CardPath,
     folder: Annotated[Path, typer.Argument(help="Where to put the parts (made if needed).", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace files that are there.")] = False,
     as_json: AsJson = False,
 ) -> None:
     r"""Take a card apart: card.json, lore books, the picture and every asset as files.
@@ -114,14 +115,15 @@ def extract(
 
     bundle = load_card(card)
     folder.mkdir(parents=True, exist_ok=True)
-    written = list(_extract(bundle, folder))
+    written = _extract(bundle, folder, force=force)
     if as_json:
         show_json({"folder": str(folder), "files": written})
     else:
         show(*(f"{folder}/{name}" for name in written))
 
 
-def _extract(bundle: Bundle, folder: Path) -> list[str]:
+def _extract(bundle: Bundle, folder: Path, *, force: bool) -> list[str]:
+    from tavernkit.cli.files import check_free
     from tavernkit.cli.progress import following
     from tavernkit.cli.terminal import complain
     from tavernkit.errors import TavernKitError
@@ -129,6 +131,7 @@ def _extract(bundle: Bundle, folder: Path) -> list[str]:
     written: list[str] = []
 
     def put(name: str, data: bytes) -> None:
+        check_free(folder / name, force=force)
         (folder / name).write_bytes(data)
         written.append(name)
 
@@ -136,7 +139,7 @@ def _extract(bundle: Bundle, folder: Path) -> list[str]:
         put("card.json", _json(bundle.card.to_card()))
     for number, book in enumerate(bundle.books):
         put("book.json" if number == 0 else f"book-{number + 1}.json", _json(book.to_json()))
-    taken: set[str] = {"card.json", "book.json"}
+    taken = {name.lower() for name in written}
     assets = [("picture", bundle.image)] if bundle.image is not None else []
     assets += [(f"{asset.type}-{asset.name}", asset) for asset in bundle.assets]
     for label, asset in following(assets, "assets"):
