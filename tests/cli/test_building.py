@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,18 @@ def test_a_sillytavern_folder_is_read_as_it_is(tavernkit: Tavernkit, tmp_path: P
     missing = tavernkit(*arguments)
     assert missing.code == 2
     assert "aria.json" in missing.err
+
+
+@pytest.mark.parametrize("name", ["Aria", "aria", "ARIA.json", "Aria.json"])
+def test_a_character_of_an_installation_is_found_by_any_form_of_its_name(
+    tavernkit: Tavernkit, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "characters").mkdir()
+    shutil.copy(CARD, tmp_path / "characters" / "Aria.json")
+    outcome = tavernkit("build", "--from-sillytavern", str(tmp_path), "--character", name, "-m", "Hello", "--json")
+    assert outcome.code == 0, outcome.err
+    refused = tavernkit("build", "--from-sillytavern", str(tmp_path), "--character", "Bo", "-m", "Hello")
+    assert (refused.code, "there is no 'Bo': choose --character out of Aria.json" in refused.err) == (2, True)
 
 
 def test_a_group_of_a_sillytavern_folder(tavernkit: Tavernkit, tmp_path: Path) -> None:

@@ -217,3 +217,13 @@ def test_a_server_that_cannot_start_says_where_it_was_to_listen(tmp_path: Path) 
 def test_a_server_wants_a_folder_for_data_and_a_file_for_settings(tavernkit: Tavernkit, tmp_path: Path) -> None:
     assert "--data is a folder" in tavernkit("serve", "--data", CARD).err
     assert "there is no file" in tavernkit("serve", "--config", str(tmp_path)).err
+
+
+def test_a_chat_is_nothing_to_check(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("lint", CHAT)
+    assert (outcome.code, "is a chat" in outcome.err) == (2, True)
+
+
+def test_one_thing_is_counted_as_one(tavernkit: Tavernkit) -> None:
+    assert tavernkit("macros", "list", "{{roll").out.endswith("0 macros\n")
+    assert tavernkit("macros", "list", "sum of dice").out.endswith("1 macro\n")

@@ -90,7 +90,7 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
         folder = st.DataFolder(options.from_sillytavern)
         if options.character is None and options.group is None and options.card is None:
             raise typer.BadParameter(f"choose --character out of {_listed(folder.characters())}, or a --group")
-        name = options.character or (options.card.name if options.card is not None else None)
+        name = _character(folder, options.character or (options.card.name if options.card is not None else None))
         builder = folder.builder(name, options.chat, group=options.group)
         preset = _folder_preset(folder, options)
         default_user = folder.settings.username
@@ -112,6 +112,20 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
     ready = builder.replace(**inputs)
     character = ready.make_context().character_name
     return Prepared(Platform.SILLY_TAVERN, character, options.user or default_user, ready.build)
+
+
+def _character(folder: DataFolder, wanted: str | None) -> str | None:
+    """The file of a character of an installation, whether its ending and capitals are given or not."""
+    if wanted is None:
+        return None
+    names = folder.characters()
+    if wanted in names:
+        return wanted
+    found = [name for name in names if wanted == Path(name).stem]
+    found = found or [name for name in names if wanted.casefold() in (name.casefold(), Path(name).stem.casefold())]
+    if not found:
+        raise typer.BadParameter(f"there is no {wanted!r}: choose --character out of {_listed(names)}")
+    return found[0]
 
 
 def _silly_tavern_chat(options: BuildOptions, bundle: Bundle) -> ChatFile:

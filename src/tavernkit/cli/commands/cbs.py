@@ -24,7 +24,7 @@ def list_functions(
     tavernkit cbs list
     tavernkit cbs list array
     """
-    from tavernkit.cli.terminal import show, show_json, table
+    from tavernkit.cli.terminal import counted, show, show_json, table
     from tavernkit.risu_ai.cbs import standard_registry
 
     wanted = search.lower()
@@ -52,7 +52,7 @@ def list_functions(
         (each.subject, "{{" + "::".join((each.name, *each.arguments)) + "}}", each.doc.partition("\n")[0])
         for each in found
     ]
-    show(table("subject", "function", "what it gives", rows=rows), f"\n{len(rows)} functions")
+    show(table("subject", "function", "what it gives", rows=rows), f"\n{counted(len(rows), 'function')}")
 
 
 @app.command("eval")

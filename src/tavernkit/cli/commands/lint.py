@@ -102,6 +102,8 @@ def _files(paths: list[Path]) -> list[Path]:
             found += sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES and each.is_file())
         elif not path.exists():
             raise typer.BadParameter(f"there is no {path}")
+        elif path.suffix.lower() == ".jsonl":
+            raise typer.BadParameter(f"{path} is a chat, and there is nothing to check in one")
         else:
             found.append(path)
     return found

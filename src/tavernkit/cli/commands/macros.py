@@ -24,7 +24,7 @@ def list_macros(
     tavernkit macros list
     tavernkit macros list var
     """
-    from tavernkit.cli.terminal import show, show_json, table
+    from tavernkit.cli.terminal import counted, show, show_json, table
     from tavernkit.silly_tavern.macros import default_registry
 
     wanted = search.lower()
@@ -49,7 +49,7 @@ def list_macros(
         )
         return
     rows = [(each.category, each.usage, each.description, ", ".join(each.aliases)) for each in found]
-    show(table("category", "macro", "what it gives", "also", rows=rows), f"\n{len(rows)} macros")
+    show(table("category", "macro", "what it gives", "also", rows=rows), f"\n{counted(len(rows), 'macro')}")
 
 
 @app.command("eval")
