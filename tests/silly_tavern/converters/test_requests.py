@@ -260,3 +260,74 @@ def test_half_a_surrogate_pair_breaks_no_request(caplog: pytest.LogCaptureFixtur
     body = request("custom", "m", custom_include_body="a: \ud800").body
     assert body["a"] == "\ufffd\ufffd\ufffd"
     assert "not UTF-8" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("model", "fields", "thinking"),
+    [
+        ("claude-3-7-sonnet-latest", {"reasoning_effort": "high"}, {"type": "enabled", "budget_tokens": 21333}),
+        (
+            "claude-opus-4-1",
+            {"reasoning_effort": "high", "stream": True},
+            {"type": "enabled", "budget_tokens": 30000},
+        ),
+        ("claude-sonnet-4-6", {"reasoning_effort": "high"}, {"type": "adaptive"}),
+        ("claude-sonnet-4-6", {}, None),
+        ("claude-3-5-sonnet-latest", {"reasoning_effort": "high"}, None),
+        ("claude-3-7-sonnet-latest", {}, None),
+    ],
+)
+def test_adaptive_thinking_is_for_the_models_that_know_it(
+    model: str, fields: dict[str, Json], thinking: object
+) -> None:
+    assert claude(model, ADAPTIVE, max_tokens=60000, **fields).get("thinking") == thinking
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking"),
+    [
+        ("gemini-3-pro", {"includeThoughts": False}),
+        ("gemini-3-flash", {"includeThoughts": False}),
+        ("gemini-2.5-flash", {"includeThoughts": False, "thinkingBudget": -1}),
+    ],
+)
+def test_google_is_left_to_think_by_itself_without_an_effort(model: str, thinking: object) -> None:
+    for fields in ({}, {"reasoning_effort": "auto"}):
+        config = google(model, **fields)["generationConfig"]
+        assert isinstance(config, dict)
+        assert config["thinkingConfig"] == thinking
+
+
+def test_post_processing_comes_before_the_sources_own_conversion() -> None:
+    messages: list[Json] = [
+        {"role": "system", "content": "s"},
+        {"role": "assistant", "name": "Lyra", "content": "a"},
+        {"role": "system", "content": "t"},
+    ]
+    body = claude(
+        "claude-3-5-sonnet-latest",
+        messages=messages,
+        use_sysprompt=True,
+        assistant_prefill="Well, ",
+        custom_prompt_post_processing="strict",
+    )
+    assert body["system"] == [{"type": "text", "text": "s"}]
+    assert body["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "[Start a new chat]"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Lyra: a"}]},
+        {"role": "user", "content": [{"type": "text", "text": "t"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "Well,"}]},
+    ]
+
+
+def test_deepseek_goes_on_with_an_answer_unless_it_may_call_tools() -> None:
+    for tools, prefixed in (([], True), ([TOOL], False)):
+        messages = request("deepseek", "deepseek-chat", tools=tools, tool_choice="auto").body["messages"]
+        assert isinstance(messages, list)
+        last = messages[-1]
+        assert isinstance(last, dict)
+        assert ("prefix" in last) is prefixed
+
+
+def test_mistral_is_sent_no_seed_that_was_not_given() -> None:
+    assert "random_seed" not in request("mistralai", "m").body
