@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import json
 import zipfile
@@ -214,6 +215,25 @@ def test_odd_member_names_are_made_usable() -> None:
         f"assets/other/fonts/{'x' * 100}.ttf",
         f"assets/other/image/x{'🫖' * 49}\ufffd.png",
     ]
+
+
+def test_risuai_keeps_assets_of_a_v2_card_with_the_endings_of_their_file_names() -> None:
+    risuai = {
+        "emotions": [["joy", "QQ=="], "x"],
+        "additionalAssets": [["pic", "QQ==", "pic.webp"], ["song", "QQ=="], ["short"], ["odd", 5]],
+        "prebuiltAssetExclude": ["p"],
+        "prebuiltAssetStyle": "s",
+    }
+    data = {"name": "I", "extensions": {"risuai": risuai, "depth_prompt": {"depth": 1}, "acme": 2}}
+    file = json.dumps({"spec": "chara_card_v2", "data": data}).encode()
+    result = risu.import_file("m.json", file)
+    path = f"assets/{hashlib.sha256(b'A').hexdigest()}"
+    found: Any = result.character
+    assert found["emotionImages"] == [["joy", f"{path}.png"]]
+    assert found["additionalAssets"] == [["pic", f"{path}.webp", "pic.webp"], ["song", f"{path}.png", ""]]
+    assert (found["prebuiltAssetExclude"], found["prebuiltAssetStyle"]) == (["p"], "s")
+    assert (found["extentions"], found["characterVersion"]) == ({"acme": 2}, "undefined")
+    assert "loreSettings" not in found
 
 
 def test_an_encrypted_card_needs_risuai() -> None:
