@@ -194,3 +194,17 @@ def test_strategies_and_sources_that_are_unknown_mix_evenly() -> None:
             )
         )
         assert " ".join(one.world for one in result.activated) == order
+
+
+@pytest.mark.parametrize("file", [{"entries": "text"}, {"entries": None}, {"0": {"key": ["a"]}}, [], "text", 5])
+def test_a_book_without_entries_is_reported(file: object) -> None:
+    warnings: list[str] = []
+    assert list(WorldBook.from_json(file, name="Town").usable_entries(warnings.append)) == []
+    assert warnings == ["world book 'Town' is taken as empty: it has no object or list under \"entries\""]
+
+
+@pytest.mark.parametrize("file", [{}, {"entries": {}}, {"entries": []}])
+def test_an_empty_book_is_no_news(file: object) -> None:
+    warnings: list[str] = []
+    assert list(WorldBook.from_json(file, name="Town").usable_entries(warnings.append)) == []
+    assert warnings == []

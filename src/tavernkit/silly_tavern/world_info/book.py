@@ -82,8 +82,16 @@ class WorldBook:
             for index, entry in enumerate(entries):
                 yield str(index), entry
 
+    def _has_entries(self) -> bool:
+        if not is_object(self._raw):
+            return False
+        entries = self._raw.get("entries")
+        return not self._raw or is_object(entries) or is_list(entries)
+
     def usable_entries(self, warn: Warn | None = None) -> Iterator[JsonObject]:
         """The entries that a scan can use; a bad one is named in a warning and left out."""
+        if warn is not None and not self._has_entries():
+            warn(f'world book {self.name!r} is taken as empty: it has no object or list under "entries"')
         bad = 0
         for key, raw in self.raw_entries():
             problem = problem_with(raw)
