@@ -320,13 +320,13 @@ def test_post_processing_comes_before_the_sources_own_conversion() -> None:
     ]
 
 
-def test_deepseek_goes_on_with_an_answer_unless_it_may_call_tools() -> None:
-    for tools, prefixed in (([], True), ([TOOL], False)):
-        messages = request("deepseek", "deepseek-chat", tools=tools, tool_choice="auto").body["messages"]
-        assert isinstance(messages, list)
-        last = messages[-1]
-        assert isinstance(last, dict)
-        assert ("prefix" in last) is prefixed
+@pytest.mark.parametrize(("tools", "prefixed"), [([], True), ([TOOL], False)])
+def test_deepseek_goes_on_with_an_answer_unless_it_may_call_tools(tools: list[Json], prefixed: bool) -> None:
+    messages = request("deepseek", "deepseek-chat", tools=tools, tool_choice="auto").body["messages"]
+    assert isinstance(messages, list)
+    last = messages[-1]
+    assert isinstance(last, dict)
+    assert ("prefix" in last) is prefixed
 
 
 def test_mistral_is_sent_no_seed_that_was_not_given() -> None:
