@@ -50,7 +50,7 @@ MAX_LIQUID_BYTES: Final = 200_000
 """Size of a Liquid template, of its output, and of what it assigns."""
 
 MAX_LIQUID_STEPS: Final = 200_000
-"""Nodes that one Liquid template may render."""
+"""Nodes that one Liquid template may render; work on long values, long lists and random numbers counts as more."""
 
 MAX_LIQUID_CACHED_CHARACTERS: Final = 1_000_000
 """Characters of Liquid templates that are kept parsed; each takes some 150 bytes."""

@@ -47,6 +47,12 @@ from tavernkit.vibe_tavern.strict_json import byte_length
 _STEP_SIZE = 256
 """Size of the values of a filter or a comparison that counts as one more step."""
 
+_ELEMENT_SIZE = 128
+"""What going to an element of a list counts as, beside its size."""
+
+_LONG_NUMBER_BITS = 1024
+"""From here on numbers weigh their bits: calculating with them takes more time than their length."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -92,13 +98,14 @@ class MacroContext(RenderContext):
             work = _work(name, read)
             if work > MAX_LIQUID_BYTES:
                 raise LocalNamespaceLimitError("memory limits exceeded", token=token)
-            self.work(work)
+            self.work(work + _ELEMENT_SIZE * sum(map(_elements, read)))
             try:
                 result = function(*read, **named)
             except (TypeError, FilterArgumentError) as error:
                 raise _miscounted(function, len(operands), token) or error from error
             if _size(result) > MAX_LIQUID_BYTES:
                 raise LocalNamespaceLimitError("memory limits exceeded", token=token)
+            self.work(_ELEMENT_SIZE * _elements(result))
             return result
 
         return bounded
@@ -321,6 +328,10 @@ def _work(name: str, operands: Sequence[object]) -> int:
     return max(sizes, default=0)
 
 
+def _elements(value: object) -> int:
+    return len(value) if is_sequence(value) else 0
+
+
 def _count(value: object) -> int:
     """How many elements a list has, with those of lists in it."""
     if isinstance(value, range):
@@ -334,7 +345,8 @@ def _size(value: object) -> int:
     if isinstance(value, str):
         return byte_length(value)
     if isinstance(value, int):
-        return 1 + value.bit_length() // 8
+        bits = value.bit_length()
+        return bits if bits > _LONG_NUMBER_BITS else 1 + bits // 8
     if is_sequence(value):
         return 1 + sum(_size(item) for item in value)
     if is_mapping(value) and not isinstance(value, Undefined):

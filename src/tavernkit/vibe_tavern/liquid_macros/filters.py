@@ -22,8 +22,11 @@ from tavernkit.vibe_tavern.whitespace import is_blank
 Filter: TypeAlias = Callable[..., object]
 
 DEFAULT_WORD = "0"
-_DRAW_STEPS = 25
+_DRAW_STEPS = 50
 """Steps that getting to a place in a sequence of random numbers counts as; it takes as long."""
+
+_LONGEST_DATE = 100
+"""Characters of a text that may be a date; a longer one is none and stays."""
 
 
 class DivisionByZeroError(LiquidError):
@@ -63,6 +66,8 @@ def _date(value: object, pattern: object, *, context: RenderContext) -> object:
     """The standard filter, with the run's clock and UTC in place of the machine's."""
     value, pattern = given(value), given(pattern)
     if is_blank(pattern) or isinstance(value, bool) or not isinstance(value, (int, str)):
+        return value
+    if isinstance(value, str) and len(value) > _LONGEST_DATE:
         return value
     if value in ("now", "today"):
         value = time_filters.moment(_run(context).now_ms())

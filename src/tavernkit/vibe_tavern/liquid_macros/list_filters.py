@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cmp_to_key
+from typing import TypeGuard
 
 from liquid.exceptions import FilterArgumentError
 
@@ -27,12 +28,13 @@ def concat(value: object, other: object) -> list[object]:
 
 def sort(value: object, key: object = None) -> list[object] | None:
     """Sort by value, or by a property; nothing comes last."""
-    return _sorted(value, key, _order)
+    return _sorted(_read(value, key))
 
 
 def sort_natural(value: object, key: object = None) -> list[object] | None:
     """Sort as text whatever its case, by value or by a property; nothing comes last."""
-    return _sorted(value, key, lambda left, right: _order(_folded(left), _folded(right)))
+    read = _read(value, key)
+    return _sorted(None if read is None else [(element, _folded(found)) for element, found in read])
 
 
 def map_(value: object, key: object) -> list[object]:
@@ -123,11 +125,25 @@ def _fits(element: object, key: object, target: object) -> bool:
     return read is not None and read is not False if wanted is None else equal(read, wanted)
 
 
-def _sorted(value: object, key: object, compare: Callable[[object, object], int]) -> list[object] | None:
-    read = _read(value, key)
+def _sorted(read: list[tuple[object, object]] | None) -> list[object] | None:
     if read is None:
         return None
-    return [element for element, _ in sorted(read, key=cmp_to_key(lambda left, right: compare(left[1], right[1])))]
+    there = [(element, found) for element, found in read if found is not None]
+    texts = [(found, element) for element, found in there if isinstance(found, str)]
+    numbers = [(found, element) for element, found in there if _is_ordered_number(found)]
+    # What Python's own order decides takes a tenth of the time.
+    if len(texts) == len(there):
+        ordered = [element for _, element in sorted(texts, key=lambda pair: pair[0])]
+    elif len(numbers) == len(there):
+        ordered = [element for _, element in sorted(numbers, key=lambda pair: pair[0])]
+    else:
+        by_order = cmp_to_key(_order)
+        ordered = [element for element, _ in sorted(there, key=lambda pair: by_order(pair[1]))]
+    return [*ordered, *(element for element, found in read if found is None)]
+
+
+def _is_ordered_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
 
 
 def _read(value: object, key: object) -> list[tuple[object, object]] | None:
@@ -144,8 +160,6 @@ def _identity(value: object) -> str:
 
 
 def _order(left: object, right: object) -> int:
-    if left is None or right is None:
-        return (left is None) - (right is None)
     found = order(left, right)
     if found is None and left != right:
         raise FilterArgumentError("cannot sort values of incompatible types", token=None)
