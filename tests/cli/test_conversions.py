@@ -168,3 +168,10 @@ def test_a_preset_for_risuai_names_the_settings_it_loses(tavernkit: Tavernkit, t
     assert "warning: scenario_format is lost: RisuAI's import of a preset does not take it" in outcome.err.splitlines()
     assert "names_behavior" not in outcome.err
     assert outcome.code == 1
+
+
+def test_a_picture_that_is_lost_is_a_loss(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    picture = tmp_path / "portrait.png"
+    picture.write_text("no picture")
+    outcome = tavernkit("card", "embed", CARD, str(picture), str(tmp_path / "aria.png"))
+    assert (outcome.code, "a plain one stands in for it" in outcome.err) == (1, True)

@@ -192,3 +192,9 @@ def test_a_book_written_as_a_cards_own_is_read_again(tavernkit: Tavernkit, tmp_p
     linted = tavernkit("lint", str(target), "--json")
     assert json.loads(linted.out)[0]["kind"] == "character book"
     assert json.loads(linted.out)[0]["findings"] == []
+
+
+def test_a_file_that_is_no_book_is_called_what_it_is(tavernkit: Tavernkit) -> None:
+    for path, said in ((CHAT, "is a chat, not a lore book: give it with --chat"), (PRESET, "give it with --preset")):
+        outcome = tavernkit("build", CARD, "--book", path, "--message", "Hi")
+        assert (outcome.code, said in outcome.err) == (2, True)

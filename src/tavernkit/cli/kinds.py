@@ -13,6 +13,10 @@ from tavernkit.values import is_mapping
 _WANTED: dict[str, tuple[str, frozenset[FileKind]]] = {
     "card": ("a character card", frozenset({FileKind.CARD})),
     "preset": ("a preset", frozenset({FileKind.PRESET, FileKind.RISU_PRESET})),
+    "book": (
+        "a lore book",
+        frozenset({FileKind.WORLD_BOOK, FileKind.LOREBOOK, FileKind.CHARACTER_BOOK, FileKind.CARD, FileKind.MODULE}),
+    ),
     "chat": ("a chat", frozenset()),
     "context_template": ("a context template", frozenset({FileKind.CONTEXT_TEMPLATE})),
     "instruct": ("an instruct template", frozenset({FileKind.INSTRUCT_TEMPLATE})),

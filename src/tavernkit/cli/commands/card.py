@@ -231,7 +231,7 @@ def _tell(report: SaveReport, target: Path, *, as_json: bool) -> None:
             complain(f"{note.pointer}: {note.reason} ({fate})", kind="note")
         for warning in report.warnings:
             complain(warning)
-    if any(note.kept_at is None for note in notes):
+    if report.warnings or any(note.kept_at is None for note in notes):
         raise typer.Exit(ExitCode.PROBLEMS)
 
 
