@@ -96,11 +96,15 @@ def test_records_without_texts_are_empty(record: str) -> None:
     assert outcome.items[0].content == "\n\n"
 
 
+@pytest.mark.parametrize("reply", [0, 70])
 @pytest.mark.parametrize(("room", "asks"), [(3000, 0), (2999, 1)])
-def test_hypa_v2_keeps_three_thousand_tokens_and_makes_chunks_as_large(room: int, asks: int) -> None:
+def test_hypa_v2_keeps_three_thousand_tokens_and_makes_chunks_as_large(room: int, asks: int, reply: int) -> None:
     asked = Summariser("S")
     items = [start(), *spoken(*["x" * 1497] * 3, *"abcd")]
-    run_memory(items, {"hypav2": True}, max_context=COUNTER.messages(items) + room, summarise=asked)
+    max_context = COUNTER.messages(items) + room
+    outcome = run_memory(items, {"hypav2": True}, max_context=max_context, reply=reply, summarise=asked)
+    uncounted = COUNTER.message(start()) * asks  # the start line goes as well, but nothing is taken off for it
+    assert outcome.total == COUNTER.messages(outcome.items) + reply + uncounted
     assert [str(text).count("\n") for text in asked.texts] == [1] * asks
 
 
