@@ -41,6 +41,8 @@ ODD: list[Any] = [
 ]
 """What may stand in the place of any value."""
 
+BEL = cards.Character(name="Bel")
+
 Json = Any  # what json.loads gives: the tests change it freely
 
 
@@ -78,13 +80,13 @@ def _card(data: Json) -> None:
 def _world(data: Json) -> None:
     book = silly_tavern.WorldBook.loads(json.dumps(data), name="book", warn=_quiet)
     book.to_character_book()
-    silly_tavern.build(books=[book], message="Hello?", warning_handler=None)
+    silly_tavern.build(character=BEL, books=[book], message="Hello?", warning_handler=None)
 
 
 def _preset(data: Json) -> None:
     preset = silly_tavern.Preset.from_json(data, warn=_quiet)
     preset.to_json()
-    silly_tavern.build(preset=preset, message="Hello?", warning_handler=None)
+    silly_tavern.build(character=BEL, preset=preset, message="Hello?", warning_handler=None)
 
 
 def _database(data: Json) -> None:

@@ -56,6 +56,7 @@ INNER = {
     "tavernkit.silly_tavern.context_template.handlebars.template.Template",
     "tavernkit.silly_tavern.persona.AFTER_CHARACTER",
     "tavernkit.silly_tavern.persona.IN_PROMPT",
+    "tavernkit.silly_tavern.world_info.character_book.EXTENSION_FIELDS",
     "tavernkit.silly_tavern.world_info.entry.TEMPLATE",
     "tavernkit.silly_tavern.world_info.entry.problem_with",
     "tavernkit.silly_tavern.world_info.keys.parse_regex_key",
