@@ -175,3 +175,73 @@ def test_grok_with_reasoning_takes_no_penalties_and_no_stop():
     found = fields(chat_completion_source="xai", xai_model="grok-4", stops=MANY)
     assert not {"frequency_penalty", "presence_penalty", "stop"} & set(found)
     assert "stop" in fields(chat_completion_source="xai", xai_model="grok-4-fast-non-reasoning", stops=MANY)
+
+
+SEEDED = """openai azure_openai openrouter mistralai custom cohere groq electronhub nanogpt xai pollinations aimlapi
+    vertexai makersuite chutes"""
+OTHERS = "claude perplexity deepseek zai moonshot fireworks cometapi siliconflow ai21 minimax"
+SOURCES = {*SEEDED.split(), *OTHERS.split()}
+
+
+@pytest.mark.parametrize(
+    ("key", "keys", "sources"),
+    [
+        ("seed", {"seed": 0}, SEEDED),
+        ("n", {"n": 2}, "openai azure_openai custom xai aimlapi moonshot"),
+        ("top_k", {}, "claude openrouter makersuite vertexai cohere perplexity"),
+        ("use_sysprompt", {}, "claude makersuite vertexai"),
+        ("assistant_prefill", {}, "claude"),
+        ("stop", {}, "claude mistralai chutes makersuite vertexai cohere zai"),
+        ("safe_prompt", {}, "mistralai"),
+        ("custom_url", {}, "custom"),
+        ("zai_endpoint", {}, "zai"),
+        ("middleout", {}, "openrouter"),
+        ("verbosity", {"verbosity": "low"}, " ".join(sorted(SOURCES))),
+        ("verbosity", {"verbosity": "auto"}, ""),
+        (
+            "reasoning_effort",
+            {"reasoning_effort": "auto"},
+            "claude mistralai makersuite vertexai cohere groq zai moonshot nanogpt siliconflow ai21 minimax",
+        ),
+    ],
+)
+def test_a_field_goes_to_its_sources_only(key: str, keys: dict[str, Any], sources: str):
+    found = {source for source in SOURCES if key in fields(chat_completion_source=source, **keys)}
+    assert found == set(sources.split())
+
+
+@pytest.mark.parametrize(
+    ("source", "model", "penalties", "stop"),
+    [
+        ("xai", "grok-3-beta", True, True),
+        ("xai", "grok-3-mini", False, False),
+        ("xai", "grok-4-0709", False, False),
+        ("xai", "grok-code-fast-1", False, False),
+        ("xai", "grok-4-fast-non-reasoning", False, True),
+        ("zai", "glm-4.6", False, True),
+        ("groq", "grok-4", True, True),
+    ],
+)
+def test_penalties_and_stops_depend_on_the_model(source: str, model: str, penalties: bool, stop: bool):
+    keys: dict[str, Any] = {"chat_completion_source": source, f"{source}_model": model}
+    found = fields(stops='["a"]', **keys)
+    assert ("frequency_penalty" in found, "presence_penalty" in found, "stop" in found) == (penalties, penalties, stop)
+
+
+@pytest.mark.parametrize(
+    ("source", "model", "offered"),
+    [
+        ("openai", "gpt-4", True),
+        ("openai", "o3", True),
+        ("openai", "o1-pro", False),
+        ("openrouter", "openai/o1", False),
+        ("openai", "gpt-5", True),
+        ("openai", "gpt-5-chat-latest", False),
+        ("openai", "gpt-6-astra-mini", False),
+        ("custom", "gpt-6-astra-mini", True),
+    ],
+)
+def test_tools_are_offered_to_models_that_take_them(source: str, model: str, offered: bool):
+    keys: dict[str, Any] = {"function_calling": True, "chat_completion_source": source, f"{source}_model": model}
+    found = fields(tools=(Tool("wx"),), **keys)
+    assert ("tools" in found, "tool_choice" in found) == (offered, offered)
