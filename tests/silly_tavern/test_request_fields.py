@@ -245,3 +245,10 @@ def test_tools_are_offered_to_models_that_take_them(source: str, model: str, off
     keys: dict[str, Any] = {"function_calling": True, "chat_completion_source": source, f"{source}_model": model}
     found = fields(tools=(Tool("wx"),), **keys)
     assert ("tools" in found, "tool_choice" in found) == (offered, offered)
+
+
+@pytest.mark.parametrize(
+    ("model", "streamed"), [("gpt-4", True), ("o1-mini", True), ("o1", False), ("o1-2024-12-17", False)]
+)
+def test_the_first_reasoning_models_are_not_streamed(model: str, streamed: bool):
+    assert fields(stream_openai=True, openai_model=model)["stream"] is streamed
