@@ -68,10 +68,12 @@ def prune(
     db: DatabaseUrl = None,
     config: ConfigFile = None,
     turn_days: Annotated[
-        float | None, typer.Option("--turn-days", min=0, help="Keep what became of requests so long; 0: for ever.")
+        float | None,
+        typer.Option("--turn-days", metavar="DAYS", min=0, help="Keep answers of requests so long; 0: for ever."),
     ] = None,
     job_days: Annotated[
-        float | None, typer.Option("--job-days", min=0, help="Keep reports of imports so long; 0: for ever.")
+        float | None,
+        typer.Option("--job-days", metavar="DAYS", min=0, help="Keep reports of imports so long; 0: for ever."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be removed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
