@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tavernkit.risu_ai.errors import PromptTemplateError
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat
 from tavernkit.text.js_values import js_lower
+from tavernkit.text.js_values.numbers import as_float
 from tavernkit.values import is_sequence
 
 UNKNOWN_CHARACTER = "Unknown Character"
@@ -35,7 +36,7 @@ def group_members(group: RisuCharacter, characters: Sequence[RisuCharacter]) -> 
     for index, member in enumerate(ids):
         talk = talks[index] if index < len(talks) else 0
         on = bool(active[index]) if index < len(active) else False
-        talkness = float(talk) if on and isinstance(talk, (int, float)) else -1.0
+        talkness = as_float(talk) if on and isinstance(talk, (int, float)) else -1.0
         found.append(GroupMember(str(member), names.get(str(member), UNKNOWN_CHARACTER), talkness))
     return found
 

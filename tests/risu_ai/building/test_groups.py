@@ -101,3 +101,7 @@ def test_a_member_that_is_gone_speaks_as_nobody():
 def test_members_may_be_given_by_id():
     plan = Builder().build(**inputs(character=group(), members={"c0": MEMBERS[0]}, speaker="c0"))
     assert "as Bea" in contents(plan)[-1]
+
+
+def test_a_talkativeness_that_no_double_holds_is_the_greatest():
+    assert choose(said("x"), 0.99, talks=(10**400, 0.5, -(10**400))) == ["c0"]

@@ -82,6 +82,8 @@ def test_legacy_and_deflated_files_are_read():
     assert read_preset(gzip.compress(packed)).name == "Old"
     assert read_preset(zlib.compress(packed)).name == "Old"
     assert read_preset(rpack_encode(zlib.compress(packed))).name == "Old"
+    bare = zlib.compress(packed, wbits=-zlib.MAX_WBITS)
+    assert read_preset(bare).name == read_preset(rpack_encode(bare)).name == "Old"
 
 
 def test_an_unknown_version_is_read_with_a_warning():

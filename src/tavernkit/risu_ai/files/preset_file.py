@@ -26,6 +26,7 @@ WRITTEN_VERSION = 2
 NOVELAI_VERSION = 3
 """From this ``presetVersion`` on, a JSON file holds NovelAI's parameters."""
 
+_SMALL_MAPS = frozenset([bytes([0x80 + size]) for size in range(1, 16)])
 _COMPRESSED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
@@ -36,11 +37,9 @@ def read_preset(data: bytes, *, name: str = "", warn: Warn = log_warning) -> Pre
         raise LimitExceededError(
             f"{what} has {len(data)} bytes, more than {MAX_PRESET_BYTES}", limit="MAX_PRESET_BYTES"
         )
-    if data[:2] in _COMPRESSED:
-        return Preset.from_json(_unsealed(data, what, warn), warn=warn)
-    unpacked = rpack_decode(data)
-    if unpacked[:2] in _COMPRESSED:
-        return Preset.from_json(_unsealed(unpacked, what, warn), warn=warn)
+    for packed in (data, rpack_decode(data)):
+        if packed[:2] in _COMPRESSED or _is_deflated(packed):
+            return Preset.from_json(_unsealed(packed, what, warn), warn=warn)
     return _from_json_file(data, what, warn)
 
 
@@ -101,13 +100,22 @@ def _json(value: object) -> Json:
     return None if isinstance(value, bytes) else thaw(value)
 
 
+def _is_deflated(data: bytes) -> bool:
+    """Tell whether bytes without any header are deflated and hold a MessagePack map of a few keys."""
+    try:
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, 1) in _SMALL_MAPS
+    except zlib.error:
+        return False
+
+
 def _inflate(data: bytes, what: str) -> bytes:
     try:
         if data[:2] == _COMPRESSED[0]:
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
                 inflated = stream.read(MAX_PRESET_BYTES + 1)
         else:
-            inflated = zlib.decompressobj().decompress(data, MAX_PRESET_BYTES + 1)
+            window = zlib.MAX_WBITS if data[:2] in _COMPRESSED else -zlib.MAX_WBITS
+            inflated = zlib.decompressobj(window).decompress(data, MAX_PRESET_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidPresetError(f"{what} cannot be decompressed: {error}") from error
     if len(inflated) > MAX_PRESET_BYTES:
