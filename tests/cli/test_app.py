@@ -27,6 +27,7 @@ SUBCOMMANDS = [
     ["cbs", "list"],
     ["cbs", "eval"],
     ["preset", "convert"],
+    ["server", "prune"],
 ]
 GROUPS = {"card", "lore", "macros", "cbs", "preset"}
 

@@ -41,7 +41,7 @@ EPILOG = (
 )
 
 
-WORDS: dict[object, str] = {bool: "", str: "TEXT", int: "NUMBER", datetime: "TIME", Path: "FILE"}
+WORDS: dict[object, str] = {bool: "", str: "TEXT", int: "NUMBER", float: "NUMBER", datetime: "TIME", Path: "FILE"}
 """What a value of a type is called in the help."""
 
 

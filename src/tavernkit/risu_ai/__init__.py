@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai.files.module_file import write_module as write_module
     from tavernkit.risu_ai.files.silly_tavern_files import read_st_files as read_st_files
     from tavernkit.risu_ai.files.silly_tavern_preset import to_chat_preset as to_chat_preset
+    from tavernkit.risu_ai.groups import speakers as speakers
     from tavernkit.risu_ai.inlays import Inlay as Inlay
     from tavernkit.risu_ai.lorebook import ActiveLore as ActiveLore
     from tavernkit.risu_ai.lorebook import LorebookEngine as LorebookEngine
@@ -129,6 +130,7 @@ __getattr__, __all__ = lazy_exports(
         ".files.module_file": ("read_module", "write_module"),
         ".files.silly_tavern_files": ("read_st_files",),
         ".files.silly_tavern_preset": ("to_chat_preset",),
+        ".groups": ("speakers",),
         ".inlays": ("Inlay",),
         ".lorebook": (
             "ActiveLore",

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.state import SillyTavernState as SillyTavernState
     from tavernkit.silly_tavern.template_bundle import TemplateBundle as TemplateBundle
     from tavernkit.silly_tavern.text_completion.plan import TextPlan as TextPlan
+    from tavernkit.silly_tavern.text_completion.stop_strings import StopInput as StopInput
+    from tavernkit.silly_tavern.text_completion.stop_strings import custom_stop_strings as custom_stop_strings
+    from tavernkit.silly_tavern.text_completion.stop_strings import stop_strings as stop_strings
     from tavernkit.silly_tavern.world_info.book import WorldBook as WorldBook
     from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine as WorldInfoEngine
     from tavernkit.silly_tavern.world_info.entry import Entry as Entry
@@ -95,6 +98,7 @@ __getattr__, __all__ = lazy_exports(
         ".state": ("SillyTavernState",),
         ".template_bundle": ("TemplateBundle",),
         ".text_completion.plan": ("TextPlan",),
+        ".text_completion.stop_strings": ("StopInput", "custom_stop_strings", "stop_strings"),
         ".world_info.book": ("WorldBook",),
         ".world_info.engine": ("WorldInfoEngine",),
         ".world_info.entry": ("Entry",),

@@ -116,12 +116,13 @@ def _free_path(name: str) -> Path:
 
 
 def _talk(session: ChatSession) -> None:
-    from tavernkit.cli.terminal import complain, show, visible
+    from tavernkit.cli.terminal import complain, show, show_text, visible
     from tavernkit.errors import MaxTokensExceededError
     from tavernkit.vibe_tavern.errors import TransportError
 
     show(f"Talking to {session.character_name}. /help lists commands, /quit ends.")
-    show(f"The chat is saved in {session.path}; --chat goes on with it.", "")
+    # As it is: a path must not be broken.
+    show_text(f"The chat is saved in {session.path}; --chat goes on with it.\n")
     for message in session.chat.messages[-4:]:
         _speaker(message.name)
         _write(message.mes + "\n\n")

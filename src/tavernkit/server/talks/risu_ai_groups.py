@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from tavernkit import risu_ai
-from tavernkit.risu_ai.groups import speakers
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
 from tavernkit.server.storage.chats import ChatLine
@@ -85,7 +84,7 @@ def first_speaker(context: risu_ai.BuildContext) -> str | None:
         messages = (*messages, risu_ai.RisuMessage(role="user", data=context.message))
     chat = dataclasses.replace(context.chat, messages=messages)
     try:
-        chosen = speakers(context.owner, context.members, chat, context.random_source)
+        chosen = risu_ai.speakers(context.owner, context.members, chat, context.random_source)
     except risu_ai.PromptTemplateError:
         chosen = []
     return next(iter([*chosen, *(member.id for member in context.members)]), None)

@@ -10,7 +10,6 @@ from tavernkit.cards import Character
 from tavernkit.server.library import Cast
 from tavernkit.server.limits import MAX_STOP_STRINGS
 from tavernkit.server.talks.talk import TurnKind
-from tavernkit.silly_tavern.text_completion.stop_strings import StopInput, custom_stop_strings, stop_strings
 from tavernkit.values import is_sequence, thaw
 
 API = "openai"
@@ -91,15 +90,15 @@ class StoredTexts:
         return text[: len(text) - len(begun)] + st.clean_up(begun, options)
 
     def _stop_strings(self, said: Said, power_user: st.PowerUser) -> list[str]:
-        return stop_strings(
-            StopInput(
+        return st.stop_strings(
+            st.StopInput(
                 instruct=power_user.instruct,
                 context=power_user.context,
                 user_name=said.user,
                 character_name=said.character,
                 members=said.members,
                 impersonate=said.kind == "impersonate",
-                custom=custom_stop_strings(power_user.custom_stopping_strings, _quiet),
+                custom=st.custom_stop_strings(power_user.custom_stopping_strings, _quiet),
                 once=said.own_stop_strings,
                 expand=self._expand,
                 expand_custom=power_user.custom_stopping_strings_macro,
