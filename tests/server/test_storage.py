@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,6 +51,23 @@ async def test_several_processes_may_migrate_at_once(settings: dict[str, object]
     for each in databases:
         await each.ping()
         await each.close()
+
+
+async def test_a_new_file_that_others_are_making_is_waited_for(tmp_path: Path) -> None:
+    """SQLite refuses at once to change the journal of a file that another connection has a lock on."""
+    path = tmp_path / "new.db"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("CREATE TABLE t (a)")
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("INSERT INTO t VALUES (1)")
+    database = Database(f"sqlite+aiosqlite:///{path}")
+    answer = asyncio.create_task(database.ping())
+    done, _ = await asyncio.wait([answer], timeout=0.2)
+    assert not done
+    other.execute("COMMIT")
+    other.close()
+    await answer
+    await database.close()
 
 
 async def test_what_no_database_holds_is_replaced(database: Database) -> None:

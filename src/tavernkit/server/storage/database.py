@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -12,6 +14,7 @@ from sqlalchemy import event, func, inspect, select
 from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.util import await_only
 
 from tavernkit.errors import ConfigError, TavernKitError
 from tavernkit.server.migrations import HEAD
@@ -30,6 +33,7 @@ MIGRATION_LOCK = 0x7461766B
 PRAGMAS = (f"busy_timeout={BUSY_MILLISECONDS}", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
 
 _WRITES = "tavernkit_writes"
+_PAUSE = 0.01
 
 
 class Database:
@@ -187,11 +191,25 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
     try:
         cursor = connection.cursor()
         for pragma in PRAGMAS:
-            cursor.execute(f"PRAGMA {pragma}")
+            _set_pragma(cursor, pragma)
         cursor.close()
     except BaseException:
         connection.close()  # the pool does not know it yet
         raise
+
+
+def _set_pragma(cursor: Any, pragma: str) -> None:
+    """Set a pragma. SQLite does not wait by itself while other connections bring a new file into its mode."""
+    until = time.monotonic() + BUSY_MILLISECONDS / 1000
+    while True:
+        try:
+            cursor.execute(f"PRAGMA {pragma}")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            await_only(asyncio.sleep(_PAUSE))
+        else:
+            return
 
 
 def _begin_sqlite(connection: Connection) -> None:
