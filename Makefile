@@ -12,7 +12,7 @@ AS_ROOT = $(shell test "$$(id -u)" = 0 || echo sudo)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-browser test-postgres load check format conformance bench fuzz docs tables lock coverage mutation dist clean
+.PHONY: help demo serve test test-browser test-postgres test-crashes load check format conformance bench fuzz docs tables lock coverage mutation dist clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,8 +47,10 @@ test-browser: $(READY) ## Click through the HTML report in headless Chromium (De
 	@command -v chromedriver >/dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -qq -y --no-install-recommends chromium chromium-driver >/dev/null; }
 	$(BIN)/python -m pytest -q tests/browser -o python_files='browser_*.py'
 
-test-postgres: $(READY) ## Run the service's tests on PostgreSQL, and kill it 200 times on both databases
-	TAVERNKIT_SCHEMA_EXAMPLES=20 $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q -n $(WORKERS) tests/server --deselect tests/server/test_crash.py
+test-postgres: $(READY) ## Run the service's tests on PostgreSQL
+	TAVERNKIT_SCHEMA_EXAMPLES=20 $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q -n $(WORKERS) tests/server --ignore tests/server/test_crash.py --ignore tests/server/test_start_up.py
+
+test-crashes: $(READY) ## Kill the service 200 times, on both databases
 	TAVERNKIT_CRASHES=200 $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q -n 2 tests/server/test_crash.py
 
 load: $(READY) ## Measure what the service adds to a turn at 1, 50 and 500 sessions

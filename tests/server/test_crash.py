@@ -27,7 +27,7 @@ from tavernkit.server.storage.turns import DONE
 from tests.server.databases import POSTGRES, database_url
 
 CRASHES = int(os.environ.get("TAVERNKIT_CRASHES", "5"))
-"""How often the server is killed: few in every run of the tests, 200 in ``make test-postgres``."""
+"""How often the server is killed: few in every run of the tests, 200 in ``make test-crashes``."""
 
 SESSIONS = 6
 REPLY_PATH = "/v1/chat/completions"
