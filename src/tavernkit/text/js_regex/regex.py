@@ -35,8 +35,10 @@ class JSRegex:
 
     __slots__ = (
         "_engine",
+        "_fold",
         "_guard",
         "_lookback",
+        "_needs",
         "_pattern",
         "_quick",
         "_regex",
@@ -52,6 +54,7 @@ class JSRegex:
         from tavernkit.text.js_regex.counting import counts_characters
         from tavernkit.text.js_regex.guard import Guard
         from tavernkit.text.js_regex.measures import KnownQuick
+        from tavernkit.text.js_regex.needs import begins_with_characters, ignores_case, needs_of
 
         self.source = source
         self.flags = check_flags(flags)
@@ -59,6 +62,8 @@ class JSRegex:
         self.sticky = "y" in flags
         self._pattern = parse_pattern(source, self.flags)
         self._whole = counts_characters(self._pattern)
+        self._needs = () if begins_with_characters(self._pattern.root) else needs_of(self._pattern)
+        self._fold = ignores_case(self._pattern)
         self._lookback = lookback(self._pattern.root)
         self._guard = Guard(self._pattern, judged=len(source) <= MAX_JUDGED_LENGTH)
         self._quick = KnownQuick(length=-1) if self.sticky else self._guard.known
@@ -185,7 +190,22 @@ class JSRegex:
         parts.append(subject[at:])
         return parts if limit is None else parts[:limit]
 
+    def _lacks_needs(self, subject: Subject) -> bool:
+        """Tell whether a text certainly has no match: this is quick where the engine would try every place."""
+        if not self._needs:
+            return False
+        if isinstance(subject, str):
+            text = subject.lower() if self._fold else subject
+        else:
+            text = subject.lowered if self._fold else subject.engine_text
+        for need in self._needs:  # noqa: SIM110  # any() would call a generator for each
+            if need in text:
+                return False
+        return True
+
     def _find_first(self, subject: Subject, start: int, timeout: float | None, warn: Warn | None) -> Found | None:
+        if self._lacks_needs(subject):
+            return None
         if start > 0 or self.sticky:
             return self._find_from(subject, max(start, 0), timeout, warn)
         return self._find(self._engine, engine_text(subject), timeout, warn)
@@ -195,6 +215,8 @@ class JSRegex:
         return _adjacent(found, subject) if self.sticky else found
 
     def _find_everywhere(self, subject: Subject, timeout: float | None, warn: Warn | None) -> Sequence[Found]:
+        if self._lacks_needs(subject):
+            return ()
         text = engine_text(subject)
         started = time.monotonic()
         if timeout is None or self._guard.is_quick(text, timeout):

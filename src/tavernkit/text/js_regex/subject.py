@@ -32,7 +32,7 @@ _FEW = 16
 class WideText:
     """A text with characters beyond ASCII. It has a length and can be cut like a text, by the engine's offsets."""
 
-    __slots__ = ("_cursor", "_halved", "_stand_ins", "_units", "data", "engine_text", "text")
+    __slots__ = ("_cursor", "_halved", "_lowered", "_stand_ins", "_units", "data", "engine_text", "text")
 
     def __init__(self, text: str, *, whole: bool) -> None:
         self.text = text
@@ -40,6 +40,7 @@ class WideText:
         """What the engine sees of the text."""
         self._units = self._stand_ins = False
         self._cursor = (0, 0, 0)
+        self._lowered: str | None = None
         self._halved: dict[bytes, bytes] = {}
         try:
             self.data = self.text.encode()
@@ -63,6 +64,13 @@ class WideText:
 
     def __len__(self) -> int:
         return len(self.data)
+
+    @property
+    def lowered(self) -> str:
+        """The text in lower case."""
+        if self._lowered is None:
+            self._lowered = self.text.lower()
+        return self._lowered
 
     def __getitem__(self, span: slice) -> str:
         """Return a part of the text; it may begin or end with half a character."""
