@@ -16,7 +16,7 @@ from tavernkit.prompt.trace import Instrumenter
 from tavernkit.stores.history import ChatHistory, wrap_history
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.text.keys import underscore
-from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze, freeze_object, is_mapping
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze, freeze_object, is_mapping, is_sequence
 
 if TYPE_CHECKING:
     from tavernkit.cards.character import Participant
@@ -76,6 +76,7 @@ class Context:
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
+        require_user(self.user)
         set_field(self, "history", wrap_history(self.history))
         set_field(self, "message", "" if self.message is None else str(self.message))  # pyright: ignore[reportUnnecessaryComparison]  # callers may be untyped
         set_field(self, "macro_vars", {str(key).lower(): value for key, value in self.macro_vars.items()})
@@ -162,7 +163,21 @@ def require_choice(name: str, value: str, known: Sequence[str]) -> None:
         raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}", code=f"UNKNOWN_{name.upper()}")
 
 
+def require_user(value: object) -> None:
+    """Refuse what is no user: a name alone, above all."""
+    if value is not None and not (hasattr(value, "name") and hasattr(value, "persona_text")):
+        raise ConfigError(f"user must be a User, not {type(value).__name__}: pass User(name=...)")
+
+
 def require_kind(name: str, value: object, kind: type) -> None:
     """Refuse an input that is there and of another class."""
     if value is not None and not isinstance(value, kind):
         raise ConfigError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
+
+
+def require_kinds(name: str, values: object, kind: type) -> None:
+    """Refuse an input that is no list, or a list with something of another class."""
+    if not is_sequence(values):
+        raise ConfigError(f"{name} must be a list of {kind.__name__} objects, not {type(values).__name__}")
+    for value in values:
+        require_kind(f"each of {name}", value, kind)

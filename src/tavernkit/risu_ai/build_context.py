@@ -59,6 +59,7 @@ class BuildContext(Context):
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
+        require_kind("settings", self.settings, Settings)
         set_field(self, "character", risu_character(self.character))
         set_field(self, "members", _members(self.members))
         set_field(self, "history", chat_log(self.history))
@@ -71,7 +72,6 @@ class BuildContext(Context):
         require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
         require_choice("generation_type", self.generation_type, GENERATION_TYPES)
         require_kind("preset", self.preset, Preset)
-        require_kind("settings", self.settings, Settings)
 
     @property
     def chat(self) -> RisuChat:

@@ -8,9 +8,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import cast
 
+from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.character import Character, Participant
 from tavernkit.errors import ConfigError
-from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context, require_choice, require_kind
+from tavernkit.prompt.context import (
+    ON_OVERFLOW,
+    REFERENCE,
+    STRATEGIES,
+    Context,
+    require_choice,
+    require_kind,
+    require_kinds,
+    require_user,
+)
 from tavernkit.silly_tavern.authors_note import read_overrides
 from tavernkit.silly_tavern.chat_completion.media import Measure
 from tavernkit.silly_tavern.chat_completion.tools import Tool
@@ -102,6 +112,16 @@ class SillyTavernContext(Context):
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
+        if isinstance(self.character, Bundle):
+            if self.character.card is None:
+                raise ConfigError("the loaded file that was passed as character holds none")
+            set_field(self, "character", self.character.card)
+        require_kind("character", self.character, Character)
+        require_kind("settings", self.settings, Settings)
+        require_kind("group", self.group, Group)
+        require_user(self.user)
+        for name in ("books", "character_books", "chat_books", "persona_books"):
+            require_kinds(name, getattr(self, name), WorldBook)
         history: object = self.history
         if isinstance(history, ChatFile):
             if self.chat_metadata is None:
@@ -110,6 +130,7 @@ class SillyTavernContext(Context):
                 set_field(self, "chat_id", history.name or None)
         if is_mapping(self.chat_metadata):
             set_field(self, "chat_metadata", ChatMetadata.from_json(self.chat_metadata))
+        require_kind("chat_metadata", self.chat_metadata, ChatMetadata)
         set_field(self, "history", chat_log(history, user_name=self.user_name, character_name=self.character_name))
         if self.macro_memory is None:
             stored = self.metadata.get("chat_id_hash")
@@ -126,8 +147,6 @@ class SillyTavernContext(Context):
         require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
         require_choice("generation_type", self.generation_type, GENERATION_TYPES)
         require_kind("preset", self.preset, Preset)
-        require_kind("settings", self.settings, Settings)
-        require_kind("character", self.character, Character)
         require_kind("persona", self.persona, Persona)
         require_kind("the persona's description", self.active_persona.description, str)
         require_kind("instruct", self.instruct, InstructTemplate)
