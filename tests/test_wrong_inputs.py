@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tavernkit import Character, ConfigError, risu_ai, silly_tavern
+from tavernkit import Character, ConfigError, risu_ai, silly_tavern, vibe_tavern
 from tavernkit.cards import Bundle
+from tavernkit.prompt import Context
 
 CARD = Character.from_card({"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Aria"}})
 
@@ -16,11 +17,11 @@ CARD = Character.from_card({"spec": "chara_card_v2", "spec_version": "2.0", "dat
 @pytest.mark.parametrize(
     ("inputs", "told"),
     [
-        ({"user": "You"}, "user must be a User, not str: pass User\\(name=...\\)"),
+        ({"user": "You"}, "user must be a User, such as User\\(name='Ann'\\), not str 'You'"),
         ({"character": "Aria"}, "character must be a Character"),
         ({"character": 5}, "character must be a Character"),
-        ({"settings": {}}, "settings must be a Settings, not dict"),
-        ({"preset": "x"}, "preset must be a Preset, not str"),
+        ({"settings": {}}, "settings must be a Settings, not dict {}"),
+        ({"preset": "x"}, "preset must be a Preset or None, not str 'x'"),
     ],
 )
 def test_both_platforms_say_what_to_pass(platform: Any, inputs: dict[str, Any], told: str) -> None:
@@ -31,16 +32,52 @@ def test_both_platforms_say_what_to_pass(platform: Any, inputs: dict[str, Any], 
 @pytest.mark.parametrize(
     ("inputs", "told"),
     [
-        ({"group": "x"}, "group must be a Group, not str"),
-        ({"books": "x"}, "books must be a list of WorldBook objects, not str"),
-        ({"chat_books": [5]}, "each of chat_books must be a WorldBook, not int"),
-        ({"chat_metadata": 5}, "chat_metadata must be a ChatMetadata, not int"),
+        ({"group": "x"}, "group must be a Group or None, not str"),
+        ({"books": "x"}, "books must be a list of WorldBooks, not str"),
+        ({"chat_books": [5]}, "chat_books must be a list of WorldBooks, not list \\[5\\]"),
+        ({"chat_metadata": 5}, "chat_metadata must be a ChatMetadata or None, not int"),
         ({"character": Bundle()}, "holds none"),
     ],
 )
 def test_silly_tavern_says_what_to_pass(inputs: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         silly_tavern.build(**{"character": CARD, **inputs})
+
+
+class Odd:
+    """What nothing takes."""
+
+
+CONTEXTS = [Context, silly_tavern.SillyTavernContext, risu_ai.BuildContext, vibe_tavern.VibeTavernContext]
+
+
+@pytest.mark.parametrize(
+    ("context", "name"), [(context, name) for context in CONTEXTS for name in sorted(context.input_names())]
+)
+def test_every_input_says_what_to_pass(context: type[Context], name: str) -> None:
+    with pytest.raises(ConfigError, match=name.rstrip("s").replace("_", ".")):
+        context.make(**{name: Odd()})
+
+
+@pytest.mark.parametrize(
+    ("context", "name", "told"),
+    [
+        (silly_tavern.SillyTavernContext, "stop_strings", "a list of texts"),
+        (silly_tavern.SillyTavernContext, "tools", "a tool must be a Tool or a mapping"),
+        (silly_tavern.SillyTavernContext, "extension_prompts", "an extension prompt must be an ExtensionPrompt or"),
+        (silly_tavern.SillyTavernContext, "forced_world_info", "a list of mappings"),
+        (risu_ai.BuildContext, "modules", "a list of RisuModules"),
+        (risu_ai.BuildContext, "members", "character"),
+    ],
+)
+def test_lists_say_what_to_put_in(context: type[Context], name: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        context.make(**{name: [Odd()]})
+
+
+def test_mappings_say_what_to_put_in() -> None:
+    with pytest.raises(ConfigError, match="members must be a mapping of Characters, not dict"):
+        silly_tavern.SillyTavernContext.make(members={"a": Odd()})
 
 
 def test_a_loaded_file_is_a_character_for_both() -> None:

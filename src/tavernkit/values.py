@@ -10,16 +10,16 @@ from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar, overload
 
 from tavernkit.errors import LimitExceededError
 
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 """Anything that :func:`json.loads` gives."""
 
-JsonObject: TypeAlias = "dict[str, Json]"
+JsonObject: TypeAlias = dict[str, Json]
 """A JSON object."""
 
-FrozenJson: TypeAlias = "bool | int | float | str | Sequence[FrozenJson] | Mapping[str, FrozenJson] | None"
+FrozenJson: TypeAlias = bool | int | float | str | Sequence["FrozenJson"] | Mapping[str, "FrozenJson"] | None
 """JSON that must not be changed: what :func:`freeze` gives. Plain JSON is accepted where it is asked for."""
 
-FrozenObject: TypeAlias = "Mapping[str, FrozenJson]"
+FrozenObject: TypeAlias = Mapping[str, FrozenJson]
 """A JSON object that must not be changed."""
 
 EMPTY_OBJECT: FrozenObject = MappingProxyType({})

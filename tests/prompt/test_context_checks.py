@@ -12,7 +12,7 @@ from tavernkit.prompt.context import Context
 
 def test_a_seed_is_a_number_or_a_text() -> None:
     assert Context(seed="x").seed == "x"
-    with pytest.raises(ConfigError, match=r"seed must be an integer, text or None, not 1\.5"):
+    with pytest.raises(ConfigError, match=r"seed must be a whole number, text or None, not float 1\.5"):
         Context(seed=1.5)  # pyright: ignore[reportArgumentType]  # the mistake
 
 

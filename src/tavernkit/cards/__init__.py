@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from tavernkit.cards.bundle import Format as Format
     from tavernkit.cards.character import CardVersion as CardVersion
     from tavernkit.cards.character import Character as Character
-    from tavernkit.cards.character import Participant as Participant
-    from tavernkit.cards.character import User as User
     from tavernkit.cards.character import card_version as card_version
     from tavernkit.cards.conversion import ConversionNote as ConversionNote
     from tavernkit.cards.conversion import ConversionReport as ConversionReport
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     from tavernkit.cards.limits import DEFAULT_LIMITS as DEFAULT_LIMITS
     from tavernkit.cards.limits import Limits as Limits
     from tavernkit.cards.loading import load as load
+    from tavernkit.cards.participant import Participant as Participant
+    from tavernkit.cards.participant import User as User
     from tavernkit.cards.readers import ReaderRegistry as ReaderRegistry
     from tavernkit.cards.readers import register_reader as register_reader
     from tavernkit.cards.risu_ai.lorebook import lorebook_from_book as lorebook_from_book
@@ -44,12 +44,13 @@ __getattr__, __all__ = lazy_exports(
         ".assets": ("Asset",),
         ".book": ("BookEntry", "CharacterBook"),
         ".bundle": ("Bundle", "Format"),
-        ".character": ("CardVersion", "Character", "Participant", "User", "card_version"),
+        ".character": ("CardVersion", "Character", "card_version"),
         ".conversion": ("ConversionNote", "ConversionReport", "convert"),
         ".detect": ("detect_format",),
         ".json_text": ("parse_json",),
         ".limits": ("DEFAULT_LIMITS", "Limits"),
         ".loading": ("load",),
+        ".participant": ("Participant", "User"),
         ".readers": ("ReaderRegistry", "register_reader"),
         ".risu_ai.lorebook": ("lorebook_from_book",),
         ".risum": ("Module",),

@@ -1,4 +1,4 @@
-"""Characters: one typed value for cards of all versions, and those who take part in a chat."""
+"""Characters: one typed value for cards of all versions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from tavernkit.cards.asset_list import AssetEntry, read_assets, write_assets
 from tavernkit.cards.book import CharacterBook, read_book, write_book
@@ -43,33 +43,6 @@ SPEC_VERSIONS: Mapping[CardVersion, str] = MappingProxyType({"v2": "2.0", "v3": 
 """What we write in ``spec_version``."""
 
 DEFAULT_TALKATIVENESS = 0.5
-
-
-class Participant(Protocol):
-    """Anyone who takes part in a chat; a character can be the user."""
-
-    @property
-    def name(self) -> str:
-        """The name shown."""
-        ...
-
-    @property
-    def persona_text(self) -> str:
-        """Who they are, for the prompt."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """The user's side of a chat."""
-
-    name: str
-    persona: str = ""
-
-    @property
-    def persona_text(self) -> str:
-        """The persona's description."""
-        return self.persona
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

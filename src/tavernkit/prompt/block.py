@@ -6,11 +6,11 @@ import dataclasses
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 
+from tavernkit.arguments import check_fields
 from tavernkit.errors import ConfigError
-from tavernkit.prompt.message import Message, frozen_list, frozen_mapping, require
-from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, thaw
+from tavernkit.prompt.message import Message
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze, freeze_object, thaw
 
 KNOWN_INSERTION_POINTS = (
     "relative",
@@ -59,23 +59,21 @@ class Block:
     metadata: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     def __post_init__(self) -> None:
-        _check_types(self)
+        check_fields(self)
         if self.depth < 0:
             raise ConfigError(f"Block.depth must be 0 or more, not {self.depth}")
         if self.attachments is not None:
-            object.__setattr__(self, "attachments", frozen_list(self.attachments, "Block.attachments"))
+            object.__setattr__(self, "attachments", freeze(self.attachments))
         if self.message_metadata is not None:
-            object.__setattr__(
-                self, "message_metadata", frozen_mapping(self.message_metadata, "Block.message_metadata")
-            )
+            object.__setattr__(self, "message_metadata", freeze_object(self.message_metadata))
         if self.tags:
-            object.__setattr__(self, "tags", tuple(str(tag) for tag in frozen_list(self.tags, "Block.tags")))
+            object.__setattr__(self, "tags", tuple(self.tags))
         if self.metadata is not EMPTY_OBJECT:
-            object.__setattr__(self, "metadata", frozen_mapping(self.metadata, "Block.metadata"))
+            object.__setattr__(self, "metadata", freeze_object(self.metadata))
 
     def replace(self, **changes: object) -> Block:
         """Return a changed copy with the same id (unless the id is changed)."""
-        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked in __post_init__
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked by `check_fields`
 
     def enable(self) -> Block:
         """Return an enabled copy."""
@@ -120,22 +118,6 @@ class Block:
         return {each.name: thaw(getattr(self, each.name)) for each in dataclasses.fields(self)}
 
 
-_KINDS: tuple[tuple[str, type, str], ...] = (
-    ("role", str, "text"),
-    ("content", str, "text"),
-    ("id", str, "text"),
-    ("insertion_point", str, "text"),
-    ("token_budget_group", str, "text"),
-    ("enabled", bool, "True or False"),
-    ("removable", bool, "True or False"),
-    ("depth", int, "an integer"),
-    ("order", int, "an integer"),
-    ("priority", int, "an integer"),
-)
-_EXPECTED_TYPES = [kind for _, kind, _ in _KINDS]
-_values_of = attrgetter(*(name for name, _, _ in _KINDS))
-
-
 def _with_flag(block: Block, *, enabled: bool) -> Block:
     # Trimming switches thousands of blocks: every other field was checked and frozen when the block was made.
     twin = object.__new__(Block)
@@ -143,14 +125,3 @@ def _with_flag(block: Block, *, enabled: bool) -> Block:
         object.__setattr__(twin, name, getattr(block, name))
     object.__setattr__(twin, "enabled", enabled)
     return twin
-
-
-def _check_types(block: Block) -> None:
-    # Blocks are made by the thousand: compare all types at once, and look for the culprit only when they differ.
-    if [type(value) for value in _values_of(block)] != _EXPECTED_TYPES:
-        for name, kind, wanted in _KINDS:
-            require(getattr(block, name), kind, f"Block.{name}", wanted)
-    if block.name is not None:
-        require(block.name, str, "Block.name", "text or None")
-    if block.slot is not None:
-        require(block.slot, str, "Block.slot", "text or None")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import ClassVar, Protocol, Self
 
+from tavernkit.arguments import check_fields, require
+from tavernkit.cards.participant import Participant
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.prompt.hooks import HookRegistry
 from tavernkit.prompt.injections import InjectionRegistry
@@ -16,11 +18,7 @@ from tavernkit.prompt.trace import Instrumenter
 from tavernkit.stores.history import ChatHistory, wrap_history
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.text.keys import underscore
-from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze, freeze_object, is_mapping, is_sequence
-
-if TYPE_CHECKING:
-    from tavernkit.cards.character import Participant
-
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze, freeze_object, is_mapping
 
 REFERENCE, GROUP_ORDER, PRIORITY = "reference", "group_order", "priority"
 STRATEGIES = (REFERENCE, GROUP_ORDER, PRIORITY)
@@ -74,19 +72,30 @@ class Context:
     step_configs: Mapping[str, Mapping[str, object]] = field(default_factory=lambda: EMPTY_STEP_CONFIGS)
     data: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
+    _checked_otherwise: ClassVar[tuple[str, ...]] = ("history",)
+    """Inputs that may have many forms and are checked when they are read."""
+
     def __post_init__(self) -> None:
+        self._adopt()
+        check_fields(self, self._checked_otherwise, whose="")
+        self._settle()
+
+    def _adopt(self) -> None:
+        """Bring inputs into the form of their fields that may have other forms, too; then their kinds are checked."""
+        if self.message is None:  # pyright: ignore[reportUnnecessaryComparison]  # callers may be untyped
+            object.__setattr__(self, "message", "")
+        require("user", self.user, Participant | None, "a User, such as User(name='Ann')")
+        object.__setattr__(self, "step_configs", normalize_step_configs(self.step_configs))
+
+    def _settle(self) -> None:
+        """Read the history, and freeze what the build must not see change."""
         set_field = object.__setattr__
-        require_user(self.user)
         set_field(self, "history", wrap_history(self.history))
-        set_field(self, "message", "" if self.message is None else str(self.message))  # pyright: ignore[reportUnnecessaryComparison]  # callers may be untyped
         set_field(self, "macro_vars", {str(key).lower(): value for key, value in self.macro_vars.items()})
         set_field(self, "llm_options", freeze_object(self.llm_options))
-        set_field(self, "step_configs", normalize_step_configs(self.step_configs))
         if self.data:
             keys = ((underscore(str(key)), value) for key, value in self.data.items())
             set_field(self, "data", freeze_object({key: freeze(value) for key, value in keys if key.strip()}))
-        if self.seed is not None and not isinstance(self.seed, (int, str)):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ConfigError(f"seed must be an integer, text or None, not {self.seed!r}")
 
     @classmethod
     def from_mapping(cls, value: Mapping[str, object]) -> Self:
@@ -109,13 +118,13 @@ class Context:
     @classmethod
     def input_names(cls) -> frozenset[str]:
         """Names of all inputs this context takes."""
-        return frozenset(each.name for each in dataclasses.fields(cls))
+        return frozenset(each.name for each in dataclasses.fields(cls) if each.init)
 
     @classmethod
     def make(cls, **inputs: object) -> Self:
         """Make a context of keyword inputs; an unknown one is refused with the nearest known name."""
         cls._refuse_unknown(inputs)
-        return cls(**inputs)  # pyright: ignore[reportArgumentType]  # names are checked above, values in __post_init__
+        return cls(**inputs)  # pyright: ignore[reportArgumentType]  # names are checked above, values by `check_fields`
 
     def replace(self, **changes: object) -> Self:
         """Return a changed copy."""
@@ -155,29 +164,3 @@ def normalize_step_configs(value: object) -> Mapping[str, Mapping[str, object]]:
             raise ConfigError(f"step_configs[{name!r}] must be a mapping of options, not {type(options).__name__}")
         configs[str(name).strip().lower().replace("-", "_")] = dict(options)
     return configs
-
-
-def require_choice(name: str, value: str, known: Sequence[str]) -> None:
-    """Refuse an input that is none of the known words."""
-    if value not in known:
-        raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}", code=f"UNKNOWN_{name.upper()}")
-
-
-def require_user(value: object) -> None:
-    """Refuse what is no user: a name alone, above all."""
-    if value is not None and not (hasattr(value, "name") and hasattr(value, "persona_text")):
-        raise ConfigError(f"user must be a User, not {type(value).__name__}: pass User(name=...)")
-
-
-def require_kind(name: str, value: object, kind: type) -> None:
-    """Refuse an input that is there and of another class."""
-    if value is not None and not isinstance(value, kind):
-        raise ConfigError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
-
-
-def require_kinds(name: str, values: object, kind: type) -> None:
-    """Refuse an input that is no list, or a list with something of another class."""
-    if not is_sequence(values):
-        raise ConfigError(f"{name} must be a list of {kind.__name__} objects, not {type(values).__name__}")
-    for value in values:
-        require_kind(f"each of {name}", value, kind)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import ClassVar, cast
 
-from tavernkit.cards.character import Participant
+from tavernkit.arguments import require_choice
+from tavernkit.cards.participant import Participant
 from tavernkit.errors import ConfigError
-from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context, require_choice, require_kind
+from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context
 from tavernkit.risu_ai.card_import import risu_character
 from tavernkit.risu_ai.chat_log import RisuChatLog, chat_log
 from tavernkit.risu_ai.context import RisuContext, RisuDevice
@@ -57,21 +58,24 @@ class BuildContext(Context):
     owns_variables: bool = field(init=False, default=False)
     """Whether the application keeps the variables, not just this build."""
 
-    def __post_init__(self) -> None:
+    _checked_otherwise: ClassVar[tuple[str, ...]] = ("character", "history")
+
+    def _adopt(self) -> None:
+        object.__setattr__(self, "character", risu_character(self.character))
+        object.__setattr__(self, "members", _members(self.members))
+        super()._adopt()
+
+    def _settle(self) -> None:
         set_field = object.__setattr__
-        require_kind("settings", self.settings, Settings)
-        set_field(self, "character", risu_character(self.character))
-        set_field(self, "members", _members(self.members))
+        require_choice("strategy", self.strategy, STRATEGIES)
+        require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
+        require_choice("generation_type", self.generation_type, GENERATION_TYPES)
         set_field(self, "history", chat_log(self.history))
         set_field(self, "owns_variables", self.variables is not None)
         if self.variables is None:
             local, shared = chat_variables(self.chat), self.settings.global_variables
             set_field(self, "variables", InMemoryVariablesStore({"local": local, "global": shared}))
-        super().__post_init__()
-        require_choice("strategy", self.strategy, STRATEGIES)
-        require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
-        require_choice("generation_type", self.generation_type, GENERATION_TYPES)
-        require_kind("preset", self.preset, Preset)
+        super()._settle()
 
     @property
     def chat(self) -> RisuChat:

@@ -6,21 +6,14 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
-from typing import cast
+from typing import TypeVar, cast
 
+from tavernkit.arguments import require, require_choice
 from tavernkit.cards.bundle import Bundle
-from tavernkit.cards.character import Character, Participant
+from tavernkit.cards.character import Character
+from tavernkit.cards.participant import Participant
 from tavernkit.errors import ConfigError
-from tavernkit.prompt.context import (
-    ON_OVERFLOW,
-    REFERENCE,
-    STRATEGIES,
-    Context,
-    require_choice,
-    require_kind,
-    require_kinds,
-    require_user,
-)
+from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context
 from tavernkit.silly_tavern.authors_note import read_overrides
 from tavernkit.silly_tavern.chat_completion.media import Measure
 from tavernkit.silly_tavern.chat_completion.tools import Tool
@@ -40,9 +33,11 @@ from tavernkit.silly_tavern.regex_scripts import RegexScripts
 from tavernkit.silly_tavern.settings import Settings
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.stores.variables import InMemoryVariablesStore
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence
 
 TEXT_DIALECT = "text"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,18 +105,13 @@ class SillyTavernContext(Context):
     random: Callable[[], float] = random.random
     measure_media: Measure | None = None
 
-    def __post_init__(self) -> None:
+    def _adopt(self) -> None:
         set_field = object.__setattr__
         if isinstance(self.character, Bundle):
             if self.character.card is None:
                 raise ConfigError("the loaded file that was passed as character holds none")
             set_field(self, "character", self.character.card)
-        require_kind("character", self.character, Character)
-        require_kind("settings", self.settings, Settings)
-        require_kind("group", self.group, Group)
-        require_user(self.user)
-        for name in ("books", "character_books", "chat_books", "persona_books"):
-            require_kinds(name, getattr(self, name), WorldBook)
+        require("character", self.character, Character | None, "a Character, as cards.load(...).card")
         history: object = self.history
         if isinstance(history, ChatFile):
             if self.chat_metadata is None:
@@ -130,8 +120,17 @@ class SillyTavernContext(Context):
                 set_field(self, "chat_id", history.name or None)
         if is_mapping(self.chat_metadata):
             set_field(self, "chat_metadata", ChatMetadata.from_json(self.chat_metadata))
-        require_kind("chat_metadata", self.chat_metadata, ChatMetadata)
-        set_field(self, "history", chat_log(history, user_name=self.user_name, character_name=self.character_name))
+        set_field(self, "authors_note", read_overrides(self.authors_note))
+        set_field(self, "tools", _each("tools", self.tools, _tool))
+        set_field(self, "extension_prompts", _each("extension_prompts", self.extension_prompts, _extension_prompt))
+        super()._adopt()
+
+    def _settle(self) -> None:
+        set_field = object.__setattr__
+        require_choice("strategy", self.strategy, STRATEGIES)
+        require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
+        require_choice("generation_type", self.generation_type, GENERATION_TYPES)
+        set_field(self, "history", chat_log(self.history, user_name=self.user_name, character_name=self.character_name))
         if self.macro_memory is None:
             stored = self.metadata.get("chat_id_hash")
             set_field(
@@ -139,20 +138,7 @@ class SillyTavernContext(Context):
             )
         if self.variables is None:
             set_field(self, "variables", _variables(self.metadata, self.settings))
-        set_field(self, "authors_note", read_overrides(self.authors_note))
-        set_field(self, "tools", tuple(_tool(each) for each in self.tools))
-        set_field(self, "extension_prompts", tuple(_extension_prompt(each) for each in self.extension_prompts))
-        super().__post_init__()
-        require_choice("strategy", self.strategy, STRATEGIES)
-        require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
-        require_choice("generation_type", self.generation_type, GENERATION_TYPES)
-        require_kind("preset", self.preset, Preset)
-        require_kind("persona", self.persona, Persona)
-        require_kind("the persona's description", self.active_persona.description, str)
-        require_kind("instruct", self.instruct, InstructTemplate)
-        require_kind("context_template", self.context_template, ContextTemplate)
-        require_kind("system_prompt", self.system_prompt, SystemPrompt)
-        require_kind("regex_scripts", self.regex_scripts, RegexScripts)
+        super()._settle()
 
     @property
     def log(self) -> ChatLog:
@@ -260,6 +246,12 @@ class SillyTavernContext(Context):
 
 def _variables(metadata: ChatMetadata, settings: Settings) -> InMemoryVariablesStore:
     return InMemoryVariablesStore({"local": metadata.variables, "global": settings.global_variables})
+
+
+def _each(name: str, values: object, read: Callable[[object], T]) -> tuple[T, ...]:
+    if not is_sequence(values):
+        raise ConfigError(f"{name} must be a list, not {type(values).__name__}")
+    return tuple([read(each) for each in values])
 
 
 def _tool(value: object) -> Tool:

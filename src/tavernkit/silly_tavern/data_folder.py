@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 from tavernkit.cards import load
-from tavernkit.cards.character import Character, User
+from tavernkit.cards.character import Character
+from tavernkit.cards.participant import User
 from tavernkit.errors import FileFormatError, TavernKitError, Warn, log_warning
 from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.chat_file import ChatFile

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tavernkit.arguments import check_fields
+
 IN_PROMPT, AFTER_CHARACTER, TOP_OF_NOTE, BOTTOM_OF_NOTE, AT_DEPTH, NOWHERE = 0, 1, 2, 3, 4, 9
 """Positions of a persona description. ``AFTER_CHARACTER`` is deprecated: files that have it are read as
 ``IN_PROMPT``, and a persona that is given it shows nowhere."""
@@ -30,6 +32,9 @@ class Persona:
     depth: int | float = 2
     role: int | float = 0
     lorebook: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def place(self) -> int:

@@ -70,7 +70,7 @@ def test_variables_of_a_reply_are_written_when_it_is_stored():
 
 def test_dice_go_on_from_prompt_to_prompt_of_a_send():
     model = Model("One", " two.")
-    send(model, {"autoContinueChat": True}, preset=preset(main_prompt="{{roll::1000}}"), random=None, seed=3)
+    send(model, {"autoContinueChat": True}, preset=preset(main_prompt="{{roll::1000}}"), random=pytest.fail, seed=3)
     rolled = [request.messages[0]["content"] for request in model.requests]
     assert rolled[0] != rolled[1]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tavernkit.cards.character import Character, Participant
+from tavernkit.cards.character import Character
+from tavernkit.cards.participant import Participant
 from tavernkit.values import EMPTY_OBJECT, thaw_object
 from tavernkit.vibe_tavern.whitespace import is_blank
 
