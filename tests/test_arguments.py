@@ -29,6 +29,14 @@ class Dog:
     def call(self) -> None: ...
 
 
+class Costly:
+    @property
+    def name(self) -> str:
+        raise OSError("the file is gone")
+
+    def call(self) -> None: ...
+
+
 class Point(NamedTuple):
     x: int
 
@@ -82,6 +90,10 @@ def test_what_a_hint_says_is_required(hint: object, good: object, bad: object, t
     require("it", good, hint)
     with pytest.raises(ConfigError, match=f"^it {told}"):
         require("it", bad, hint)
+
+
+def test_telling_what_an_object_has_does_not_work_it_out() -> None:
+    require("it", Costly(), Named)
 
 
 @pytest.mark.parametrize("hint", [object, Any, FrozenJson, FrozenJson | None])

@@ -79,7 +79,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if not kinds:
-            kinds.update(_parameter_kinds(function))
+            kinds.update(dict(_parameter_kinds(function)))  # all at once: other threads may be reading it
         for name, value in (*zip(kinds, args, strict=False), *kwargs.items()):
             kind = kinds.get(name)
             if kind is not None and not _is(value, kind):
@@ -206,7 +206,11 @@ def _class_kind(cls: type) -> _Kind:
         return _Kind(wanted, lambda value: isinstance(value, cls), frozenset((cls,)))
     members = [name for name in _protocol_members(cls) if name == "__call__" or not name.startswith("_")]
     wanted += f" (an object with {', '.join(members)})"
-    return _Kind(wanted, lambda value: not isinstance(value, type) and all(hasattr(value, each) for each in members))
+    return _Kind(wanted, lambda value: not isinstance(value, type) and all(_has(value, each) for each in members))
+
+
+def _has(value: object, name: str) -> bool:
+    return hasattr(type(value), name) or hasattr(value, name)  # a property of the class need not be worked out
 
 
 def _protocol_members(cls: type) -> dict[str, None]:
