@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 LONG = 10.0
 """Seconds: what is linear takes less than three on a slow machine, what is not takes minutes."""
 
 
 @contextmanager
-def linear_time() -> Generator[None]:
-    """Fail when the work inside takes long. Processor time counts, whatever else the machine does."""
+def at_most(seconds: float) -> Generator[None]:
+    """Fail when the work inside takes longer. Processor time counts, whatever else the machine does."""
     started = time.process_time()
     yield
-    assert time.process_time() - started < LONG
+    assert time.process_time() - started < seconds
+
+
+def linear_time() -> AbstractContextManager[None]:
+    """Fail when the work inside takes long."""
+    return at_most(LONG)

@@ -10,7 +10,9 @@ from types import FrameType
 import pytest
 
 from tavernkit.text.js_regex import JSRegex, guard, limits, measures
-from tests.quickness import linear_time
+from tavernkit.text.js_regex.errors import JSRegexSyntaxError
+from tavernkit.text.js_regex.syntax import parse_pattern
+from tests.quickness import at_most, linear_time
 
 SENTENCE = 'The old dragon slept. "Who goes there?" *She smiles* at {{user}} and nods.\n'
 PROSE = SENTENCE * 60
@@ -156,28 +158,67 @@ def test_offsets_of_many_matches_take_linear_time() -> None:
         assert [match.utf16_start for match in JSRegex("word", "gu").find_all(text)] == list(range(3, 8 * 30_000, 8))
 
 
+def largest(source: str, flags: str, length: int, parts: int) -> JSRegex:
+    """Repeat a source as often as the limits allow."""
+    each = parse_pattern(source, flags).part_count
+    return JSRegex(source * min(length // len(source), parts // each if each else length), flags)
+
+
 @pytest.mark.parametrize(
     ("source", "flags"),
     [
-        ("(?<name>x)|", ""),
+        ("x", "i"),
+        ("x*", ""),
+        (".*", ""),
+        ("\\d", ""),
+        ("😀", ""),
+        ("(?=x)", ""),
         ("x|", ""),
         ("some words|", "i"),
-        ("[\u0100-\u8000]", "i"),
+        ("[a-zé-ü]", "i"),
         ("(x)", ""),
+        ("(x+)", ""),
+        ("(?:x|y|)", ""),
         ("(?:x{9}){9}", ""),
         ("[\\p{L}--\\p{Lu}]", "v"),
     ],
 )
-def test_long_patterns_are_read_in_linear_time(source: str, flags: str) -> None:
-    with linear_time():
-        JSRegex(source * (limits.MAX_SOURCE_LENGTH // len(source)), flags)
-        judged = JSRegex(source * (limits.MAX_JUDGED_LENGTH // len(source)), flags)
-        judged._guard.is_quick(PROSE, limits.DEFAULT_TIMEOUT)
+def test_the_largest_patterns_are_read_and_judged_in_about_the_time_of_a_call(source: str, flags: str) -> None:
+    with at_most(3 * limits.DEFAULT_TIMEOUT):
+        largest(source, flags, limits.MAX_SOURCE_LENGTH, limits.MAX_PARTS)
+    regex = largest(source, flags, limits.MAX_JUDGED_LENGTH, limits.MAX_JUDGED_PARTS)
+    with at_most(3 * limits.DEFAULT_TIMEOUT):
+        regex._guard.is_quick(PROSE, limits.DEFAULT_TIMEOUT)
 
 
-def test_different_classes_are_read_in_linear_time() -> None:
-    with linear_time():
-        JSRegex("".join([f"[{chr(0x100 + step)}-{chr(0x8000 + step)}]" for step in range(9_000)]), "i")
+def test_one_name_in_many_alternatives_is_read_in_that_time() -> None:
+    with at_most(3 * limits.DEFAULT_TIMEOUT):
+        JSRegex("(?<name>x)|" * (limits.MAX_SOURCE_LENGTH // 11))
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_classes_that_become_too_long_with_both_cases_are_refused_in_that_time(step: int) -> None:
+    classes = [f"[{chr(0x100 + step * at)}-{chr(0x8000 + step * at)}]" for at in range(6_000)]
+    with at_most(3 * limits.DEFAULT_TIMEOUT), pytest.raises(JSRegexSyntaxError, match="too large"):
+        JSRegex("".join(classes), "i")
+    assert JSRegex("".join(classes)[:5_000], "i").source
+
+
+@pytest.mark.parametrize("flags", ["", "y"])
+def test_a_search_from_the_middle_writes_the_pattern_once(flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    regex = JSRegex("\\b(?:some|words)\\b", flags)
+    assert [found is not None for found in (regex.search("no words", 3), regex.search("no words", 2))] == [
+        True,
+        not flags,
+    ]
+    monkeypatch.setattr("tavernkit.text.js_regex.regex.emit_inner", None)
+    assert regex.search("to words", 3) is not None
+
+
+def test_a_long_pattern_is_shown_in_part_by_its_error() -> None:
+    with pytest.raises(JSRegexSyntaxError, match="Unterminated group") as raised:
+        JSRegex("x" * 20_000 + "(")
+    assert len(str(raised.value)) < 1_200
 
 
 def test_a_very_long_pattern_runs_in_a_worker() -> None:

@@ -72,7 +72,10 @@ class _Walk:
                 return _only_fails(node)
             case Sequence(items):
                 for item in reversed(items):
-                    after = self.between(item, after)
+                    if type(item) is Char and not _FIRST_UNIT <= item.code <= _LAST_UNIT:
+                        after = _Between.FAILS
+                    else:
+                        after = self.between(item, after)
                 return after
             case Alternatives(branches):
                 different: set[_Between] = set()

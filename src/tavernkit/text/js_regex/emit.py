@@ -7,7 +7,9 @@ not arise: names are gone (groups are numbered), escapes are resolved to charact
 
 from __future__ import annotations
 
+from tavernkit.text.js_regex.errors import JSRegexSyntaxError
 from tavernkit.text.js_regex.folding import NOT_WORD, other_variants, variants
+from tavernkit.text.js_regex.limits import MAX_WRITTEN_LENGTH
 from tavernkit.text.js_regex.nodes import (
     INFINITE,
     Alternatives,
@@ -37,13 +39,18 @@ def emit(pattern: Pattern) -> str:
     return _writer(pattern, 0).write(pattern.root)
 
 
-def emit_from(pattern: Pattern, skipped: int, *, sticky: bool) -> str:
+def emit_inner(pattern: Pattern) -> str:
+    """Write a pattern as :func:`emit_from` takes it: its groups are numbered from 2 on."""
+    return _writer(pattern, 1).write(pattern.root)
+
+
+def emit_from(inner: str, skipped: int, *, sticky: bool) -> str:
     """Write a pattern that is to match only after so many characters of the text (sticky: right after them).
 
-    What it matches is group 1; its own groups follow from 2 on.
+    What it matches is group 1.
     """
     gap = "" if sticky else "[^]*?"
-    return f"(?<![^])[^]{{{skipped}}}{gap}({_writer(pattern, 1).write(pattern.root)})"
+    return f"(?<![^])[^]{{{skipped}}}{gap}({inner})"
 
 
 def engine_flags(pattern: Pattern) -> str:
@@ -66,6 +73,8 @@ class _Writer:
         self.unicode = unicode
         self.fold = ignore_case and not unicode
         self.unicode_fold = ignore_case and unicode
+        self._characters: dict[tuple[int, bool], str] = {}
+        self._size = 0
 
     def write(self, node: Node) -> str:
         match node:
@@ -82,7 +91,8 @@ class _Writer:
             case BackReference(groups):
                 return "".join([self._reference(number) for number in groups])
             case Sequence(items):
-                return "".join([self.write(item) for item in items])
+                character = self._character
+                return "".join([character(one.code) if type(one) is Char else self.write(one) for one in items])
             case Alternatives(branches):
                 return _choice([self.write(branch) for branch in branches])
             case Group(body, number, modifiers):
@@ -112,6 +122,14 @@ class _Writer:
         return f"(?{added}{'-' if removed else ''}{removed}:{text})"
 
     def _character(self, code: int) -> str:
+        # There may be thousands, and few different ones.
+        key = (code, self.fold)
+        written = self._characters.get(key)
+        if written is None:
+            written = self._characters[key] = self._new_character(code)
+        return written
+
+    def _new_character(self, code: int) -> str:
         if self.fold and len(same := variants(code)) > 1:
             return self._class(tuple([(one, one) for one in same]), negated=False)
         character = chr(stand_in(code))
@@ -121,6 +139,9 @@ class _Writer:
         if len(items) == 1 and isinstance(items[0], str) and not negated:
             return f"\\{items[0]}"
         inside = "".join([self._escape(item) if isinstance(item, str) else self._ranges(*item) for item in items])
+        self._size += len(inside)
+        if self._size > MAX_WRITTEN_LENGTH:
+            raise JSRegexSyntaxError("Invalid regular expression: Regular expression too large")
         return f"[{'^' if negated else ''}{inside}]"
 
     def _escape(self, escape: str) -> str:

@@ -32,11 +32,20 @@ COMPILE_CACHE_SIZE = 2048
 MAX_DEPTH = 50
 """How deep groups, or classes of ``v`` mode, may be nested: each level takes up to eight calls of Python."""
 
-MAX_SOURCE_LENGTH = 50_000
+MAX_SOURCE_LENGTH = 30_000
 """How long a pattern may be: reading it takes linear time, and is not part of the time limit of a call."""
+
+MAX_PARTS = 8_000
+"""How many groups, classes, escapes and repetitions a pattern may have: they take longer to read than characters."""
+
+MAX_WRITTEN_LENGTH = 200_000
+"""How long classes may become together when they are written for the engine, with the other case of their letters."""
 
 MAX_JUDGED_LENGTH = 10_000
 """How long a pattern may be whose cost is worked out; a longer one always runs in a worker process."""
+
+MAX_JUDGED_PARTS = 500
+"""How many groups, classes, escapes and repetitions such a pattern may have."""
 
 MAX_REPLACED_LENGTH = 20_000_000
 """How long a text may become by a replacement template; one that would be longer is left as it was."""

@@ -29,7 +29,7 @@ def lookback(node: Node) -> int:
         case Group(body) | Repeat(body):
             return lookback(body)
         case Sequence(parts) | Alternatives(parts):
-            return max((lookback(part) for part in parts), default=0)
+            return max((lookback(part) for part in parts if type(part) is not Char), default=0)
         case _:
             return 0
 

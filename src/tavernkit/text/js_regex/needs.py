@@ -57,11 +57,11 @@ def _needs(node: Node, unsafe: frozenset[str]) -> Needs | None:
             return _needs(body, unsafe)
         case Repeat(body, least) if least > 0:
             return _needs(body, unsafe)
-        case Alternatives(branches):
+        case Alternatives(branches) if len(branches) <= MOST:
             found = [_needs(branch, unsafe) for branch in branches]
             return None if None in found else tuple(dict.fromkeys(text for one in found if one for text in one))
         case Sequence(items):
-            return _best([*_runs(items, unsafe), *[_needs(item, unsafe) for item in items]])
+            return _best([*_runs(items, unsafe), *[_needs(item, unsafe) for item in items if type(item) is not Char]])
         case _:
             return None
 

@@ -105,13 +105,17 @@ Node: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A parsed pattern with its flags; ``names`` tells which groups a name stands for."""
+    """A parsed pattern with its flags; ``names`` tells which groups a name stands for.
+
+    ``part_count`` is how many parts it has that are more than a character which stands for itself.
+    """
 
     root: Node
     flags: str
     group_count: int
     names: dict[str, tuple[int, ...]]
     has_modifiers: bool
+    part_count: int
 
     @property
     def unicode(self) -> bool:

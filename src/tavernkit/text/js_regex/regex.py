@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 import regress
 
 from tavernkit.errors import Warn
-from tavernkit.text.js_regex.emit import emit, emit_from, engine_flags
+from tavernkit.text.js_regex.emit import emit, emit_from, emit_inner, engine_flags
 from tavernkit.text.js_regex.engine import Engine
-from tavernkit.text.js_regex.errors import JSRegexSyntaxError
 from tavernkit.text.js_regex.flags import check_flags
-from tavernkit.text.js_regex.limits import COMPILE_CACHE_SIZE, DEFAULT_TIMEOUT, MAX_JUDGED_LENGTH
+from tavernkit.text.js_regex.limits import COMPILE_CACHE_SIZE, DEFAULT_TIMEOUT, MAX_JUDGED_LENGTH, MAX_JUDGED_PARTS
 from tavernkit.text.js_regex.lookback import lookback
 from tavernkit.text.js_regex.match import Found, JSMatch, found_at, make_match
+from tavernkit.text.js_regex.scanner import invalid
 from tavernkit.text.js_regex.subject import Subject, engine_text, subject_of, wide_text
 from tavernkit.text.js_regex.syntax import parse_pattern
 from tavernkit.text.js_regex.template import compile_template, replace_by_template, replace_each
@@ -37,6 +37,8 @@ class JSRegex:
         "_engine",
         "_fold",
         "_guard",
+        "_inner",
+        "_last_from",
         "_lookback",
         "_needs",
         "_pattern",
@@ -65,13 +67,16 @@ class JSRegex:
         self._needs = () if begins_with_characters(self._pattern.root) else needs_of(self._pattern)
         self._fold = ignores_case(self._pattern)
         self._lookback = lookback(self._pattern.root)
-        self._guard = Guard(self._pattern, judged=len(source) <= MAX_JUDGED_LENGTH)
+        judged = len(source) <= MAX_JUDGED_LENGTH and self._pattern.part_count <= MAX_JUDGED_PARTS
+        self._guard = Guard(self._pattern, judged=judged)
         self._quick = KnownQuick(length=-1) if self.sticky else self._guard.known
         try:
             self._engine = self._compile_engine(emit(self._pattern), first_group=0)
         except regress.RegressError as error:
-            raise JSRegexSyntaxError(f"Invalid regular expression: /{source}/{self.flags}: {error}") from None
+            raise invalid(source, self.flags, error) from None
         self._regex = self._engine.regex
+        self._inner = ""
+        self._last_from = -1, self._engine
 
     @staticmethod
     def compile(source: str, flags: str = "") -> JSRegex:
@@ -250,10 +255,19 @@ class JSRegex:
         kept = min(self._lookback, offset)
         engine = self._engine
         if kept or self.sticky:
-            engine = self._compile_engine(emit_from(self._pattern, kept, sticky=self.sticky), first_group=1)
+            engine = self._engine_from(kept)
         text = engine_text(subject)
         found = self._find(engine, text[offset - kept :], timeout, warn)
         return None if found is None else found_at(found, self._pattern.group_count, text[: offset - kept])
+
+    def _engine_from(self, kept: int) -> Engine:
+        known, engine = self._last_from
+        if known != kept:
+            if not self._inner:
+                self._inner = emit_inner(self._pattern)
+            engine = self._compile_engine(emit_from(self._inner, kept, sticky=self.sticky), first_group=1)
+            self._last_from = kept, engine
+        return engine
 
     def _compile_engine(self, source: str, *, first_group: int) -> Engine:
         flags, count = engine_flags(self._pattern), self._pattern.group_count

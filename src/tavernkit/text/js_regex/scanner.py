@@ -8,6 +8,8 @@ from tavernkit.text.js_regex.errors import JSRegexSyntaxError
 from tavernkit.text.js_values.strings import join_surrogates
 
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_SURVEYED = re.compile(r"[\\\[(]")
+_MAX_SHOWN = 1000
 _HEX = frozenset("0123456789abcdefABCDEF")
 MAX_CODE_POINT = 0x10FFFF
 
@@ -15,6 +17,12 @@ MAX_CODE_POINT = 0x10FFFF
 def _halves(found: re.Match[str]) -> str:
     code = ord(found[0]) - 0x10000
     return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
+
+
+def invalid(source: str, flags: str, reason: object) -> JSRegexSyntaxError:
+    """Make the error for a pattern."""
+    shown = source if len(source) <= _MAX_SHOWN else f"{source[:_MAX_SHOWN]}…"
+    return JSRegexSyntaxError(f"Invalid regular expression: /{shown}/{flags}: {reason}")
 
 
 class Scanner:
@@ -30,7 +38,7 @@ class Scanner:
 
     def error(self, reason: str) -> JSRegexSyntaxError:
         """Make the error for this pattern, in V8's words."""
-        return JSRegexSyntaxError(f"Invalid regular expression: /{self.original}/{self.flags}: {reason}")
+        return invalid(self.original, self.flags, reason)
 
     @property
     def more(self) -> bool:
@@ -144,8 +152,9 @@ def survey(source: str, flags: str) -> tuple[int, dict[str, tuple[int, ...]]]:
     scanner = Scanner(source, flags)
     count = 0
     names: dict[str, tuple[int, ...]] = {}
-    while scanner.more:
-        character = scanner.take()
+    while (found := _SURVEYED.search(scanner.text, scanner.at)) is not None:
+        character = found[0]
+        scanner.at = found.end()
         if character == "\\":
             scanner.at += 1
         elif character == "[":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from tavernkit.text.js_regex.class_syntax import class_escape, parse_class, parse_property
 from tavernkit.text.js_regex.errors import JSRegexSyntaxError
-from tavernkit.text.js_regex.limits import MAX_DEPTH, MAX_SOURCE_LENGTH
+from tavernkit.text.js_regex.limits import MAX_DEPTH, MAX_PARTS, MAX_SOURCE_LENGTH
 from tavernkit.text.js_regex.nodes import (
     INFINITE,
     Alternatives,
@@ -24,6 +26,19 @@ from tavernkit.text.js_regex.scanner import Scanner, survey
 
 _LOOKS = {"(?=": (False, False), "(?!": (False, True), "(?<=": (True, False), "(?<!": (True, True)}
 _MODIFIERS = frozenset("ims")
+_PLAIN = re.compile(r"[^\\^$.*+?()\[\]{}|]+")
+_COUNTS = {"*": (0, INFINITE), "+": (1, INFINITE), "?": (0, 1)}
+_QUANTIFIERS = frozenset("*+?{")
+
+
+class _Characters(dict[str, Char]):
+    """The nodes of characters; those of ASCII are made once."""
+
+    def __missing__(self, character: str) -> Char:
+        return Char(ord(character))
+
+
+_CHARACTERS = _Characters({chr(code): Char(code) for code in range(128)})
 
 
 def parse_pattern(source: str, flags: str) -> Pattern:
@@ -43,6 +58,7 @@ class _Parser:
         self.group_count, self.names = survey(source, flags)
         self.group_number = 0
         self.has_modifiers = False
+        self.part_count = 0
         # For each branch that is being read, the innermost last: the names in it so far.
         self.names_in: list[set[str]] = []
 
@@ -50,7 +66,7 @@ class _Parser:
         root = self._disjunction()
         if self.scanner.more:
             raise self.scanner.error("Unmatched ')'")
-        return Pattern(root, self.scanner.flags, self.group_count, self.names, self.has_modifiers)
+        return Pattern(root, self.scanner.flags, self.group_count, self.names, self.has_modifiers, self.part_count)
 
     def _disjunction(self) -> Node:
         if len(self.names_in) > MAX_DEPTH:
@@ -66,25 +82,41 @@ class _Parser:
         return branches[0] if len(branches) == 1 else Alternatives(tuple(branches))
 
     def _alternative(self) -> Node:
+        scanner = self.scanner
         items: list[Node] = []
-        while self.scanner.more and self.scanner.peek() not in "|)":
-            items.append(self._term())
-        return items[0] if len(items) == 1 else Sequence(tuple(items))
+        while True:
+            plain = _PLAIN.match(scanner.text, scanner.at)
+            if plain is not None:
+                items += map(_CHARACTERS.__getitem__, plain[0])
+                scanner.at = plain.end()
+                if scanner.peek() in _QUANTIFIERS:
+                    items[-1] = self._quantified(items[-1])
+            elif scanner.more and scanner.peek() not in "|)":
+                items.append(self._term())
+            else:
+                return items[0] if len(items) == 1 else Sequence(tuple(items))
 
     def _term(self) -> Node:
         scanner = self.scanner
-        for opening, (behind, negative) in _LOOKS.items():
-            if scanner.eat(opening):
-                look = Look(self._disjunction(), behind, negative)
-                self._close()
-                # The web lets look-aheads be repeated, but not look-behinds.
-                return look if behind or self.unicode else self._quantified(look)
+        self._count_part()
+        if scanner.text.startswith("(?", scanner.at):
+            for opening, (behind, negative) in _LOOKS.items():
+                if scanner.eat(opening):
+                    look = Look(self._disjunction(), behind, negative)
+                    self._close()
+                    # The web lets look-aheads be repeated, but not look-behinds.
+                    return look if behind or self.unicode else self._quantified(look)
         character = scanner.take()
         if character in ("^", "$"):
             return Assertion(character)
         if character == "\\" and scanner.peek() in ("b", "B"):
             return Assertion("b" if scanner.take() == "b" else "B")
         return self._quantified(self._atom(character))
+
+    def _count_part(self) -> None:
+        self.part_count += 1
+        if self.part_count > MAX_PARTS:
+            raise self.scanner.error("Regular expression too large")
 
     def _atom(self, character: str) -> Node:
         scanner = self.scanner
@@ -151,7 +183,7 @@ class _Parser:
 
     def _quantified(self, atom: Node) -> Node:
         scanner = self.scanner
-        counts = {"*": (0, INFINITE), "+": (1, INFINITE), "?": (0, 1)}.get(scanner.peek())
+        counts = _COUNTS.get(scanner.peek())
         if counts is not None:
             scanner.at += 1
         elif scanner.peek() == "{":
@@ -160,6 +192,7 @@ class _Parser:
                 raise scanner.error("Incomplete quantifier")
         if counts is None:
             return atom
+        self._count_part()
         least, most = counts
         if least > most:
             raise scanner.error("numbers out of order in {} quantifier")
