@@ -241,7 +241,11 @@ def _holding(
         return _Kind(wanted, accepts, certain)
 
     def accepts_all(value: object) -> bool:
-        return accepts(value) and all(_is(each, inside) for each in items(value))
+        if not accepts(value):
+            return False
+        if not inside.deep and inside.certain.issuperset(map(type, items(value))):
+            return True  # told four times as quickly as one by one, and chats are long
+        return all(_is(each, inside) for each in items(value))
 
     return _Kind(f"{wanted} of {_several(inside.wanted)}", accepts_all, certain, deep=True)
 
