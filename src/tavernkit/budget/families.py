@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.budget.limits import MODEL_CACHE_SIZE
 
 DEFAULT_TOKENIZER = "cl100k_base"
@@ -18,6 +19,9 @@ class Family:
 
     tokenizer: str
     exact: bool = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 _DEFAULT = Family(DEFAULT_TOKENIZER, exact=False)
@@ -100,20 +104,25 @@ _CLOSEST: tuple[tuple[str, str], ...] = (
 )
 
 
-@lru_cache(maxsize=MODEL_CACHE_SIZE)
+@checked
 def family_of(model: str) -> Family | None:
     """Return the tokenizer family of a model, or nothing if its name says nothing.
 
     Names may carry a provider and a variant: ``meta-llama/Llama-3.1-70B-Instruct:free``.
     """
+    return _family_of(model)
+
+
+def family_or_default(model: str | None) -> Family:
+    """Return the tokenizer family of a model; unknown models get :data:`DEFAULT_TOKENIZER`."""
+    return (_family_of(model) if model else None) or _DEFAULT
+
+
+@lru_cache(maxsize=MODEL_CACHE_SIZE)
+def _family_of(model: str) -> Family | None:
     name = model.strip().lower().partition(":")[0].rpartition("/")[2]
     for table, exact in ((_EXACT, True), (_CLOSEST, False)):
         for pattern, tokenizer in table:
             if fnmatchcase(name, pattern):
                 return Family(tokenizer, exact)
     return None
-
-
-def family_or_default(model: str | None) -> Family:
-    """Return the tokenizer family of a model; unknown models get :data:`DEFAULT_TOKENIZER`."""
-    return (family_of(model) if model else None) or _DEFAULT

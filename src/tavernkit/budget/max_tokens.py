@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
+from tavernkit.arguments import check_fields
 from tavernkit.budget.estimator import default_estimator
 from tavernkit.budget.inspector import describe_estimator
 from tavernkit.budget.trimmer import compact_json, metadata_tokens
 from tavernkit.errors import ConfigError, MaxTokensExceededError
-from tavernkit.prompt.context import Context
+from tavernkit.prompt.context import Context, Estimator
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.state import BuildState
 from tavernkit.prompt.step import Step
-
-if TYPE_CHECKING:
-    from tavernkit.prompt.context import Estimator
 
 T = TypeVar("T")
 State: TypeAlias = BuildState[Context]
@@ -51,6 +49,7 @@ class MaxTokensConfig:
                 _token_number(value, name)
         if not callable(self.mode):
             _require_mode(self.mode)
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from tavernkit.arguments import checked, require
 from tavernkit.budget.families import family_or_default
 from tavernkit.errors import ConfigError
 
@@ -83,11 +84,14 @@ class BundledTokenizer:
         # byte-level vocabularies we know them all, SentencePiece ones have more than they tell.
         if self._flat is None:
             return len(self.encode(text))
-        for marker in self._markers:
-            if marker in text:
-                return len(self.encode(text))
         try:
+            for marker in self._markers:
+                if marker in text:
+                    return len(self.encode(text))
             return len(self._flat(text)) // _BYTES_PER_ID
+        except TypeError:
+            require("text", text, str)
+            raise
         except UnicodeEncodeError:
             return len(self.encode(text))
 
@@ -95,6 +99,9 @@ class BundledTokenizer:
         """Return the token ids."""
         try:
             return self._ordinary(text)
+        except TypeError:
+            require("text", text, str)
+            raise
         except UnicodeEncodeError:
             return self._ordinary(without_lone_surrogates(text))
 
@@ -102,6 +109,9 @@ class BundledTokenizer:
         """Return the text; bytes that are no UTF-8 become U+FFFD, an id outside the vocabulary is an error."""
         try:
             return self._core.decode(ids)
+        except TypeError:
+            require("ids", ids, Sequence[int])
+            raise
         except (ValueError, OverflowError):
             return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
 
@@ -109,11 +119,16 @@ class BundledTokenizer:
         """Return what one token stands for."""
         try:
             return self._core.decode_token_bytes(token_id)
+        except TypeError:
+            require("token_id", token_id, int)
+            raise
         except (ValueError, OverflowError) as error:
             raise ConfigError(f"{self.name} has no token {token_id}", code="UNKNOWN_TOKEN") from error
 
     def has_special_token(self, text: str) -> bool:
         """Tell whether a text spells out one of the model's own special tokens."""
+        if type(text) is not str:
+            require("text", text, str)
         return any(marker in text for marker in self._markers) and any(token in text for token in self.special_tokens)
 
     def __repr__(self) -> str:
@@ -126,6 +141,8 @@ _loading = threading.Lock()
 
 def get_tokenizer(name: str) -> BundledTokenizer:
     """Return a bundled tokenizer by name (:data:`TOKENIZER_NAMES`); it is loaded once for the whole process."""
+    if type(name) is not str:
+        require("name", name, str)
     found = _loaded.get(name)
     if found is not None:
         return found
@@ -138,6 +155,7 @@ def get_tokenizer(name: str) -> BundledTokenizer:
         return _loaded[name]
 
 
+@checked
 def tokenizer_for_model(model: str | None) -> BundledTokenizer:
     """Return the tokenizer of a model, or ``cl100k_base`` for models that are not known."""
     return get_tokenizer(family_or_default(model).tokenizer)

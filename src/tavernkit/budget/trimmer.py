@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from tavernkit.arguments import checked, require, require_choice
 from tavernkit.budget.estimator import default_estimator
 from tavernkit.budget.report import EvictionRecord, ShortenedRecord, TrimReport, TrimResult
 from tavernkit.errors import ConfigError, MaxTokensExceededError
 from tavernkit.prompt.block import Block
+from tavernkit.prompt.context import ON_OVERFLOW, Estimator
 from tavernkit.values import thaw
-
-if TYPE_CHECKING:
-    from tavernkit.prompt.context import Estimator
 
 EVICTION_ORDER = ("examples", "lore", "history")
 """Budget groups in the order the ``group_order`` strategy empties them. ``system`` is never touched."""
@@ -26,6 +25,7 @@ Shorten: TypeAlias = Callable[[Block, int], Block | None]
 """Gets a block that would be left out and the tokens its content may have; returns a shorter copy, or nothing."""
 
 
+@checked
 def trim(
     blocks: Iterable[Block],
     *,
@@ -69,7 +69,7 @@ def trim(
             tokens += metadata_tokens(block.message_metadata, estimator, model_hint)
         return tokens
 
-    enabled = [block for block in blocks if block.enabled]
+    enabled = _enabled(blocks)
     run = _Run(enabled, [cost(block) for block in enabled], budget, strategy)
     if run.current > budget:
         run.evict(order_units(run), cost, shorten)
@@ -79,12 +79,24 @@ def trim(
     return result
 
 
+@checked
 def apply(blocks: Iterable[Block], result: TrimResult) -> list[Block]:
     """Return all blocks in their order with the evicted ones disabled and the shortened ones in their short form."""
     changed = {block.id: block for block in result.evicted}
     shortened = {record.block_id for record in result.report.shortened}
     changed.update((block.id, block) for block in result.kept if block.id in shortened)
-    return [changed.get(block.id, block) if block.enabled else block for block in blocks]
+    listed = list(blocks)
+    require("blocks", listed, list[Block])
+    return [changed.get(block.id, block) if block.enabled else block for block in listed]
+
+
+def _enabled(blocks: Iterable[Block]) -> list[Block]:
+    listed = list(blocks)
+    try:
+        return [block for block in listed if block.enabled]
+    except AttributeError:
+        require("blocks", listed, list[Block])
+        raise
 
 
 def metadata_tokens(metadata: Mapping[str, object] | None, estimator: Estimator, model_hint: str | None) -> int:
@@ -260,10 +272,9 @@ def _budget(budget_tokens: int | None, max_tokens: int | None, reserve_tokens: i
 
 
 def _overflow(result: TrimResult, on_overflow: str, max_tokens: int | None, reserve_tokens: int, step: str) -> None:
+    require_choice("on_overflow", on_overflow, ON_OVERFLOW)
     if on_overflow == "return":
         return
-    if on_overflow != "error":
-        raise ConfigError(f"on_overflow must be 'error' or 'return', not {on_overflow!r}", code="UNKNOWN_ON_OVERFLOW")
     report = result.report
     raise MaxTokensExceededError(
         estimated_tokens=report.final_tokens,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from typing import ClassVar, Generic, Self, TypeVar
 
-from tavernkit.errors import ConfigError, PipelineError
+from tavernkit.arguments import require
+from tavernkit.errors import PipelineError
 from tavernkit.prompt.context import Context
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.prompt.plan import Plan
@@ -27,8 +28,7 @@ class Builder(Generic[ContextT, StateT]):
     state_class: ClassVar[type[BuildState[Context]]] = BuildState
 
     def __init__(self, pipeline: Pipeline[StateT], **inputs: object) -> None:
-        if not isinstance(pipeline, Pipeline):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ConfigError(f"pipeline must be a Pipeline, not {type(pipeline).__name__}")
+        require("pipeline", pipeline, Pipeline)
         self.pipeline = pipeline
         self._inputs = dict(inputs)
         self.make_context()  # a wrong input is refused here, not at the first build
@@ -39,6 +39,7 @@ class Builder(Generic[ContextT, StateT]):
 
     def make_state(self, context: ContextT) -> StateT:
         """Make the workspace of one build."""
+        require("context", context, self.context_class)
         return self.state_class(context)  # pyright: ignore[reportReturnType]  # StateT is what state_class makes
 
     def replace(self, **inputs: object) -> Self:
@@ -47,6 +48,7 @@ class Builder(Generic[ContextT, StateT]):
 
     def with_pipeline(self, pipeline: Pipeline[StateT]) -> Self:
         """Return a builder that runs another pipeline."""
+        require("pipeline", pipeline, Pipeline)
         return self._twin(pipeline, self._inputs)
 
     def build(self, **inputs: object) -> Plan:
@@ -55,6 +57,7 @@ class Builder(Generic[ContextT, StateT]):
 
     def run(self, context: ContextT) -> Plan:
         """Build from a ready context."""
+        require("context", context, self.context_class)
         state = self.make_state(context)
         self.pipeline.run(state)
         return finished_plan(state)

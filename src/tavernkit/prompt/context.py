@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import ClassVar, Protocol, Self
 
-from tavernkit.arguments import check_fields, require
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.cards.participant import Participant
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.prompt.hooks import HookRegistry
@@ -103,8 +103,7 @@ class Context:
 
         ``module_configs`` is another name for ``step_configs``.
         """
-        if not is_mapping(value):
-            raise ConfigError(f"context must be a Context or a mapping, not {type(value).__name__}")
+        require("value", value, Mapping, "a Context or a mapping")
         names = cls.input_names()
         fields: dict[str, object] = {}
         data: dict[str, object] = {}
@@ -143,6 +142,7 @@ class Context:
     def __getitem__(self, key: str) -> FrozenJson:
         return self.data[key]
 
+    @checked
     def get(self, key: str, default: FrozenJson = None) -> FrozenJson:
         """Read the application's own data."""
         return self.data.get(key, default)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ POSITION_ALIASES: Mapping[str, str] = {"before_prompt": "before", "in_prompt": "
 
 DEFAULT_DEPTH = 4
 
-InjectionFilter: TypeAlias = "Callable[[BuildState[Context]], bool]"
+InjectionFilter: TypeAlias = Callable[["BuildState[Context]"], bool]
 """Decides for each build whether an injection counts."""
 
 
@@ -38,6 +39,9 @@ class Injection:
     ephemeral: bool = False
     filter: InjectionFilter | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @property
     def in_chat(self) -> bool:
         """Whether it goes into the chat at a depth."""
@@ -45,6 +49,9 @@ class Injection:
 
     def active_for(self, state: BuildState[Context]) -> bool:
         """Ask the filter; without one, or when the filter fails (which is reported), the injection counts."""
+        from tavernkit.prompt.state import BuildState
+
+        require("state", state, BuildState)
         if self.filter is None:
             return True
         try:
@@ -66,10 +73,11 @@ class InjectionRegistry:
         self._entries: dict[str, Injection] = {}
         self._lock = threading.Lock()
 
+    @checked
     def register(
         self,
         id: str,  # noqa: A002  # the word users know
-        content: str,
+        content: str | None,
         position: str = "after",
         *,
         role: str = "system",
@@ -78,24 +86,16 @@ class InjectionRegistry:
         ephemeral: bool = False,
         filter: InjectionFilter | None = None,  # noqa: A002  # the word users know
     ) -> Injection:
-        """Add or replace an injection."""
+        """Add or replace an injection; no content is empty content."""
         canonical = POSITION_ALIASES.get(position, position)
         if canonical not in POSITIONS:
             raise ConfigError(
                 f"unknown injection position {position!r}; pass one of {', '.join(POSITIONS)}",
                 code="UNKNOWN_INJECTION_POSITION",
             )
-        if scan is not True and scan is not False:
-            raise ConfigError(f"scan must be True or False, not {scan!r}")
-        if ephemeral is not True and ephemeral is not False:
-            raise ConfigError(f"ephemeral must be True or False, not {ephemeral!r}")
-        if isinstance(depth, bool) or not isinstance(depth, int):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ConfigError(f"depth must be a whole number, not {depth!r}")
-        if filter is not None and not callable(filter):
-            raise ConfigError(f"filter must be a function of the build state or None, not {filter!r}")
         entry = Injection(
-            id=str(id),
-            content="" if content is None else str(content),  # pyright: ignore[reportUnnecessaryComparison]  # as above
+            id=id,
+            content=content or "",
             position=canonical,
             role=role,
             depth=max(depth, 0),
@@ -107,10 +107,11 @@ class InjectionRegistry:
             self._entries[entry.id] = entry
         return entry
 
+    @checked
     def remove(self, id: str) -> None:  # noqa: A002  # the word users know
         """Remove an injection if it is there."""
         with self._lock:
-            self._entries.pop(str(id), None)
+            self._entries.pop(id, None)
 
     def __iter__(self) -> Iterator[Injection]:
         with self._lock:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tavernkit.arguments import check_fields
+
 
 @dataclass(frozen=True, slots=True)
 class Omission:
@@ -18,3 +20,6 @@ class Omission:
     reason: str
     name: str | None = None
     tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from tavernkit.arguments import checked, require
 from tavernkit.errors import ConfigError, PipelineError
 from tavernkit.prompt.context import Context
 from tavernkit.prompt.state import BuildState
@@ -13,7 +14,7 @@ from tavernkit.prompt.step import Step
 
 StateT = TypeVar("StateT", bound=BuildState[Context])
 
-AnyStep: TypeAlias = "Step[StateT, Any]"
+AnyStep: TypeAlias = Step[StateT, Any]
 """A step over a state, whatever its config."""
 
 
@@ -29,9 +30,7 @@ class Pipeline(Generic[StateT]):
     def __init__(self, *steps: AnyStep[StateT] | tuple[str, AnyStep[StateT]]) -> None:
         named: dict[str, AnyStep[StateT]] = {}
         for entry in steps:
-            name, step = entry if isinstance(entry, tuple) else (entry.name, entry)
-            if not isinstance(step, Step):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-                raise ConfigError(f"a pipeline is made of Step instances, not {step!r}")
+            name, step = _named(entry)
             if name in named:
                 raise ConfigError(f"step {name!r} is in the pipeline twice", code="DUPLICATE_STEP", step=name)
             named[name] = step
@@ -58,28 +57,34 @@ class Pipeline(Generic[StateT]):
     def __repr__(self) -> str:
         return f"Pipeline({' → '.join(self._steps)})"
 
+    @checked
     def replace(self, name: str, step: AnyStep[StateT]) -> Pipeline[StateT]:
         """Put another step in the place of ``name``, under the same name."""
         self._require(name)
         return Pipeline(*((each, step if each == name else old) for each, old in self))
 
+    @checked
     def insert_before(self, before: str, step: AnyStep[StateT], *, name: str | None = None) -> Pipeline[StateT]:
         """Put a step before another one."""
         return self._insert(before, step, name, 0)
 
+    @checked
     def insert_after(self, after: str, step: AnyStep[StateT], *, name: str | None = None) -> Pipeline[StateT]:
         """Put a step after another one."""
         return self._insert(after, step, name, 1)
 
+    @checked
     def append(self, step: AnyStep[StateT], *, name: str | None = None) -> Pipeline[StateT]:
         """Put a step at the end."""
         return Pipeline(*self, (name or step.name, step))
 
+    @checked
     def without(self, name: str) -> Pipeline[StateT]:
         """Leave a step out."""
         self._require(name)
         return Pipeline(*(entry for entry in self if entry[0] != name))
 
+    @checked
     def configure(self, name: str, **options: object) -> Pipeline[StateT]:
         """Change options of a step."""
         return self.replace(name, self[name].configured(options))
@@ -90,6 +95,7 @@ class Pipeline(Generic[StateT]):
         An error of a step is wrapped in :class:`PipelineError` with the step's name (a PipelineError passes as it is);
         the steps that are still open are told as well.
         """
+        require("state", state, BuildState)
         outer = state.current_step
         opened: list[tuple[str, AnyStep[StateT]]] = []
         try:
@@ -136,10 +142,21 @@ class Pipeline(Generic[StateT]):
         return Pipeline(*entries)
 
     def _require(self, name: str) -> None:
+        require("name", name, str)
         if name not in self._steps:
             near = get_close_matches(name, self._steps, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(self._steps)}"
             raise ConfigError(f"the pipeline has no step {name!r}; {hint}", code="UNKNOWN_STEP")
+
+
+def _named(entry: AnyStep[StateT] | tuple[str, AnyStep[StateT]]) -> tuple[str, AnyStep[StateT]]:
+    if isinstance(entry, tuple) and len(entry) == 2:  # pyright: ignore[reportUnnecessaryComparison]  # callers may be untyped
+        name, step = entry
+    else:
+        name, step = getattr(entry, "name", ""), entry
+    require("steps", step, Step, "Step instances, or pairs of a name and one")
+    require("the name of a step", name, str)
+    return name, step
 
 
 def _wrap(error: Exception, step: str | None) -> PipelineError:

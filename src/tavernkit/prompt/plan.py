@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
-from tavernkit.errors import ConfigError
+from tavernkit.arguments import check_fields, checked
+from tavernkit.budget.report import TrimReport
+from tavernkit.lore.contracts import LoreResult
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.squash import merge_in_chat, squash_system
+from tavernkit.prompt.trace import Trace
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, thaw
 
 if TYPE_CHECKING:
-    from tavernkit.budget.report import TrimReport
-    from tavernkit.lore.contracts import LoreResult
     from tavernkit.prompt.explain import Explanation
-    from tavernkit.prompt.trace import Trace
 
 ListDialect: TypeAlias = Literal["openai", "mistral", "ai21", "xai"]
 """Dialects whose payload is a list of messages."""
@@ -37,6 +37,9 @@ class TextSpan:
     end: int
     block_id: str
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, slots=True)
 class RenderedText:
@@ -45,6 +48,9 @@ class RenderedText:
     text: str
     spans: Sequence[TextSpan] = ()
     stop_sequences: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -68,11 +74,9 @@ class Plan:
     count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         set_field = object.__setattr__
-        blocks = tuple(self.blocks)
-        for block in blocks:
-            _require_block(block)
-        set_field(self, "blocks", blocks)
+        set_field(self, "blocks", tuple(self.blocks))
         set_field(self, "outlets", freeze_object(self.outlets))
         set_field(self, "warnings", tuple(self.warnings))
         set_field(self, "llm_options", freeze_object(self.llm_options))
@@ -80,21 +84,25 @@ class Plan:
 
     def replace(self, **changes: object) -> Plan:
         """Return a changed copy."""
-        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked in __post_init__
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked by `check_fields`
 
+    @checked
     def with_blocks(self, blocks: Iterable[Block]) -> Plan:
         """Return a copy with other blocks."""
         return self.replace(blocks=tuple(blocks))
 
+    @checked
     def append_block(self, block: Block) -> Plan:
         """Return a copy with a block at the end."""
         return self.with_blocks((*self.blocks, block))
 
+    @checked
     def insert_before(self, slot: str, block: Block) -> Plan:
         """Return a copy with a block before the first one of ``slot`` (at the end if there is none)."""
         positions = [index for index, each in enumerate(self.blocks) if each.slot == slot]
         return self._insert(positions[0] if positions else len(self.blocks), block)
 
+    @checked
     def insert_after(self, slot: str, block: Block) -> Plan:
         """Return a copy with a block after the last one of ``slot`` (at the end if there is none)."""
         positions = [index for index, each in enumerate(self.blocks) if each.slot == slot]
@@ -140,6 +148,7 @@ class Plan:
         self, dialect: str, *, squash_system_messages: bool = False, **dialect_options: object
     ) -> object: ...
 
+    @checked
     def to_messages(
         self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object
     ) -> object:
@@ -153,6 +162,7 @@ class Plan:
         squash = squash_system_messages and dialect == "openai"
         return convert(self._prepared(squash=squash), dialect, **dialect_options)
 
+    @checked
     def fingerprint(
         self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object
     ) -> str:
@@ -200,11 +210,6 @@ class Plan:
         if squash:
             blocks = squash_system(blocks)
         return [block.to_message() for block in blocks]
-
-
-def _require_block(value: object) -> None:
-    if not isinstance(value, Block):
-        raise ConfigError(f"a plan is made of Block objects, not {type(value).__name__}")
 
 
 def _dump_block(block: Block) -> str:
