@@ -23,6 +23,10 @@ class Named(Protocol):
     def call(self) -> None: ...
 
 
+class Called(Protocol):
+    def __call__(self) -> None: ...
+
+
 class Dog:
     name = "Rex"
 
@@ -83,6 +87,7 @@ class Child(Base):
         (Dog, Dog(), Dog, "must be a Dog, not type"),
         (Named, Dog(), 5, r"must be a Named \(an object with call, name\), not int"),
         (Named, Dog(), Dog, "must be a Named"),
+        (Called, Dog().call, Dog(), r"must be a Called \(an object with __call__\), not Dog"),
         (Point, Point(1), (1,), "must be a Point, not tuple"),
     ],
 )

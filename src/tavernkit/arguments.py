@@ -210,6 +210,8 @@ def _class_kind(cls: type) -> _Kind:
 
 
 def _has(value: object, name: str) -> bool:
+    if name == "__call__":
+        return callable(value)  # every class has it, to make objects with
     return hasattr(type(value), name) or hasattr(value, name)  # a property of the class need not be worked out
 
 
