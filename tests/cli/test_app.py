@@ -48,6 +48,7 @@ def test_every_command_has_help_with_examples_and_json(tavernkit: Tavernkit, wor
     assert outcome.code == 0
     assert f"tavernkit {' '.join(words)}" in outcome.out.split("Usage:")[1].split("\n", 2)[2]
     assert "--json" in outcome.out
+    assert "<bool>" not in outcome.out
 
 
 def test_the_help_of_serve_says_what_it_does_without_options(tavernkit: Tavernkit) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, cast, get_args
 
 import typer
+import typer.core
 
 from tavernkit import __version__
 from tavernkit.cli.exit_codes import ExitCode
@@ -40,6 +41,7 @@ EPILOG = (
     "its budget · 4 the model failed · 130 interrupted · 141 nobody reads the output any more."
 )
 
+HELP_NAMES = ["-h", "--help"]
 
 WORDS: dict[object, str] = {bool: "", str: "TEXT", int: "NUMBER", float: "NUMBER", datetime: "TIME", Path: "FILE"}
 """What a value of a type is called in the help."""
@@ -54,7 +56,7 @@ def make_app() -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": HELP_NAMES},
     )
     app.callback()(_root)
     for name in COMMANDS:
@@ -86,6 +88,10 @@ def _name_values(command: object) -> None:
         if described is not None and parameter.metavar is None and parameter.param_type_name == "option":
             taken = next(iter(get_args(described.annotation)), described.annotation)
             parameter.metavar = WORDS.get(taken)
+    if isinstance(command, typer.core.TyperCommand | typer.core.TyperGroup):
+        asking = command.get_help_option(typer.Context(command, help_option_names=HELP_NAMES))
+        if asking is not None:
+            asking.metavar = ""
     for each in getattr(command, "commands", {}).values():
         _name_values(each)
 
