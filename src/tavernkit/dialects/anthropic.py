@@ -6,6 +6,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tavernkit.arguments import checked
 from tavernkit.dialects.alternation import DEFAULT_PLACEHOLDER, merge_neighbours
 from tavernkit.dialects.attachments import Attachment, attachments_of
 from tavernkit.dialects.messages import metadata_value, warn_about_loss
@@ -17,6 +18,7 @@ from tavernkit.prompt.message import Message
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw
 
 
+@checked
 def convert(
     messages: Sequence[Message],
     *,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias, cast
 
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.prompt.message import Message
 from tavernkit.values import Json, JsonObject, is_mapping
@@ -39,29 +40,34 @@ class Attachment:
     detail: str | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in _KINDS:
-            raise ConfigError(f"an attachment is one of {', '.join(_KINDS)}, not {self.kind!r}")
+        check_fields(self)
         if sum(value is not None for value in (self.url, self.data, self.file_id)) != 1:
             raise ConfigError("an attachment needs exactly one of url, data and file_id")
 
     @classmethod
+    @checked
     def image(cls, *, url: str | None = None, data: bytes | str | None = None, **fields: str) -> Attachment:
         """An image by URL (``data:`` URLs too) or by its bytes."""
         return cls.make("image", url=url, data=data, **fields)
 
     @classmethod
+    @checked
     def audio(cls, *, url: str | None = None, data: bytes | str | None = None, **fields: str) -> Attachment:
         """A sound by URL or by its bytes."""
         return cls.make("audio", url=url, data=data, **fields)
 
     @classmethod
+    @checked
     def file(cls, *, url: str | None = None, data: bytes | str | None = None, **fields: str) -> Attachment:
         """A document by URL or by its bytes."""
         return cls.make("file", url=url, data=data, **fields)
 
     @classmethod
+    @checked
     def make(cls, kind: str, *, url: str | None = None, data: bytes | str | None = None, **rest: str) -> Attachment:
         """Make an attachment; bytes are encoded, ``data:`` URLs taken apart, the media type guessed from the name."""
+        for name, value in rest.items():
+            require(name, value, str)
         media_type = rest.pop("media_type", None)
         if isinstance(data, bytes):
             data = base64.b64encode(data).decode("ascii")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
+from tavernkit.arguments import checked
 from tavernkit.dialects.alternation import DEFAULT_PLACEHOLDER, merge_neighbours
 from tavernkit.dialects.attachments import Attachment, attachments_of
 from tavernkit.dialects.messages import warn_about_loss
@@ -16,6 +17,7 @@ from tavernkit.prompt.message import Message
 from tavernkit.values import Json, JsonObject
 
 
+@checked
 def convert(
     messages: Sequence[Message],
     *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from tavernkit.arguments import require
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.prompt.message import Message
 from tavernkit.values import FrozenJson, is_mapping, is_sequence
@@ -17,6 +18,7 @@ _METADATA_KEYS = frozenset({"role", "content", "name", "attachments", "metadata"
 
 def as_messages(messages: Iterable[MessageLike]) -> list[Message]:
     """Bring messages into one form."""
+    require("messages", messages, Iterable, "a list of messages")
     return [message if isinstance(message, Message) else message_from_openai(message) for message in messages]
 
 
@@ -47,6 +49,7 @@ def metadata_value(message: Message, key: str) -> FrozenJson:
 
 def warn_about_loss(messages: Sequence[Message], dialect: str, warn: Warn, *, tools: bool, attachments: bool) -> None:
     """Say what a dialect leaves out of these messages: tool data, attachments or both."""
+    require("warn", warn, Warn)
     lost_tools = lost_attachments = 0
     for message in messages:
         if tools and (metadata_value(message, "tool_calls") or metadata_value(message, "tool_call_id")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tavernkit.arguments import checked
 from tavernkit.dialects.attachments import Attachment, attachments_of
 from tavernkit.dialects.messages import metadata_value, warn_about_loss
 from tavernkit.errors import Warn, log_warning
@@ -13,6 +14,7 @@ from tavernkit.values import Json, JsonObject, thaw
 _WITHOUT_MEDIA = frozenset({"system", "developer", "assistant", "tool", "function"})
 
 
+@checked
 def convert(
     messages: Sequence[Message], *, attachments: bool = False, warn: Warn = log_warning, **_: object
 ) -> list[JsonObject]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Literal, TypeAlias, overload
 
+from tavernkit.arguments import checked, require
 from tavernkit.dialects import ai21, anthropic, cohere, google, mistral, openai, text, xai
 from tavernkit.dialects.messages import MessageLike, as_messages
 from tavernkit.errors import ConfigError
@@ -31,8 +32,10 @@ class DialectRegistry:
     """Dialects by name. A program may have its own; :func:`convert` uses one for the whole process."""
 
     def __init__(self, dialects: Mapping[str, Dialect] = BUILT_IN) -> None:
+        require("dialects", dialects, Mapping[str, Dialect])
         self._dialects = dict(dialects)
 
+    @checked
     def register(self, name: str, dialect: Dialect, *, replace: bool = False) -> None:
         """Add a dialect; one that is there already must be replaced on purpose."""
         if name in self._dialects and not replace:
@@ -42,6 +45,7 @@ class DialectRegistry:
             )
         self._dialects[name] = dialect
 
+    @checked
     def unregister(self, name: str) -> None:
         """Remove a dialect."""
         self._find(name)
@@ -56,9 +60,10 @@ class DialectRegistry:
         return self._find(dialect)(as_messages(messages), **options)
 
     def _find(self, name: str) -> Dialect:
+        require("dialect", name, str)
         found = self._dialects.get(name)
         if found is None:
-            near = get_close_matches(str(name), self._dialects, n=1)
+            near = get_close_matches(name, self._dialects, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(self._dialects)}"
             raise ConfigError(f"no dialect {name!r}: {hint}", code="UNKNOWN_DIALECT")
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from tavernkit.arguments import checked, require
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
 from tavernkit.values import is_mapping
@@ -56,6 +57,7 @@ class InMemoryChatHistory:
     """A :class:`ChatHistory` in a list; what goes in is made a :class:`Message` at once."""
 
     def __init__(self, messages: Iterable[MessageLike] = ()) -> None:
+        require("messages", messages, Iterable, "a list of messages")
         self._messages = [to_message(message) for message in messages]
 
     def append(self, message: MessageLike) -> None:
@@ -72,6 +74,7 @@ class InMemoryChatHistory:
         """Remove all messages."""
         self._messages.clear()
 
+    @checked
     def last(self, count: int) -> list[Message]:
         """Return the newest ``count`` messages, oldest first."""
         return self._messages[-count:] if count > 0 else []
@@ -97,6 +100,7 @@ class IterableChatHistory:
         """Clear the source, if it can be changed."""
         self._method("clear", "clear")()
 
+    @checked
     def last(self, count: int) -> list[Message]:
         """Return the newest ``count`` messages, oldest first."""
         return list(self)[-count:] if count > 0 else []
@@ -108,30 +112,30 @@ class IterableChatHistory:
         raise ConfigError(f"cannot {action} a history over {type(self._source).__name__}: pass a list or a ChatHistory")
 
 
-def wrap_history(source: HistoryLike) -> ChatHistory:
+def wrap_history(history: HistoryLike) -> ChatHistory:
     """Make a history of nothing, a history, a list of messages or mappings, or any iterable that can be read again."""
-    if source is None:
+    if history is None:
         return InMemoryChatHistory()
-    if isinstance(source, ChatHistory):
-        return source
-    if isinstance(source, (str, bytes, Mapping)) or not hasattr(source, "__iter__"):
-        kind = type(source).__name__  # pyright: ignore[reportUnknownArgumentType]  # whatever it is, it is refused
+    if isinstance(history, ChatHistory):
+        return history
+    if isinstance(history, (str, bytes, Mapping)) or not hasattr(history, "__iter__"):
+        kind = type(history).__name__  # pyright: ignore[reportUnknownArgumentType]  # whatever it is, it is refused
         raise ConfigError(f"history must be a list of messages or a ChatHistory, not {kind}")
-    if isinstance(source, (list, tuple, Iterator)):
-        return InMemoryChatHistory(source)
-    return IterableChatHistory(source)
+    if isinstance(history, (list, tuple, Iterator)):
+        return InMemoryChatHistory(history)
+    return IterableChatHistory(history)
 
 
-def to_message(value: MessageLike) -> Message:
+def to_message(message: MessageLike) -> Message:
     """Make a :class:`Message` of a mapping (camelCase accepted) or of an object with ``role`` and ``content``."""
-    if isinstance(value, Message):
-        return value
-    if is_mapping(value):
-        return _from_mapping(value)
-    if hasattr(value, "role") and hasattr(value, "content"):
+    if isinstance(message, Message):
+        return message
+    if is_mapping(message):
+        return _from_mapping(message)
+    if hasattr(message, "role") and hasattr(message, "content"):
         names = ("role", "content", "name", "swipes", "swipe_id", "send_date", "attachments", "metadata")
-        return _from_mapping({name: getattr(value, name, None) for name in names})
-    raise ConfigError(f"a message must be a Message or a mapping with role and content, not {type(value).__name__}")
+        return _from_mapping({name: getattr(message, name, None) for name in names})
+    raise ConfigError(f"a message must be a Message or a mapping with role and content, not {type(message).__name__}")
 
 
 def _from_mapping(value: Mapping[str, object]) -> Message:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Protocol, TypeGuard, runtime_checkable
 
+from tavernkit.arguments import require
 from tavernkit.values import FrozenJson, Json, JsonObject, is_mapping, thaw
 
 LOCAL = "local"
@@ -58,6 +59,7 @@ class InMemoryVariablesStore:
     """
 
     def __init__(self, values: Mapping[str, Mapping[str, FrozenJson]] | None = None) -> None:
+        require("values", values, Mapping[str, Mapping[str, object]] | None)
         self._scopes: dict[str, dict[str, Json]] = {}
         self._version = 0
         self._lock = threading.RLock()
@@ -67,6 +69,7 @@ class InMemoryVariablesStore:
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> InMemoryVariablesStore:
         """Restore what :meth:`to_dict` gave; parts that are not mappings are ignored."""
+        require("values", values, Mapping)
         store = cls()
         for scope, names in values.items():
             if is_mapping(names):
@@ -91,23 +94,29 @@ class InMemoryVariablesStore:
 
     def get(self, name: str, scope: str = LOCAL) -> Json:
         """Return a value, or nothing when there is none."""
+        if type(name) is not str or type(scope) is not str:
+            _require_texts(name, scope)
         names = self._scopes.get(scope) or self._scopes.get(_scope_key(scope))
-        return None if names is None else names.get(name if type(name) is str else str(name))
+        return None if names is None else names.get(name)
 
     def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
         """Store a value."""
+        if type(name) is not str or type(scope) is not str:
+            _require_texts(name, scope)
         with self._lock:
-            self._scopes.setdefault(_scope_key(scope), {})[str(name)] = value
+            self._scopes.setdefault(_scope_key(scope), {})[name] = value
             self._version += 1
 
     def has(self, name: str, scope: str = LOCAL) -> bool:
         """Tell whether the name is set, whatever its value."""
-        return str(name) in self._scopes.get(_scope_key(scope), {})
+        _require_texts(name, scope)
+        return name in self._scopes.get(_scope_key(scope), {})
 
     def delete(self, name: str, scope: str = LOCAL) -> None:
         """Remove a value if it is there."""
+        _require_texts(name, scope)
         with self._lock:
-            self._scopes.get(_scope_key(scope), {}).pop(str(name), None)
+            self._scopes.get(_scope_key(scope), {}).pop(name, None)
             self._version += 1
 
     def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
@@ -121,6 +130,13 @@ class InMemoryVariablesStore:
 
 def _scope_key(scope: str) -> str:
     return str(scope).strip().lower()
+
+
+def _require_texts(name: object, scope: object) -> None:
+    if type(name) is not str:
+        require("name", name, str)
+    if type(scope) is not str:
+        require("scope", scope, str)
 
 
 def _sum(old: Json, value: Json) -> Json:
