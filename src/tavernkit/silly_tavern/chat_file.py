@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import decode_text, dump_json, parse_json
-from tavernkit.cards.source import FileContent, called, read_file, stem
+from tavernkit.cards.source import called, read_file, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.prompt.message import Message
 from tavernkit.silly_tavern.chat_message import ChatMessage
@@ -45,7 +46,11 @@ class ChatMetadata:
     world_info: str | None = None
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
+    @checked
     def from_json(cls, data: Mapping[str, object]) -> ChatMetadata:
         """Read a header's ``chat_metadata``; numbers may be text, values of a wrong type count as missing."""
         return cls(
@@ -61,6 +66,7 @@ class ChatMetadata:
             source=freeze_object(data),
         )
 
+    @checked
     def get(self, key: str) -> FrozenJson:
         """Any value of the header by its key in the file."""
         return self.source.get(key)
@@ -99,8 +105,12 @@ class ChatFile:
     header: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     name: str = ""
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
-    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
+    @checked
+    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
         """Read a chat file; what cannot be read is reported and skipped or replaced, or raises when ``strict``."""
         content = read_file(source, MAX_CHAT_FILE_BYTES, limit="MAX_CHAT_FILE_BYTES")
         tell = refuse_warning if strict else warn
@@ -111,6 +121,7 @@ class ChatFile:
         return cls.loads(text, name=stem(source), warn=tell)
 
     @classmethod
+    @checked
     def loads(cls, text: str, *, name: str = "", warn: Warn = log_warning) -> ChatFile:
         """Read the text of a chat file."""
         where = f"chat {name!r}" if name else "chat"
@@ -133,6 +144,7 @@ class ChatFile:
         lines = [header, *(message.to_json() for message in self.messages)]
         return "\n".join(dump_json(line) for line in lines)
 
+    @checked
     def save(self, path: str | PathLike[str]) -> None:
         """Write the chat to a file."""
         Path(path).write_text(self.dumps(), encoding="utf-8")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
 from tavernkit.silly_tavern.chat_file import ChatFile
-from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat_message import ChatMessage, line_of
 from tavernkit.silly_tavern.tool_lines import ToolCalls, tool_call_line
 from tavernkit.stores.history import to_message
 from tavernkit.values import EMPTY_OBJECT, is_mapping, is_sequence
@@ -44,8 +44,7 @@ class ChatLog:
             return
         calls = metadata.get("tool_calls")
         if message.content or not calls:
-            names = {"user_name": self.user_name, "character_name": self.character_name}
-            self.lines.append(ChatMessage.from_message(message, **names))
+            self.lines.append(line_of(message, self.user_name, self.character_name))
         if is_sequence(calls):
             self.lines.append(tool_call_line(calls))
 

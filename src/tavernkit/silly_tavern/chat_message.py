@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.prompt.message import Message
+from tavernkit.silly_tavern.trusted import trusted
 from tavernkit.text.js_values import to_string
 from tavernkit.values import (
     EMPTY_OBJECT,
@@ -39,53 +41,43 @@ class ChatMessage:
     extra: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> ChatMessage:
         """Read a message object. Values of a wrong type count as missing, as they do in SillyTavern."""
+        given: object = data
+        if type(given) is not dict:
+            require("data", given, Mapping)
         get = data.get
         extra, swipes, swipe_id = get("extra"), get("swipes"), get("swipe_id")
         name, mes, send_date, avatar = get("name"), get("mes"), get("send_date"), get("original_avatar")
-        return cls(
-            name if isinstance(name, str) else "",
-            mes if isinstance(mes, str) else "",
-            bool(get("is_user")),
-            bool(get("is_system")),
-            get("force_avatar"),  # pyright: ignore[reportArgumentType]  # only its truth counts
-            avatar if isinstance(avatar, str) else None,
-            send_date if isinstance(send_date, (str, int, float)) else None,
-            tuple(swipe if isinstance(swipe, str) else to_string(swipe) for swipe in swipes)
+        return trusted(
+            cls,
+            name=name if isinstance(name, str) else "",
+            mes=mes if isinstance(mes, str) else "",
+            is_user=bool(get("is_user")),
+            is_system=bool(get("is_system")),
+            force_avatar=get("force_avatar"),  # pyright: ignore[reportArgumentType]  # only its truth counts
+            original_avatar=avatar if isinstance(avatar, str) else None,
+            send_date=send_date if isinstance(send_date, (str, int, float)) else None,
+            swipes=tuple(swipe if isinstance(swipe, str) else to_string(swipe) for swipe in swipes)
             if is_sequence(swipes)
             else None,
-            swipe_id if isinstance(swipe_id, int) else None,
-            extra if is_mapping(extra) else EMPTY_OBJECT,  # pyright: ignore[reportArgumentType]  # the file's own object
-            data,  # pyright: ignore[reportArgumentType]  # the file's own object
+            swipe_id=swipe_id if isinstance(swipe_id, int) else None,
+            extra=extra if is_mapping(extra) else EMPTY_OBJECT,  # pyright: ignore[reportArgumentType]  # the file's own
+            source=data,  # pyright: ignore[reportArgumentType]  # the file's own object
         )
 
     @classmethod
+    @checked
     def from_message(cls, message: Message, *, user_name: str, character_name: str) -> ChatMessage:
         """Make a chat line of a neutral message; a system message becomes a narrator's line.
 
         Its metadata may hold a line's own keys (``extra``, ``is_system``, ``force_avatar``, ``original_avatar``).
         """
-        metadata = message.metadata or EMPTY_OBJECT
-        stored = metadata.get("extra")
-        extra: dict[str, FrozenJson] = dict(stored) if isinstance(stored, Mapping) else {}
-        if message.role == "system":
-            extra["type"] = NARRATOR
-        original_avatar, send_date = metadata.get("original_avatar"), message.send_date
-        default_name = user_name if message.role == "user" else character_name
-        return cls(
-            name=message.name if message.name is not None else default_name,
-            mes=message.content,
-            is_user=message.role == "user",
-            is_system=bool(metadata.get("is_system")),
-            force_avatar=metadata.get("force_avatar"),
-            original_avatar=original_avatar if isinstance(original_avatar, str) else None,
-            send_date=send_date if isinstance(send_date, (str, int, float)) or send_date is None else str(send_date),
-            swipes=message.swipes,
-            swipe_id=message.swipe_id,
-            extra=extra or EMPTY_OBJECT,
-        )
+        return line_of(message, user_name, character_name)
 
     def to_json(self) -> JsonObject:
         """The message as a chat file has it: what was read, with what was changed since."""
@@ -116,6 +108,38 @@ class ChatMessage:
         """The message as other platforms and dialects see it."""
         role = "system" if self.narrator else "user" if self.is_user else "assistant"
         return Message(role=role, content=self.mes, name=self.name or None, send_date=self.send_date)
+
+
+def line_of(message: Message, user_name: str, character_name: str) -> ChatMessage:
+    """Make a chat line of a neutral message, as :meth:`ChatMessage.from_message` does for programs."""
+    metadata = message.metadata or EMPTY_OBJECT
+    stored = metadata.get("extra")
+    extra: dict[str, FrozenJson] = dict(stored) if isinstance(stored, Mapping) else {}
+    if message.role == "system":
+        extra["type"] = NARRATOR
+    original_avatar, send_date = metadata.get("original_avatar"), message.send_date
+    default_name = user_name if message.role == "user" else character_name
+    return trusted(
+        ChatMessage,
+        name=message.name if message.name is not None else default_name,
+        mes=message.content,
+        is_user=message.role == "user",
+        is_system=bool(metadata.get("is_system")),
+        force_avatar=metadata.get("force_avatar"),
+        original_avatar=original_avatar if isinstance(original_avatar, str) else None,
+        send_date=send_date if isinstance(send_date, (str, int, float)) or send_date is None else str(send_date),
+        swipes=message.swipes,
+        swipe_id=message.swipe_id,
+        extra=extra or EMPTY_OBJECT,
+        source=EMPTY_OBJECT,
+    )
+
+
+def require_lines(name: str, lines: Sequence[ChatMessage]) -> None:
+    """Refuse what is no list of chat lines; of a list the ends are looked at, as a chat may have thousands of lines."""
+    require(name, lines, Sequence)
+    if lines and not (isinstance(lines[0], ChatMessage) and isinstance(lines[-1], ChatMessage)):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+        require(name, lines, Sequence[ChatMessage])
 
 
 _ALWAYS = ("name", "is_user", "is_system", "mes")

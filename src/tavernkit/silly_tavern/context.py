@@ -37,6 +37,9 @@ from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence
 
 TEXT_DIALECT = "text"
 
+NO_METADATA = ChatMetadata()
+"""The header of a chat that has none."""
+
 T = TypeVar("T")
 
 
@@ -158,7 +161,7 @@ class SillyTavernContext(Context):
     @property
     def metadata(self) -> ChatMetadata:
         """The chat's header."""
-        return self.chat_metadata if self.chat_metadata is not None else ChatMetadata()
+        return self.chat_metadata if self.chat_metadata is not None else NO_METADATA
 
     @property
     def card(self) -> Character | None:

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Sequence
 
 from tavernkit.errors import Warn
-from tavernkit.silly_tavern.regex_scripts import RegexPlacement, RegexScript, RegexScripts
+from tavernkit.silly_tavern.regex_scripts import RegexPlacement, RegexScript, RegexScripts, run_script
 from tavernkit.silly_tavern.script_memory import ScriptMemory
 from tavernkit.silly_tavern.substitution import Substitution
 from tavernkit.text.script_budget import ScriptBudget
@@ -59,7 +59,7 @@ class PromptScripts:
 
         def run(place: int, given: str) -> tuple[str, bool]:
             before = self._varied + self._budget.incidents
-            made = scripts[place].run(given, expand=self._expand, warn=self._tell, budget=self._budget)
+            made = run_script(scripts[place], given, expand=self._expand, warn=self._tell, budget=self._budget)
             return made, self._varied + self._budget.incidents != before
 
         return self._memory.stretches.run(same, len(scripts), text, run, self._budget) if text and scripts else text

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.regex_replacement import (
     ExpandScriptText,
@@ -15,6 +16,7 @@ from tavernkit.silly_tavern.regex_replacement import (
     escape_macro_value,
     regex_from_string,
 )
+from tavernkit.silly_tavern.trusted import trusted
 from tavernkit.text.js_values import UNDEFINED, to_number, truthy
 from tavernkit.text.script_budget import ScriptBudget
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw, thaw_object
@@ -60,13 +62,19 @@ class RegexScript:
     min_depth: float | None
     max_depth: float | None
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+        object.__setattr__(self, "trim_strings", tuple(self.trim_strings))  # what is remembered of scripts is hashed
+
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RegexScript:
         """Read a script; fields of the wrong type count as SillyTavern counts them."""
+        require("data", data, Mapping)
         raw = thaw_object(data)
         trim_strings, placement = raw.get("trimStrings"), raw.get("placement")
         mode = to_number(raw.get("substituteRegex", UNDEFINED))
-        return cls(
+        return trusted(
+            cls,
             raw=raw,
             id=_text(raw.get("id")),
             name=_text(raw.get("scriptName")),
@@ -87,6 +95,7 @@ class RegexScript:
         """A copy of the JSON object, with every field it came with."""
         return thaw_object(self.raw)
 
+    @checked
     def applies_to(
         self,
         placement: int,
@@ -97,19 +106,9 @@ class RegexScript:
         depth: float | None = None,
     ) -> bool:
         """Tell whether the script is meant for a text of this kind at this depth."""
-        if self.markdown_only or self.prompt_only:
-            wanted = (self.markdown_only and is_markdown) or (self.prompt_only and is_prompt)
-        else:
-            wanted = not is_markdown and not is_prompt
-        if not wanted or (is_edit and not self.run_on_edit):
-            return False
-        if depth is not None:
-            if self.min_depth is not None and depth < self.min_depth:
-                return False
-            if self.max_depth is not None and depth > self.max_depth:
-                return False
-        return any(type(place) is not bool and place == placement for place in self.placement)
+        return applies(self, placement, is_markdown=is_markdown, is_prompt=is_prompt, is_edit=is_edit, depth=depth)
 
+    @checked
     def run(
         self,
         text: str,
@@ -126,34 +125,66 @@ class RegexScript:
         share. What cannot be done leaves the text as it is and is reported, or raises :class:`RegexScriptError` in
         strict mode.
         """
-        if self.disabled or not self.find_regex or not text:
-            return text
-        budget = ScriptBudget() if budget is None else budget
-        if not budget.may_run(id(self), text, warn):
-            return text
-        pattern = self.find_regex
-        if self.macro_mode is MacroMode.RAW:
-            pattern = expand(pattern)
-        elif self.macro_mode is MacroMode.ESCAPED:
-            pattern = expand(pattern, escape=escape_macro_value)
-        regex = regex_from_string(pattern)
-        if regex is None:
-            broken = f"regex script {self.name!r} is not applied: {pattern!r:.200} is not a valid regular expression"
-            budget.tell_once(broken, warn)
-            return text
+        return run_script(self, text, expand=expand, character=character, warn=warn, strict=strict, budget=budget)
 
-        def give_up(report: str) -> None:
-            warn(f"regex script {self.name!r}: {report}")
-            budget.slow(id(self), self.name, warn)
 
-        made = Replacement(self.replace_string, self.trim_strings, expand=expand, character=character)
-        try:
-            return regex.replace(text, made, warn=give_up)
-        except RegexScriptError as error:
-            if strict:
-                raise
-            warn(f"regex script {self.name!r} is not applied: {error}")
-            return text
+def applies(
+    script: RegexScript, placement: int, *, is_markdown: bool, is_prompt: bool, is_edit: bool, depth: float | None
+) -> bool:
+    """Tell whether a script is meant for a text, as :meth:`RegexScript.applies_to` does for programs."""
+    if script.markdown_only or script.prompt_only:
+        wanted = (script.markdown_only and is_markdown) or (script.prompt_only and is_prompt)
+    else:
+        wanted = not is_markdown and not is_prompt
+    if not wanted or (is_edit and not script.run_on_edit):
+        return False
+    if depth is not None:
+        if script.min_depth is not None and depth < script.min_depth:
+            return False
+        if script.max_depth is not None and depth > script.max_depth:
+            return False
+    return any(type(place) is not bool and place == placement for place in script.placement)
+
+
+def run_script(
+    script: RegexScript,
+    text: str,
+    *,
+    expand: ExpandScriptText,
+    character: str | None = None,
+    warn: Warn,
+    strict: bool = False,
+    budget: ScriptBudget | None,
+) -> str:
+    """Apply a script to a text, as :meth:`RegexScript.run` does for programs."""
+    if script.disabled or not script.find_regex or not text:
+        return text
+    budget = ScriptBudget() if budget is None else budget
+    if not budget.may_run(id(script), text, warn):
+        return text
+    pattern = script.find_regex
+    if script.macro_mode is MacroMode.RAW:
+        pattern = expand(pattern)
+    elif script.macro_mode is MacroMode.ESCAPED:
+        pattern = expand(pattern, escape=escape_macro_value)
+    regex = regex_from_string(pattern)
+    if regex is None:
+        broken = f"regex script {script.name!r} is not applied: {pattern!r:.200} is not a valid regular expression"
+        budget.tell_once(broken, warn)
+        return text
+
+    def give_up(report: str) -> None:
+        warn(f"regex script {script.name!r}: {report}")
+        budget.slow(id(script), script.name, warn)
+
+    made = Replacement(script.replace_string, script.trim_strings, expand=expand, character=character)
+    try:
+        return regex.replace(text, made, warn=give_up)
+    except RegexScriptError as error:
+        if strict:
+            raise
+        warn(f"regex script {script.name!r} is not applied: {error}")
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +201,11 @@ class RegexScripts:
     scoped_allowed: bool = True
     enabled: bool = True
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
+    @checked
     def from_settings(
         cls,
         extension_settings: Mapping[str, object],
@@ -202,6 +237,7 @@ class RegexScripts:
         preset = self.preset if self.preset_allowed else ()
         return (*self.global_, *preset, *(self.scoped if self.scoped_allowed else ()))
 
+    @checked
     def apply(
         self,
         text: object,
@@ -228,8 +264,10 @@ class RegexScripts:
         if not text or placement is None:
             return text
         for script in self.active:
-            if script.applies_to(placement, is_markdown=is_markdown, is_prompt=is_prompt, is_edit=is_edit, depth=depth):
-                text = script.run(text, expand=expand, character=character, warn=warn, strict=strict, budget=budget)
+            if applies(script, placement, is_markdown=is_markdown, is_prompt=is_prompt, is_edit=is_edit, depth=depth):
+                text = run_script(
+                    script, text, expand=expand, character=character, warn=warn, strict=strict, budget=budget
+                )
         return text
 
 
@@ -244,6 +282,7 @@ def read_scripts(value: object, where: str, warn: Warn = log_warning) -> tuple[R
     return tuple(scripts)
 
 
+@checked
 def migrate_script(value: Mapping[str, object], *, new_id: Callable[[], str]) -> JsonObject:
     """Bring a global script of an older version up to date, as SillyTavern does when it loads its settings."""
     script = thaw_object(value)
