@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from os import PathLike
 
-from tavernkit.cards.source import FileContent, read_file, stem
+from tavernkit.arguments import checked, require
+from tavernkit.cards.source import read_file, stem
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.errors import LoreParseError
 from tavernkit.silly_tavern.world_info.character_book import character_book_to_world, world_to_character_book
@@ -16,6 +18,9 @@ from tavernkit.silly_tavern.world_info.limits import MAX_BOOK_BYTES, MAX_WARNING
 from tavernkit.text.js_values import own_keys
 from tavernkit.values import Json, JsonObject, is_list, is_object, thaw
 
+JSON_VALUE: object = Mapping[str, object] | Sequence[object] | str | float | bool | None
+PARSED_FILE = "a parsed file, such as {'entries': {}}"
+
 
 class WorldBook:
     """One world book. It does not change: what was compiled for it stays valid as long as the book lives.
@@ -24,17 +29,22 @@ class WorldBook:
     and written back.
     """
 
+    @checked
     def __init__(self, name: str, raw: Json) -> None:
+        require("raw", raw, JSON_VALUE, PARSED_FILE)
         self.name = name
         self._raw = raw
 
     @classmethod
+    @checked
     def from_json(cls, data: object, *, name: str) -> WorldBook:
         """Take a parsed world file (a copy is made). Raises :class:`LoreParseError` if it is nested too deeply."""
+        require("data", data, JSON_VALUE, PARSED_FILE)
         check_depth(data)
         return cls(name, thaw(data))
 
     @classmethod
+    @checked
     def loads(cls, text: str | bytes, *, name: str, warn: Warn = log_warning, strict: bool = False) -> WorldBook:
         """Read the text of a world file.
 
@@ -49,14 +59,17 @@ class WorldBook:
             return cls(name, {"entries": {}})
 
     @classmethod
-    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> WorldBook:
+    @checked
+    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> WorldBook:
         """Read a world file; the book is named after it."""
         content = read_file(source, MAX_BOOK_BYTES, limit="MAX_BOOK_BYTES")
         return cls.loads(content, name=stem(source), warn=warn, strict=strict)
 
     @classmethod
+    @checked
     def from_character_book(cls, book: object, *, name: str) -> WorldBook:
         """Convert the ``character_book`` of a V2 or V3 card. Raises :class:`LoreParseError` if nested too deeply."""
+        require("book", book, JSON_VALUE, "the character_book of a card, such as {'entries': []}")
         check_depth(book)
         return cls(name, character_book_to_world(book))
 
@@ -68,6 +81,7 @@ class WorldBook:
         """The whole file as it was read."""
         return thaw(self._raw)
 
+    @checked
     def dumps(self, *, indent: int | None = 4) -> str:
         """Write the file."""
         return json.dumps(self._raw, ensure_ascii=False, indent=indent)
@@ -88,6 +102,7 @@ class WorldBook:
         entries = self._raw.get("entries")
         return not self._raw or is_object(entries) or is_list(entries)
 
+    @checked
     def usable_entries(self, warn: Warn | None = None) -> Iterator[JsonObject]:
         """The entries that a scan can use; a bad one is named in a warning and left out."""
         if warn is not None and not self._has_entries():

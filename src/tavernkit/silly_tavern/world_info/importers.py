@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tavernkit.arguments import checked
 from tavernkit.cards.character import Character
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.errors import LoreParseError
@@ -23,6 +24,7 @@ _ONLY_DOTS = re.compile(r"^\.+$")
 _DEVICE = re.compile(r"^(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?$", re.IGNORECASE | re.ASCII)
 
 
+@checked
 def import_world(
     filename: str, content: str | bytes, *, warn: Warn = log_warning, strict: bool = False
 ) -> WorldBook | None:

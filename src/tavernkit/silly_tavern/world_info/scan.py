@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -29,7 +29,7 @@ from tavernkit.silly_tavern.world_info.scan_input import ScanInput
 from tavernkit.silly_tavern.world_info.timed import TimedEffects
 from tavernkit.silly_tavern.world_info.token_budget import TokenBudget, token_limit
 from tavernkit.text.js_values import less_or_equal, strict_equals, truthy
-from tavernkit.values import Json, thaw_object
+from tavernkit.values import Json, is_mapping, thaw_object
 
 _LASTING = frozenset(reason for reason, _ in LASTING_RULES)
 
@@ -319,12 +319,12 @@ class Scan:
             self._fed = chunk + "\n"
 
 
-def _forced(raw: Mapping[str, object]) -> Entry:
+def _forced(raw: object) -> Entry:
     problem = problem_with(raw)
-    if problem is None and not {"world", "uid"} <= raw.keys():
-        problem = "it needs its world and uid"
-    if problem is not None:
-        raise LoreParseError(problem)
+    if problem is not None or not is_mapping(raw):
+        raise LoreParseError(str(problem))
+    if not {"world", "uid"} <= raw.keys():
+        raise LoreParseError("it needs its world and uid")
     check_depth(raw)
     return Entry(thaw_object(raw), "", decorated=False)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tavernkit.arguments import check_fields
 from tavernkit.errors import Warn, log_warning
 from tavernkit.lore.contracts import TokenCounter
 from tavernkit.silly_tavern.world_info.selection import SelectedBooks, file_stem
@@ -33,6 +34,9 @@ class ScanData:
     scenario: str = ""
     creator_notes: str = ""
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @property
     def texts(self) -> tuple[str, ...]:
         """The texts in the order of an entry's match switches."""
@@ -52,6 +56,9 @@ class Speaker:
 
     avatar: str
     tags: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def name(self) -> str:
@@ -74,7 +81,8 @@ class ScanInput:
     ``messages`` is the scan list, newest first. ``random`` gives numbers from 0 up to 1; without
     it, a generator with a fixed seed is used. ``expand`` is expected to leave a text alone that holds none of
     ``{``, ``<`` and ``\}``, so that most keys never need it; ``count_tokens`` to count at most one token a UTF-8 byte
-    and a small constant, so that most counts can be skipped while there is plenty of room.
+    and a small constant, so that most counts can be skipped while there is plenty of room. What is no object among
+    the ``forced`` is reported and left out.
     """
 
     messages: Sequence[str]
@@ -87,12 +95,15 @@ class ScanInput:
     generation_type: str = "normal"
     speaker: Speaker | None = None
     timed_state: Mapping[str, object] = field(default_factory=lambda: EMPTY_OBJECT)
-    forced: Sequence[Mapping[str, object]] = ()
+    forced: Sequence[object] = ()
     dry_run: bool = False
     expand: ExpandMacros = _unchanged
     apply_regex: ApplyRegex = _no_scripts
     random: Callable[[], float] | None = None
     warn: Warn = log_warning
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def trigger(self) -> str:
