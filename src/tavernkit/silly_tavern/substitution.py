@@ -8,10 +8,11 @@ from typing import cast
 
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.instruct.names import NAME_MACRO
+from tavernkit.silly_tavern.macros.diagnostics import reporter
 from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
-from tavernkit.silly_tavern.macros.run import DynamicMacro
+from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides
 
 _NEWLINES = re.compile(r"\n+")
 _KEPT: Mapping[str, DynamicMacro] = {"original": "{{original}}"}
@@ -21,7 +22,7 @@ _BIAS_MACRO = ("bias",)
 class Substitution:
     """Expands texts of one build. ``environment`` is exchanged as the build learns more (the chat, the outlets)."""
 
-    __slots__ = ("_engine", "_extra", "_skips_plain_text", "_strict", "_warn", "environment")
+    __slots__ = ("_engine", "_extra", "_report", "_skips_plain_text", "_usual", "environment")
 
     def __init__(
         self,
@@ -33,18 +34,18 @@ class Substitution:
         macros: Mapping[str, object] | None = None,
     ) -> None:
         self._engine = engine
-        self._warn = warn
-        self._strict = strict
+        self._report = reporter(warn, strict=strict)
         # The legacy engine expands the card's own texts with every text, plain ones too.
         self._skips_plain_text = isinstance(engine, MacroEngine)
         self._extra = cast("Mapping[str, DynamicMacro]", macros) if macros else None
+        self._usual = Overrides(macros=self._extra)
         self.environment = environment
 
     def __call__(self, text: str) -> str:
         """Expand a text."""
         if self._skips_plain_text and "{" not in text and "<" not in text and "\\" not in text:
             return text
-        return self._engine.expand(text, self.environment, warn=self._warn, strict=self._strict, macros=self._extra)
+        return self._expand(text, self._usual)
 
     def card(self, text: str, character_name: str | None = None) -> str:
         """Expand a text of a card: card macros are empty in it, carriage returns go, newlines collapse if that is set.
@@ -53,44 +54,29 @@ class Substitution:
         """
         if not text:
             return text
-        text = self._engine.expand(
-            text,
-            self.environment,
-            warn=self._warn,
-            strict=self._strict,
-            macros={**self._extra, **_KEPT} if self._extra else _KEPT,
-            character_name=character_name,
-            card=False,
-        )
+        kept = {**self._extra, **_KEPT} if self._extra else _KEPT
+        text = self._expand(text, Overrides(macros=kept, character_name=character_name, card=False))
         if self.environment.collapse_newlines:
             text = _NEWLINES.sub("\n", text)
         return text.replace("\r", "")
 
     def with_original(self, text: str, original: str) -> str:
         """Expand a text in which ``{{original}}`` stands for the text it replaces."""
-        return self._engine.expand(
-            text, self.environment, warn=self._warn, strict=self._strict, macros=self._extra, original=original
-        )
+        return self._expand(text, Overrides(macros=self._extra, original=original))
 
     def typed(self, text: str) -> str:
         """Expand what the user typed; ``{{bias "…"}}`` stays for whoever reads it."""
         if _BIAS_MACRO[0] not in text:
             return self(text)
-        return self._engine.expand(
-            text, self.environment, warn=self._warn, strict=self._strict, macros=self._extra, leave=_BIAS_MACRO
-        )
+        return self._expand(text, Overrides(macros=self._extra, leave=_BIAS_MACRO))
 
     def sequence(self, text: str) -> str:
         """Expand a sequence of instruct mode; ``{{name}}`` stays for whoever writes with it."""
-        return self._engine.expand(
-            text, self.environment, warn=self._warn, strict=self._strict, macros=self._extra, leave=NAME_MACRO
-        )
+        return self._expand(text, Overrides(macros=self._extra, leave=NAME_MACRO))
 
     def with_macros(self, text: str, macros: Mapping[str, DynamicMacro]) -> str:
         """Expand a text with macros of its own."""
-        return self._engine.expand(
-            text, self.environment, warn=self._warn, strict=self._strict, macros={**(self._extra or {}), **macros}
-        )
+        return self._expand(text, Overrides(macros={**(self._extra or {}), **macros}))
 
     def is_plain(self, text: str) -> bool:
         """Tell whether nothing happens when the text is expanded."""
@@ -100,15 +86,14 @@ class Substitution:
         self, text: str, /, *, character: str | None = None, escape: Callable[[str], str] | None = None
     ) -> str:
         """Expand a text of a regex script."""
-        return self._engine.expand(
-            text,
-            self.environment,
-            warn=self._warn,
-            strict=self._strict,
-            macros=self._extra,
-            character_name=character,
-            post_process=escape,
-        )
+        if self._engine.is_plain(text):
+            return text
+        return self._expand(text, Overrides(macros=self._extra, character_name=character, post_process=escape))
+
+    def _expand(self, text: str, overrides: Overrides) -> str:
+        if self._engine.is_plain(text):
+            return text
+        return self._engine.run(text, self.environment, overrides, self._report)
 
     def change(self, **changes: object) -> None:
         """Let later texts see a changed environment."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from typing import Protocol
 
 from tavernkit.cards.character import Character
@@ -13,6 +12,7 @@ from tavernkit.silly_tavern.groups.cards import JoinedField, join_field
 from tavernkit.silly_tavern.instruct.examples import ExampleNames, format_examples
 from tavernkit.silly_tavern.instruct.names import NAME_MACRO
 from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API, MacroEnvironment
+from tavernkit.silly_tavern.macros.registry import MacroNames
 from tavernkit.text.js_values import trim
 
 _NEWLINES = re.compile("\n+")
@@ -29,7 +29,7 @@ class ExpandText(Protocol):
         user_name: str | None = None,
         character_name: str | None = None,
         card: bool = True,
-        leave: Collection[str] = (),
+        leave: MacroNames = (),
     ) -> str:
         """Expand the text with the environment's own names, or the ones given; macros to ``leave`` are not reported."""
         ...

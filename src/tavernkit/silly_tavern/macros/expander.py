@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.arguments import checked, require
+from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report, reporter
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
+from tavernkit.silly_tavern.macros.registry import MacroNames
 from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides, PostProcess
 
 
@@ -23,6 +25,7 @@ class MacroResult:
 class Expander(ABC):
     """An engine that expands the macros of texts; :meth:`run` is what engines do in their own ways."""
 
+    @checked
     def expand(
         self,
         text: str,
@@ -36,7 +39,7 @@ class Expander(ABC):
         character_name: str | None = None,
         group: str | None = None,
         card: bool = True,
-        leave: Collection[str] = (),
+        leave: MacroNames = (),
         post_process: PostProcess | None = None,
     ) -> str:
         """Expand the macros of a text.
@@ -62,6 +65,7 @@ class Expander(ABC):
         )
         return self.run(text, environment, overrides, reporter(log_warning if warn is None else warn, strict=strict))
 
+    @checked
     def evaluate(self, text: str, environment: MacroEnvironment, overrides: Overrides | None = None) -> MacroResult:
         """Expand a text and give the diagnostics with it instead of reporting them."""
         if self.is_plain(text):
@@ -76,6 +80,6 @@ class Expander(ABC):
 
     def is_plain(self, text: str) -> bool:
         """Tell whether nothing happens when the text is expanded."""
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ConfigError(f"the text to expand must be text, not {type(text).__name__}")
+        if type(text) is not str:
+            require("text", text, str)
         return not text

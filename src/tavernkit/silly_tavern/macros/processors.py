@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tavernkit.arguments import check_fields
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 
 TextProcessor: TypeAlias = Callable[[str, MacroEnvironment], str]
@@ -26,6 +27,9 @@ class Processor:
 
     process: TextProcessor
     priority: int = DEFAULT_PRIORITY
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 _MARKERS = {

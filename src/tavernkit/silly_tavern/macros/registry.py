@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import ConfigError, Warn, log_warning
 
 if TYPE_CHECKING:
@@ -17,8 +19,11 @@ if TYPE_CHECKING:
 ArgumentType = Literal["string", "integer", "number", "boolean"]
 """What an argument must look like. It reaches the handler as text whatever its type."""
 
-Handler: TypeAlias = "Callable[[MacroCall], object]"
+Handler: TypeAlias = Callable[["MacroCall"], object]
 """Computes what a macro gives: text, or a value that is written as JavaScript would write it."""
+
+MacroNames: TypeAlias = Sequence[str] | AbstractSet[str]
+"""Names of macros, in any order."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\Z|//\Z")
 _TYPES: frozenset[str] = frozenset(get_args(ArgumentType))
@@ -33,6 +38,10 @@ class Argument:
     optional: bool = False
     description: str = ""
 
+    def __post_init__(self) -> None:
+        check_fields(self, ("types",))
+        require("Argument.types", self.types, Sequence[str])
+
     def __str__(self) -> str:
         return f"{self.name}{'?' if self.optional else ''}: {' or '.join(self.types)}"
 
@@ -44,6 +53,9 @@ class ListArgument:
     min: int = 0
     max: int | None = None
     name: str = "items"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +86,7 @@ class MacroDefinition:
     """Whether any argument can be of a wrong type."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         self._check_names()
         self._check_arguments()
         object.__setattr__(self, "required", sum(not each.optional for each in self.args))
@@ -81,7 +94,7 @@ class MacroDefinition:
 
     def _check_names(self) -> None:
         for name in (self.name, *self.all_aliases):
-            if not isinstance(name, str) or not _NAME.match(name):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            if not _NAME.match(name):
                 raise ConfigError(
                     f"{name!r} cannot be a macro's name: use a letter, then letters, digits, '_' or '-'",
                     code="INVALID_MACRO",
@@ -90,8 +103,8 @@ class MacroDefinition:
             raise ConfigError(f"macro {self.name!r} has its own name as an alias", code="INVALID_MACRO")
 
     def _check_arguments(self) -> None:
-        if not callable(self.handler) and self.control is None:
-            raise ConfigError(f"macro {self.name!r} needs a callable handler", code="INVALID_MACRO")
+        if self.handler is None and self.control is None:
+            raise ConfigError(f"macro {self.name!r} needs a handler", code="INVALID_MACRO")
         seen_optional = False
         for each in self.args:
             if not each.types or not _TYPES.issuperset(each.types):
@@ -160,6 +173,7 @@ class MacroRegistry:
     '{{shout::text}}'
     """
 
+    @checked
     def __init__(self, definitions: Iterable[MacroDefinition] = (), *, warn: Warn = log_warning) -> None:
         self._lock = threading.Lock()
         self._names: dict[str, tuple[str, MacroDefinition]] = {}
@@ -173,6 +187,7 @@ class MacroRegistry:
         """Grows with every change, so that engines know when to compile anew."""
         return self._version
 
+    @checked
     def add(self, definition: MacroDefinition) -> None:
         """Register a macro under its name and aliases."""
         with self._lock:
@@ -182,12 +197,14 @@ class MacroRegistry:
                 self._names[name.lower()] = (name, definition)
             self._version += 1
 
+    @checked
     def register(self, name: str, handler: Handler | None = None, **metadata: object) -> MacroDefinition:
         """Register a handler; the keywords are the fields of :class:`MacroDefinition`."""
         definition = MacroDefinition(name=name, handler=handler, **metadata)  # pyright: ignore[reportArgumentType]  # field types
         self.add(definition)
         return definition
 
+    @checked
     def macro(self, name: str, **metadata: object) -> Callable[[Handler], Handler]:
         """Register the decorated function; without ``description`` the first line of its docstring describes it."""
 
@@ -201,6 +218,7 @@ class MacroRegistry:
 
         return register
 
+    @checked
     def get(self, name: str) -> MacroDefinition | None:
         """The macro of that name or alias, or nothing."""
         found = self._names.get(name.lower())
@@ -210,10 +228,12 @@ class MacroRegistry:
         """The registered spelling and the macro of a lower-case name, or nothing."""
         return self._names.get(key)
 
+    @checked
     def has(self, name: str) -> bool:
         """Tell whether a name or alias is registered."""
         return name.lower() in self._names
 
+    @checked
     def remove(self, name: str) -> None:
         """Remove a macro with all its names, if it is there."""
         with self._lock:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from tavernkit.arguments import check_fields
 from tavernkit.silly_tavern.macros.card_macros import CardMacros
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
@@ -20,7 +21,7 @@ from tavernkit.silly_tavern.macros.limits import (
 )
 from tavernkit.silly_tavern.macros.metered import MeteredVariables
 from tavernkit.silly_tavern.macros.processors import Positions
-from tavernkit.silly_tavern.macros.registry import Handler, MacroDefinition
+from tavernkit.silly_tavern.macros.registry import Handler, MacroDefinition, MacroNames
 from tavernkit.silly_tavern.macros.seeding import text_hash
 from tavernkit.stores.variables import VariablesStore
 
@@ -48,7 +49,10 @@ class Overrides:
     card: bool = True
     macros: Mapping[str, DynamicMacro] | None = None
     post_process: PostProcess | None = None
-    leave: Collection[str] = ()
+    leave: MacroNames = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(slots=True)
@@ -189,7 +193,7 @@ class Expansion(ABC):
         user_name: str | None = None,
         character_name: str | None = None,
         card: bool = True,
-        leave: Collection[str] = (),
+        leave: MacroNames = (),
     ) -> str:
         """Expand a text as one of its own, apart from the text of this expansion but within its limits."""
         if not text or not self._enter(where):

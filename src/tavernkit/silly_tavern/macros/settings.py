@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from tavernkit.arguments import check_fields
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorsNotes:
@@ -14,6 +16,9 @@ class AuthorsNotes:
     chat: str = ""
     character: str = ""
     default: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,9 @@ class ExpressionSettings:
     labels: Sequence[str] = ()
     last: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionValues:
@@ -35,3 +43,6 @@ class ExtensionValues:
     image_prefix: str = ""
     image_negative_prefix: str = ""
     expressions: ExpressionSettings = field(default_factory=ExpressionSettings)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
