@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from tavernkit.arguments import checked, require
 from tavernkit.errors import log_warning
 from tavernkit.prompt.builder import Builder as CoreBuilder
 from tavernkit.prompt.builder import finished_plan
@@ -38,9 +39,11 @@ class Builder(CoreBuilder[SillyTavernContext, SillyTavernState]):
         services: Services | None = None,
         **inputs: object,
     ) -> None:
+        require("services", services, Services | None)
         self.services = services if services is not None else Services()
         super().__init__(pipeline, **inputs)
 
+    @checked
     def make_state(self, context: SillyTavernContext) -> SillyTavernState:
         """Make the workspace of one build."""
         return SillyTavernState(context, self.services)
@@ -49,6 +52,7 @@ class Builder(CoreBuilder[SillyTavernContext, SillyTavernState]):
         """Build one prompt. In a group the speaker is ``speaker``, else the first one :meth:`decide` names."""
         return self.run(self.make_context(**inputs))
 
+    @checked
     def run(self, context: SillyTavernContext) -> ChatPlan:
         """Build from a ready context."""
         mismatches: list[str] = []

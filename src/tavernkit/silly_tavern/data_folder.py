@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 
+from tavernkit.arguments import checked
 from tavernkit.cards import load
 from tavernkit.cards.character import Character
 from tavernkit.cards.participant import User
@@ -38,7 +40,8 @@ class DataFolder:
     read once, so that builders can keep what they compiled for them.
     """
 
-    def __init__(self, path: str | Path, *, warn: Warn = log_warning) -> None:
+    @checked
+    def __init__(self, path: str | PathLike[str], *, warn: Warn = log_warning) -> None:
         self.path = Path(path)
         self._warn = warn
         self._worlds: dict[str, WorldBook] = {}
@@ -57,19 +60,23 @@ class DataFolder:
         """File names of the cards."""
         return self._names(CHARACTERS, *CARD_SUFFIXES)
 
+    @checked
     def character(self, name: str) -> Character:
         """A card by its file name, with or without extension."""
         return load(self._file(CHARACTERS, name, *CARD_SUFFIXES), warn=self._warn).character
 
+    @checked
     def avatar(self, name: str) -> str:
         """The file name of a card, with its extension."""
         return self._file(CHARACTERS, name, *CARD_SUFFIXES).name
 
+    @checked
     def chats(self, character: str) -> list[str]:
         """Names of a character's chats."""
         folder = self._inside(CHATS, file_stem(self.avatar(character)))
         return sorted(path.stem for path in folder.glob("*.jsonl"))
 
+    @checked
     def chat(self, character: str, name: str) -> ChatFile:
         """One chat of a character."""
         folder = self._inside(CHATS, file_stem(self.avatar(character)))
@@ -79,14 +86,17 @@ class DataFolder:
         """Ids of the groups."""
         return [file_stem(name) for name in self._names(GROUPS, ".json")]
 
+    @checked
     def group(self, group_id: str) -> Group:
         """A group by its id."""
         return Group.load(self._file(GROUPS, group_id, ".json"), warn=self._warn)
 
+    @checked
     def group_chat(self, chat_id: str) -> ChatFile:
         """A group's chat by its id."""
         return ChatFile.load(self._file(GROUP_CHATS, chat_id, ".jsonl"), warn=self._warn)
 
+    @checked
     def members(self, group: Group) -> dict[str, Character]:
         """The cards of a group's members by file name; missing ones are reported and left out."""
         found: dict[str, Character] = {}
@@ -101,6 +111,7 @@ class DataFolder:
         """Names of the chat-completion presets."""
         return [file_stem(name) for name in self._names(PRESETS, ".json")]
 
+    @checked
     def preset(self, name: str) -> Preset:
         """A preset by name, over the settings in force."""
         return Preset.load(self._file(PRESETS, name, ".json"), base=self.settings.preset, warn=self._warn)
@@ -109,6 +120,7 @@ class DataFolder:
         """Names of the instruct templates."""
         return [file_stem(name) for name in self._names(INSTRUCT, ".json")]
 
+    @checked
     def instruct_template(self, name: str) -> InstructTemplate:
         """An instruct template by name."""
         return InstructTemplate.load(self._file(INSTRUCT, name, ".json"), warn=self._warn)
@@ -117,6 +129,7 @@ class DataFolder:
         """Names of the context templates."""
         return [file_stem(name) for name in self._names(CONTEXT, ".json")]
 
+    @checked
     def context_template(self, name: str) -> ContextTemplate:
         """A context template by name."""
         return ContextTemplate.load(self._file(CONTEXT, name, ".json"), warn=self._warn)
@@ -125,6 +138,7 @@ class DataFolder:
         """Names of the system prompts of text completion."""
         return [file_stem(name) for name in self._names(SYSTEM_PROMPTS, ".json")]
 
+    @checked
     def system_prompt(self, name: str) -> SystemPrompt:
         """A system prompt of text completion by name."""
         return SystemPrompt.load(self._file(SYSTEM_PROMPTS, name, ".json"), warn=self._warn)
@@ -133,12 +147,14 @@ class DataFolder:
         """Names of the world books."""
         return [file_stem(name) for name in self._names(WORLDS, ".json")]
 
+    @checked
     def world(self, name: str) -> WorldBook:
         """A world book by name."""
         if name not in self._worlds:
             self._worlds[name] = WorldBook.load(self._file(WORLDS, name, ".json"), warn=self._warn)
         return self._worlds[name]
 
+    @checked
     def builder(self, character: str | None = None, chat: str | None = None, *, group: str | None = None) -> Builder:
         """A builder for a character's chat, or a group's, with everything of the folder that belongs to it.
 

@@ -12,8 +12,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar, cast
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import dump_json, parse_json
-from tavernkit.cards.source import FileContent, called, read_file, stem
+from tavernkit.cards.source import called, read_file, stem
 from tavernkit.errors import FileFormatError, InvalidPresetError, Warn, log_warning
 from tavernkit.silly_tavern.json_reader import JsonReader
 from tavernkit.silly_tavern.limits import MAX_PRESET_BYTES
@@ -133,14 +134,23 @@ class Preset:
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     base: Preset | None = field(default=None, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
     def default(cls) -> Preset:
         """SillyTavern's built-in default."""
         return _default()
 
     @classmethod
+    @checked
     def load(
-        cls, source: FileContent, *, base: Preset | None = None, warn: Warn = log_warning, strict: bool = False
+        cls,
+        source: str | PathLike[str] | bytes,
+        *,
+        base: Preset | None = None,
+        warn: Warn = log_warning,
+        strict: bool = False,
     ) -> Preset:
         """Read a preset file; its name is the file's.
 
@@ -156,6 +166,7 @@ class Preset:
         return cls.from_json(data, name=stem(source), base=base, warn=warn)
 
     @classmethod
+    @checked
     def from_json(cls, data: object, *, name: str = "", base: Preset | None = None, warn: Warn = log_warning) -> Preset:
         """Read a preset from parsed JSON."""
         if not is_object(data):
@@ -163,6 +174,7 @@ class Preset:
         return _read(data, name, base or _default(), warn)
 
     @classmethod
+    @checked
     def from_settings(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
         """Read the preset in force from ``oai_settings`` of ``settings.json``."""
         preset_keys = {settings_key: key for key, settings_key in SETTINGS_KEYS.items()}
@@ -188,6 +200,7 @@ class Preset:
         """The preset as text, laid out like SillyTavern's export."""
         return dump_json(self.to_json(), indent=4)
 
+    @checked
     def save(self, path: str | PathLike[str]) -> None:
         """Write the preset to a file."""
         Path(path).write_text(self.dumps(), encoding="utf-8")
@@ -205,18 +218,18 @@ class Preset:
         kept = {key: value for key, value in self.source.items() if key not in SENSITIVE_KEYS}
         return _read(kept, self.name, self.base or _default(), _silent)
 
+    @checked
     def get(self, key: str) -> FrozenJson:
         """A value by its key in the file, whether or not it is an attribute."""
-        if key in self.source and not _is_kept(key, self.base):
-            return self.source[key]
-        return None if self.base is None else self.base.get(key)
+        return _value(self, key)
 
     @property
     def model(self) -> str:
         """The model of the source in use."""
-        value = self.get(self._model_key)
+        value = _value(self, self._model_key)
         return value if isinstance(value, str) else ""
 
+    @checked
     def with_model(self, model: str) -> Preset:
         """Return a copy for another model of the source in use."""
         if self.base is not None and _is_kept(self._model_key, self.base):
@@ -267,10 +280,16 @@ def _read(data: Mapping[str, object], name: str, base: Preset | None, warn: Warn
     return Preset(name=name, source=freeze_object(migrated), base=base, **values)  # pyright: ignore[reportArgumentType]  # read by field type
 
 
+def _value(preset: Preset, key: str) -> FrozenJson:
+    if key in preset.source and not _is_kept(key, preset.base):
+        return preset.source[key]
+    return None if preset.base is None else _value(preset.base, key)
+
+
 def _is_kept(key: str, base: Preset | None) -> bool:
     """Whether a key is about the connection, and the settings in force keep theirs."""
     connection = key in CONNECTION_KEYS or key.endswith("_model")
-    return connection and base is not None and base.get("bind_preset_to_connection") is False
+    return connection and base is not None and _value(base, "bind_preset_to_connection") is False
 
 
 def _read_prompts(reader: JsonReader, key: str) -> tuple[PresetPrompt, ...]:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.json_reader import JsonReader, as_number
 from tavernkit.text.js_values import to_string
@@ -38,7 +39,11 @@ class PresetPrompt:
     forbid_overrides: bool = False
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
+    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn, where: str = "prompt") -> PresetPrompt:
         """Read a prompt object."""
         reader = JsonReader(data, where, warn)
@@ -77,6 +82,7 @@ class PresetPrompt:
         found = self.source.get("conditions")
         return found if isinstance(found, Mapping) else EMPTY_OBJECT
 
+    @checked
     def triggered_by(self, generation_type: str) -> bool:
         """Whether the prompt takes part in a generation of this type."""
         return not self.injection_trigger or generation_type in self.injection_trigger
@@ -89,6 +95,9 @@ class OrderEntry:
     identifier: str
     enabled: bool = True
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, slots=True)
 class PromptOrder:
@@ -98,7 +107,11 @@ class PromptOrder:
     entries: tuple[OrderEntry, ...]
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
+    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn, where: str = "prompt_order") -> PromptOrder:
         """Read an order list."""
         source = freeze_object(data)

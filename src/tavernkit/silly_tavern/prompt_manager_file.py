@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tavernkit.arguments import checked
 from tavernkit.errors import InvalidPresetError, Warn, log_warning
 from tavernkit.silly_tavern.json_reader import JsonReader
 from tavernkit.silly_tavern.preset import Preset
@@ -14,6 +15,7 @@ VERSION = 1
 KINDS = ("full", "character")
 
 
+@checked
 def export_prompts(preset: Preset, kind: str = "full") -> JsonObject:
     """Write the prompts and the order of a preset as the prompt manager exports them."""
     if kind not in KINDS:
@@ -23,6 +25,7 @@ def export_prompts(preset: Preset, kind: str = "full") -> JsonObject:
     return {"version": VERSION, "type": kind, "data": {"prompts": prompts, "prompt_order": order}}
 
 
+@checked
 def import_prompts(preset: Preset, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
     """Take the prompts of an export into a preset: imported ones win, the order is laid over the old one by place."""
     reader = JsonReader(data, "prompt export", warn).reader("data")

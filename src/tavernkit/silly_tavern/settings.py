@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import parse_json
-from tavernkit.cards.source import FileContent, called, read_file
+from tavernkit.cards.source import called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern.authors_note import NoteSettings
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
@@ -51,7 +53,11 @@ class PowerUser:
     sysprompt: SystemPrompt = field(default_factory=SystemPrompt)
     model_templates_mappings: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
+    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> PowerUser:
         """Read ``power_user``."""
         reader = JsonReader(data, "settings.power_user", warn)
@@ -97,8 +103,12 @@ class Settings:
     global_variables: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
-    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Settings:
+    @checked
+    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> Settings:
         """Read ``settings.json``."""
         warn = refuse_warning if strict else warn
         data = parse_json(
@@ -109,6 +119,7 @@ class Settings:
         return cls.from_json(data, warn=warn)
 
     @classmethod
+    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Settings:
         """Read settings from parsed JSON."""
         reader = JsonReader(data, "settings", warn)

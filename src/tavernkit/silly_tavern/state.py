@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tavernkit.arguments import checked
 from tavernkit.errors import PipelineError
 from tavernkit.prompt.state import BuildState
 from tavernkit.silly_tavern.authors_note import AuthorsNote
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 class SillyTavernState(BuildState[SillyTavernContext]):
     """The workspace of one build. Each attribute says which step writes it; later steps read it."""
 
+    @checked
     def __init__(self, context: SillyTavernContext, services: Services | None = None) -> None:
         super().__init__(context)
         self.services = services if services is not None else Services()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import dump_json, parse_json
-from tavernkit.cards.source import FileContent, called, read_file
+from tavernkit.cards.source import called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
@@ -39,14 +41,21 @@ class TemplateBundle:
     start_reply_with: str | None = None
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
-    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> TemplateBundle:
+    @checked
+    def load(
+        cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False
+    ) -> TemplateBundle:
         """Read a file of any of these kinds; wrong values in it are reported and replaced, or raise when ``strict``."""
         warn = refuse_warning if strict else warn
         content = read_file(source, MAX_TEMPLATE_BYTES, limit="MAX_TEMPLATE_BYTES")
         return cls.from_json(parse_json(content, what=called(source), warn=warn), warn=warn)
 
     @classmethod
+    @checked
     def from_json(cls, data: object, *, warn: Warn = log_warning) -> TemplateBundle:
         """Read parsed JSON: one template, or an object with sections."""
         if not is_mapping(data):

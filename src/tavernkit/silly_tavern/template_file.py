@@ -9,8 +9,9 @@ from os import PathLike
 from pathlib import Path
 from typing import ClassVar, Self
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import dump_json, parse_json
-from tavernkit.cards.source import FileContent, called, read_file, stem
+from tavernkit.cards.source import called, read_file, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning
 from tavernkit.silly_tavern.json_reader import JsonReader
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, is_mapping, thaw, thaw_object
@@ -36,8 +37,12 @@ class TemplateFile:
     name: str = ""
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
-    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Self:
+    @checked
+    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> Self:
         """Read a file; wrong values in it are reported and replaced, or raise when ``strict``."""
         warn = cls._refuse if strict else warn
         try:
@@ -48,6 +53,7 @@ class TemplateFile:
         return cls.from_json(data, name=stem(source), warn=warn)
 
     @classmethod
+    @checked
     def from_json(cls, data: object, *, name: str = "", warn: Warn = log_warning) -> Self:
         """Read parsed JSON; ``name`` counts when the object has none."""
         if not is_mapping(data):
@@ -59,6 +65,7 @@ class TemplateFile:
         return cls(name=title, source=freeze_object(data), **values)  # pyright: ignore[reportArgumentType]  # read by the type of each default
 
     @classmethod
+    @checked
     def migrated(cls, data: Mapping[str, object]) -> JsonObject:
         """The object as today's version would have written it."""
         return {key: thaw(value) for key, value in data.items()}
@@ -84,6 +91,7 @@ class TemplateFile:
         """The template as text, laid out like SillyTavern's export."""
         return dump_json(self.to_json(), indent=4)
 
+    @checked
     def save(self, path: str | PathLike[str]) -> None:
         """Write the template to a file."""
         Path(path).write_text(self.dumps(), encoding="utf-8")

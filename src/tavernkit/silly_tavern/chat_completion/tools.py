@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tavernkit.arguments import check_fields
 from tavernkit.silly_tavern.chat_message import ChatMessage
 from tavernkit.silly_tavern.core_chat import CoreMessage
 from tavernkit.silly_tavern.preset import Preset
@@ -31,6 +32,9 @@ class Tool:
     name: str
     description: str = ""
     parameters: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def to_json(self) -> JsonObject:
         """The tool as it is sent."""

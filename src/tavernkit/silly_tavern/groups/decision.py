@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.groups.group import Group
 from tavernkit.values import JsonObject, is_sequence
@@ -29,6 +30,9 @@ class GroupDecision:
     reasons: Sequence[str] = ()
     send_as_user: bool = False
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     def to_dict(self) -> JsonObject:
         """The decision, ready for :mod:`json`."""
         plain = asdict(self)
@@ -37,6 +41,7 @@ class GroupDecision:
         return plain
 
     @classmethod
+    @checked
     def from_dict(cls, value: Mapping[str, object]) -> GroupDecision:
         """Read what :meth:`to_dict` gave; keys that are missing have their default."""
         known: dict[str, object] = {key: value[key] for key in cls.__slots__ if key in value}

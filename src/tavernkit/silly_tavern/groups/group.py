@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Literal, TypeAlias
 
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.cards.character import Character
 from tavernkit.cards.json_text import parse_json
-from tavernkit.cards.source import FileContent, called, read_file
-from tavernkit.errors import ConfigError, FileFormatError, Warn, log_warning, refuse_warning
+from tavernkit.cards.source import called, read_file
+from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern.limits import MAX_GROUP_BYTES
 from tavernkit.text.js_values import to_number, truthy
 from tavernkit.values import (
@@ -42,6 +44,9 @@ class GroupMember:
 
     avatar: str
     character: Character
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def name(self) -> str:
@@ -77,11 +82,13 @@ class Group:
     join_suffix: str = ""
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Group:
         """Read a group object."""
-        if not is_mapping(data):
-            raise ConfigError(f"a group must be an object, not {type(data).__name__}")
+        require("data", data, Mapping, "the JSON object of a group")
         return cls(
             id=_text(data.get("id")),
             name=_text(data.get("name")),
@@ -96,7 +103,8 @@ class Group:
         )
 
     @classmethod
-    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Group:
+    @checked
+    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> Group:
         """Read a group file."""
         content = read_file(source, MAX_GROUP_BYTES, limit="MAX_GROUP_BYTES")
         data = parse_json(content, what=called(source), warn=refuse_warning if strict else warn)
