@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.values import Json, JsonObject, thaw_object
 
 CREATED = 1_700_000_000
@@ -24,6 +25,9 @@ class Answer:
     deltas: Sequence[str] | None = None
     reasoning: str = ""
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def message(self) -> JsonObject:
         """The assistant message."""
@@ -44,6 +48,7 @@ class Answer:
             return list(self.deltas)
         return [self.text] if self.text else []
 
+    @checked
     def body(self, model: str) -> JsonObject:
         """The answer as a chat completion."""
         choice: JsonObject = {"index": 0, "message": self.message(), "finish_reason": self.reason()}
@@ -58,6 +63,7 @@ class Answer:
             body["usage"] = thaw_object(self.usage)
         return body
 
+    @checked
     def events(self, model: str, *, include_usage: bool = True) -> list[JsonObject]:
         """The answer as the events of a stream."""
         first: JsonObject = {"role": "assistant", "content": ""}
@@ -81,6 +87,9 @@ class Body:
 
     body: JsonObject
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -89,6 +98,9 @@ class Failure:
     status: int
     body: Json = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +112,18 @@ class Hang:
 
     after: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Disconnect:
     """The connection breaks, after some pieces of text when it is a stream."""
 
     after: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +134,14 @@ class RawBytes:
     content_type: str = "text/event-stream"
     status: int = 200
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 Reply: TypeAlias = Answer | Body | Failure | Hang | Disconnect | RawBytes
 
 
+@checked
 def answer(text: str = "", *, usage: Mapping[str, object] | None = None, reasoning: str = "") -> Answer:
     """Say something."""
     return Answer(text=text, usage=usage, reasoning=reasoning)
@@ -127,6 +149,7 @@ def answer(text: str = "", *, usage: Mapping[str, object] | None = None, reasoni
 
 def streamed(*deltas: str, usage: Mapping[str, object] | None = None) -> Answer:
     """Say something, piece by piece when it is streamed."""
+    require("deltas", deltas, Sequence[str])
     return Answer(text="".join(deltas), deltas=deltas, usage=usage)
 
 
@@ -135,18 +158,21 @@ def calls(*tool_calls: Mapping[str, object], text: str = "", usage: Mapping[str,
     return Answer(text=text, tool_calls=tool_calls, usage=usage)
 
 
+@checked
 def tool_call(name: str, arguments: Mapping[str, object] | str | None = None, *, id: str = "call_1") -> JsonObject:  # noqa: A002  # the protocol's name
     """Make one call; arguments as a mapping are written as JSON text, as models do."""
     written = arguments if isinstance(arguments, str) else json.dumps(dict(arguments or {}), ensure_ascii=False)
     return {"id": id, "type": "function", "function": {"name": name, "arguments": written}}
 
 
+@checked
 def failure(status: int, message: str = "scripted failure", **headers: str) -> Failure:
     """Answer with an HTTP error; headers are written ``retry_after="1"``."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Failure(status, {"error": {"message": message}}, named)
 
 
+@checked
 def usage(prompt_tokens: int, completion_tokens: int) -> JsonObject:
     """Make token counts."""
     total = prompt_tokens + completion_tokens

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import TypeAlias
 
+from tavernkit.arguments import checked, require
 from tavernkit.errors import TavernKitError
 from tavernkit.testing.replies import Answer, Body, Disconnect, Failure, Hang, RawBytes, Reply
 from tavernkit.values import JsonObject, thaw_object
@@ -15,7 +16,7 @@ from tavernkit.vibe_tavern.errors import ConnectionFailedError, DecodeError
 from tavernkit.vibe_tavern.transports import chat_body
 from tavernkit.vibe_tavern.transports.base import ChatChunk, ChatResponse
 
-Script: TypeAlias = "Reply | str | BaseException | Callable[[JsonObject], Reply | str]"
+Script: TypeAlias = Reply | str | BaseException | Callable[[JsonObject], Reply | str]
 """One entry of a script: a reply, text to answer, an exception to raise, or a function of the request."""
 
 
@@ -35,6 +36,10 @@ class ScriptedModel:
     dialect = "openai"
 
     def __init__(self, *script: Script, name: str = "scripted-model", repeat_last: bool = False) -> None:
+        require("name", name, str)
+        require("repeat_last", repeat_last, bool)
+        for entry in script:
+            require("script", entry, Script, "a reply, text, an exception, or a function that gives a reply or text")
         self.name = name
         self.requests: list[JsonObject] = []
         self._script: Sequence[Script] = script
@@ -46,6 +51,7 @@ class ScriptedModel:
         """How many replies have not been given yet."""
         return max(len(self._script) - len(self.requests), 0)
 
+    @checked
     def next_reply(self, request: JsonObject) -> Reply:
         """Take a request and give the next reply of the script."""
         with self._lock:
@@ -59,8 +65,10 @@ class ScriptedModel:
         if isinstance(entry, BaseException):
             raise entry
         reply = entry(request) if callable(entry) else entry
+        require("what a function of the script returns", reply, Reply | str, "a reply or text")
         return Answer(text=reply) if isinstance(reply, str) else reply
 
+    @checked
     async def complete(self, request: JsonObject) -> ChatResponse:
         """Answer at once."""
         reply = await _settled(self.next_reply(request))
@@ -69,6 +77,7 @@ class ScriptedModel:
         return ChatResponse(body=reply.body(str(request.get("model") or self.name)))
 
     @asynccontextmanager
+    @checked
     async def stream(self, request: JsonObject) -> AsyncGenerator[AsyncIterator[ChatChunk]]:
         """Answer piece by piece."""
         reply = self.next_reply(request)

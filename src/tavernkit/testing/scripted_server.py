@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
+from tavernkit.arguments import checked
 from tavernkit.testing.loopback import HttpReply, HttpRequest, LoopbackServer
 from tavernkit.testing.replies import Answer, Body, Disconnect, Failure, Hang, RawBytes, Reply
 from tavernkit.testing.scripted_model import ScriptedModel
@@ -18,6 +19,7 @@ MODELS_PATH = "/models"
 
 
 @asynccontextmanager
+@checked
 async def serve(model: ScriptedModel) -> AsyncGenerator[LoopbackServer]:
     """Serve a scripted model; the server's ``url`` is the base URL for clients, with ``/v1`` or without.
 
@@ -33,6 +35,7 @@ async def serve(model: ScriptedModel) -> AsyncGenerator[LoopbackServer]:
 
 
 @contextmanager
+@checked
 def serve_in_thread(model: ScriptedModel) -> Generator[str]:
     """Serve a scripted model from a thread of its own, for tests without an event loop; gives the base URL."""
     ready = threading.Event()
