@@ -43,3 +43,8 @@ test_split_calls_are_put_together = long(
     given(st.lists(p.texts, max_size=4), cuts)(p.check_split_calls_are_put_together)
 )
 test_any_calls_can_be_read = long(given(p.calls | p.json_values)(p.check_any_calls_can_be_read))
+test_whatever_a_server_streams_becomes_chunks = long(
+    given(p.openai_events, st.lists(p.anthropic_events, max_size=3), p.google_events)(
+        p.check_whatever_a_server_streams_becomes_chunks
+    )
+)

@@ -26,6 +26,7 @@ from tavernkit.vibe_tavern.tool_calling.arguments import parse_arguments
 from tavernkit.vibe_tavern.tool_calling.calls import call_id, read_tool_calls
 from tavernkit.vibe_tavern.tool_calling.output_limiter import check_output
 from tavernkit.vibe_tavern.tool_calling.schema_check import check_arguments
+from tavernkit.vibe_tavern.transports import anthropic_shapes, chat_body, google_shapes
 from tavernkit.vibe_tavern.transports.base import ToolCallDelta
 from tavernkit.vibe_tavern.transports.sse import ServerEvent, SSEParser
 from tavernkit.vibe_tavern.transports.tool_call_deltas import ToolCalls, read_deltas
@@ -338,6 +339,56 @@ def check_any_calls_can_be_read(value: Any) -> None:
     for call in calls.assembled():
         assert isinstance(call["id"], str)
         assert all(isinstance(each, str) for each in loose_function(call))
+
+
+_junk = st.sampled_from([None, True, 1.5, 7, "x", [], ["x"], {}, {"x": 1}])
+_text, _number = texts | _junk, st.integers(0, 3) | st.booleans() | _junk
+
+
+def _some(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """An object with these members; sometimes something else, but rarely, as nothing inside is tried then."""
+    whole = st.fixed_dictionaries(members)
+    return st.one_of(whole, whole, whole, whole, _junk)
+
+
+def _listed(item: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(item, min_size=1, max_size=2)
+
+
+_delta = _some(
+    content=_text,
+    reasoning=_text,
+    refusal=_text,
+    tool_calls=_listed(_some(index=_number, id=_text, function=_some(name=_text, arguments=_text))),
+)
+openai_events = st.fixed_dictionaries(
+    {"choices": _listed(_some(delta=_delta, finish_reason=_text, logprobs=_junk)), "usage": _junk}
+)
+anthropic_events = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(["message_start", "content_block_start", "content_block_delta", "message_delta"]),
+        "index": _number,
+        "content_block": _some(type=st.just("tool_use"), id=_text, name=_text, input=_junk),
+        "delta": _some(text=_text, thinking=_text, partial_json=_text, stop_reason=_text),
+        "usage": _some(input_tokens=_number, output_tokens=_number),
+    }
+)
+_parts = _listed(_some(text=_text, thought=_junk, function_call=_some(name=_text, args=_junk)))
+google_events = st.fixed_dictionaries(
+    {
+        "candidates": _listed(_some(finish_reason=_text, content=_some(parts=_parts))),
+        "prompt_feedback": _some(block_reason=_text),
+        "usage_metadata": _some(prompt_token_count=_number),
+    }
+)
+
+
+def check_whatever_a_server_streams_becomes_chunks(openai: Any, anthropic: list[Any], google: Any) -> None:
+    """What is of a wrong kind in an answer is the server's mistake, and nothing that a programmer could mend."""
+    state = anthropic_shapes.StreamState()
+    read = [chat_body.chunk_of(openai), google_shapes.chunk_of(google)]
+    for chunk in [*read, *(anthropic_shapes.chunk_of(event, state) for event in anthropic)]:
+        assert isinstance(chunk.text, str)
 
 
 def loose_function(call: Any) -> tuple[str, str]:

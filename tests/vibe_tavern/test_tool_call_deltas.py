@@ -81,3 +81,8 @@ async def test_openai_streams_deltas_of_calls() -> None:
         await client.aclose()
     assert [delta.arguments for delta in deltas] == ["", '{"sides"', ": 6}"]
     assert assembled(*deltas)[0]["function"] == {"name": "roll", "arguments": '{"sides": 6}'}
+
+
+def test_an_index_that_is_no_number_is_no_error() -> None:
+    pieces = [{"index": index, "function": {"arguments": "{}"}} for index in (True, None, "x", 1.5)]
+    assert [delta.index for delta in read_deltas([*pieces])] == [1, 1, 2, 3]

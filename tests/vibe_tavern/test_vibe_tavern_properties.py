@@ -29,3 +29,6 @@ test_portions_of_a_stream_do_not_matter = given(p.event_lines, cuts)(p.check_por
 test_sections_are_read_or_refused = given(p.json_values)(p.check_sections_are_read_or_refused)
 test_split_calls_are_put_together = given(st.lists(p.texts, max_size=4), cuts)(p.check_split_calls_are_put_together)
 test_any_calls_can_be_read = given(p.calls | p.json_values)(p.check_any_calls_can_be_read)
+test_whatever_a_server_streams_becomes_chunks = given(
+    p.openai_events, st.lists(p.anthropic_events, max_size=3), p.google_events
+)(p.check_whatever_a_server_streams_becomes_chunks)

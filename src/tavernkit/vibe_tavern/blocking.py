@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from tavernkit.arguments import checked
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern.prompt_runner import PromptRequest, PromptResult, PromptRunner, PromptStream
 from tavernkit.vibe_tavern.transports.base import ChatChunk
@@ -28,12 +29,14 @@ class BlockingRunner:
     ...     print(blocking.run(tools.run("What is the weather?")).assistant_text)
     """
 
+    @checked
     def __init__(self, runner: PromptRunner) -> None:
         self.runner = runner
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tavernkit-runner", daemon=True)
         self._thread.start()
 
+    @checked
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end; when the caller is interrupted, so is the coroutine."""
         if self._loop.is_closed():
@@ -46,10 +49,12 @@ class BlockingRunner:
             future.cancel()
             raise
 
+    @checked
     def perform(self, request: PromptRequest) -> PromptResult:
         """Send a request and read the answer."""
         return self.run(self.runner.perform(request))
 
+    @checked
     def perform_stream(
         self, request: PromptRequest, *, include_usage: bool = True, on_delta: Callable[[str], object] | None = None
     ) -> PromptResult:
@@ -57,6 +62,7 @@ class BlockingRunner:
         return self.run(self.runner.perform_stream(request, include_usage=include_usage, on_delta=on_delta))
 
     @contextmanager
+    @checked
     def stream(self, request: PromptRequest, *, include_usage: bool = True) -> Generator[BlockingStream]:
         """Send a chat-only request and iterate over the answer as it comes; leaving the context ends the request."""
         manager = self.runner.stream(request, include_usage=include_usage)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tavernkit.arguments import checked, require
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern.providers import model_id, provider_id
 
@@ -30,6 +31,8 @@ class Capabilities:
     reserved_response_tokens: int = 0
 
     def __post_init__(self) -> None:
+        require("Capabilities.provider", self.provider, str)
+        require("Capabilities.model", self.model, str)
         for name in _SWITCHES:
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} must be True or False", code="CAPABILITY_NOT_BOOLEAN")
@@ -84,6 +87,7 @@ A pattern is a whole model id, or the start of one with ``*`` at its end.
 class CapabilitiesRegistry:
     """Layers of knowledge about providers and models; later layers win, the call's overrides most."""
 
+    @checked
     def __init__(
         self,
         *,
@@ -101,16 +105,15 @@ class CapabilitiesRegistry:
         Meant for the token budget: ``configure_default_overrides(context_window_tokens=32_768)``. Replaces what was
         set before; without arguments nothing is left.
         """
-        checked = _checked(values)
-        Capabilities(provider="any", model="any", **checked)  # pyright: ignore[reportArgumentType]  # checked inside
+        known = _known(values)
         with self._lock:
-            self._defaults = checked
+            self._defaults = known
 
     def register_provider(self, provider: str, **values: object) -> None:
         """Say what a provider supports, in place of what was known about it."""
-        checked = _checked(values)
+        known = _known(values)
         with self._lock:
-            self._providers = {**self._providers, provider_id(provider): checked}
+            self._providers = {**self._providers, provider_id(provider): known}
 
     def copy(self) -> CapabilitiesRegistry:
         """An independent registry that knows the same."""
@@ -120,17 +123,25 @@ class CapabilitiesRegistry:
 
     def resolve(self, provider: str, model: str, overrides: Mapping[str, object] | None = None) -> Capabilities:
         """Work out what a model supports."""
+        require("overrides", overrides, Mapping[str, object] | None)
         name, model = provider_id(provider), model_id(model)
         layers: list[Mapping[str, object]] = [self._providers.get(name, {})]
         layers.extend(values for pattern, values in self._models.get(name, ()) if _matches(pattern, model))
-        layers += [self._defaults, _checked(overrides or {})]
+        layers += [self._defaults, _named(overrides or {})]
         merged: dict[str, object] = {}
         for layer in layers:
             merged.update(layer)
         return Capabilities(provider=name, model=model, **merged)  # pyright: ignore[reportArgumentType]  # checked inside
 
 
-def _checked(values: Mapping[str, object]) -> dict[str, object]:
+def _known(values: Mapping[str, object]) -> dict[str, object]:
+    """Take what holds until further notice: what is impossible is refused now, not when a model is looked up."""
+    named = _named(values)
+    Capabilities(provider="any", model="any", **named)  # pyright: ignore[reportArgumentType]  # checked inside
+    return named
+
+
+def _named(values: Mapping[str, object]) -> dict[str, object]:
     unknown = sorted(set(values) - _OVERRIDABLE)
     if unknown:
         raise ConfigError(

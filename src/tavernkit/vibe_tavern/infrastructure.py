@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tavernkit.arguments import check_fields
 from tavernkit.text.load_hooks import default_load_hooks
 from tavernkit.vibe_tavern.capabilities import CapabilitiesRegistry, default_registry
 from tavernkit.vibe_tavern.output_tags.sanitizers import SanitizerRegistry, default_sanitizers
@@ -28,6 +29,9 @@ class Infrastructure:
     tool_result_transforms: TransformRegistry[ToolResultTransform] = field(
         default_factory=lambda: tool_result_transforms
     )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def copy(self) -> Infrastructure:
         """Registries that can be added to without anybody else seeing it."""

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import cast
 
 from tavernkit.errors import ConfigError
-from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, thaw_object
+from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, shown, thaw_object
 
 
-def json_schema_of(source: object) -> JsonObject:
+def json_schema_of(source: object, name: str = "a schema") -> JsonObject:
     """Return a JSON schema as plain JSON.
 
     ``source`` is a mapping (taken as the schema), nothing (an empty schema), an object with ``json_schema`` (an
-    attribute or a method), or a type that pydantic can describe.
+    attribute or a method), or a type that pydantic can describe. ``name`` is what messages call it.
     """
     if source is None:
         return {}
@@ -24,8 +24,8 @@ def json_schema_of(source: object) -> JsonObject:
         schema: object = provided() if callable(provided) else provided
         if is_mapping(schema):
             return thaw_object(schema)
-        raise ConfigError(f"json_schema of {source!r} must give a mapping", code="INVALID_JSON_SCHEMA")
-    return _described_by_pydantic(source)
+        raise ConfigError(f"{name}: json_schema of {source!r} must give a mapping", code="INVALID_JSON_SCHEMA")
+    return _described_by_pydantic(source, name)
 
 
 def without_empty_required(schema: Mapping[str, object]) -> JsonObject:
@@ -45,12 +45,13 @@ def _pruned_object(value: JsonObject) -> JsonObject:
     return {key: _pruned(item) for key, item in value.items() if not (key == "required" and item == [])}
 
 
-def _described_by_pydantic(source: object) -> JsonObject:
+def _described_by_pydantic(source: object, name: str) -> JsonObject:
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
     try:
         return TypeAdapter(cast("type[object]", source)).json_schema()
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
         raise ConfigError(
-            f"{source!r} is no JSON schema, pydantic model or dataclass", code="INVALID_JSON_SCHEMA"
+            f"{name} must be a JSON schema, a pydantic model or a dataclass, not {shown(source)}",
+            code="INVALID_JSON_SCHEMA",
         ) from error

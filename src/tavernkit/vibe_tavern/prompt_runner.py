@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, M
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
@@ -43,6 +44,9 @@ class PromptRequest:
     request: JsonObject
     strict: bool = False
     response_transforms: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -111,11 +115,12 @@ class PromptStream:
                 texts.append(getattr(chunk, kind))
             for delta in chunk.tool_calls:
                 self._calls.add(delta)
-            self._last = ChatChunk(
-                finish_reason=chunk.finish_reason or self._last.finish_reason,
-                usage=chunk.usage or self._last.usage,
-                logprobs=chunk.logprobs or self._last.logprobs,
-            )
+            if chunk.finish_reason or chunk.usage or chunk.logprobs:
+                self._last = ChatChunk(
+                    finish_reason=chunk.finish_reason or self._last.finish_reason,
+                    usage=chunk.usage or self._last.usage,
+                    logprobs=chunk.logprobs or self._last.logprobs,
+                )
             yield chunk
         self._result = self._finished()
 
@@ -152,16 +157,20 @@ class PromptRunner:
     Pass one transport, or several: the one that speaks a request's dialect is used.
     """
 
+    @checked
     def __init__(
         self, transport: Transport | Iterable[Transport], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         transports = [transport] if isinstance(transport, Transport) else list(transport)
+        for each in transports:
+            require("transport", each, Transport)
         if not transports:
             raise ConfigError("PromptRunner needs a transport", code="TRANSPORT_REQUIRED")
         self._transports = {each.dialect: each for each in transports}
         self._only = transports[0] if len(transports) == 1 else None
         self._clock = clock
 
+    @checked
     def build_request(
         self,
         config: RunnerConfig,
@@ -215,6 +224,7 @@ class PromptRunner:
             response_transforms=tuple(response_transforms),
         )
 
+    @checked
     async def perform(self, request: PromptRequest) -> PromptResult:
         """Send a request and read the answer."""
         if request.request.get("stream"):
@@ -235,6 +245,7 @@ class PromptRunner:
         )
 
     @asynccontextmanager
+    @checked
     async def stream(self, request: PromptRequest, *, include_usage: bool = True) -> AsyncGenerator[PromptStream]:
         """Send a chat-only request and iterate over the answer as it comes; leaving the context ends the request.
 
@@ -257,6 +268,7 @@ class PromptRunner:
         async with self._transport(request.dialect).stream(body) as chunks:
             yield PromptStream(request, chunks, self._clock)
 
+    @checked
     async def perform_stream(
         self,
         request: PromptRequest,

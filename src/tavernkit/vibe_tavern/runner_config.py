@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
+from tavernkit.arguments import check_fields, require, require_choice
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.context import Context, normalize_step_configs
 from tavernkit.prompt.pipeline import Pipeline
@@ -51,6 +52,9 @@ class RunnerConfig:
     output_tags: OutputTagsConfig
     infrastructure: Infrastructure
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
     def build(
         cls,
@@ -70,6 +74,11 @@ class RunnerConfig:
         ``presets`` says which ready-made options hold below the sections: those of the provider and the model
         (``all``), only the provider's (``provider``), or none.
         """
+        require("pipeline", pipeline, Pipeline)
+        require("step_options", step_options, Mapping[str, Mapping[str, object]] | None)
+        require("capabilities_overrides", capabilities_overrides, Mapping[str, object] | None)
+        require("infrastructure", infrastructure, Infrastructure)
+        require_choice("presets", presets, get_args(Presets))
         capabilities = infrastructure.capabilities.resolve(provider, model, capabilities_overrides)
         settled = _context(context)
         language_policy = LanguagePolicyConfig.from_mapping(settled.get("language_policy"))

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final
 
+from tavernkit.arguments import checked, require
 from tavernkit.errors import ConfigError
 from tavernkit.values import Json, JsonObject, is_list, is_object
 from tavernkit.vibe_tavern import events
@@ -50,15 +51,18 @@ class OpenTelemetryInstrumenter:
             from opentelemetry import trace
         except ModuleNotFoundError as error:
             raise ConfigError("spans need the extra: pip install 'tavernkit[otel]'", code="EXTRA_MISSING") from error
+        require("tracer_provider", tracer_provider, trace.TracerProvider | None)
         self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         self._tools: dict[tuple[int, str], Span] = {}
 
+    @checked
     def transport(self, transport: Transport, *, provider: str | None = None) -> InstrumentedTransport:
         """Wrap a transport so that each request is a span."""
         name = provider or transport.dialect
         return InstrumentedTransport(transport, self._tracer, _PROVIDERS.get(name, name))
 
     @contextmanager
+    @checked
     def run(self, name: str = "tool_loop") -> Generator[Span]:
         """Make a span of a run: the requests and tools inside are its children."""
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
@@ -71,6 +75,7 @@ class OpenTelemetryInstrumenter:
                     tool.end()
                 self._tools.clear()
 
+    @checked
     def on_event(self, event: JsonObject) -> None:
         """Take an event of a tool loop: tool calls become spans."""
         key = (_number(event.get("turn")), str(event.get("tool_call_id")))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tavernkit.arguments import check_fields
 from tavernkit.errors import ConfigError
-from tavernkit.values import JsonObject, is_mapping
+from tavernkit.values import JsonObject, is_mapping, shown
 from tavernkit.vibe_tavern.directives.registry import DirectiveDefinition, DirectiveRegistry
 from tavernkit.vibe_tavern.directives.schema import SCHEMA_NAME
 from tavernkit.vibe_tavern.directives.validator import PayloadValidator
@@ -29,6 +30,7 @@ class StructuredOutputOptions:
     payload_schemas: Mapping[str, JsonObject] = field(default_factory=dict[str, JsonObject])
 
     def __post_init__(self) -> None:
+        check_fields(self)
         set_field = object.__setattr__
         given = self.registry
         registry = given if isinstance(given, DirectiveRegistry) else DirectiveRegistry(given or ())
@@ -52,10 +54,17 @@ class StructuredOutputOptions:
         if value is None:
             return cls()
         if not is_mapping(value):
-            raise ConfigError("structured_output_options must be a mapping", code="INVALID_STRUCTURED_OUTPUT_OPTIONS")
+            raise ConfigError(
+                "structured_output_options must be a StructuredOutputOptions or a mapping, "
+                f"not {type(value).__name__} {shown(value)}",
+                code="INVALID_STRUCTURED_OUTPUT_OPTIONS",
+            )
         unknown = sorted(set(value) - set(cls.__dataclass_fields__))
         if unknown:
             raise ConfigError(
                 f"unknown structured_output_options: {', '.join(unknown)}", code="UNKNOWN_STRUCTURED_OUTPUT_OPTION"
             )
-        return cls(**{key: item for key, item in value.items() if item is not None})  # pyright: ignore[reportArgumentType]  # read in __post_init__
+        given = {key: item for key, item in value.items() if item is not None}
+        if "max_bytes" in given:
+            given["max_bytes"] = positive_integer(given["max_bytes"], default=MAX_DIRECTIVES_BYTES)
+        return cls(**given)  # pyright: ignore[reportArgumentType]  # read in __post_init__

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
+from tavernkit.arguments import require, require_choice
 from tavernkit.text.json_pointer import from_tokens
 from tavernkit.values import JsonObject
 from tavernkit.vibe_tavern.directives.validator import PayloadValidator
@@ -23,6 +24,8 @@ def pydantic_payload_validator(
     Errors are ``{field: [messages]}`` (``flat``, fields joined by dots) or ``[{pointer, message}]``
     (``json_pointer``). A valid payload is left as the model sent it.
     """
+    require("models", models, Mapping[str, object])
+    require_choice("error_format", error_format, get_args(ErrorFormat))
 
     def check(kind: str, payload: JsonObject) -> JsonObject | None:
         from pydantic import BaseModel, ValidationError

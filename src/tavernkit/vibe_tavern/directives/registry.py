@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import ConfigError
 from tavernkit.text.blank import trim_blanks
 from tavernkit.values import JsonObject, is_mapping, is_sequence
@@ -27,12 +28,15 @@ class DirectiveDefinition:
     payload: object = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
-        if not trim_blanks(str(self.type)):
+        check_fields(self)
+        if not trim_blanks(self.type):
             raise ConfigError("a directive definition needs a type such as 'ui.toast'", code="DIRECTIVE_TYPE_REQUIRED")
-        object.__setattr__(self, "type", trim_blanks(str(self.type)))
+        json_schema_of(self.payload, "DirectiveDefinition.payload")
+        object.__setattr__(self, "type", trim_blanks(self.type))
         object.__setattr__(self, "aliases", tuple(unique_types(self.aliases)))
 
     @classmethod
+    @checked
     def from_mapping(cls, value: Mapping[str, object]) -> DirectiveDefinition:
         """Read a definition from ``{type, description, aliases, payload}``."""
         aliases = value.get("aliases")
@@ -48,10 +52,9 @@ class DirectiveDefinition:
 class DirectiveRegistry:
     """Definitions in order; types and aliases are looked up in what they give."""
 
+    @checked
     def __init__(self, definitions: Iterable[DirectiveDefinition | Mapping[str, object]] = ()) -> None:
-        self.definitions = tuple(
-            DirectiveDefinition.from_mapping(each) if is_mapping(each) else _definition(each) for each in definitions
-        )
+        self.definitions = tuple(_definition(each) for each in definitions)
 
     @property
     def types(self) -> list[str]:
@@ -81,6 +84,8 @@ class DirectiveRegistry:
 
 
 def _definition(value: object) -> DirectiveDefinition:
-    if not isinstance(value, DirectiveDefinition):
-        raise ConfigError(f"expected a DirectiveDefinition or a mapping, not {type(value).__name__}")
+    if is_mapping(value):
+        return DirectiveDefinition.from_mapping(value)
+    require("a directive definition", value, DirectiveDefinition, "a DirectiveDefinition or a mapping")
+    assert isinstance(value, DirectiveDefinition)
     return value

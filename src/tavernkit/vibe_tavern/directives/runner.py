@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from tavernkit.arguments import checked
 from tavernkit.stores.history import HistoryLike
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.values import JsonObject, deep_merge, is_list, is_object, thaw_object
@@ -51,6 +52,7 @@ ResultValidator: TypeAlias = Callable[[DirectivesResult], Sequence[str] | None]
 class DirectivesRunner:
     """Runs directives requests with one configuration."""
 
+    @checked
     def __init__(
         self, runner: PromptRunner, config: RunnerConfig, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
@@ -58,6 +60,7 @@ class DirectivesRunner:
         self._config = config
         self._clock = clock
 
+    @checked
     async def run(
         self,
         *,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import ConfigError
 from tavernkit.values import JsonObject, is_list, is_object
 from tavernkit.vibe_tavern.errors import ToolLoopLimitError, ToolUseError, TransportError
@@ -35,6 +36,7 @@ from tavernkit.vibe_tavern.evals.language_scenarios import LANGUAGE_SCENARIOS, d
 from tavernkit.vibe_tavern.evals.language_shape import language_shape
 from tavernkit.vibe_tavern.evals.report import EvalReport, RunRecord
 from tavernkit.vibe_tavern.evals.tool_scenarios import TOOL_SCENARIOS
+from tavernkit.vibe_tavern.options import names
 from tavernkit.vibe_tavern.prompt_runner import PromptRunner, elapsed_ms
 from tavernkit.vibe_tavern.transports.base import Transport
 from tavernkit.vibe_tavern.whitespace import is_blank
@@ -53,7 +55,7 @@ class EvalOptions:
     ``languages`` adds the language policy to every run, once for each language; the language suite always has some.
     """
 
-    suites: Sequence[str] = ("tools", "directives")
+    suites: str | Sequence[str] = ("tools", "directives")
     models: str | Sequence[str] = "stable"
     scenarios: str | Sequence[str] = "default"
     strategies: str | Sequence[str] = "production"
@@ -71,6 +73,7 @@ class EvalOptions:
     all_scenarios: Sequence[Scenario] = SCENARIOS
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.trials < 1 or self.jobs < 1:
             raise ConfigError("trials and jobs must be 1 or more", code="INVALID_EVAL_OPTIONS")
 
@@ -127,10 +130,11 @@ TransportFactory: TypeAlias = Callable[[EvalModel], Transport]
 def matrix(options: EvalOptions) -> Iterator[EvalCell]:
     """List the runs that options ask for, in a fixed order."""
     strategies: list[Strategy] = [each for each in STRATEGIES if matches((each,), options.strategies)]
+    suites = names(options.suites) or ()
     scenarios = [
         each
         for each in options.all_scenarios
-        if each.suite in options.suites and matches((each.id, *each.tags), options.scenarios)
+        if each.suite in suites and matches((each.id, *each.tags), options.scenarios)
     ]
     for model in options.catalogue:
         if not matches(model.labels(), options.models):
@@ -150,6 +154,7 @@ def matrix(options: EvalOptions) -> Iterator[EvalCell]:
                             )
 
 
+@checked
 async def run_evals(
     options: EvalOptions,
     transport: Transport | TransportFactory,
@@ -163,6 +168,9 @@ async def run_evals(
     ``transport`` is one for all models, or a function that gives one for a model. What a run raises is its result.
     Runs of ``before``, an evaluation that was interrupted, are not made again unless the model did not answer them.
     """
+    before = list(before)
+    for record in before:
+        require("before", record, RunRecord, "a list of RunRecords")
     cells = list(matrix(options))
     if not cells:
         raise ConfigError("nothing to evaluate: the filters leave no run", code="EMPTY_EVAL_MATRIX")

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
+from tavernkit.arguments import checked
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.stores.variables import GLOBAL, LOCAL, VariablesStore
 from tavernkit.text.weighed_cache import WeighedCache
@@ -44,6 +45,7 @@ _templates: WeighedCache[tuple[bool, str], BoundTemplate] = WeighedCache(
 )
 
 
+@checked
 def render_liquid(
     text: str,
     *,

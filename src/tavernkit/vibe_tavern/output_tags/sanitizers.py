@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from tavernkit.arguments import checked
 from tavernkit.errors import ConfigError
 from tavernkit.text import language_tag
 from tavernkit.text.coerce import boolean
@@ -45,10 +46,11 @@ class SanitizerRegistry:
     def __init__(self, sanitizers: Mapping[str, Sanitizer] | None = None) -> None:
         self._sanitizers = dict(sanitizers or {})
 
+    @checked
     def register(self, name: str, sanitizer: Sanitizer) -> None:
         """Add a sanitizer, in place of one with the same name."""
-        if not option_name(name) or not callable(sanitizer):
-            raise ConfigError("a sanitizer needs a name and a callable", code="INVALID_SANITIZER")
+        if not option_name(name):
+            raise ConfigError("a sanitizer needs a name", code="INVALID_SANITIZER")
         self._sanitizers = {**self._sanitizers, option_name(name): sanitizer}
 
     def get(self, name: str) -> Sanitizer | None:

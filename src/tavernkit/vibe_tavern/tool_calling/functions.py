@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_type_hints, overload
 
+from tavernkit.arguments import checked
 from tavernkit.errors import ConfigError
 from tavernkit.values import JsonObject, is_mapping, is_object
 from tavernkit.vibe_tavern.errors import ToolArgumentError
@@ -35,6 +36,7 @@ class FunctionTool:
     takes_call_id: bool
 
     @classmethod
+    @checked
     def of(
         cls,
         function: Callable[..., object],
@@ -85,6 +87,7 @@ class FunctionToolset:
     The toolset goes to ``ToolLoopRunner(runner, config, tools=tools)``.
     """
 
+    @checked
     def __init__(self, functions: Iterable[Callable[..., object] | FunctionTool] = ()) -> None:
         self._tools: dict[str, FunctionTool] = {}
         for function in functions:
@@ -95,6 +98,7 @@ class FunctionToolset:
         """Every tool, in order."""
         return tuple(tool.definition for tool in self._tools.values())
 
+    @checked
     def add(self, function: Callable[..., object] | FunctionTool, **options: Any) -> FunctionTool:
         """Add a function; ``name``, ``description`` and ``exposed_to_model`` may be given."""
         tool = function if isinstance(function, FunctionTool) else FunctionTool.of(function, **options)
@@ -122,6 +126,7 @@ class FunctionToolset:
 
         return register if function is None else register(function)
 
+    @checked
     def execute(self, name: str, args: JsonObject, *, tool_call_id: str = "") -> object:
         """Run a tool: the executor of a tool loop, which calls it in a thread. Coroutine functions give a coroutine."""
         tool = self._tools.get(name)

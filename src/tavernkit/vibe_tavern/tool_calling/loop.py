@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from tavernkit.arguments import checked
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
 from tavernkit.stores.history import HistoryLike
@@ -32,6 +33,7 @@ class ToolLoopRunner:
     (a toolset of functions brings its own). A runner can be used for many runs, also at the same time.
     """
 
+    @checked
     def __init__(
         self,
         runner: PromptRunner,
@@ -83,6 +85,7 @@ class ToolLoopRunner:
             clock=clock,
         )
 
+    @checked
     async def run(
         self,
         user_text: str = "",
@@ -96,8 +99,6 @@ class ToolLoopRunner:
 
         ``final_stream`` asks for the last answer once more, streamed as events, when tools were used.
         """
-        if not isinstance(user_text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-            raise ConfigError(f"user_text must be text, not {type(user_text).__name__}")
         messages: list[Message] = history_messages(history)
         run = ToolLoopRun(self._settings, messages, user_text, events.EventEmitter(on_event))
         return await run.loop(max_turns, final_stream=final_stream)

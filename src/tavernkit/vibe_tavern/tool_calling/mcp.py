@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
 
+from tavernkit.arguments import checked, require
 from tavernkit.errors import ConfigError
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw_object
 from tavernkit.vibe_tavern.errors import ToolArgumentError
@@ -38,6 +39,7 @@ class McpToolset:
     Names are made fit for providers (letters, digits, ``_`` and ``-``), with ``prefix`` in front if there is one.
     """
 
+    @checked
     def __init__(self, session: McpSession, tools: Sequence[Mapping[str, object]], *, prefix: str = "") -> None:
         self._session = session
         self._names: dict[str, str] = {}
@@ -59,6 +61,7 @@ class McpToolset:
         self.definitions = tuple(definitions)
 
     @classmethod
+    @checked
     async def load(cls, session: McpSession, *, prefix: str = "") -> McpToolset:
         """List a server's tools."""
         tools: list[Mapping[str, object]] = []
@@ -75,6 +78,8 @@ class McpToolset:
 
     async def execute(self, name: str, args: JsonObject) -> object:
         """Call a tool: the executor of a tool loop."""
+        require("name", name, str)  # no `checked`: the loop must see that this is a coroutine function
+        require("args", args, dict)
         original = self._names.get(name)
         if original is None:
             raise ToolArgumentError(f"No such tool: {name}")
@@ -82,6 +87,7 @@ class McpToolset:
 
 
 @asynccontextmanager
+@checked
 async def connect_mcp(server: object, *, prefix: str = "", **options: Any) -> AsyncGenerator[McpToolset]:
     """Connect to an MCP server for as long as the context lasts.
 
@@ -89,9 +95,13 @@ async def connect_mcp(server: object, *, prefix: str = "", **options: Any) -> As
     ``mcp.Client`` takes.
     """
     try:
-        from mcp import Client
+        from mcp import Client, StdioServerParameters
     except ImportError as error:
         raise ConfigError("MCP servers need the extra: pip install 'tavernkit[mcp]'", code="EXTRA_MISSING") from error
+    if not (
+        isinstance(server, (str, StdioServerParameters)) or hasattr(server, "__aenter__") or hasattr(server, "run")
+    ):
+        require("server", server, str, "a URL, mcp.StdioServerParameters, or what else mcp.Client takes")
     async with Client(server, **options) as client:  # pyright: ignore[reportArgumentType]  # checked by the client
         yield await McpToolset.load(client, prefix=prefix)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import ConfigError
 from tavernkit.text.blank import trim_blanks
 from tavernkit.text.coerce import boolean
@@ -32,13 +33,17 @@ class ToolDefinition:
     exposed_to_model: bool = True
 
     def __post_init__(self) -> None:
-        name = trim_blanks(str(self.name))
+        check_fields(self)
+        name = trim_blanks(self.name)
         if not name:
             raise ConfigError("a tool needs a name", code="TOOL_NAME_REQUIRED")
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "parameters", freeze_object(json_schema_of(self.parameters)))
+        object.__setattr__(
+            self, "parameters", freeze_object(json_schema_of(self.parameters, "ToolDefinition.parameters"))
+        )
 
     @classmethod
+    @checked
     def from_mapping(cls, value: Mapping[str, object]) -> ToolDefinition:
         """Read a definition from ``{name, description, parameters, exposed_to_model}``."""
         missing = [key for key in ("name", "description", "parameters") if key not in value]
@@ -81,6 +86,7 @@ class ToolSource(Protocol):
 class ToolRegistry:
     """Tools by name, in order."""
 
+    @checked
     def __init__(self, definitions: Iterable[ToolDefinition | Mapping[str, object]] = ()) -> None:
         self.definitions: tuple[ToolDefinition, ...] = tuple(_definition(each) for each in definitions)
         seen: set[str] = set()
@@ -89,14 +95,17 @@ class ToolRegistry:
                 raise ConfigError(f"tool {each.name!r} is registered twice", code="DUPLICATE_TOOL")
             seen.add(each.name)
 
+    @checked
     def get(self, name: str, *, expose: Expose = "model") -> ToolDefinition | None:
         """Find a tool."""
         return find_tool(self, name, expose=expose)
 
+    @checked
     def include(self, name: str, *, expose: Expose = "model") -> bool:
         """Tell whether a tool is there (and may be seen by the model)."""
         return self.get(name, expose=expose) is not None
 
+    @checked
     def openai_tools(self, *, expose: Expose = "model") -> list[JsonObject]:
         """The tools as OpenAI's API takes them."""
         return openai_tools(self, expose=expose)
@@ -105,7 +114,10 @@ class ToolRegistry:
 class FilteredToolRegistry(ToolRegistry):
     """Some of the tools of another registry: those allowed, without those denied. An empty list does not filter."""
 
-    def __init__(self, base: ToolSource, *, allow: object = None, deny: object = None) -> None:
+    @checked
+    def __init__(
+        self, base: ToolSource, *, allow: str | Sequence[str] | None = None, deny: str | Sequence[str] | None = None
+    ) -> None:
         allowed, denied = set(names(allow) or ()), set(names(deny) or ())
         super().__init__(
             each for each in base.definitions if (not allowed or each.name in allowed) and each.name not in denied
@@ -129,6 +141,7 @@ def _definition(value: object) -> ToolDefinition:
         return ToolDefinition.from_mapping(value)
     if not isinstance(value, ToolDefinition):
         raise ConfigError(
-            f"expected a ToolDefinition or a mapping, not {type(value).__name__}", code="INVALID_TOOL_DEFINITION"
+            f"a tool definition must be a ToolDefinition or a mapping, not {type(value).__name__}",
+            code="INVALID_TOOL_DEFINITION",
         )
     return value

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from tavernkit.arguments import checked, require
 from tavernkit.errors import ConfigError
 from tavernkit.values import JsonObject
 from tavernkit.vibe_tavern.errors import ToolArgumentError
@@ -31,12 +32,14 @@ class CombinedToolset:
     def __init__(self, *toolsets: Toolset) -> None:
         self._owners: dict[str, Toolset] = {}
         for toolset in toolsets:
+            require("toolset", toolset, Toolset)
             for definition in toolset.definitions:
                 if definition.name in self._owners:
                     raise ConfigError(f"tool {definition.name!r} is in two toolsets", code="DUPLICATE_TOOL")
                 self._owners[definition.name] = toolset
         self.definitions = tuple(definition for toolset in toolsets for definition in toolset.definitions)
 
+    @checked
     def execute(self, name: str, args: JsonObject, *, tool_call_id: str = "") -> object:
         """Run a tool: the executor of a tool loop."""
         owner = self._owners.get(name)

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from tavernkit.arguments import checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.values import JsonObject
 from tavernkit.vibe_tavern.errors import ConnectionFailedError
@@ -28,6 +29,7 @@ class AnthropicTransport:
 
     dialect = "anthropic"
 
+    @checked
     def __init__(self, endpoint: Endpoint, *, warn: Warn = log_warning) -> None:
         self.endpoint = endpoint
         self._redactor = endpoint.redactor
@@ -52,6 +54,7 @@ class AnthropicTransport:
             )
         return self._client
 
+    @checked
     async def complete(self, request: JsonObject) -> ChatResponse:
         """Send a request and wait for the whole answer."""
         async with self._open(shapes.native_request(request, self._warn)) as response:
@@ -60,6 +63,7 @@ class AnthropicTransport:
             return ChatResponse(shapes.chat_completion(body), response.status_code, headers)
 
     @asynccontextmanager
+    @checked
     async def stream(self, request: JsonObject) -> AsyncGenerator[AsyncIterator[ChatChunk]]:
         """Send a request and hand out the answer as it comes."""
         native = {**shapes.native_request(request, self._warn), "stream": True}

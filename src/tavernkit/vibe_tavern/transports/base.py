@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from tavernkit.arguments import check_fields
 from tavernkit.values import JsonObject
+
+_NO_MORE = (None, None, None)
+_NO_REST = ("", "", None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,9 @@ class ChatResponse:
     body: JsonObject
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,12 @@ class ToolCallDelta:
     extra: JsonObject | None = None
     """What else a provider puts into a call and wants back with it."""
 
+    def __post_init__(self) -> None:
+        rest = (self.id, self.name, self.extra)
+        if type(self.index) is int and type(self.arguments) is str and rest == _NO_MORE:
+            return  # most pieces are a fragment and no more, and there are hundreds of them in a call
+        check_fields(self)
+
 
 @dataclass(frozen=True, slots=True)
 class ChatChunk:
@@ -42,6 +55,16 @@ class ChatChunk:
     usage: JsonObject | None = None
     logprobs: JsonObject | None = None
     tool_calls: tuple[ToolCallDelta, ...] = ()
+
+    def __post_init__(self) -> None:
+        rest = (self.reasoning, self.refusal, self.finish_reason, self.usage, self.logprobs)
+        if type(self.text) is str and rest == _NO_REST and (self.tool_calls == () or _are_deltas(self.tool_calls)):
+            return  # one is made for each token
+        check_fields(self)
+
+
+def _are_deltas(calls: Sequence[object]) -> bool:
+    return isinstance(calls, tuple) and set(map(type, calls)) == {ToolCallDelta}
 
 
 @runtime_checkable

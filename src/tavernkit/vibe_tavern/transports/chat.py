@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tavernkit.arguments import checked
 from tavernkit.values import Json, JsonObject, is_list, is_object, thaw, thaw_object
 from tavernkit.vibe_tavern.transports import chat_body
 from tavernkit.vibe_tavern.transports.base import ChatChunk, ChatResponse, Transport
@@ -26,6 +27,7 @@ class ChatResult:
     tool_calls: tuple[JsonObject, ...] = ()
 
 
+@checked
 async def chat(
     transport: Transport,
     *,

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from tavernkit.arguments import checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.values import Json, JsonObject, is_list, is_object, thaw
 from tavernkit.vibe_tavern.errors import ConnectionFailedError, DecodeError, TransportError
@@ -33,6 +34,7 @@ class GoogleTransport:
 
     dialect = "google"
 
+    @checked
     def __init__(self, endpoint: Endpoint, *, warn: Warn = log_warning) -> None:
         self.endpoint = endpoint
         self._redactor = endpoint.redactor
@@ -61,6 +63,7 @@ class GoogleTransport:
             )
         return self._client
 
+    @checked
     async def complete(self, request: JsonObject) -> ChatResponse:
         """Send a request and wait for the whole answer."""
         native = shapes.native_request(request, self._warn)
@@ -74,6 +77,7 @@ class GoogleTransport:
         return ChatResponse(shapes.chat_completion(_plain(answer), str(request.get("model"))))
 
     @asynccontextmanager
+    @checked
     async def stream(self, request: JsonObject) -> AsyncGenerator[AsyncIterator[ChatChunk]]:
         """Send a request and hand out the answer as it comes."""
         native = shapes.native_request(request, self._warn)

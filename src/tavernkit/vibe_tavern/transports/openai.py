@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
+from tavernkit.arguments import checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.values import JsonObject
 from tavernkit.vibe_tavern.errors import ConnectionFailedError, HTTPError
@@ -31,6 +32,7 @@ class OpenAITransport:
 
     dialect = "openai"
 
+    @checked
     def __init__(self, endpoint: Endpoint | None = None, *, warn: Warn = log_warning) -> None:
         self.endpoint = endpoint or Endpoint.from_env()
         self._redactor = self.endpoint.redactor
@@ -55,6 +57,7 @@ class OpenAITransport:
             )
         return self._client
 
+    @checked
     async def complete(self, request: JsonObject) -> ChatResponse:
         """Send a request and wait for the whole answer."""
         async with self._open(wire_body(request)) as response:
@@ -62,6 +65,7 @@ class OpenAITransport:
             return ChatResponse(body, response.status_code, self._redactor.headers(dict(response.headers)))
 
     @asynccontextmanager
+    @checked
     async def stream(self, request: JsonObject) -> AsyncGenerator[AsyncIterator[ChatChunk]]:
         """Send a request and hand out the answer as it comes.
 

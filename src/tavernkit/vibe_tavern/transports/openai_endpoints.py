@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+from tavernkit.arguments import checked, require
 from tavernkit.errors import ConfigError
 from tavernkit.values import Json, JsonObject, is_list, is_object, thaw
 from tavernkit.vibe_tavern.errors import HTTPError, TransportError
@@ -31,15 +32,18 @@ class OpenAIEndpoints:
     With ``raise_on_error=False`` an error status is an answer like any other.
     """
 
+    @checked
     def __init__(self, transport: OpenAITransport, *, raise_on_error: bool = True) -> None:
         self._transport = transport
         self._redactor = transport.endpoint.redactor
         self._raise_on_error = raise_on_error
 
+    @checked
     async def embeddings(self, *, model: str, input: str | Sequence[str], **options: Json) -> EndpointResponse:  # noqa: A002  # the protocol's name
         """Embed texts."""
         return await self._post("/embeddings", {"model": model, "input": _texts(input), **options})
 
+    @checked
     async def rerank(self, *, model: str, query: str, documents: Sequence[str], **options: Json) -> EndpointResponse:
         """Order documents by how well they answer a query."""
         return await self._post(
@@ -69,10 +73,12 @@ class OpenAIEndpoints:
             return False
         return response.status == 200 and (not is_object(response.body) or response.body.get("status", "ok") == "ok")
 
+    @checked
     async def audio_transcriptions(self, *, file: AudioFile, model: str, **options: Json) -> EndpointResponse:
         """Write down what is said in a recording."""
         return await self._upload("/audio/transcriptions", file, {"model": model, **options})
 
+    @checked
     async def audio_translations(self, *, file: AudioFile, model: str, **options: Json) -> EndpointResponse:
         """Write down in English what is said in a recording."""
         return await self._upload("/audio/translations", file, {"model": model, **options})
@@ -84,6 +90,8 @@ class OpenAIEndpoints:
         return await self._called(lambda: self._transport.client.post(path, cast_to=object, body=body))
 
     async def _upload(self, path: str, file: AudioFile, fields: JsonObject) -> EndpointResponse:
+        if not (isinstance(file, (bytes, tuple)) or hasattr(file, "read")):
+            require("file", file, bytes, "bytes, an open file, or a tuple of a name and bytes")
         if not fields.get("model"):
             raise ConfigError("a model is needed", code="MODEL_REQUIRED")
         named: Any = file if isinstance(file, tuple) else ("audio", file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tavernkit.arguments import checked
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.vibe_tavern.options import option_name
 from tavernkit.vibe_tavern.transports.base import Transport
@@ -13,6 +14,7 @@ DIALECTS: Final = ("openai", "anthropic", "google")
 """The protocols there are transports for."""
 
 
+@checked
 def create_transport(dialect: str, endpoint: Endpoint, *, warn: Warn = log_warning) -> Transport:
     """Make the transport of a dialect; its SDK is imported with the first request."""
     name = option_name(dialect)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tavernkit.arguments import require
 from tavernkit.values import Json, JsonObject, is_list, is_object
 from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.transports.base import ToolCallDelta
@@ -47,6 +48,8 @@ class ToolCalls:
 
         Some servers give all calls the same index: a piece with another id begins another call.
         """
+        if type(delta) is not ToolCallDelta:
+            require("delta", delta, ToolCallDelta)
         place = self._places.get(delta.index)
         if place is None or (delta.id and self._calls[place].id not in (None, delta.id)):
             place = self._places[delta.index] = len(self._calls)
@@ -75,7 +78,7 @@ def _delta(at: int, call: JsonObject) -> ToolCallDelta:
     given = call.get("id")
     extra = {key: value for key, value in call.items() if key not in _OWN_KEYS}
     return ToolCallDelta(
-        index=index if isinstance(index, int) else at,
+        index=int(index) if isinstance(index, int) else at,
         id=given if isinstance(given, str) and given else None,
         name=name if isinstance(name, str) and name else None,
         arguments=arguments if isinstance(arguments, str) else strict_json.compact(arguments) if arguments else "",
