@@ -148,7 +148,7 @@ def test_characters_and_users_are_participants() -> None:
 
 
 def test_a_text_for_a_list_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(ConfigError, match="tags takes a list"):
+    with pytest.raises(ConfigError, match="tags must be a list of texts"):
         Character(name="Ida", tags="a")  # pyright: ignore[reportArgumentType]
 
 

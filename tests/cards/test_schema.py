@@ -82,7 +82,7 @@ def test_each_version_has_the_fields_of_its_time() -> None:
     names = [set(each["properties"]) for each in data]
     assert names[0] < names[1] < names[2] == {field.key for field in CARD_FIELDS}
     assert "use_regex" not in str(data[1])
-    with pytest.raises(ConfigError, match="v1, v2, v3"):
+    with pytest.raises(ConfigError, match="'v1', 'v2', 'v3'"):
         card_schema("v4")  # type: ignore[arg-type]
 
 

@@ -82,7 +82,7 @@ class FileAdapter:
     """Counts with a local ``tokenizer.json``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        require("path", path, str | os.PathLike, "the path of a file")
+        require("path", path, str | os.PathLike[str], "the path of a file")
         self.path = str(path)
 
     def estimate(self, text: str, model_hint: str | None) -> int:

@@ -85,7 +85,7 @@ def forget_file_tokenizers() -> None:
 
 def _require_path(path: object) -> None:
     if type(path) is not str:
-        require("path", path, str | os.PathLike, "the path of a file")
+        require("path", path, str | os.PathLike[str], "the path of a file")
 
 
 def _load_or_error(path: str | os.PathLike[str]) -> FileTokenizer | Exception:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.fields import (
     Field,
     Fields,
@@ -14,7 +15,6 @@ from tavernkit.cards.fields import (
     frozen,
     ignore,
     kind,
-    mark_pristine,
     read_text,
 )
 from tavernkit.errors import Warn, log_warning
@@ -32,13 +32,15 @@ class AssetEntry:
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
     pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
+    @checked
     def from_json(cls, data: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> AssetEntry:
         """Read one element of ``assets``."""
         raw = frozen(data)
-        entry = cls(**ASSET_FIELDS.read(raw, where, warn), raw=raw)
-        mark_pristine(entry)
-        return entry
+        return ASSET_FIELDS.make(cls, raw, where, warn, raw=raw)
 
     def to_json(self) -> JsonObject:
         """Write the element; whatever was not changed is as it was read."""
@@ -61,7 +63,8 @@ def read_assets(value: object, where: str, warn: Warn) -> tuple[AssetEntry, ...]
     entries: list[AssetEntry] = []
     for index, item in enumerate(value):
         if is_mapping(item):
-            entries.append(AssetEntry.from_json(item, where=f"{where}/{index}", warn=warn))
+            raw = frozen(item)
+            entries.append(ASSET_FIELDS.make(AssetEntry, raw, f"{where}/{index}", warn, raw=raw))
         else:
             warn(f"{where}/{index} is {kind(item)} where an asset is expected; it was left out")
     return tuple(entries)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.cards.fields import (
     Field,
     Fields,
@@ -14,7 +15,6 @@ from tavernkit.cards.fields import (
     frozen,
     ignore,
     kind,
-    mark_pristine,
     read_bool,
     read_id,
     read_number,
@@ -54,13 +54,15 @@ class BookEntry:
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
     pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
+    @checked
     def from_json(cls, data: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> BookEntry:
         """Read an entry of a character book."""
         raw = frozen(data)
-        entry = cls(**ENTRY_FIELDS.read(raw, where, warn), raw=raw)
-        mark_pristine(entry)
-        return entry
+        return ENTRY_FIELDS.make(cls, raw, where, warn, raw=raw)
 
     def to_json(self) -> JsonObject:
         """Write the entry; whatever was not changed is as it was read."""
@@ -87,17 +89,21 @@ class CharacterBook:
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
     pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> CharacterBook:
         """Read a character book, or the ``data`` of a stand-alone one."""
         if not is_mapping(data):
             raise LoreParseError(f"a character book is a JSON object, not {kind(data)}")
+        require("where", where, str)
+        require("warn", warn, Warn)
         raw = frozen(data)
-        book = cls(**BOOK_FIELDS.read(raw, where, warn), raw=raw)
-        mark_pristine(book)
-        return book
+        return BOOK_FIELDS.make(cls, raw, where, warn, raw=raw)
 
     @staticmethod
+    @checked
     def fits(value: Mapping[str, object]) -> bool:
         """Tell the JSON of a card's book from the files that programs keep books in: a list of entries with keys.
 
@@ -133,7 +139,8 @@ def _read_entries(value: object, where: str, warn: Warn) -> tuple[BookEntry, ...
     entries: list[BookEntry] = []
     for key, item in items:
         if is_mapping(item):
-            entries.append(BookEntry.from_json(item, where=f"{where}/{key}", warn=warn))
+            raw = frozen(item)
+            entries.append(ENTRY_FIELDS.make(BookEntry, raw, f"{where}/{key}", warn, raw=raw))
         else:
             warn(f"{where}/{key} is {kind(item)} where an entry is expected; it was left out")
     return tuple(entries)

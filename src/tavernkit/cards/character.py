@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.asset_list import AssetEntry, read_assets, write_assets
 from tavernkit.cards.book import CharacterBook, read_book, write_book
 from tavernkit.cards.errors import NotACardError
@@ -19,7 +20,6 @@ from tavernkit.cards.fields import (
     frozen,
     ignore,
     kind,
-    mark_pristine,
     no_texts,
     read_date,
     read_object,
@@ -29,7 +29,7 @@ from tavernkit.cards.fields import (
     read_text_map,
     read_texts,
 )
-from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.errors import Warn, log_warning
 from tavernkit.text.js_values import to_number
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, shown, thaw, thaw_object
 
@@ -82,27 +82,26 @@ class Character:
     def __post_init__(self) -> None:
         for name in ("alternate_greetings", "tags", "source", "group_only_greetings"):
             value: object = getattr(self, name)
-            if isinstance(value, str) or not isinstance(value, Iterable):
-                raise ConfigError(f"{name} takes a list of texts, not {value!r}")
-            object.__setattr__(self, name, tuple(value))
+            if isinstance(value, Iterable) and not isinstance(value, str):
+                object.__setattr__(self, name, tuple(value))
+        check_fields(self)
         object.__setattr__(self, "extensions", frozen(self.extensions))
 
     @classmethod
+    @checked
     def from_card(cls, card: object, *, warn: Warn = log_warning) -> Character:
         """Read a card (parsed JSON) of any version; raises :class:`NotACardError` if it is none."""
         version = card_version(card, warn=warn)
         assert is_mapping(card)
         raw = frozen(card)
         home, where = fields_home(raw)
-        arguments = CARD_FIELDS.read(home, where, warn)
+        character = CARD_FIELDS.make(cls, home, where, warn, version=version, raw=raw)
         beside = raw.get("name")
-        if not arguments["name"] and home is not raw and isinstance(beside, str):
+        if not character.name and home is not raw and isinstance(beside, str):
             warn(f"{where}/name is missing; the name beside data was taken")
-            arguments["name"] = beside
-        character = cls(**arguments, version=version, raw=raw)
+            object.__setattr__(character, "name", beside)
         if not character.name.strip():
             warn(f"{where}/name is missing: the character has no name")
-        mark_pristine(character)
         return character
 
     def to_card(self) -> JsonObject:
@@ -156,6 +155,7 @@ class Character:
         """What may open a group chat: all greetings and those for groups only."""
         return (*self.all_greetings, *(text for text in self.group_only_greetings if text))
 
+    @checked
     def creator_notes_for(self, language: str) -> str:
         """The creator's notes in a language (ISO 639-1), else in English, else the plain ones."""
         notes = self.creator_notes_multilingual
@@ -171,6 +171,7 @@ class Character:
         """The background named main, else the first background."""
         return _main(self.assets or (), "background")
 
+    @checked
     def talkativeness(self, default: float = DEFAULT_TALKATIVENESS) -> float:
         """How often the character speaks in a group, from 0 to 1 (``extensions.talkativeness``)."""
         value = self.extensions.get("talkativeness")
@@ -184,6 +185,7 @@ class Character:
         return world if isinstance(world, str) and world else None
 
 
+@checked
 def card_version(card: object, *, warn: Warn = log_warning) -> CardVersion:
     """Tell the version of a card; raises :class:`NotACardError` with what it looks like instead."""
     if not is_mapping(card):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tavernkit.arguments import checked
 from tavernkit.cards.book import BookEntry
 from tavernkit.cards.character import (
     CARD_FIELDS,
@@ -18,7 +19,6 @@ from tavernkit.cards.character import (
     Character,
 )
 from tavernkit.cards.fields import Field, ignore
-from tavernkit.errors import ConfigError
 from tavernkit.text.json_pointer import escape
 from tavernkit.values import Json, JsonObject, is_list, is_object, thaw, thaw_object
 
@@ -59,13 +59,12 @@ class ConversionReport:
         return tuple(note for note in self.notes if note.kept_at is not None)
 
 
+@checked
 def convert(character: Character, version: CardVersion, *, preserve: bool = True) -> tuple[Character, ConversionReport]:
     """Convert a character to another card version.
 
     A downgrade keeps the newer fields where converting back finds them; without ``preserve`` they are dropped.
     """
-    if version not in _ORDER:
-        raise ConfigError(f"the version is one of {', '.join(_ORDER)}, not {version!r}")
     if version == character.version:
         return character, ConversionReport(version, version)
     card, notes = convert_card(character.to_card(), character.version, version, preserve=preserve)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tavernkit.arguments import checked
 from tavernkit.cards import jpeg, png, risum, webp
 from tavernkit.cards.archive import LOCAL, Archive, find_end, open_archive
 from tavernkit.cards.bundle import Format
 from tavernkit.cards.errors import UnknownFormatError, ZipError
 from tavernkit.cards.fields import ignore
 from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
-from tavernkit.cards.source import Readable, Source, as_source
+from tavernkit.cards.source import Readable, Source, as_source, require_readable
 
 _HEAD_BYTES = 512
 _JSON_STARTS = (b"{", b"[", b'"')
@@ -38,8 +39,10 @@ def archive_format(archive: Archive) -> Format:
     raise ZipError("the archive has neither a card.json nor a manifest.json: it is no character")
 
 
+@checked
 def detect_format(readable: Readable, *, limits: Limits = DEFAULT_LIMITS) -> Format:
     """Tell a file's format from its content, without reading its card; raises :class:`UnknownFormatError`."""
+    require_readable("readable", readable)
     source = as_source(readable, limits)
     head = read_head(source)
     format_ = image_format(head)

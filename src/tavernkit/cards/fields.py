@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
+from tavernkit.arguments import require
 from tavernkit.errors import Warn
 from tavernkit.text.js_values import number_to_string
 from tavernkit.text.json_pointer import escape
@@ -75,6 +76,20 @@ class Fields:
                 values[field.key] = field.read(value, f"{where}/{key}", warn)
         return values
 
+    def make(self, model: type[T], source: Mapping[str, object], where: str, warn: Warn, **others: object) -> T:
+        """Read an object into a model, which gets other fields, too.
+
+        Readers see to the kinds, so they are not checked once more.
+        """
+        made = object.__new__(model)
+        set_field = object.__setattr__
+        for key, value in self.read(source, where, warn).items():
+            set_field(made, key, value)
+        for key, value in others.items():
+            set_field(made, key, value)
+        mark_pristine(made)
+        return made
+
     def write(self, model: object, original: object, source: Mapping[str, object]) -> JsonObject:
         """Lay a model's fields over the object it came from; what is as in ``original`` stays as it was written."""
         written = thaw_object(source)
@@ -95,11 +110,12 @@ def no_texts() -> Mapping[str, str]:
     return _NO_TEXTS
 
 
-def frozen(source: Mapping[str, object]) -> FrozenObject:
+def frozen(data: Mapping[str, object]) -> FrozenObject:
     """Freeze an object, unless it is part of a card that was frozen as a whole."""
-    if isinstance(source, MappingProxyType):
-        return source  # pyright: ignore[reportReturnType]  # made by `freeze`
-    return freeze_object(source)
+    if isinstance(data, MappingProxyType):
+        return data  # pyright: ignore[reportReturnType]  # made by `freeze`
+    require("data", data, Mapping, "a JSON object")
+    return freeze_object(data)
 
 
 def mark_pristine(model: object) -> None:
@@ -122,7 +138,9 @@ def kind(value: object) -> str:
         return "a number"
     if isinstance(value, str):
         return "a text"
-    return "an object" if is_mapping(value) else "a list"
+    if is_mapping(value):
+        return "an object"
+    return "a list" if is_sequence(value) else type(value).__name__
 
 
 def read_text(value: object, where: str, warn: Warn) -> str:

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tavernkit.arguments import require
 from tavernkit.cards.errors import JsonError
 from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
 from tavernkit.errors import LimitExceededError, Warn
@@ -43,9 +44,16 @@ def parse_json(
     Small damage (a byte order mark, bad UTF-8, control characters in texts, zero bytes at the end, repeated keys) is
     repaired with a warning. With ``exact`` it is read as SillyTavern reads it: UTF-8 without a mark, nothing repaired.
     """
+    if type(what) is not str or type(limits) is not Limits or type(exact) is not bool or not callable(warn):
+        require("what", what, str)
+        require("warn", warn, Warn)
+        require("limits", limits, Limits)
+        require("exact", exact, bool)
     if isinstance(data, str):
         text = data
     else:
+        if type(data) is not bytes:
+            require("data", data, bytes | bytearray, "bytes or text")
         text = data.decode("utf-8", errors="replace") if exact else decode_text(data, warn, what=what)
     if not exact:
         text = text.rstrip("\0")

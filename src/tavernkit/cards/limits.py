@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from tavernkit.arguments import require
 from tavernkit.errors import ConfigError
 
 KIB = 1024
@@ -65,9 +66,13 @@ class Limits:
     """Open archives that have encrypted members. Those members cannot be read either way."""
 
     def __post_init__(self) -> None:
+        require("allow_encrypted", self.allow_encrypted, bool)
         for field in fields(self):
-            value: object = getattr(self, field.name)
-            if field.name != "allow_encrypted" and (not isinstance(value, int) or value < 1):
+            if field.name == "allow_encrypted":
+                continue
+            value: int = getattr(self, field.name)
+            require(field.name, value, int, "a positive whole number")
+            if value < 1:
                 raise ConfigError(f"{field.name} must be a positive whole number, not {value!r}")
 
 

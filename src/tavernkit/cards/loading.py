@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import cast
 
+from tavernkit.arguments import checked, require
 from tavernkit.cards.archive import LOCAL, open_archive
 from tavernkit.cards.assets import Asset, Blob, Lookup, SourceBlob, collect_assets
 from tavernkit.cards.book import CharacterBook
@@ -20,15 +21,16 @@ from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
 from tavernkit.cards.png import ChunkAsset, choose_card, read_png
 from tavernkit.cards.readers import ReaderRegistry, default_readers
 from tavernkit.cards.risum import MODULE_TYPE, Module, is_module, read_risum
-from tavernkit.cards.source import Readable, Source, as_source, read_all
+from tavernkit.cards.source import Readable, Source, as_source, read_all, require_readable
 from tavernkit.cards.webp import read_webp
 from tavernkit.cards.yaml_card import parse_yaml, without_short_form
-from tavernkit.errors import ConfigError, Warn, WarningLog
+from tavernkit.errors import Warn, WarningLog
 from tavernkit.values import Json, is_mapping, is_object
 
 LOREBOOK_SPEC = "lorebook_v3"
 
 
+@checked
 def load(
     source: Readable,
     *,
@@ -44,6 +46,7 @@ def load(
     without a usable card raises a :class:`FileFormatError` or :class:`InvalidCardError`, one that exceeds a limit
     :class:`LimitExceededError`.
     """
+    require_readable("source", source)
     log = WarningLog(strict=strict, forward=warn)
     chosen = limits or DEFAULT_LIMITS
     opened = as_source(source, chosen)
@@ -51,8 +54,7 @@ def load(
     if read is None:
         return _load(opened, chosen, log).replace(warnings=tuple(log.messages))
     bundle = read(os.fspath(cast("str", source)), chosen, log)
-    if not isinstance(bundle, Bundle):  # pyright: ignore[reportUnnecessaryIsInstance]  # readers may be untyped
-        raise ConfigError(f"a reader of card files must return a Bundle, not {type(bundle).__name__}")
+    require("what a reader of card files returns", bundle, Bundle)
     return bundle.replace(warnings=(*bundle.warnings, *log.messages))
 
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import TypeAlias
 
+from tavernkit.arguments import checked, require
 from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.limits import Limits
-from tavernkit.cards.source import Readable
+from tavernkit.cards.source import Readable, require_readable
 from tavernkit.errors import ConfigError, Warn
 
 Reader: TypeAlias = Callable[[str, Limits, Warn], Bundle]
@@ -24,18 +25,18 @@ class ReaderRegistry:
     """Readers by ending (``.mycard``). A reader goes before our own, which tell a file's format by its content."""
 
     def __init__(self, readers: Mapping[str, Reader] | None = None) -> None:
+        require("readers", readers, Mapping[str, Reader] | None)
         self._readers: dict[str, Reader] = {}
         self._lock = threading.Lock()
         for ending, reader in (readers or {}).items():
             self.register(ending, reader)
 
+    @checked
     def register(self, ending: str, reader: Reader) -> None:
         """Read files of an ending with a reader, in place of an earlier one for that ending."""
         name = f".{ending.strip().lower().removeprefix('.')}"
         if name == "." or PurePath(f"x{name}").suffix != name:
             raise ConfigError(f"the ending of a file name is a text such as '.mycard', not {ending!r}")
-        if not callable(reader):
-            raise ConfigError(f"a reader is a function of a path, the limits and a warning function, not {reader!r}")
         with self._lock:
             self._readers = {**self._readers, name: reader}
 
@@ -46,6 +47,7 @@ class ReaderRegistry:
 
     def find(self, readable: Readable) -> Reader | None:
         """Find the reader for a path; what is no path has no ending."""
+        require_readable("readable", readable)
         if not self._readers or not isinstance(readable, (str, os.PathLike)):
             return None
         return self._readers.get(PurePath(readable).suffix.lower())

@@ -12,8 +12,9 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, cast
+from typing import BinaryIO, Protocol, TypeAlias, cast
 
+from tavernkit.arguments import checked, require
 from tavernkit.cards import jpeg, webp
 from tavernkit.cards.assets import DEFAULT_ICON, Asset, SourceBlob, data_uri, sniff
 from tavernkit.cards.bundle import Bundle, Format
@@ -75,6 +76,10 @@ class SaveReport:
     warnings: tuple[str, ...]
 
 
+class _Stream(Protocol):
+    def write(self, data: bytes, /) -> object: ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Job:
     out: BinaryIO
@@ -86,6 +91,7 @@ class _Job:
     """Whether the archive is written behind the picture itself."""
 
 
+@checked
 def save(
     content: Bundle | Character,
     target: Writable,
@@ -100,6 +106,7 @@ def save(
     The format is that of the file name, else that of the file it came from. The version stays what it is; CHARX is V3
     unless another is asked for. A V3 card in a PNG gets a V2 copy for older programs, unless ``with_v2`` is false.
     """
+    require("target", target, str | os.PathLike[str] | _Stream, "a path or a binary file object")
     bundle = Bundle(card=content) if isinstance(content, Character) else content
     chosen = _choose_format(bundle, target, format)
     log = WarningLog()
@@ -115,6 +122,7 @@ def save(
     return SaveReport(chosen, card.version if card else None, conversion, tuple(log.messages))
 
 
+@checked
 def to_bytes(content: Bundle | Character, format: Format | str, *, version: CardVersion | None = None) -> bytes:  # noqa: A002
     """Write a bundle or character into memory."""
     buffer = io.BytesIO()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tavernkit.arguments import checked
 from tavernkit.cards.asset_list import ASSET_FIELDS, read_assets
 from tavernkit.cards.book import BOOK_FIELDS, ENTRY_FIELDS, read_book
 from tavernkit.cards.character import (
@@ -31,7 +32,6 @@ from tavernkit.cards.fields import (
     read_texts,
 )
 from tavernkit.cards.validation_rules import ENTRY_REQUIRED
-from tavernkit.errors import ConfigError
 from tavernkit.values import Json, JsonObject, thaw_object
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -58,10 +58,9 @@ _BY_READER: Mapping[object, JsonObject] = {
 _BY_KEY: Mapping[str, JsonObject] = {"position": {"enum": ["before_char", "after_char"]}}
 
 
+@checked
 def card_schema(version: CardVersion = "v3") -> JsonObject:
     """Give the JSON schema of cards of a version; keys that the version does not name are allowed, as in cards."""
-    if version not in REQUIRED:
-        raise ConfigError(f"the version is one of {', '.join(REQUIRED)}, not {version!r}")
     newer = {field.key for field in V3_FIELDS} if version == "v2" else set[str]()
     fields = V1_FIELDS if version == "v1" else [field for field in CARD_FIELDS if field.key not in newer]
     data = _object(fields, REQUIRED[version], version)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
 
+from tavernkit.arguments import require
 from tavernkit.cards.limits import Limits
 from tavernkit.errors import ConfigError, FileFormatError, LimitExceededError
 
@@ -20,6 +21,16 @@ Readable: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview |
 
 FileContent: TypeAlias = "str | os.PathLike[str] | bytes"
 """What is read as a whole: the path of a file, or its bytes."""
+
+
+class _Stream(Protocol):
+    def read(self) -> object: ...
+
+
+def require_readable(name: str, readable: object) -> None:
+    """Refuse what is not :data:`Readable`."""
+    hint = str | os.PathLike[str] | bytes | bytearray | memoryview | _Stream
+    require(name, readable, hint, "a path, bytes or a binary file object")
 
 
 class Source(Protocol):
@@ -107,14 +118,11 @@ class SliceSource:
 
 
 def as_source(readable: Readable, limits: Limits) -> Source:
-    """Turn what a caller gave into a source."""
+    """Turn what a caller gave, see :func:`require_readable`, into a source."""
     if isinstance(readable, (bytes, bytearray, memoryview)):
         return BytesSource(bytes(readable))
     if isinstance(readable, (str, os.PathLike)):
         return _path_source(readable)
-    read: object = getattr(readable, "read", None)
-    if not callable(read):
-        raise ConfigError(f"pass a path, bytes or a binary file object, not {type(readable).__name__}")
     if readable.seekable():
         return StreamSource(readable, readable.seek(0, os.SEEK_END))
     data = readable.read(limits.max_file_bytes + 1)
@@ -153,6 +161,7 @@ def read_file(source: FileContent, max_bytes: int, *, limit: str) -> bytes:
 
     Raises :class:`ConfigError` if there is none, :class:`FileFormatError` if it cannot be read or is too large.
     """
+    require("source", source, str | os.PathLike[str] | bytes, "a path or bytes")
     opened = BytesSource(source) if isinstance(source, bytes) else _path_source(source)
     return read_all(opened, max_bytes, limit=limit, what=called(source))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tavernkit.arguments import require
 from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.character import REQUIRED, SPEC_VERSIONS, SPECS, V1_FIELDS, V3_FIELDS, Character
 from tavernkit.cards.errors import NotACardError
@@ -11,7 +12,7 @@ from tavernkit.cards.fields import kind
 from tavernkit.cards.limits import Limits
 from tavernkit.cards.loading import load
 from tavernkit.cards.silly_tavern.names import MAX_NAME_BYTES, sanitize
-from tavernkit.cards.source import Readable
+from tavernkit.cards.source import Readable, require_readable
 from tavernkit.cards.validation_rules import (
     BOOK_RULES,
     CARD_RULES,
@@ -50,6 +51,8 @@ def validate(content: Bundle | Character | Mapping[str, object]) -> list[Problem
 
 def validate_file(readable: Readable, *, limits: Limits | None = None) -> list[Problem]:
     """List what is wrong with a card file; one that cannot be loaded is one problem."""
+    require_readable("readable", readable)
+    require("limits", limits, Limits | None)
     try:
         bundle = load(readable, limits=limits)
     except LimitExceededError as error:
