@@ -59,7 +59,7 @@ class ToolCalls:
         call.name = call.name or delta.name or ""
         call.arguments.append(delta.arguments)
         call.extra |= delta.extra or {}
-        return replace(delta, index=place)
+        return delta if delta.index == place else replace(delta, index=place)
 
     def assembled(self) -> list[JsonObject]:
         """All calls, as a whole message has them."""
