@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
 from tavernkit.risu_ai.files.chat_file import ChatFile
 from tavernkit.risu_ai.ids import made_id
+from tavernkit.risu_ai.trusted import changed, trusted
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.stores.history import to_message
-from tavernkit.values import is_mapping
+from tavernkit.values import EMPTY_OBJECT, is_mapping
 
 ROLES: Mapping[str, str] = {"user": "user", "char": "assistant"}
 """RisuAI's roles of stored messages and what they are in a prompt."""
@@ -64,7 +64,7 @@ def chat_log(source: object) -> RisuChatLog:
         return RisuChatLog(RisuChat())
     if isinstance(source, (str, bytes)) or not isinstance(source, Iterable):
         raise ConfigError(f"history must be a chat or a list of messages, not {type(source).__name__}")
-    return RisuChatLog(RisuChat(messages=tuple(stored_message(each) for each in source)))
+    return RisuChatLog(with_messages(RisuChat(), (stored_message(each) for each in source)))
 
 
 def stored_message(value: object) -> RisuMessage:
@@ -74,17 +74,18 @@ def stored_message(value: object) -> RisuMessage:
     if is_mapping(value) and "data" in value:
         return RisuMessage.from_json(value)
     message = to_message(value)  # pyright: ignore[reportArgumentType]  # it refuses what is no message
-    return RisuMessage(role=_STORED_ROLES.get(message.role, "user"), data=message.content)
+    role = _STORED_ROLES.get(message.role, "user")
+    return trusted(RisuMessage, role=role, data=message.content, time=None, saying=None, raw=EMPTY_OBJECT)
 
 
 def with_messages(chat: RisuChat, messages: Iterable[RisuMessage]) -> RisuChat:
     """A chat with other messages."""
-    return dataclasses.replace(chat, messages=tuple(messages))
+    return changed(chat, messages=tuple(messages))
 
 
 def with_text(message: RisuMessage, data: str) -> RisuMessage:
     """A message with another text."""
-    return message if data == message.data else dataclasses.replace(message, data=data)
+    return message if data == message.data else changed(message, data=data)
 
 
 def chat_id(message: RisuMessage) -> str | None:
@@ -106,7 +107,7 @@ def with_ids(chat: RisuChat) -> RisuChat:
 
 def _with_id(message: RisuMessage, index: int) -> RisuMessage:
     made = made_id("message", index, message.role, message.data)
-    return dataclasses.replace(message, raw={**message.raw, "chatId": made})
+    return changed(message, raw={**message.raw, "chatId": made})
 
 
 def sent_messages(chat: RisuChat) -> tuple[tuple[RisuMessage, ...], bool]:

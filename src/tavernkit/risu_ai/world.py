@@ -7,9 +7,11 @@ can ask about. ``None`` means that RisuAI finds no such field, which is not the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tavernkit.arguments import check_fields, checked, require
+from tavernkit.risu_ai.trusted import OBJECTS, changed, trusted
 from tavernkit.text.js_values import trim
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping, is_sequence
 
@@ -32,10 +34,16 @@ class RisuMessage:
     saying: str | None = None
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RisuMessage:
         """Read a stored message."""
-        return cls(
+        if type(data) not in OBJECTS:
+            require("data", data, Mapping)
+        return trusted(
+            cls,
             role=_text(data, "role") or "",
             data=_text(data, "data") or "",
             time=_number(data, "time"),
@@ -66,15 +74,20 @@ class RisuChat:
     bound_persona: str | None = None
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @property
     def name(self) -> str:
         """What the user calls it."""
         return _text(self.raw, "name") or ""
 
     @classmethod
+    @checked
     def from_json(cls, data: Mapping[str, object]) -> RisuChat:
         """Read a stored chat. Its variables (``scriptstate``) are not part of it: they belong into a store."""
-        return cls(
+        return trusted(
+            cls,
             id=_text(data, "id") or "",
             messages=tuple(RisuMessage.from_json(each) for each in _objects(data, "message") or ()),
             greeting_index=_number(data, "fmIndex"),
@@ -110,10 +123,15 @@ class RisuCharacter:
     prebuilt_asset_exclude: tuple[str, ...] = ()
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
+    @checked
     def from_json(cls, data: Mapping[str, object]) -> RisuCharacter:
         """Read a stored character or group."""
-        return cls(
+        return trusted(
+            cls,
             name=_text(data, "name") or "",
             nickname=_text(data, "nickname") or "",
             id=_text(data, "chaId") or "",
@@ -146,13 +164,15 @@ class RisuCharacter:
         """All chats the file holds."""
         return tuple(RisuChat.from_json(chat) for chat in _objects(self.raw, "chats") or ())
 
+    @checked
     def opened(self, chat: RisuChat) -> RisuChat:
         """The chat as RisuAI opens it: one that does not say which greeting it uses gets the character's old choice."""
         if chat.greeting_index is not None:
             return chat
         index = _number(self.raw, "firstMsgIndex")
-        return replace(chat, greeting_index=-1 if index is None else index)
+        return changed(chat, greeting_index=-1 if index is None else index)
 
+    @checked
     def greeting(self, index: float | None) -> str | None:
         """Return the greeting of a chat's ``greeting_index``, or nothing when there is none."""
         if index == -1:
@@ -172,7 +192,11 @@ class RisuPersona:
     prompt: str | None = ""
     icon: str = ""
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
+    @checked
     def from_json(cls, data: Mapping[str, object]) -> RisuPersona:
         """Read a stored persona."""
         return cls(
@@ -194,10 +218,15 @@ class RisuModule:
     assets: tuple[Asset, ...] | None = None
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
+    @checked
     def from_json(cls, data: Mapping[str, object]) -> RisuModule:
         """Read a stored module."""
-        return cls(
+        return trusted(
+            cls,
             id=_text(data, "id") or "",
             name=_text(data, "name") or "",
             namespace=_text(data, "namespace"),

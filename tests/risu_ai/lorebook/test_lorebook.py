@@ -20,6 +20,7 @@ from tavernkit.risu_ai.lorebook import (
     lore_of,
 )
 from tavernkit.risu_ai.lorebook.near_misses import LOOKED_BACK
+from tavernkit.risu_ai.trusted import changed
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuModule, RisuSettings
 
 ENGINE = LorebookEngine()
@@ -87,8 +88,9 @@ def test_text_of_an_active_entry_calls_up_others_in_the_same_pass() -> None:
 
 def test_what_is_no_entry_is_reported_and_left_out() -> None:
     log = WarningLog()
+    bel = RisuCharacter(name="Bel", raw={"loreSettings": {"scanDepth": 2}})
     context = RisuContext(
-        char=RisuCharacter(name="Bel", lore=("nonsense",), raw={"loreSettings": {"scanDepth": 2}}),  # type: ignore[arg-type]
+        char=changed(bel, lore=("nonsense",)),
         chat=RisuChat(local_lore=({"key": "a", "content": "b"},)),
         settings=RisuSettings(
             modules=(RisuModule(id="m", lore=({"key": "c"},)),),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from types import MappingProxyType
 
 from tavernkit.prompt.context import REFERENCE
@@ -12,6 +11,7 @@ from tavernkit.risu_ai.memory import MEMORY_MEMOS, MemoryInput, memory_name, rem
 from tavernkit.risu_ai.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.trimming import Dropped, drop_oldest, omissions_of
+from tavernkit.risu_ai.trusted import changed
 from tavernkit.values import freeze_object
 
 LAST_MEMORY = "lastMemory"
@@ -64,7 +64,7 @@ def _store(state: RisuState) -> None:
         raw = {**before, **freeze_object(data)}  # the rest is frozen already
         if raw[LAST_MEMORY] is None:
             del raw[LAST_MEMORY]
-        state.see_chat(dataclasses.replace(state.chat, raw=MappingProxyType(raw)))
+        state.see_chat(changed(state.chat, raw=MappingProxyType(raw)))
 
 
 def _remembered(state: RisuState) -> bool:

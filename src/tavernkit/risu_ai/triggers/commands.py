@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from tavernkit.risu_ai.js_replace import replace_first
 from tavernkit.risu_ai.lorebook import LorebookEngine, ScanInput, lore_of
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.values import slice_index
+from tavernkit.risu_ai.trusted import changed
 from tavernkit.risu_ai.world import RisuMessage
 from tavernkit.text.js_values import (
     UNDEFINED,
@@ -150,7 +150,7 @@ def _comment(line: Line, command: Command) -> Pipe:
     if not messages:
         raise TriggerFailedError("there is no message to comment")
     text = line.world.budget.text(f"{messages[-1].data}<Comment>\n{command.argument}\n</Comment>")
-    line.set_messages((*messages[:-1], dataclasses.replace(messages[-1], data=text)))
+    line.set_messages((*messages[:-1], changed(messages[-1], data=text)))
     return command.pipe
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import TriggerError
 from tavernkit.risu_ai.triggers.variables import ScriptState
+from tavernkit.risu_ai.trusted import changed
 from tavernkit.risu_ai.world import RisuChat
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.text.js_values import UNDEFINED
@@ -114,7 +115,7 @@ class TriggerResult:
         state = ScriptState.over(self.stored.context.variables)
         state.changes = {**self.variables, **dict.fromkeys(self.removed_variables, UNDEFINED)}
         return StoredState(
-            context=self.stored.context.replace(chat=self.chat, variables=state),
+            context=changed(self.stored.context, chat=self.chat, variables=state),
             variables=self.variables,
             removed=self.removed_variables,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -18,6 +17,7 @@ from tavernkit.risu_ai.triggers.result import EventLog, Reloads, StoredState, Tr
 from tavernkit.risu_ai.triggers.selection import acting_character
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.variables import ScriptState
+from tavernkit.risu_ai.trusted import changed
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.text.js_values import to_string
 from tavernkit.values import FrozenJson
@@ -43,8 +43,13 @@ class World:
         selected_persona: int = 0,
     ) -> None:
         self.variables = ScriptState.over(context.variables)
-        self._context = context.replace(
-            variables=self.variables, speaker=acting_character(context), writes="keep", chat_index=-1, role=None
+        self._context = changed(
+            context,
+            variables=self.variables,
+            speaker=acting_character(context),
+            writes="keep",
+            chat_index=-1,
+            role=None,
         )
         self.cbs_engine = cbs
         self.host = host
@@ -97,7 +102,7 @@ class World:
     def set_messages(self, messages: tuple[RisuMessage, ...]) -> None:
         """Store other messages."""
         self.budget.count("messages", len(messages), self.budget.limits.messages)
-        self.chat = dataclasses.replace(self.chat, messages=messages)
+        self.chat = changed(self.chat, messages=messages)
 
     def set_character(self, character: RisuCharacter) -> None:
         """Store the acting character, wherever it stands."""
@@ -122,10 +127,10 @@ class World:
         personas, index = self._context.personas, self.selected_persona
         if not 0 <= index < len(personas):
             return False
-        changed = dataclasses.replace(personas[index], prompt=prompt)
+        persona = changed(personas[index], prompt=prompt)
         self._context = self._context.replace(
-            personas=(*personas[:index], changed, *personas[index + 1 :]),
-            settings=dataclasses.replace(self._context.settings, persona_prompt=prompt),
+            personas=(*personas[:index], persona, *personas[index + 1 :]),
+            settings=changed(self._context.settings, persona_prompt=prompt),
         )
         return True
 
@@ -185,7 +190,7 @@ class World:
     def stored(self) -> StoredState:
         """What the application has to keep."""
         return StoredState(
-            context=self._context.replace(variables=self.variables.copy()),
+            context=changed(self._context, variables=self.variables.copy()),
             variables=self.variables.changed(),
             removed=self.variables.removed(),
         )
