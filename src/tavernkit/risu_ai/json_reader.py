@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 from tavernkit.errors import Warn
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_sequence, shown
 
 T = TypeVar("T")
+
+AnyJson: TypeAlias = str | float | bool | Sequence[object] | Mapping[str, object] | None
+"""What files may hold where something else is expected: it is reported, while what is no JSON at all is refused."""
 
 
 class JsonReader:

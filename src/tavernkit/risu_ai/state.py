@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tavernkit.arguments import checked
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.prompt.state import BuildState
 from tavernkit.risu_ai.build_context import BuildContext
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 class RisuState(BuildState[BuildContext]):
     """The workspace of one build. Each attribute says which step writes it; later steps read it."""
 
+    @checked
     def __init__(self, context: BuildContext, services: Services | None = None) -> None:
         super().__init__(context)
         self.services = services if services is not None else Services()
@@ -132,12 +134,16 @@ class RisuState(BuildState[BuildContext]):
 
     def edit_process(self, text: str, index: int, role: str) -> str:
         """Run the ``editprocess`` scripts over a text of the chat."""
+        if type(text) is not str or type(index) is not int or type(role) is not str:  # every message of a chat is one
+            _check_message(text, index, role)
         return self._edit(text, "editprocess", index, role)
 
+    @checked
     def edit_output(self, text: str, index: int) -> str:
         """Run a reply through Lua, CBS and the ``editoutput`` scripts."""
         return self._edit(text, "editoutput", index, "")
 
+    @checked
     def edit_input(self, text: str) -> str:
         """Run what the user wrote through Lua, CBS and the ``editinput`` scripts."""
         return self._edit(text, "editinput", -1, "")
@@ -145,7 +151,7 @@ class RisuState(BuildState[BuildContext]):
     def _edit(self, text: str, mode: ScriptMode, index: int, role: str) -> str:
         if mode == "editprocess" and "{" not in text and "<" not in text and not self._has_scripts(mode):
             return text
-        result = self.runner.run(
+        result = self.runner.run_unchecked(
             edit_text(self, text, mode, index),
             mode,
             self.scripts,
@@ -168,6 +174,7 @@ class RisuState(BuildState[BuildContext]):
             self._script_modes = frozenset(script.type for script in self.scripts)
         return mode in self._script_modes
 
+    @checked
     def see_chat(self, chat: RisuChat) -> None:
         """Take a changed chat for the stored one."""
         self.chat = chat
@@ -179,6 +186,7 @@ class RisuState(BuildState[BuildContext]):
             raise PipelineError("there is no plan: the plan_assembly step must run first", step=self.current_step)
         return self.plan
 
+    @checked
     def refuse(self, required_tokens: int) -> None:
         """Give up on a prompt that cannot be made to fit, unless the application wants it all the same."""
         if self.context.on_overflow == "return":
@@ -188,3 +196,8 @@ class RisuState(BuildState[BuildContext]):
         raise MaxTokensExceededError(
             estimated_tokens=required_tokens, max_tokens=self.preset.max_context, step=self.current_step
         )
+
+
+@checked
+def _check_message(text: str, index: int, role: str) -> None:
+    """Refuse arguments of a wrong kind."""

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn
 from tavernkit.lore.contracts import TokenCounter
 from tavernkit.lore.wording import no_key_found
@@ -34,6 +35,9 @@ class LorebookSettings:
     full_word: bool = False
     recursive: bool = True
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanInput:
@@ -51,14 +55,19 @@ class ScanInput:
     chat_variable: Callable[[str], str] = lambda name: "null"
     warn: Warn | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 class LorebookEngine:
     """Scans compiled entries. Stateless: compile once with :meth:`compile`, scan as often as you like."""
 
+    @checked
     def compile(self, entries: Sequence[LorebookEntry]) -> CompiledLore:
         """Prepare entries for scanning."""
         return CompiledLore.of(entries)
 
+    @checked
     def scan(self, scan_input: ScanInput) -> LorebookResult:
         """Find the active entries and put them into the order of the prompt."""
         entries = scan_input.entries

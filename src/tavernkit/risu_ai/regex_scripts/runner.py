@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tavernkit.arguments import checked, require
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.context import RisuContext
@@ -33,6 +34,7 @@ class _NoEffectError(Exception):
 class RegexScriptRunner:
     """Runs scripts over texts. Results are remembered, as RisuAI does, so that dice are not rolled again."""
 
+    @checked
     def __init__(
         self, engine: CBSEngine | None = None, *, remember: int = CACHED_RESULTS, lists: ScriptLists | None = None
     ) -> None:
@@ -58,6 +60,25 @@ class RegexScriptRunner:
 
         ``budget`` is what all texts of a build share; without one a text has its own.
         """
+        _check_run(text, mode, context, index=index, chat_role=chat_role, before=before, warn=warn, budget=budget)
+        return self.run_unchecked(
+            text, mode, scripts, context, index=index, chat_role=chat_role, before=before, warn=warn, budget=budget
+        )
+
+    def run_unchecked(
+        self,
+        text: str,
+        mode: ScriptMode,
+        scripts: Sequence[RegexScript],
+        context: RisuContext,
+        *,
+        index: int = -1,
+        chat_role: str = "",
+        before: EditHook | None = None,
+        warn: Warn | None = None,
+        budget: ScriptBudget | None = None,
+    ) -> ScriptResult:
+        """Do the same for a build, whose histories have thousands of texts, without a look at the arguments."""
         if before is not None and mode != "editprocess":
             text = before(text, mode, index)
         chosen, version = self._scripts_of(mode, scripts), self._engine.registry.version
@@ -92,11 +113,27 @@ class RegexScriptRunner:
 
     def _scripts_of(self, mode: ScriptMode, scripts: Sequence[RegexScript]) -> ModeScripts:
         """The scripts of a mode, looked up only if the list is another object than the last time."""
-        given = scripts if isinstance(scripts, tuple) else tuple(scripts)
         last = self._last.get(mode)
-        if last is None or last[0] is not given:
+        if last is None or last[0] is not scripts:
+            require("scripts", scripts, Sequence[RegexScript])
+            given = tuple(scripts)
             last = self._last[mode] = (given, self._lists.get(given, mode))
         return last[1]
+
+
+@checked
+def _check_run(
+    text: str,
+    mode: ScriptMode,
+    context: RisuContext,
+    *,
+    index: int,
+    chat_role: str,
+    before: EditHook | None,
+    warn: Warn | None,
+    budget: ScriptBudget | None,
+) -> None:
+    """Refuse arguments of a wrong kind; the scripts are looked at when they are others than the last time."""
 
 
 @dataclass(slots=True)

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.delimited import replace_delimited
 from tavernkit.risu_ai.js_sort import sort_descending
+from tavernkit.risu_ai.json_reader import AnyJson
+from tavernkit.risu_ai.trusted import OBJECTS, trusted
 from tavernkit.text.js_values import parse_int, trim, truthy
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, thaw_object
 
@@ -38,15 +41,21 @@ class RegexScript:
     comment: str = ""
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RegexScript:
         """Read a script object; values that are no texts count as empty."""
+        if type(data) not in OBJECTS:
+            require("data", data, Mapping)
 
         def text(name: str) -> str:
             found = data.get(name)
             return found if isinstance(found, str) else ""
 
-        return cls(
+        return trusted(
+            cls,
             pattern=text("in"),
             out=text("out"),
             type=text("type"),
@@ -127,10 +136,14 @@ def in_order(scripts: Sequence[CompiledScript]) -> Sequence[CompiledScript]:
     return sort_descending(scripts, lambda script: script.order or 0)
 
 
+@checked
 def read_scripts(value: object, where: str, warn: Warn | None = None) -> list[RegexScript]:
     """Read a list of scripts or an export file; what is no script is reported and left out."""
+    require("value", value, AnyJson, "a list of scripts or RisuAI's export file")
     if is_mapping(value) and value.get("type") == FILE_TYPE:
         value = value.get("data")
+    if value and not is_sequence(value) and warn is not None:
+        warn(f"the regex scripts of {where} are left out: they must be a list, not {type(value).__name__}")
     scripts: list[RegexScript] = []
     for number, item in enumerate(value if is_sequence(value) else ()):
         if is_mapping(item):
@@ -142,14 +155,20 @@ def read_scripts(value: object, where: str, warn: Warn | None = None) -> list[Re
 
 def write_scripts(scripts: Iterable[RegexScript]) -> JsonObject:
     """Scripts as RisuAI's export file."""
-    return {"type": FILE_TYPE, "data": [script.to_json() for script in scripts]}
+    require("scripts", scripts, Iterable)
+    listed = tuple(scripts)
+    require("scripts", listed, Sequence[RegexScript])
+    return {"type": FILE_TYPE, "data": [script.to_json() for script in listed]}
 
 
+@checked
 def scripts_of(context: RisuContext, preset: object = (), *, warn: Warn | None = None) -> list[RegexScript]:
-    """The scripts in force: the preset's, the character's, those of enabled modules."""
+    """The scripts in force: the preset's (its ``regex``), the character's, those of enabled modules."""
+    require("preset", preset, AnyJson, "the preset's list of scripts, such as Preset.regex")
     return [*read_scripts(preset, "the preset", warn), *_of_character(context, warn), *_of_modules(context, warn)]
 
 
+@checked
 def translation_scripts_of(context: RisuContext, *, warn: Warn | None = None) -> list[RegexScript]:
     """The scripts for translated texts: those of enabled modules, then the character's; none without a character."""
     if context.character is None:
