@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
-from tavernkit.arguments import require_choice
+from tavernkit.arguments import checked, require, require_choice
 from tavernkit.cards.participant import Participant
-from tavernkit.errors import ConfigError
 from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context
 from tavernkit.risu_ai.card_import import risu_character
 from tavernkit.risu_ai.chat_log import RisuChatLog, chat_log
@@ -22,7 +21,7 @@ from tavernkit.risu_ai.settings import Settings
 from tavernkit.risu_ai.triggers.host import TriggerHost
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuModule
 from tavernkit.stores.variables import InMemoryVariablesStore
-from tavernkit.values import is_mapping, is_sequence
+from tavernkit.values import is_mapping
 
 GENERATION_TYPES = ("normal", "continue")
 
@@ -134,6 +133,7 @@ class BuildContext(Context):
             changes["enabled_modules"] = (*settings.enabled_modules, *(each.id for each in self.modules))
         return settings.replace(**changes) if changes else settings
 
+    @checked
     def for_texts(self, preset: Preset, speaker: RisuCharacter) -> RisuContext:
         """What texts can ask about at the start of a build."""
         settings = self.active_settings
@@ -153,11 +153,9 @@ class BuildContext(Context):
         )
 
 
-def _members(value: object) -> tuple[RisuCharacter, ...]:
-    listed: object = tuple(value.values()) if is_mapping(value) else value
-    if not is_sequence(listed):
-        raise ConfigError(f"members must be a list of characters, not {type(value).__name__}")
-    found = [risu_character(each) for each in listed]
-    if None in found:
-        raise ConfigError("members must be characters, not None")
+def _members(value: Sequence[object] | Mapping[str, object]) -> tuple[RisuCharacter, ...]:
+    require("members", value, Sequence[object] | Mapping[str, object], "a list of characters")
+    found = [risu_character(each) for each in (value.values() if is_mapping(value) else value)]
+    for number, each in enumerate(found):
+        require(f"members[{number}]", each, RisuCharacter, "a character")
     return tuple(each for each in found if each is not None)

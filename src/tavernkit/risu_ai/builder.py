@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from tavernkit.arguments import checked, require
 from tavernkit.prompt.builder import Builder as CoreBuilder
 from tavernkit.prompt.builder import finished_plan
 from tavernkit.prompt.pipeline import Pipeline
@@ -34,12 +35,14 @@ class Builder(CoreBuilder[BuildContext, RisuState]):
     context_class = BuildContext
     state_class = RisuState
 
+    @checked
     def __init__(
         self, *, pipeline: Pipeline[RisuState] = PIPELINE, services: Services | None = None, **inputs: object
     ) -> None:
         self.services = services if services is not None else Services()
         super().__init__(pipeline, **inputs)
 
+    @checked
     def make_state(self, context: BuildContext) -> RisuState:
         """Make the workspace of one build."""
         return RisuState(context, self.services)
@@ -48,6 +51,7 @@ class Builder(CoreBuilder[BuildContext, RisuState]):
         """Build one prompt. In a group the speaker is ``speaker``, else the first one :meth:`decide` names."""
         return self.run(self.make_context(**inputs))
 
+    @checked
     def run(self, context: BuildContext) -> RisuPlan:
         """Build from a ready context."""
         if context.owner.is_group and context.speaker is None:
@@ -58,6 +62,7 @@ class Builder(CoreBuilder[BuildContext, RisuState]):
         """Say who speaks next in a group, in order: the ids of its members."""
         return _decide(self.make_context(**inputs))
 
+    @checked
     def run_state(self, state: RisuState) -> RisuPlan:
         """Run the pipeline over a workspace, which the caller keeps."""
         self.pipeline.run(state)
@@ -65,6 +70,7 @@ class Builder(CoreBuilder[BuildContext, RisuState]):
         assert isinstance(plan, RisuPlan)
         return plan
 
+    @checked
     def send(self, model: Model, **inputs: object) -> SendResult:
         """Do a whole send: build, ask ``model`` (as often as RisuAI would), and take the reply into the chat.
 
@@ -76,6 +82,7 @@ class Builder(CoreBuilder[BuildContext, RisuState]):
 
     async def send_async(self, model: AsyncModel, **inputs: object) -> SendResult:
         """The same with a ``model`` that returns an awaitable or an asynchronous iterable of pieces."""
+        require("model", model, AsyncModel)
         return await drive_async(Send(self, self.make_context(**inputs)).run(), model)
 
 

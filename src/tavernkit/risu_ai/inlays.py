@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tavernkit.arguments import check_fields
 from tavernkit.dialects.attachments import Attachment
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.delimited import replace_in_lines
@@ -23,6 +24,9 @@ class Inlay:
 
     attachment: Attachment
     caption: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def take_inlays(text: str) -> tuple[str, list[tuple[str, ...]]]:

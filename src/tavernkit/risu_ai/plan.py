@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+from tavernkit.arguments import checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
@@ -46,11 +47,13 @@ class RisuPlan(Plan):
         """The messages with everything RisuAI knows of them, as they were built."""
         return [prompt_message(block) for block in self.enabled_blocks]
 
+    @checked
     def to_request(self, *, warn: Warn = log_warning) -> JsonObject:
         """The body RisuAI would post: roles rewritten for the model, start lines and empty messages left out."""
         messages = request_messages(unescaped(self.prompt_messages()), self.rules, warn=warn)
         return {"messages": list(messages), **thaw_object(self.llm_options)}
 
+    @checked
     def to_text(self, *, warn: Warn = log_warning) -> str:
         """The prompt as one text, for models without chat: by the preset's chat template or prefixes."""
         return write_text(unescaped(self.prompt_messages()), self.text_rules, warn=warn)
@@ -61,6 +64,7 @@ class RisuPlan(Plan):
         rules = self.text_rules
         return stop_texts(self.prompt_messages(), rules.character_name, user_name=rules.user_name).tags
 
+    @checked
     def cut_reply(self, reply: str) -> str:
         """Cut such a reply there, as RisuAI does."""
         rules = self.text_rules

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.budget.preset import max_prompt_tokens
-from tavernkit.cards.source import FileContent, read_file
+from tavernkit.cards.source import read_file
 from tavernkit.errors import Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.json_reader import JsonReader
 from tavernkit.risu_ai.limits import MAX_PRESET_BYTES
@@ -102,7 +103,11 @@ class Preset:
     ooba_format: OobaFormat = field(default_factory=OobaFormat)
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
+    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
         """Read a preset object; what it does not state has the default."""
         reader = JsonReader(data, "preset", warn)
@@ -141,6 +146,7 @@ class Preset:
         )
 
     @classmethod
+    @checked
     def from_database(cls, database: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
         """Read the preset that is in force in RisuAI's database, where some keys have other names."""
         value = {**DATABASE_DEFAULTS, **{key: item for key, item in database.items() if key not in DATABASE_KEYS}}
@@ -148,9 +154,10 @@ class Preset:
         return cls.from_json(value, warn=warn)
 
     @classmethod
+    @checked
     def load(
         cls,
-        source: FileContent,
+        source: str | PathLike[str] | bytes,
         *,
         name: str = "",
         warn: Warn = log_warning,
@@ -167,6 +174,7 @@ class Preset:
             name = name or Path(source).name
         return read_preset(content, name=name, warn=refuse_warning if strict else warn)
 
+    @checked
     def save(self, path: str | PathLike[str]) -> None:
         """Write the preset; the ending decides the format: ``.json``, ``.risupreset`` or ``.risup``."""
         from tavernkit.risu_ai.files.preset_file import write_preset
@@ -176,7 +184,7 @@ class Preset:
 
     def replace(self, **changes: object) -> Preset:
         """Return a changed copy."""
-        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # names and values are the caller's
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked by `check_fields`
 
     def to_json(self) -> JsonObject:
         """Write the preset with RisuAI's keys; what was not changed is as it was read."""

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.json_reader import JsonReader
 from tavernkit.risu_ai.model_flags import model_flags
@@ -28,6 +29,9 @@ class BuiltInTexts:
     asset_command: str = (
         'To show a picture of {{char}}, write <img="NAME"> on a line of its own. Pictures: {{chardisplayasset}}'
     )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +77,11 @@ class Settings:
     texts: BuiltInTexts = field(default_factory=BuiltInTexts)
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
+    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Settings:
         """Read RisuAI's database object; what it does not state has RisuAI's default."""
         reader = JsonReader(data, "database", warn)
@@ -115,13 +123,15 @@ class Settings:
 
     def replace(self, **changes: object) -> Settings:
         """Return a changed copy."""
-        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # names and values are the caller's
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked by `check_fields`
 
+    @checked
     def flags_of(self, model: str) -> frozenset[str]:
         """The flags of a model, the user's own choices included."""
         customs = {str(each.get("id")): _frozen_list(each.get("flags")) for each in self.custom_models}
         return model_flags(model, custom_flags=self.custom_flags, custom_models=customs)
 
+    @checked
     def for_texts(self, preset: Preset) -> RisuSettings:
         """What texts can ask about these settings and a preset."""
         integrated = map(trim, preset.module_integration.split(","))

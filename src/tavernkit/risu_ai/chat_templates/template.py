@@ -9,7 +9,9 @@ from types import CodeType
 from jinja2 import Template, nodes
 from jinja2.exceptions import TemplateError
 
+from tavernkit.arguments import checked
 from tavernkit.errors import Warn, log_warning
+from tavernkit.prompt.message import Message
 from tavernkit.risu_ai.chat_templates.environment import ChatTemplateEnvironment, Counted, TemplateRefusal, counters
 from tavernkit.risu_ai.errors import ChatTemplateError
 from tavernkit.risu_ai.limits import CACHED_TEMPLATES, MAX_TEMPLATE_CHARACTERS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATE_OUTPUT
@@ -53,6 +55,7 @@ class ChatTemplate:
     always: there is no text to give.
     """
 
+    @checked
     def __init__(self, text: str) -> None:
         if len(text) > MAX_TEMPLATE_CHARACTERS:
             raise ChatTemplateError(f"the template has {len(text)} characters, more than {MAX_TEMPLATE_CHARACTERS}")
@@ -69,13 +72,15 @@ class ChatTemplate:
             raise ChatTemplateError(f"the chat template cannot be read: {error}") from error
 
     @classmethod
+    @checked
     def compiled(cls, text: str) -> ChatTemplate:
         """The template of a text; the ones used last are kept."""
         return _compiled().get_or_make(text, lambda: cls(text))
 
+    @checked
     def render(
         self,
-        messages: Sequence[PromptMessage],
+        messages: Sequence[PromptMessage | Message],
         *,
         character_name: str = "",
         user_name: str = "",

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import Limits
-from tavernkit.cards.source import FileContent, read_file
+from tavernkit.cards.source import read_file
 from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.files.silly_tavern_chat import read_silly_tavern_chat
 from tavernkit.risu_ai.limits import MAX_CHAT_BYTES
@@ -45,8 +46,12 @@ class ChatFile:
     chats: tuple[RisuChat, ...]
     folders: tuple[FrozenObject, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
-    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
+    @checked
+    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
         """Read a ``.json`` chat file, with one chat or all of them, or a ``.jsonl`` chat of SillyTavern's."""
         warn = refuse_warning if strict else warn
         data = read_file(source, MAX_CHAT_BYTES, limit="MAX_CHAT_BYTES")
@@ -54,6 +59,7 @@ class ChatFile:
             return cls((read_silly_tavern_chat(data, warn=warn),))
         return read_chats(data, warn=warn)
 
+    @checked
     def save(self, path: str | PathLike[str]) -> None:
         """Write the chats: one as a chat, several as all chats."""
         Path(path).write_bytes(write_chats(self))
@@ -118,6 +124,7 @@ def chat_json(chat: RisuChat, variables: Mapping[str, Json] | None = None) -> Js
     return written
 
 
+@checked
 def chat_variables(chat: RisuChat) -> dict[str, Json]:
     """The variables stored in a chat, by their bare names."""
     state = chat.raw.get("scriptstate")

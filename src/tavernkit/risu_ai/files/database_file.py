@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike
 
+from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import parse_json
-from tavernkit.cards.source import FileContent, called, read_file
+from tavernkit.cards.source import called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.limits import MAX_DATABASE_BYTES
 from tavernkit.risu_ai.lorebook.imports import migrate_entries
@@ -22,8 +24,12 @@ class Database:
     settings: Settings
     characters: tuple[RisuCharacter, ...]
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @classmethod
-    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Database:
+    @checked
+    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> Database:
         """Read a file; raises :class:`FileFormatError` if it holds no database."""
         warn = refuse_warning if strict else warn
         data = parse_json(
@@ -34,6 +40,7 @@ class Database:
         return cls.from_json(data, warn=warn)
 
     @classmethod
+    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Database:
         """Read the database object. Lore of old versions is brought up to date, as RisuAI does when it starts."""
         listed = data.get("characters")
@@ -45,10 +52,12 @@ class Database:
                 warn(f"database: character {index} is left out: it must be an object, not {type(each).__name__}")
         return cls(Settings.from_json(data, warn=warn), tuple(characters))
 
+    @checked
     def character(self, name: str) -> RisuCharacter | None:
         """Find a character or group by its name or id."""
         return next((each for each in self.characters if name in (each.name, each.id)), None)
 
+    @checked
     def inputs(self, character: RisuCharacter, chat: RisuChat | None = None) -> dict[str, object]:
         """What a :class:`Builder` takes to go on with a chat of a character: the open one if none is given."""
         return {

@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Callable, Mapping
+from os import PathLike
 
+from tavernkit.arguments import checked
 from tavernkit.cards.errors import RisumError
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import DEFAULT_LIMITS
 from tavernkit.cards.risu_ai.importing import asset_path
 from tavernkit.cards.risum import MAGIC, MODULE_TYPE, Module, read_risum, write_risum
-from tavernkit.cards.source import BytesSource, FileContent, read_file, stem
+from tavernkit.cards.source import BytesSource, read_file, stem
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.lorebook.imports import import_lorebook
 from tavernkit.risu_ai.world import RisuModule
@@ -23,8 +25,9 @@ def _new_id() -> str:
     return str(uuid.uuid4())
 
 
+@checked
 def read_module(
-    source: FileContent,
+    source: str | PathLike[str] | bytes,
     *,
     name: str = "",
     new_id: Callable[[], str] | None = _new_id,
@@ -71,6 +74,7 @@ def _with_paths(module: Module) -> JsonObject:
     return content
 
 
+@checked
 def write_module(module: RisuModule | Mapping[str, object], suffix: str = ".risum") -> bytes:
     """Write a module as ``.risum`` or ``.json``. Its assets are named, their bytes are not in a module's JSON."""
     content = thaw_object(module.raw if isinstance(module, RisuModule) else module)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tavernkit.arguments import check_fields, require
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.prompt_message import PromptMessage
@@ -34,6 +35,9 @@ class MemoryModels:
         "Summarise the conversation above in one short paragraph. Keep names, places, promises and facts; "
         "write nothing else."
     )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +69,7 @@ class MemoryInput:
     def summary(self, request: Sequence[JsonObject]) -> str:
         """Ask for a summary; an empty answer is a failure."""
         answer = self.models.summarize(request)
+        require("what summarize returns", answer, str)
         if not trim(answer):
             raise MemoryFailedError("empty_summary", "the summariser gave no text")
         return answer

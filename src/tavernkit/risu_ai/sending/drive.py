@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Generator, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Generator, Iterable, Iterator
 
+from tavernkit.arguments import require
 from tavernkit.risu_ai.sending.exchange import (
     Answer,
     Ask,
@@ -36,6 +37,7 @@ def drive(steps: Generator[Ask, Answer, SendResult], model: Model) -> SendResult
             if isinstance(found, str):
                 ask = steps.send(Reply(found))
             else:
+                require("what a model returns", found, Iterable, "text or an iterable of texts")
                 chunks = iter(found)
                 ask = steps.send(StreamOpened())
     except StopIteration as done:
@@ -56,6 +58,7 @@ async def drive_async(steps: Generator[Ask, Answer, SendResult], model: AsyncMod
                 chunks = aiter(found)
                 ask = steps.send(StreamOpened())
                 continue
+            require("what a model returns", found, Awaitable, "an awaitable or an asynchronous iterable of texts")
             try:
                 answer: Answer = Reply(await found)
             except RequestFailedError as error:

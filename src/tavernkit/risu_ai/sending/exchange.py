@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from tavernkit.arguments import check_fields
 from tavernkit.errors import TavernKitError
+from tavernkit.risu_ai.plan import RisuPlan
 from tavernkit.values import JsonObject
-
-if TYPE_CHECKING:
-    from tavernkit.risu_ai.plan import RisuPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +25,9 @@ class ModelRequest:
     stream: bool
     plan: RisuPlan
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, slots=True)
 class NextChunk:
@@ -38,12 +40,18 @@ class Reply:
 
     text: str
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """The model could not answer; ``message`` is what the provider says."""
 
     message: str
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,9 @@ class Chunk:
     """A piece of a streamed reply; nothing ends it."""
 
     text: str | None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 Ask: TypeAlias = ModelRequest | NextChunk

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from tavernkit.arguments import checked, require
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.risu_ai.build_context import BuildContext
 from tavernkit.risu_ai.chat_log import with_messages, with_text
@@ -44,7 +45,11 @@ class Send:
     can drive it.
     """
 
+    @checked
     def __init__(self, builder: Builder, context: BuildContext) -> None:
+        from tavernkit.risu_ai import builder as builders  # which imports this module
+
+        require("builder", builder, builders.Builder)
         self._builder = builder
         self._context = context.replace(random=context.random_source, seed=None)  # one sequence for all its prompts
         self.chat = context.chat
@@ -182,6 +187,7 @@ class Send:
                 stream=settings.use_streaming,
                 plan=plan,
             )
+            require("the answer", answer, Answer)
             text = answer.text if isinstance(answer, Reply) else ""
             if not has_banned_script(text, settings.banned_scripts, self._warn):
                 return messages, answer
@@ -211,13 +217,16 @@ class Send:
             empty = self._message(state, "", len(state.chat.messages))
             self._see(state, with_messages(state.chat, (*state.chat.messages, empty)))
         raw = new = ""
-        while isinstance(answer := (yield NextChunk()), Chunk) and answer.text is not None:
+        while True:
+            answer = yield NextChunk()
+            require("the answer", answer, Answer)
+            if not isinstance(answer, Chunk) or answer.text is None:
+                return new
             raw += answer.text
             new = cut_incomplete(raw) if self._context.settings.remove_incomplete_response else raw
             *others, last = state.chat.messages
             text = state.edit_output(trim(before + new), len(others))
             self._see(state, with_messages(state.chat, (*others, with_text(last, text))))
-        return new
 
     def _nothing_to_continue(self) -> None:
         problem = "there is no message to continue"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypedDict, Unpack
+from functools import cache
+from typing import TypedDict, Unpack, get_type_hints
 
+from tavernkit.arguments import checked, require, require_choice
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.context import RisuContext
@@ -47,10 +49,15 @@ class RunOptions(TypedDict, total=False):
     """
 
     host: TriggerHost
-    count_tokens: Callable[[str], int]
+    count_tokens: Callable[[str], int] | None
     selected_persona: int
     warn: Warn
     strict: bool
+
+
+@cache
+def _option_kinds() -> Mapping[str, object]:
+    return get_type_hints(RunOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +104,7 @@ class TriggerEngine:
     ``fix_stale_closures`` repairs RisuAI's bugs around ``stopChat`` and its like in Lua scripts that are called again.
     """
 
+    @checked
     def __init__(
         self,
         *,
@@ -110,6 +118,7 @@ class TriggerEngine:
         self.limits = TriggerLimits() if limits is None else limits
         self._lua = LuaEngines(fix_stale_closures=fix_stale_closures)
 
+    @checked
     def run(
         self,
         context: RisuContext,
@@ -128,8 +137,7 @@ class TriggerEngine:
 
         ``display_data`` is the text a ``display`` run edits, or the JSON text of the messages a ``request`` run edits.
         """
-        if mode not in MODES:
-            raise ConfigError(f"mode must be one of {', '.join(MODES)}, not {mode!r}", code="UNKNOWN_MODE")
+        require_choice("mode", mode, MODES)
         world = self._world(context, options)
         given = additions or PromptAdditions()
         places = zip(LOCATIONS, (given.start, given.historyend, given.promptend), strict=True)
@@ -156,6 +164,7 @@ class TriggerEngine:
             outcome, error = "error", self._fail(world, failure, mode)
         return _result(run, outcome, error, keeps_temp=temp_variables is not None)
 
+    @checked
     def edit(
         self,
         context: RisuContext,
@@ -186,6 +195,7 @@ class TriggerEngine:
             reloads=world.reloads(),
         )
 
+    @checked
     def edit_text(
         self, context: RisuContext, kind: str, text: str, *, index: int = -1, **options: Unpack[RunOptions]
     ) -> EditResult:
@@ -205,6 +215,7 @@ class TriggerEngine:
             events=(*edited.events, *result.events),
         )
 
+    @checked
     def edit_request(
         self, context: RisuContext, messages: Sequence[Mapping[str, FrozenJson]], **options: Unpack[RunOptions]
     ) -> list[JsonObject]:
@@ -219,6 +230,7 @@ class TriggerEngine:
             return before
         return [each for each in edited if is_object(each)] if isinstance(edited, list) else before
 
+    @checked
     def click(self, context: RisuContext, data: str, **options: Unpack[RunOptions]) -> ButtonResult:
         """Call the Lua handlers of a button (``risu-btn``)."""
         world = self._world(context, options)
@@ -239,6 +251,7 @@ class TriggerEngine:
             reloads=world.reloads(),
         )
 
+    @checked
     def command(self, context: RisuContext, line: str, **options: Unpack[RunOptions]) -> CommandResult:
         """Run a command line (``/send hello | /echo``) on the stored chat."""
         world = self._world(context, options)
@@ -259,6 +272,11 @@ class TriggerEngine:
         )
 
     def _world(self, context: RisuContext, options: RunOptions) -> World:
+        kinds = _option_kinds()
+        for name, value in options.items():
+            if name not in kinds:
+                raise ConfigError(f"there is no option {name!r}; pass {', '.join(kinds)}", code="UNKNOWN_OPTION")
+            require(name, value, kinds[name])
         return World(
             context,
             cbs=self.cbs,
@@ -305,6 +323,7 @@ def _result(run: Run, outcome: Outcome, error: TriggerError | None, *, keeps_tem
     )
 
 
+@checked
 def run_triggers(
     context: RisuContext,
     mode: str,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
+from tavernkit.arguments import check_fields
 from tavernkit.errors import TavernKitError
 from tavernkit.values import Json, JsonObject
 
@@ -27,6 +28,9 @@ class LLMReply:
     kind: ReplyKind
     result: str
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 @dataclass(frozen=True, slots=True)
 class FetchReply:
@@ -34,6 +38,9 @@ class FetchReply:
 
     status: int
     text: str
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,9 @@ class InlayData:
     data: str
     width: int | None = None
     height: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @runtime_checkable

@@ -1,0 +1,336 @@
+"""Arguments of a wrong kind: programmers are told at once what to pass."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from inspect import Parameter
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from tavernkit import Character, ConfigError, risu_ai
+from tavernkit.dialects.attachments import Attachment
+from tavernkit.errors import LoreParseError
+from tavernkit.prompt import Message
+from tavernkit.risu_ai import (
+    BuildContext,
+    Builder,
+    CBSEngine,
+    CBSRegistry,
+    ChatFile,
+    ChatTemplate,
+    Database,
+    LorebookEngine,
+    LorebookEntry,
+    LoreMessage,
+    ModelRequest,
+    Preset,
+    PromptSettings,
+    RegexScript,
+    RegexScriptRunner,
+    RisuCharacter,
+    RisuChat,
+    RisuContext,
+    RisuMessage,
+    RisuModule,
+    RisuPersona,
+    RisuState,
+    ScanInput,
+    Send,
+    Settings,
+    ShownInlay,
+    TriggerEngine,
+)
+from tavernkit.risu_ai.cbs import CBSFunction
+from tavernkit.risu_ai.triggers import RunOptions
+
+Call = tuple[Callable[..., object], Mapping[str, Any]]
+"""What is called, and right arguments for it."""
+
+
+class Odd:
+    """What nothing takes."""
+
+
+PUBLIC_API = Path(__file__).parent.parent / "public_api.txt"
+INPUTS = sorted(BuildContext.input_names())
+OPTIONS = sorted(RunOptions.__annotations__)
+CHANGES = [name for name in inspect.signature(RisuContext).parameters if name != "self"]
+GROUP = RisuCharacter(is_group=True, raw={"characters": ["a"], "characterTalks": [1], "characterActive": [True]})
+CARD = Character.from_card({"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Bel"}})
+
+
+def zero() -> float:
+    return 0.0
+
+
+def calls(folder: Path) -> dict[str, Call]:
+    """Every public class, function and method that takes something."""
+    context, chat, bel = RisuContext(char="Bel"), RisuChat(), RisuCharacter(name="Bel")
+    engine, registry, triggers = CBSEngine(), CBSRegistry(), TriggerEngine()
+    builder, made = Builder(), BuildContext()
+    state, plan = builder.make_state(made), builder.build()
+    module, settings, preset = RisuModule(id="m"), Settings(), Preset()
+    database = Database(settings, (bel,))
+    entry, script = LorebookEntry(key="a"), RegexScript(pattern="a")
+    lore, runner = LorebookEngine(), RegexScriptRunner()
+    found = lore.scan(ScanInput(entries=[entry]))
+    function = CBSFunction("f", lambda call: "", "s")
+    chat_file = b'{"type": "risuChat", "ver": 2, "data": {"message": []}}'
+
+    def model(request: ModelRequest) -> str:
+        return "Hi"
+
+    async def answered() -> str:
+        return "Hi"
+
+    def async_model(request: ModelRequest) -> Awaitable[str]:
+        return answered()
+
+    return {
+        "BuildContext": (BuildContext, {}),
+        "BuildContext.for_texts": (made.for_texts, {"preset": preset, "speaker": bel}),
+        "Builder": (Builder, {}),
+        "Builder.build": (builder.build, {}),
+        "Builder.decide": (builder.decide, {}),
+        "Builder.make_state": (builder.make_state, {"context": made}),
+        "Builder.run": (builder.run, {"context": made}),
+        "Builder.run_state": (builder.run_state, {"state": state}),
+        "Builder.send": (builder.send, {"model": model, "message": "Hi"}),
+        "Builder.send_async": (builder.send_async, {"model": async_model, "message": "Hi"}),
+        "BuiltInTexts": (risu_ai.BuiltInTexts, {}),
+        "CBSEngine": (CBSEngine, {}),
+        "CBSEngine.constant": (engine.constant, {"text": "a"}),
+        "CBSEngine.evaluate": (engine.evaluate, {"text": "a", "context": context}),
+        "CBSEngine.expand": (engine.expand, {"text": "a", "context": context}),
+        "CBSRegistry": (CBSRegistry, {"functions": [function]}),
+        "CBSRegistry.add": (registry.add, {"function": function}),
+        "CBSRegistry.get": (registry.get, {"name": "a"}),
+        "CBSRegistry.has": (registry.has, {"name": "a"}),
+        "CBSRegistry.register": (registry.register, {"name": "a", "handler": lambda call: ""}),
+        "ChatFile": (ChatFile, {"chats": (chat,)}),
+        "ChatFile.load": (ChatFile.load, {"source": chat_file}),
+        "ChatFile.save": (ChatFile((chat,)).save, {"path": folder / "chat.json"}),
+        "ChatTemplate": (ChatTemplate, {"text": "a"}),
+        "ChatTemplate.compiled": (ChatTemplate.compiled, {"text": "a"}),
+        "ChatTemplate.render": (
+            ChatTemplate("a").render,
+            {"messages": [*plan.prompt_messages(), Message("user", "b")]},
+        ),
+        "Chunk": (risu_ai.Chunk, {"text": "a"}),
+        "Database": (Database, {"settings": settings, "characters": [bel]}),
+        "Database.character": (database.character, {"name": "Bel"}),
+        "Database.from_json": (Database.from_json, {"data": {"characters": []}}),
+        "Database.inputs": (database.inputs, {"character": bel}),
+        "Database.load": (Database.load, {"source": b'{"characters": []}'}),
+        "Failure": (risu_ai.Failure, {"message": "a"}),
+        "FetchReply": (risu_ai.FetchReply, {"status": 200, "text": "a"}),
+        "Inlay": (risu_ai.Inlay, {"attachment": Attachment.image(url="https://a.example/b.png")}),
+        "InlayData": (risu_ai.InlayData, {"kind": "image", "data": "a"}),
+        "LLMReply": (risu_ai.LLMReply, {"kind": "success", "result": "a"}),
+        "LoreMessage": (LoreMessage, {"role": "user", "text": "a"}),
+        "LorebookEngine.compile": (lore.compile, {"entries": [entry]}),
+        "LorebookEngine.scan": (lore.scan, {"scan_input": ScanInput()}),
+        "LorebookEntry": (LorebookEntry, {}),
+        "LorebookEntry.from_json": (LorebookEntry.from_json, {"data": {"key": "a"}}),
+        "LorebookResult.explain": (found.explain, {"entry": "a"}),
+        "LorebookResult.rows": (found.rows, {}),
+        "LorebookSettings": (risu_ai.LorebookSettings, {"scan_depth": 5, "token_budget": 1.5}),
+        "MediaSettings": (risu_ai.MediaSettings, {}),
+        "MemoryModels": (risu_ai.MemoryModels, {"summarize": lambda messages: "", "embed": lambda texts: []}),
+        "ModelRequest": (ModelRequest, {"model": "a", "messages": [], "options": {}, "stream": False, "plan": plan}),
+        "Preset": (Preset, {"formating_order": ["main"], "temperature": 80}),
+        "Preset.from_database": (Preset.from_database, {"database": {}}),
+        "Preset.from_json": (Preset.from_json, {"data": {}}),
+        "Preset.load": (Preset.load, {"source": b"{}"}),
+        "Preset.save": (preset.save, {"path": str(folder / "preset.json")}),
+        "PromptSettings": (PromptSettings, {}),
+        "PromptSettings.from_json": (PromptSettings.from_json, {"data": {}}),
+        "RegexScript": (RegexScript, {}),
+        "RegexScript.from_json": (RegexScript.from_json, {"data": {"in": "a"}}),
+        "RegexScriptRunner": (RegexScriptRunner, {}),
+        "RegexScriptRunner.run": (
+            runner.run,
+            {"text": "a", "mode": "editoutput", "scripts": [script], "context": context},
+        ),
+        "Reply": (risu_ai.Reply, {"text": "a"}),
+        "RisuCharacter": (RisuCharacter, {}),
+        "RisuCharacter.from_json": (RisuCharacter.from_json, {"data": {}}),
+        "RisuCharacter.greeting": (bel.greeting, {"index": -1}),
+        "RisuCharacter.opened": (bel.opened, {"chat": chat}),
+        "RisuChat": (RisuChat, {"messages": [RisuMessage(role="user", data="a")], "greeting_index": 0}),
+        "RisuChat.from_json": (RisuChat.from_json, {"data": {}}),
+        "RisuContext": (RisuContext, {"characters": [bel], "toggles": {"a": True}}),
+        "RisuContext.chat_variable": (context.chat_variable, {"name": "a"}),
+        "RisuContext.get_var": (context.get_var, {"name": "a"}),
+        "RisuContext.global_variable": (context.global_variable, {"name": "a"}),
+        "RisuContext.has_var": (context.has_var, {"name": "a"}),
+        "RisuContext.replace": (context.replace, {"char": "Eve"}),
+        "RisuContext.set_var": (context.set_var, {"name": "a", "value": 1}),
+        "RisuDevice": (risu_ai.RisuDevice, {}),
+        "RisuMessage": (RisuMessage, {"role": "user", "data": "a", "time": 1}),
+        "RisuMessage.from_json": (RisuMessage.from_json, {"data": {}}),
+        "RisuModule": (RisuModule, {"id": "m", "lore": [{}]}),
+        "RisuModule.from_json": (RisuModule.from_json, {"data": {}}),
+        "RisuPersona": (RisuPersona, {"id": "p"}),
+        "RisuPersona.from_json": (RisuPersona.from_json, {"data": {}}),
+        "RisuPlan.cut_reply": (plan.cut_reply, {"reply": "a"}),
+        "RisuPlan.to_request": (plan.to_request, {}),
+        "RisuPlan.to_text": (plan.to_text, {}),
+        "RisuState": (RisuState, {"context": made}),
+        "RisuState.edit_input": (state.edit_input, {"text": "a"}),
+        "RisuState.edit_output": (state.edit_output, {"text": "a", "index": 0}),
+        "RisuState.edit_process": (state.edit_process, {"text": "a", "index": 0, "role": "user"}),
+        "RisuState.refuse": (builder.make_state(made.replace(on_overflow="return")).refuse, {"required_tokens": 1}),
+        "RisuState.see_chat": (state.see_chat, {"chat": chat}),
+        "ScanInput": (ScanInput, {"entries": [entry], "messages": (LoreMessage("user", "a"),)}),
+        "Send": (Send, {"builder": builder, "context": made}),
+        "Settings": (Settings, {"personas": [RisuPersona(id="p")]}),
+        "Settings.flags_of": (settings.flags_of, {"model": "a"}),
+        "Settings.for_texts": (settings.for_texts, {"preset": preset}),
+        "Settings.from_json": (Settings.from_json, {"data": {}}),
+        "ShownInlay": (ShownInlay, {"kind": "image", "url": "a"}),
+        "TriggerEngine": (TriggerEngine, {}),
+        "TriggerEngine.click": (triggers.click, {"context": context, "data": "a"}),
+        "TriggerEngine.command": (triggers.command, {"context": context, "line": "/echo a"}),
+        "TriggerEngine.edit": (triggers.edit, {"context": context, "kind": "editInput", "data": "a"}),
+        "TriggerEngine.edit_request": (triggers.edit_request, {"context": context, "messages": [{"role": "user"}]}),
+        "TriggerEngine.edit_text": (triggers.edit_text, {"context": context, "kind": "editDisplay", "text": "a"}),
+        "TriggerEngine.run": (triggers.run, {"context": context, "mode": "start"}),
+        "TriggerLimits": (risu_ai.TriggerLimits, {"seconds": 1}),
+        "build": (risu_ai.build, {}),
+        "character_from_card": (risu_ai.character_from_card, {"card": CARD}),
+        "chat_variables": (risu_ai.chat_variables, {"chat": chat}),
+        "export_lorebook": (risu_ai.export_lorebook, {"entries": [{}]}),
+        "hide_styles": (risu_ai.hide_styles, {"text": "a"}),
+        "import_lorebook": (risu_ai.import_lorebook, {"value": {"entries": []}}),
+        "read_module": (risu_ai.read_module, {"source": b'{"type": "risuModule", "id": "m"}'}),
+        "read_scripts": (risu_ai.read_scripts, {"value": [], "where": "a"}),
+        "read_st_files": (risu_ai.read_st_files, {"values": []}),
+        "replace_assets": (risu_ai.replace_assets, {"text": "a", "context": context, "resolve": str}),
+        "replace_inlays": (risu_ai.replace_inlays, {"text": "a", "inlays": {"b": ShownInlay("image", "c")}}),
+        "restore_styles": (risu_ai.restore_styles, {"text": "a", "styles": ["b"]}),
+        "run_translation_scripts": (risu_ai.run_translation_scripts, {"text": "a", "scripts": [script]}),
+        "run_triggers": (risu_ai.run_triggers, {"context": context, "mode": "start"}),
+        "scripts_of": (risu_ai.scripts_of, {"context": context, "preset": preset.regex}),
+        "speakers": (risu_ai.speakers, {"group": GROUP, "characters": [bel], "chat": chat, "random": zero}),
+        "to_chat_preset": (risu_ai.to_chat_preset, {"preset": preset}),
+        "translation_scripts_of": (risu_ai.translation_scripts_of, {"context": context}),
+        "write_module": (risu_ai.write_module, {"module": module}),
+        "write_scripts": (risu_ai.write_scripts, {"scripts": iter([script])}),
+    }
+
+
+KEYWORDS: Mapping[str, list[str]] = {
+    **dict.fromkeys(("Builder", "Builder.build", "Builder.decide", "Builder.send", "Builder.send_async"), INPUTS),
+    "build": INPUTS,
+    "RisuContext.replace": CHANGES,
+    **{f"TriggerEngine.{name}": OPTIONS for name in ("click", "command", "edit", "edit_request", "edit_text", "run")},
+    "run_triggers": OPTIONS,
+}
+"""What calls take by ``**``."""
+
+RESULT = "a result: the library makes it"
+ERROR = "an exception: its message may be anything that can be shown"
+ALIAS = "a type alias"
+CALLED = "called while a text runs, by the engine itself"
+ANSWERS = "a host is called by triggers, not by programs"
+HOST_METHODS = (
+    *("alert", "ask", "asset_inlay", "confirm", "fetch", "image", "inlay", "llm", "log", "select"),
+    *("similarity", "sleep", "speak"),
+)
+NOT_CALLED = {
+    **dict.fromkeys(
+        ("ActiveLore", "ButtonResult", "CommandResult", "EditResult", "LorebookResult", "RisuPlan"), RESULT
+    ),
+    **dict.fromkeys(("ScriptResult", "SendResult", "TriggerEvent", "TriggerResult"), RESULT),
+    **dict.fromkeys(("CBSError", "ChatFileError", "ChatTemplateError", "DecoratorParseError"), ERROR),
+    **dict.fromkeys(("HostRefusedError", "MemoryFailedError", "PromptTemplateError", "RequestFailedError"), ERROR),
+    **dict.fromkeys(("RequestFormatError", "TriggerError"), ERROR),
+    **dict.fromkeys(("AlertKind", "Answer", "Ask"), ALIAS),
+    **dict.fromkeys(("CBSEngine.compile_insert", "CBSEngine.execute", "RegexScriptRunner.run_unchecked"), CALLED),
+    **{f"{host}.{name}": ANSWERS for host in ("RefusingHost", "TriggerHost") for name in HOST_METHODS},
+    "PIPELINE": "a constant",
+    "TriggerHost": "a protocol",
+    "Preset.replace": "takes the fields of a Preset, which checks them",
+    "Settings.replace": "takes the fields of Settings, which check them",
+}
+
+ANYTHING = {
+    "LorebookEntry.order": "is kept as files have it, which may be any JSON",
+    "RisuContext.set_var.value": "any value may be stored",
+    "TriggerEngine.edit.data": "any JSON may be edited",
+    "import_lorebook.value": "is a file's JSON: what is no lorebook has an error of its own",
+}
+"""Parameters that take anything, and why."""
+
+
+def public_names() -> Iterator[str]:
+    """Public names that take something, and the methods of public classes that are this package's own."""
+    prefix = "tavernkit.risu_ai."
+    for line in PUBLIC_API.read_text(encoding="utf-8").splitlines():
+        if not line.startswith(prefix):
+            continue
+        name = line.removeprefix(prefix)
+        value = getattr(risu_ai, name)
+        if not isinstance(value, type):
+            if not isinstance(value, FunctionType) or inspect.signature(value).parameters:
+                yield name
+            continue
+        if issubclass(value, Exception) or inspect.signature(value).parameters:
+            yield name
+        for method, raw in vars(value).items():
+            bare = getattr(raw, "__func__", raw)
+            if (
+                isinstance(bare, FunctionType)
+                and not method.startswith("_")
+                and len(inspect.signature(bare).parameters) > 1
+            ):
+                yield f"{name}.{method}"
+
+
+def parameters(table: Mapping[str, Call]) -> Iterator[tuple[str, str]]:
+    """Every parameter of every call."""
+    for name, (function, _) in table.items():
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is not Parameter.VAR_KEYWORD:
+                yield name, parameter.name
+        yield from ((name, keyword) for keyword in KEYWORDS.get(name, ()))
+
+
+def done(made: object) -> object:
+    return asyncio.run(made) if inspect.iscoroutine(made) else made
+
+
+COLLECTED = calls(Path())
+SWEPT = [pair for pair in parameters(COLLECTED) if ".".join(pair) not in ANYTHING]
+
+
+def test_every_public_name_is_called() -> None:
+    assert set(public_names()) == COLLECTED.keys() | NOT_CALLED.keys()
+
+
+def test_what_takes_anything_exists() -> None:
+    assert ANYTHING.keys() <= {".".join(pair) for pair in parameters(COLLECTED)}
+
+
+@pytest.mark.parametrize("name", COLLECTED)
+def test_the_right_kinds_are_taken(name: str, tmp_path: Path) -> None:
+    function, arguments = calls(tmp_path)[name]
+    done(function(**arguments))
+
+
+@pytest.mark.parametrize(("name", "parameter"), SWEPT)
+def test_a_wrong_kind_is_refused_by_name(name: str, parameter: str) -> None:
+    function, arguments = COLLECTED[name]
+    with pytest.raises(ConfigError, match=rf"\b{parameter}\b"):
+        done(function(**{**arguments, parameter: Odd()}))
+
+
+def test_a_lorebook_that_is_none_has_an_error_of_its_own() -> None:
+    with pytest.raises(LoreParseError, match="this is no lorebook"):
+        risu_ai.import_lorebook(Odd())
