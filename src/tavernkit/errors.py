@@ -116,6 +116,11 @@ class WarningLog:
     """Collects warnings in order; raises :class:`StrictModeError` in strict mode. Callable, so it is a ``Warn``."""
 
     def __init__(self, *, strict: bool = False, forward: Warn | None = None) -> None:
+        # By hand, as `arguments` stands above this module.
+        if not isinstance(strict, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
+            raise ConfigError(f"strict must be True or False, not {strict!r}")
+        if forward is not None and not callable(forward):
+            raise ConfigError(f"forward must be a function or None, not {forward!r}")
         self._messages: list[str] = []
         self._strict = strict
         self._forward = forward

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tavernkit.arguments import checked
 from tavernkit.errors import Warn
 from tavernkit.text.blank import BLANKS, trim_blanks
 from tavernkit.text.js_regex import DEFAULT_TIMEOUT, JSRegex, JSRegexSyntaxError
@@ -13,6 +14,7 @@ _LITERAL = re.compile(r"/((?:[^\\/]|\\.)+)/([a-z]*)", re.DOTALL)
 _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 
 
+@checked
 def matches(
     pattern: str | JSRegex,
     text: str,
