@@ -87,6 +87,7 @@ class Child(Base):
         (Dog, Dog(), Dog, "must be a Dog, not type"),
         (Named, Dog(), 5, r"must be a Named \(an object with call, name\), not int"),
         (Named, Dog(), Dog, "must be a Named"),
+        (Sequence[Named], [Dog()], [5], r"must be a list of \(a Named \(an object with call, name\)\), not list"),
         (Called, Dog().call, Dog(), r"must be a Called \(an object with __call__\), not Dog"),
         (Point, Point(1), (1,), "must be a Point, not tuple"),
     ],
@@ -145,11 +146,13 @@ def test_functions_check_positional_and_named_arguments() -> None:
         return first + second + third
 
     assert add(1) == 6
-    assert add(1, 1, "x", third=1, other="y") == 3
+    assert add(1, 1, "x", "y", third=1, other="y") == 3
     assert add.__doc__ == "Add."
     with pytest.raises(ConfigError, match=r"^first must be a whole number, not str '1'"):
         add("1")  # pyright: ignore[reportArgumentType]  # the mistake
     with pytest.raises(ConfigError, match=r"^third must be a whole number, not None$"):
         add(1, third=None)  # pyright: ignore[reportArgumentType]  # the mistake
+    with pytest.raises(ConfigError, match=r"^third must be a whole number, not str 'x'"):
+        add(1, 1, "x", third="x")  # pyright: ignore[reportArgumentType]  # the mistake
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         add()  # pyright: ignore[reportCallIssue]  # the mistake

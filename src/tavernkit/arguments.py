@@ -9,7 +9,7 @@ import dataclasses
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, wraps
 from inspect import Parameter, get_annotations, signature
@@ -74,15 +74,19 @@ def check_fields(record: object, beside: tuple[str, ...] = (), *, whose: str | N
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function refuse arguments of a wrong kind."""
-    kinds: dict[str, _Kind | None] = {}
+    parameters: _Parameters | None = None
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not kinds:
-            kinds.update(dict(_parameter_kinds(function)))  # all at once: other threads may be reading it
-        for name, value in (*zip(kinds, args, strict=False), *kwargs.items()):
-            kind = kinds.get(name)
-            if kind is not None and not _is(value, kind):
+        nonlocal parameters
+        if parameters is None:
+            parameters = _parameters(function)
+        for (name, kind), value in zip(parameters.positional, args, strict=False):
+            if kind is not None and (kind.deep or type(value) not in kind.certain) and not _is(value, kind):
+                _refuse(name, kind.wanted, value)
+        for name, value in kwargs.items():
+            kind = parameters.by_name.get(name)
+            if kind is not None and (kind.deep or type(value) not in kind.certain) and not _is(value, kind):
                 _refuse(name, kind.wanted, value)
         return function(*args, **kwargs)
 
@@ -125,11 +129,24 @@ def _getter(names: tuple[str, ...]) -> Callable[[object], tuple[object, ...]]:
     return lambda record: tuple([getattr(record, name) for name in names])
 
 
-def _parameter_kinds(function: Callable[..., object]) -> Iterator[tuple[str, _Kind | None]]:
+class _Parameters(NamedTuple):
+    """The parameters of a function: those that may be passed by their place, and all by name."""
+
+    positional: tuple[tuple[str, _Kind | None], ...]
+    by_name: Mapping[str, _Kind | None]
+
+
+def _parameters(function: Callable[..., object]) -> _Parameters:
+    positional: list[tuple[str, _Kind | None]] = []
+    by_name: dict[str, _Kind | None] = {}
     for name, parameter in signature(function).parameters.items():
-        one = parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
-        hint = parameter.annotation if one and parameter.annotation is not Parameter.empty else Any
-        yield name, _kind_of(_resolved(hint, function.__module__))
+        if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
+            continue
+        hint = Any if parameter.annotation is Parameter.empty else parameter.annotation
+        kind = by_name[name] = _kind_of(_resolved(hint, function.__module__))
+        if parameter.kind is not Parameter.KEYWORD_ONLY:
+            positional.append((name, kind))
+    return _Parameters(tuple(positional), by_name)
 
 
 def _resolved(annotation: object, module: str) -> object:
@@ -253,6 +270,6 @@ def _holding(
 
 
 def _several(wanted: str) -> str:
-    if " or " in wanted or " of " in wanted:
+    if any(word in wanted for word in (" or ", " of ", " with ")):
         return f"({wanted})"
     return wanted.removeprefix("a ").removeprefix("an ") + "s"
