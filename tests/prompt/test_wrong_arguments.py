@@ -145,6 +145,12 @@ def test_a_pipeline_says_what_its_steps_are() -> None:
         PIPELINE[5]  # pyright: ignore[reportArgumentType]  # the mistake
 
 
+def test_a_plan_takes_blocks_that_are_made_while_they_are_read() -> None:
+    assert Plan(block for block in [BLOCK]).blocks == (BLOCK,)  # pyright: ignore[reportArgumentType]  # taken, too
+    with pytest.raises(ConfigError, match=r"^Plan\.blocks must be a list of Blocks, not tuple"):
+        Plan(iter([Odd()]))  # pyright: ignore[reportArgumentType]  # the mistake
+
+
 def test_a_plan_takes_results_that_look_like_results() -> None:
     report = TrimReport(strategy="priority", budget_tokens=1, initial_tokens=1, final_tokens=1)
     assert PLAN.replace(trim_report=report).trim_report is report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
@@ -74,8 +74,10 @@ class Plan:
     count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_fields(self)
         set_field = object.__setattr__
+        if isinstance(self.blocks, Iterator):
+            set_field(self, "blocks", tuple(self.blocks))
+        check_fields(self)
         set_field(self, "blocks", tuple(self.blocks))
         set_field(self, "outlets", freeze_object(self.outlets))
         set_field(self, "warnings", tuple(self.warnings))
