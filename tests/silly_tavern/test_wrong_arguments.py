@@ -30,8 +30,6 @@ class Odd:
 
 
 UNCALLED: Mapping[str, str] = {
-    "ChatPlan": "a result: nobody makes one",
-    "TextPlan": "a result: nobody makes one",
     "Diagnostic": "a result: nobody makes one",
     "WorldInfoResult": "a result: nobody makes one",
     "WorldInfoResult.of": "takes a finished scan, which only the engine has",
@@ -216,6 +214,7 @@ def text_calls() -> dict[str, Call]:
         "custom_stop_strings": (st.custom_stop_strings, {"setting": "[]", "warn": print}),
         "CleanUp": (st.CleanUp, names),
         "clean_up": (st.clean_up, {"text": "Hi", "options": st.CleanUp(**names)}),
+        "TextPlan": (st.TextPlan, {}),
         "TextPlan.fingerprint": (st.TextPlan().fingerprint, {}),
     }
 
@@ -295,6 +294,7 @@ def build_calls() -> dict[str, Call]:
         "Builder": (st.Builder, inputs),
         "Builder.make_state": (builder.make_state, {"context": context}),
         "Builder.run": (builder.run, {"context": context}),
+        "ChatPlan": (st.ChatPlan, {}),
         "SillyTavernContext": (st.SillyTavernContext, inputs),
         "SillyTavernState": (st.SillyTavernState, {"context": context}),
         "Tool": (st.Tool, {"name": "look"}),
@@ -367,12 +367,14 @@ def test_a_wrong_argument_is_named(calls: dict[str, Call], name: str, parameter:
         (lambda odd: st.MacroEnvironment().replace(chat=[st.ChatMessage(), odd]), "MacroEnvironment.chat must be a"),
         (lambda odd: st.Preset.default().replace(prompts=[odd]), "Preset.prompts must be a list of PresetPrompts"),
         (lambda odd: st.PresetPrompt("main").replace(content=odd), "PresetPrompt.content must be text"),
+        (lambda odd: st.ChatPlan(chat=[odd]), "ChatPlan.chat must be a list of ChatMessages"),
+        (lambda odd: st.TextPlan().replace(clean_up=odd), "TextPlan.clean_up must be a function"),
         (lambda odd: st.Builder(services=odd), "services must be a Services or None"),
         (lambda odd: st.build(books=odd), "books must be a list of WorldBooks"),
         (lambda odd: st.Builder().build(message=odd), "message must be text"),
         (lambda odd: st.Builder().decide(group=odd), "group must be a Group or None"),
         (lambda odd: st.MacroEngine(pre_processors=[odd]), "pre_processors must be a list of Processors"),
-        (lambda odd: st.MacroRegistry([odd]), "definition must be a MacroDefinition"),
+        (lambda odd: st.MacroRegistry([odd]), "definitions must be a list of MacroDefinitions"),
         (lambda odd: st.MacroRegistry().register("x", str, aliases=odd), "MacroDefinition.aliases must be a list"),
         (lambda odd: st.MacroRegistry().register("x", str, args=[odd]), "MacroDefinition.args must be a list of Arg"),
     ],

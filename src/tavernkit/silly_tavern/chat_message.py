@@ -53,22 +53,19 @@ class ChatMessage:
         get = data.get
         extra, swipes, swipe_id = get("extra"), get("swipes"), get("swipe_id")
         name, mes, send_date, avatar = get("name"), get("mes"), get("send_date"), get("original_avatar")
-        return trusted(
-            cls,
-            name=name if isinstance(name, str) else "",
-            mes=mes if isinstance(mes, str) else "",
-            is_user=bool(get("is_user")),
-            is_system=bool(get("is_system")),
-            force_avatar=get("force_avatar"),  # pyright: ignore[reportArgumentType]  # only its truth counts
-            original_avatar=avatar if isinstance(avatar, str) else None,
-            send_date=send_date if isinstance(send_date, (str, int, float)) else None,
-            swipes=tuple(swipe if isinstance(swipe, str) else to_string(swipe) for swipe in swipes)
-            if is_sequence(swipes)
-            else None,
-            swipe_id=swipe_id if isinstance(swipe_id, int) else None,
-            extra=extra if is_mapping(extra) else EMPTY_OBJECT,  # pyright: ignore[reportArgumentType]  # the file's own
-            source=data,  # pyright: ignore[reportArgumentType]  # the file's own object
-        )
+        line, put = object.__new__(cls), object.__setattr__  # as `trusted` makes it, for the longest of files
+        put(line, "name", name if isinstance(name, str) else "")
+        put(line, "mes", mes if isinstance(mes, str) else "")
+        put(line, "is_user", bool(get("is_user")))
+        put(line, "is_system", bool(get("is_system")))
+        put(line, "force_avatar", get("force_avatar"))
+        put(line, "original_avatar", avatar if isinstance(avatar, str) else None)
+        put(line, "send_date", send_date if isinstance(send_date, (str, int, float)) else None)
+        put(line, "swipes", tuple(map(_swipe, swipes)) if is_sequence(swipes) else None)
+        put(line, "swipe_id", swipe_id if isinstance(swipe_id, int) else None)
+        put(line, "extra", extra if is_mapping(extra) else EMPTY_OBJECT)
+        put(line, "source", data)
+        return line
 
     @classmethod
     @checked
@@ -133,6 +130,10 @@ def line_of(message: Message, user_name: str, character_name: str) -> ChatMessag
         extra=extra or EMPTY_OBJECT,
         source=EMPTY_OBJECT,
     )
+
+
+def _swipe(value: object) -> str:
+    return value if isinstance(value, str) else to_string(value)
 
 
 def require_lines(name: str, lines: Sequence[ChatMessage]) -> None:

@@ -20,7 +20,14 @@ from tavernkit.silly_tavern.json_reader import JsonReader
 from tavernkit.silly_tavern.limits import MAX_PRESET_BYTES
 from tavernkit.silly_tavern.preset_check import problems_of
 from tavernkit.silly_tavern.preset_migrations import migrate
-from tavernkit.silly_tavern.preset_prompts import OrderEntry, PresetPrompt, PromptOrder, active_order, complete_prompts
+from tavernkit.silly_tavern.preset_prompts import (
+    OrderEntry,
+    PresetPrompt,
+    PromptOrder,
+    active_order,
+    complete_prompts,
+    read_prompt,
+)
 from tavernkit.values import (
     EMPTY_OBJECT,
     FrozenJson,
@@ -294,7 +301,7 @@ def _is_kept(key: str, base: Preset | None) -> bool:
 
 def _read_prompts(reader: JsonReader, key: str) -> tuple[PresetPrompt, ...]:
     return tuple(
-        PresetPrompt.from_json(item, warn=reader.warn, where=f"{reader.where}.{key}[{index}]")
+        read_prompt(item, reader.warn, f"{reader.where}.{key}[{index}]")
         for index, item in enumerate(reader.objects(key))
     )
 

@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tavernkit.arguments import check_fields, checked
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.json_reader import JsonReader, as_number
+from tavernkit.silly_tavern.trusted import trusted
 from tavernkit.text.js_values import to_string
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze_object, is_sequence, thaw_object
 
@@ -46,26 +47,11 @@ class PresetPrompt:
     @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn, where: str = "prompt") -> PresetPrompt:
         """Read a prompt object."""
-        reader = JsonReader(data, where, warn)
-        system_prompt = data.get("system_prompt")
-        return cls(
-            identifier=reader.text("identifier"),
-            name=reader.text("name"),
-            role=reader.optional_text("role"),
-            content=reader.text("content"),
-            system_prompt=system_prompt if isinstance(system_prompt, bool) else None,
-            marker=reader.flag("marker"),
-            injection_position=_exact_number(data.get("injection_position")),
-            injection_depth=_exact_number(data.get("injection_depth")),
-            injection_order=as_number(data.get("injection_order")),
-            injection_trigger=_triggers(reader, data.get("injection_trigger")),
-            forbid_overrides=data.get("forbid_overrides") is True,
-            source=freeze_object(data),
-        )
+        return read_prompt(data, warn, where)
 
     def to_json(self) -> JsonObject:
         """The object as a file has it: what was read, with what was changed since."""
-        return write_back(self, self.source, _PROMPT_KEYS, PresetPrompt.from_json(self.source, warn=_silent))
+        return write_back(self, self.source, _PROMPT_KEYS, read_prompt(self.source, _silent, "prompt"))
 
     def replace(self, **changes: object) -> PresetPrompt:
         """Return a changed copy."""
@@ -82,9 +68,9 @@ class PresetPrompt:
         found = self.source.get("conditions")
         return found if isinstance(found, Mapping) else EMPTY_OBJECT
 
-    @checked
     def triggered_by(self, generation_type: str) -> bool:
         """Whether the prompt takes part in a generation of this type."""
+        require("generation_type", generation_type, str)
         return not self.injection_trigger or generation_type in self.injection_trigger
 
 
@@ -118,7 +104,7 @@ class PromptOrder:
         entries: list[OrderEntry] = []
         for index, item in enumerate(JsonReader(data, where, warn).objects("order")):
             reader = JsonReader(item, f"{where}.order[{index}]", warn)
-            entries.append(OrderEntry(identifier=reader.text("identifier"), enabled=reader.flag("enabled")))
+            entries.append(trusted(OrderEntry, identifier=reader.text("identifier"), enabled=reader.flag("enabled")))
         return cls(character_id=source.get("character_id"), entries=tuple(entries), source=source)
 
     def to_json(self) -> JsonObject:
@@ -134,6 +120,27 @@ class PromptOrder:
     def is_global(self) -> bool:
         """Whether this is the list that counts."""
         return to_string(self.character_id) == GLOBAL_ORDER_ID
+
+
+def read_prompt(data: Mapping[str, object], warn: Warn, where: str) -> PresetPrompt:
+    """Read a prompt object, as :meth:`PresetPrompt.from_json` does for programs."""
+    reader = JsonReader(data, where, warn)
+    system_prompt = data.get("system_prompt")
+    return trusted(
+        PresetPrompt,
+        identifier=reader.text("identifier"),
+        name=reader.text("name"),
+        role=reader.optional_text("role"),
+        content=reader.text("content"),
+        system_prompt=system_prompt if isinstance(system_prompt, bool) else None,
+        marker=reader.flag("marker"),
+        injection_position=_exact_number(data.get("injection_position")),
+        injection_depth=_exact_number(data.get("injection_depth")),
+        injection_order=as_number(data.get("injection_order")),
+        injection_trigger=_triggers(reader, data.get("injection_trigger")),
+        forbid_overrides=data.get("forbid_overrides") is True,
+        source=freeze_object(data),
+    )
 
 
 def active_order(orders: Iterable[PromptOrder], default: Sequence[OrderEntry]) -> Sequence[OrderEntry]:

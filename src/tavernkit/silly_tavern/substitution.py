@@ -13,6 +13,7 @@ from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
 from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides
+from tavernkit.silly_tavern.trusted import trusted
 
 _NEWLINES = re.compile(r"\n+")
 _KEPT: Mapping[str, DynamicMacro] = {"original": "{{original}}"}
@@ -88,7 +89,18 @@ class Substitution:
         """Expand a text of a regex script."""
         if self._engine.is_plain(text):
             return text
-        return self._expand(text, Overrides(macros=self._extra, character_name=character, post_process=escape))
+        overrides = trusted(
+            Overrides,
+            user_name=None,
+            character_name=character,
+            group=None,
+            original=None,
+            card=True,
+            macros=self._extra,
+            post_process=escape,
+            leave=(),
+        )
+        return self._engine.run(text, self.environment, overrides, self._report)
 
     def _expand(self, text: str, overrides: Overrides) -> str:
         if self._engine.is_plain(text):

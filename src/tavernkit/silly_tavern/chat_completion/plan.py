@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
-from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat_message import require_lines
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, thaw, thaw_object
+
+if TYPE_CHECKING:  # not known to the check of a plan's fields, which would go through thousands of lines
+    from tavernkit.silly_tavern.chat_message import ChatMessage
 
 UNSQUASHED = frozenset({"newMainChat", "newChat", "groupNudge"})
 """Identifiers of lines that stay messages of their own."""
@@ -33,6 +37,10 @@ class ChatPlan(Plan):
     overflow: str | None = None
     overridden_prompts: Sequence[str] = ()
     timed_world_info: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_lines("ChatPlan.chat", self.chat)
 
     def _prepared(self, *, squash: bool) -> list[Message]:
         return [block.to_message() for block in self._final_blocks(squash=squash or self.squash)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from types import MappingProxyType
 
-from tavernkit.arguments import check_fields, checked
+from tavernkit.arguments import check_fields, checked, require
 from tavernkit.cards.character import Character
 from tavernkit.silly_tavern.chat_message import ChatMessage, require_lines
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
@@ -29,6 +29,9 @@ TEXT_COMPLETION_API = "textgenerationwebui"
 
 CHAT_COMPLETION_API = "openai"
 """The ``main_api`` of chat completion."""
+
+_CHECKED_APART = ("chat", "variables", "timezone", "random")
+"""Fields that can have many classes: without them the check of the others is told by their classes alone."""
 
 NO_INSTRUCT = InstructTemplate.off()
 NO_SYSTEM_PROMPT = SystemPrompt(enabled=False)
@@ -121,8 +124,11 @@ class MacroEnvironment:
     )
 
     def __post_init__(self) -> None:
-        check_fields(self, ("chat",))
+        check_fields(self, _CHECKED_APART)
         require_lines("MacroEnvironment.chat", self.chat)
+        require("MacroEnvironment.variables", self.variables, VariablesStore)
+        require("MacroEnvironment.timezone", self.timezone, tzinfo)
+        require("MacroEnvironment.random", self.random, Callable)
 
     def place_in_chat(self, name: str, find: Callable[[], int | None]) -> int | None:
         """Give the index of a line of the chat, which is looked for once as long as the chat does not go on."""

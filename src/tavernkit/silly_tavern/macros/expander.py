@@ -12,6 +12,7 @@ from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report, report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.registry import MacroNames
 from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides, PostProcess
+from tavernkit.silly_tavern.trusted import trusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ class Expander(ABC):
         """
         if self.is_plain(text):
             return text
-        overrides = Overrides(
+        overrides = trusted(
+            Overrides,
             user_name=user_name,
             character_name=character_name,
             group=group,

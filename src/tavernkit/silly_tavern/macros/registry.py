@@ -179,8 +179,10 @@ class MacroRegistry:
         self._names: dict[str, tuple[str, MacroDefinition]] = {}
         self._warn = warn
         self._version = 0
-        for definition in definitions:
-            self.add(definition)
+        listed = tuple(definitions)
+        require("definitions", listed, Sequence[MacroDefinition])
+        for definition in listed:
+            self._add(definition)
 
     @property
     def version(self) -> int:
@@ -190,6 +192,9 @@ class MacroRegistry:
     @checked
     def add(self, definition: MacroDefinition) -> None:
         """Register a macro under its name and aliases."""
+        self._add(definition)
+
+    def _add(self, definition: MacroDefinition) -> None:
         with self._lock:
             for name in (definition.name, *definition.all_aliases):
                 if name.lower() in self._names:
@@ -201,7 +206,7 @@ class MacroRegistry:
     def register(self, name: str, handler: Handler | None = None, **metadata: object) -> MacroDefinition:
         """Register a handler; the keywords are the fields of :class:`MacroDefinition`."""
         definition = MacroDefinition(name=name, handler=handler, **metadata)  # pyright: ignore[reportArgumentType]  # field types
-        self.add(definition)
+        self._add(definition)
         return definition
 
     @checked

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tavernkit.arguments import check_fields
+from tavernkit.arguments import check_fields, require
 from tavernkit.errors import Warn, log_warning
 from tavernkit.lore.contracts import TokenCounter
 from tavernkit.silly_tavern.world_info.selection import SelectedBooks, file_stem
@@ -103,7 +103,10 @@ class ScanInput:
     warn: Warn = log_warning
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        check_fields(self, ("messages",))
+        messages: object = self.messages
+        made = isinstance(messages, (list, tuple))  # others make their texts when these are asked for
+        require("ScanInput.messages", messages, Sequence[str] if made else Sequence)
 
     @property
     def trigger(self) -> str:
