@@ -110,6 +110,26 @@ def test_a_cache_must_hold_something() -> None:
         LRUCache(0)
 
 
+def test_a_cache_may_be_bounded_by_what_its_values_weigh() -> None:
+    cache: LRUCache[str, str] = LRUCache(10, lambda key, value: len(key) + len(value))
+    for key in "abc":
+        cache.put(key, "12")
+    assert cache.get("a") == "12"
+    cache.put("d", "12")
+    assert [cache.get(key) for key in "abcd"] == ["12", None, "12", "12"]
+    cache.put("a", "1234567")
+    assert [cache.get(key) for key in "abcd"] == ["1234567", None, None, None]
+    cache.put("a", "1")
+    cache.put("b", "12345")
+    assert len(cache) == 2
+    cache.put("c", "12345678901")
+    assert len(cache) == 0
+    cache.put("d", "1")
+    cache.clear()
+    cache.put("e", "123456789")
+    assert cache.get("e") == "123456789"
+
+
 def test_a_lazy_sequence_makes_items_when_they_are_asked_for() -> None:
     made: list[int] = []
 

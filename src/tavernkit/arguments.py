@@ -6,6 +6,7 @@ Only what a program passes is checked here; what comes from files, users and mod
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import types
 import typing
@@ -213,6 +214,7 @@ _PLAIN: Mapping[type, _Kind] = {
     int: _Kind("a whole number", _number(int), frozenset((int,))),
     float: _Kind("a number", _number(int, float), frozenset((int, float))),
     bytes: _Kind("bytes", lambda value: isinstance(value, bytes), frozenset((bytes,))),
+    os.PathLike: _Kind("a path", lambda value: isinstance(value, os.PathLike)),
     types.NoneType: _Kind("None", lambda value: value is None, frozenset((types.NoneType,))),
 }
 

@@ -174,12 +174,17 @@ def deep_merge(left: Mapping[str, object], right: Mapping[str, object]) -> dict[
 
 
 class LRUCache(Generic[K, V]):
-    """A thread-safe cache that keeps the ``max_size`` most recently used values."""
+    """A thread-safe cache that keeps the most recently used values: ``max_size`` of them.
 
-    def __init__(self, max_size: int) -> None:
+    With ``weigh``, that is how much they may weigh together, as one may be a thousand times another.
+    """
+
+    def __init__(self, max_size: int, weigh: Callable[[K, V], int] | None = None) -> None:
         if max_size < 1:
             raise ValueError(f"max_size must be at least 1, not {max_size}")
         self._max_size = max_size
+        self._weigh = weigh
+        self._weight = 0
         self._items: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -192,12 +197,21 @@ class LRUCache(Generic[K, V]):
             return value
 
     def put(self, key: K, value: V) -> None:
-        """Store a value; the least recently used one goes when the cache is full."""
+        """Store a value; the least recently used ones go when there is no room."""
+        weigh = self._weigh
         with self._lock:
+            if weigh is not None:
+                if key in self._items:
+                    self._weight -= weigh(key, self._items[key])
+                self._weight += weigh(key, value)
             self._items[key] = value
             self._items.move_to_end(key)
-            if len(self._items) > self._max_size:
-                self._items.popitem(last=False)
+            if weigh is None:
+                if len(self._items) > self._max_size:
+                    self._items.popitem(last=False)
+                return
+            while self._weight > self._max_size:
+                self._weight -= weigh(*self._items.popitem(last=False))
 
     def get_or_make(self, key: K, make: Callable[[], V]) -> V:
         """Return the cached value, or make and store it (outside the lock: two threads may both make it)."""
@@ -211,6 +225,7 @@ class LRUCache(Generic[K, V]):
         """Forget everything."""
         with self._lock:
             self._items.clear()
+            self._weight = 0
 
     def __len__(self) -> int:
         with self._lock:

@@ -47,7 +47,7 @@ from tavernkit.cards.yaml_card import dump_yaml, with_short_form
 from tavernkit.errors import ConfigError, WarningLog
 from tavernkit.values import JsonObject
 
-Writable: TypeAlias = "str | os.PathLike[str] | BinaryIO"
+Writable: TypeAlias = str | os.PathLike[str] | BinaryIO
 """What a caller may hand to `save`."""
 
 SUFFIXES: Mapping[str, Format] = {

@@ -15,11 +15,11 @@ from tavernkit.arguments import require
 from tavernkit.cards.limits import Limits
 from tavernkit.errors import ConfigError, FileFormatError, LimitExceededError
 
-Readable: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO"
+Readable: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 """What a caller may hand to `load`."""
 
 
-FileContent: TypeAlias = "str | os.PathLike[str] | bytes"
+FileContent: TypeAlias = str | os.PathLike[str] | bytes
 """What is read as a whole: the path of a file, or its bytes."""
 
 
@@ -161,7 +161,7 @@ def read_file(source: FileContent, max_bytes: int, *, limit: str) -> bytes:
 
     Raises :class:`ConfigError` if there is none, :class:`FileFormatError` if it cannot be read or is too large.
     """
-    require("source", source, str | os.PathLike[str] | bytes, "a path or bytes")
+    require("source", source, FileContent, "a path or bytes")
     opened = BytesSource(source) if isinstance(source, bytes) else _path_source(source)
     return read_all(opened, max_bytes, limit=limit, what=called(source))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tavernkit.arguments import check_fields, checked
 from tavernkit.budget.preset import max_prompt_tokens
-from tavernkit.cards.source import read_file
+from tavernkit.cards.source import FileContent, read_file
 from tavernkit.errors import Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.json_reader import JsonReader
 from tavernkit.risu_ai.limits import MAX_PRESET_BYTES
@@ -157,7 +157,7 @@ class Preset:
     @checked
     def load(
         cls,
-        source: str | PathLike[str] | bytes,
+        source: FileContent,
         *,
         name: str = "",
         warn: Warn = log_warning,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import decode_text, dump_json, parse_json
-from tavernkit.cards.source import called, read_file, stem
+from tavernkit.cards.source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.prompt.message import Message
 from tavernkit.silly_tavern.chat_message import ChatMessage
@@ -110,7 +110,7 @@ class ChatFile:
 
     @classmethod
     @checked
-    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
         """Read a chat file; what cannot be read is reported and skipped or replaced, or raises when ``strict``."""
         content = read_file(source, MAX_CHAT_FILE_BYTES, limit="MAX_CHAT_FILE_BYTES")
         tell = refuse_warning if strict else warn

@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import dump_json, parse_json
-from tavernkit.cards.source import called, read_file, stem
+from tavernkit.cards.source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, InvalidPresetError, Warn, log_warning
 from tavernkit.silly_tavern.json_reader import JsonReader
 from tavernkit.silly_tavern.limits import MAX_PRESET_BYTES
@@ -153,7 +153,7 @@ class Preset:
     @checked
     def load(
         cls,
-        source: str | PathLike[str] | bytes,
+        source: FileContent,
         *,
         base: Preset | None = None,
         warn: Warn = log_warning,

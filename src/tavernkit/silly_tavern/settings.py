@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from os import PathLike
 
 from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import parse_json
-from tavernkit.cards.source import called, read_file
+from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern.authors_note import NoteSettings
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
@@ -108,7 +107,7 @@ class Settings:
 
     @classmethod
     @checked
-    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> Settings:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Settings:
         """Read ``settings.json``."""
         warn = refuse_warning if strict else warn
         data = parse_json(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from os import PathLike
 
 from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import dump_json, parse_json
-from tavernkit.cards.source import called, read_file
+from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
@@ -46,9 +45,7 @@ class TemplateBundle:
 
     @classmethod
     @checked
-    def load(
-        cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False
-    ) -> TemplateBundle:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> TemplateBundle:
         """Read a file of any of these kinds; wrong values in it are reported and replaced, or raise when ``strict``."""
         warn = refuse_warning if strict else warn
         content = read_file(source, MAX_TEMPLATE_BYTES, limit="MAX_TEMPLATE_BYTES")

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import dump_json, parse_json
-from tavernkit.cards.source import called, read_file, stem
+from tavernkit.cards.source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning
 from tavernkit.silly_tavern.json_reader import JsonReader
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, is_mapping, thaw, thaw_object
@@ -42,7 +42,7 @@ class TemplateFile:
 
     @classmethod
     @checked
-    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> Self:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Self:
         """Read a file; wrong values in it are reported and replaced, or raise when ``strict``."""
         warn = cls._refuse if strict else warn
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tavernkit.text.script_budget import ScriptBudget
-from tavernkit.text.weighed_cache import WeighedCache
+from tavernkit.values import LRUCache
 
 _OVERHEAD = 256
 """What an entry weighs besides its texts."""
@@ -32,7 +32,7 @@ class ScriptStretches:
     """
 
     def __init__(self, max_characters: int) -> None:
-        self._known: WeighedCache[tuple[Hashable, int, str], _Stretch] = WeighedCache(
+        self._known: LRUCache[tuple[Hashable, int, str], _Stretch] = LRUCache(
             max_characters, lambda key, stretch: len(key[2]) + len(stretch.text) + _OVERHEAD
         )
 

@@ -6,14 +6,14 @@ from collections.abc import Hashable
 from typing import TypeVar
 
 from tavernkit.risu_ai.cbs.compiler import Program
-from tavernkit.text.weighed_cache import WeighedCache
+from tavernkit.values import LRUCache
 
 K = TypeVar("K", bound=Hashable)
 
 _NODE_BYTES = 400
 
 
-class ProgramCache(WeighedCache[K, Program]):
+class ProgramCache(LRUCache[K, Program]):
     """Keeps the most recently used programs up to about so many bytes."""
 
     def __init__(self, max_bytes: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import Limits
-from tavernkit.cards.source import read_file
+from tavernkit.cards.source import FileContent, read_file
 from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.files.silly_tavern_chat import read_silly_tavern_chat
 from tavernkit.risu_ai.limits import MAX_CHAT_BYTES
@@ -51,7 +51,7 @@ class ChatFile:
 
     @classmethod
     @checked
-    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
         """Read a ``.json`` chat file, with one chat or all of them, or a ``.jsonl`` chat of SillyTavern's."""
         warn = refuse_warning if strict else warn
         data = read_file(source, MAX_CHAT_BYTES, limit="MAX_CHAT_BYTES")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from os import PathLike
 
 from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import parse_json
-from tavernkit.cards.source import called, read_file
+from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.limits import MAX_DATABASE_BYTES
 from tavernkit.risu_ai.lorebook.imports import migrate_entries
@@ -29,7 +28,7 @@ class Database:
 
     @classmethod
     @checked
-    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> Database:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Database:
         """Read a file; raises :class:`FileFormatError` if it holds no database."""
         warn = refuse_warning if strict else warn
         data = parse_json(

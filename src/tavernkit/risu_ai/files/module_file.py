@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Callable, Mapping
-from os import PathLike
 
 from tavernkit.arguments import checked
 from tavernkit.cards.errors import RisumError
@@ -13,7 +12,7 @@ from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import DEFAULT_LIMITS
 from tavernkit.cards.risu_ai.importing import asset_path
 from tavernkit.cards.risum import MAGIC, MODULE_TYPE, Module, read_risum, write_risum
-from tavernkit.cards.source import BytesSource, read_file, stem
+from tavernkit.cards.source import BytesSource, FileContent, read_file, stem
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.lorebook.imports import import_lorebook
 from tavernkit.risu_ai.world import RisuModule
@@ -27,7 +26,7 @@ def _new_id() -> str:
 
 @checked
 def read_module(
-    source: str | PathLike[str] | bytes,
+    source: FileContent,
     *,
     name: str = "",
     new_id: Callable[[], str] | None = _new_id,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tavernkit.risu_ai.limits import CACHED_SCRIPT_CHARACTERS
 from tavernkit.risu_ai.regex_scripts.results import ScriptResult
 from tavernkit.text.script_stretches import ScriptStretches
-from tavernkit.text.weighed_cache import WeighedCache
+from tavernkit.values import LRUCache
 
 _OVERHEAD = 256
 """What an entry weighs besides its texts."""
@@ -31,7 +31,7 @@ class FixedTexts:
     """
 
     def __init__(self) -> None:
-        self._results: WeighedCache[tuple[Hashable, int, str], FixedResult] = WeighedCache(
+        self._results: LRUCache[tuple[Hashable, int, str], FixedResult] = LRUCache(
             CACHED_SCRIPT_CHARACTERS // 2,
             lambda key, known: len(key[2]) + len(known.expanded) + len(known.result.text) + _OVERHEAD,
         )

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike
 from typing import Literal, TypeAlias
 
 from tavernkit.arguments import check_fields, checked, require
 from tavernkit.cards.character import Character
 from tavernkit.cards.json_text import parse_json
-from tavernkit.cards.source import called, read_file
+from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern.limits import MAX_GROUP_BYTES
 from tavernkit.text.js_values import to_number, truthy
@@ -104,7 +103,7 @@ class Group:
 
     @classmethod
     @checked
-    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> Group:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Group:
         """Read a group file."""
         content = read_file(source, MAX_GROUP_BYTES, limit="MAX_GROUP_BYTES")
         data = parse_json(content, what=called(source), warn=refuse_warning if strict else warn)

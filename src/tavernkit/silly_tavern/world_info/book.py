@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from os import PathLike
 
 from tavernkit.arguments import checked, require
-from tavernkit.cards.source import read_file, stem
+from tavernkit.cards.source import FileContent, read_file, stem
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.errors import LoreParseError
 from tavernkit.silly_tavern.world_info.character_book import character_book_to_world, world_to_character_book
@@ -60,7 +59,7 @@ class WorldBook:
 
     @classmethod
     @checked
-    def load(cls, source: str | PathLike[str] | bytes, *, warn: Warn = log_warning, strict: bool = False) -> WorldBook:
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> WorldBook:
         """Read a world file; the book is named after it."""
         content = read_file(source, MAX_BOOK_BYTES, limit="MAX_BOOK_BYTES")
         return cls.loads(content, name=stem(source), warn=warn, strict=strict)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from tavernkit.arguments import checked
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.stores.variables import GLOBAL, LOCAL, VariablesStore
-from tavernkit.text.weighed_cache import WeighedCache
-from tavernkit.values import EMPTY_OBJECT
+from tavernkit.values import EMPTY_OBJECT, LRUCache
 from tavernkit.vibe_tavern.errors import LiquidError
 from tavernkit.vibe_tavern.limits import (
     MAX_LIQUID_BYTES,
@@ -40,7 +39,7 @@ _PAIRS = tuple(
     )
 )
 _ESCAPED_BRACE = re.compile(r"\\([{}])")
-_templates: WeighedCache[tuple[bool, str], BoundTemplate] = WeighedCache(
+_templates: LRUCache[tuple[bool, str], BoundTemplate] = LRUCache(
     MAX_LIQUID_CACHED_CHARACTERS, lambda key, _: len(key[1])
 )
 
