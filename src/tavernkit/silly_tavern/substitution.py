@@ -23,7 +23,7 @@ _BIAS_MACRO = ("bias",)
 class Substitution:
     """Expands texts of one build. ``environment`` is exchanged as the build learns more (the chat, the outlets)."""
 
-    __slots__ = ("_engine", "_extra", "_report", "_skips_plain_text", "_usual", "environment")
+    __slots__ = ("_engine", "_extra", "_in_sequences", "_report", "_skips_plain_text", "_usual", "environment")
 
     def __init__(
         self,
@@ -40,6 +40,7 @@ class Substitution:
         self._skips_plain_text = isinstance(engine, MacroEngine)
         self._extra = cast("Mapping[str, DynamicMacro]", macros) if macros else None
         self._usual = Overrides(macros=self._extra)
+        self._in_sequences = Overrides(macros=self._extra, leave=NAME_MACRO)
         self.environment = environment
 
     def __call__(self, text: str) -> str:
@@ -73,7 +74,7 @@ class Substitution:
 
     def sequence(self, text: str) -> str:
         """Expand a sequence of instruct mode; ``{{name}}`` stays for whoever writes with it."""
-        return self._expand(text, Overrides(macros=self._extra, leave=NAME_MACRO))
+        return self._expand(text, self._in_sequences)
 
     def with_macros(self, text: str, macros: Mapping[str, DynamicMacro]) -> str:
         """Expand a text with macros of its own."""

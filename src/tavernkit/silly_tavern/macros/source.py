@@ -185,8 +185,8 @@ class FreeClosers:
 
 def takes_scope(macro: ParsedMacro, registry: MacroRegistry) -> bool:
     """Tell whether a call can have a block as its last argument; names nobody knows can."""
-    definition = registry.get(macro.name or "")
-    return definition is None or definition.takes_scope(len(macro.args))
+    known = registry.lookup((macro.name or "").lower())
+    return known is None or known[1].takes_scope(len(macro.args))
 
 
 def flatten(macros: list[ParsedMacro]) -> list[ParsedMacro]:
