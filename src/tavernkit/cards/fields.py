@@ -16,6 +16,7 @@ from tavernkit.arguments import require
 from tavernkit.errors import Warn
 from tavernkit.text.js_values import number_to_string
 from tavernkit.text.json_pointer import escape
+from tavernkit.trusted import trusted
 from tavernkit.values import (
     EMPTY_OBJECT,
     FrozenObject,
@@ -81,12 +82,7 @@ class Fields:
 
         Readers see to the kinds, so they are not checked once more.
         """
-        made = object.__new__(model)
-        set_field = object.__setattr__
-        for key, value in self.read(source, where, warn).items():
-            set_field(made, key, value)
-        for key, value in others.items():
-            set_field(made, key, value)
+        made = trusted(model, **self.read(source, where, warn), **others)
         mark_pristine(made)
         return made
 

@@ -8,9 +8,9 @@ from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
 from tavernkit.risu_ai.files.chat_file import ChatFile
 from tavernkit.risu_ai.ids import made_id
-from tavernkit.risu_ai.trusted import changed, trusted
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.stores.history import to_message
+from tavernkit.trusted import changed, trusted
 from tavernkit.values import EMPTY_OBJECT, is_mapping
 
 ROLES: Mapping[str, str] = {"user": "user", "char": "assistant"}

@@ -17,10 +17,10 @@ from typing import Literal, TypedDict, Unpack, get_type_hints
 from tavernkit.arguments import check_fields, require
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai.cbs_budget import CBSBudget
-from tavernkit.risu_ai.trusted import changed
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuModule, RisuPersona, RisuSettings
 from tavernkit.stores.variables import GLOBAL, LOCAL, InMemoryVariablesStore, VariablesStore
 from tavernkit.text.js_values import to_string
+from tavernkit.trusted import changed
 from tavernkit.values import Json
 
 VariableWrites = Literal["keep", "run", "remove"]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tavernkit.arguments import check_fields, checked, require
-from tavernkit.risu_ai.trusted import OBJECTS, changed, trusted
 from tavernkit.text.js_values import trim
+from tavernkit.trusted import changed, trusted
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping, is_sequence
 
 
@@ -40,8 +40,9 @@ class RisuMessage:
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RisuMessage:
         """Read a stored message."""
-        if type(data) not in OBJECTS:
-            require("data", data, Mapping)
+        given: object = data
+        if type(given) is not dict:
+            require("data", given, Mapping)
         return trusted(
             cls,
             role=_text(data, "role") or "",

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from tavernkit.arguments import check_fields, checked, require
 from tavernkit.prompt.message import Message
-from tavernkit.silly_tavern.trusted import trusted
 from tavernkit.text.js_values import to_string
+from tavernkit.trusted import trusted
 from tavernkit.values import (
     EMPTY_OBJECT,
     FrozenJson,

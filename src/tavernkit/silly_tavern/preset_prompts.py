@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.json_reader import JsonReader, as_number
-from tavernkit.silly_tavern.trusted import trusted
 from tavernkit.text.js_values import to_string
+from tavernkit.trusted import trusted
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze_object, is_sequence, thaw_object
 
 GLOBAL_ORDER_ID = "100001"

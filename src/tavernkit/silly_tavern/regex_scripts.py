@@ -16,9 +16,9 @@ from tavernkit.silly_tavern.regex_replacement import (
     escape_macro_value,
     regex_from_string,
 )
-from tavernkit.silly_tavern.trusted import trusted
 from tavernkit.text.js_values import UNDEFINED, to_number, truthy
 from tavernkit.text.script_budget import ScriptBudget
+from tavernkit.trusted import trusted
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw, thaw_object
 
 _DISPLAY, _SEND_AS = 0, 4

@@ -13,7 +13,7 @@ from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
 from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides
-from tavernkit.silly_tavern.trusted import trusted
+from tavernkit.trusted import trusted
 
 _NEWLINES = re.compile(r"\n+")
 _KEPT: Mapping[str, DynamicMacro] = {"original": "{{original}}"}

@@ -20,7 +20,7 @@ from tavernkit.risu_ai.lorebook import (
     lore_of,
 )
 from tavernkit.risu_ai.lorebook.near_misses import LOOKED_BACK
-from tavernkit.risu_ai.trusted import changed
+from tavernkit.trusted import changed
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuModule, RisuSettings
 
 ENGINE = LorebookEngine()

@@ -196,7 +196,7 @@ def test_remembering_changes_nothing(
 class _ForgottenTexts(FixedTexts):
     def __init__(self) -> None:
         super().__init__()
-        self.stretches = ScriptStretches(0)
+        self.stretches = ScriptStretches(1)  # every stretch weighs more
 
     def get(self, *_: object, **__: object) -> None:
         return None

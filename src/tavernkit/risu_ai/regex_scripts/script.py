@@ -13,8 +13,8 @@ from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.delimited import replace_delimited
 from tavernkit.risu_ai.js_sort import sort_descending
 from tavernkit.risu_ai.json_reader import AnyJson
-from tavernkit.risu_ai.trusted import OBJECTS, trusted
 from tavernkit.text.js_values import parse_int, trim, truthy
+from tavernkit.trusted import trusted
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, thaw_object
 
 ScriptMode = Literal["editinput", "editoutput", "editprocess", "editdisplay", "edittrans"]
@@ -47,8 +47,9 @@ class RegexScript:
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RegexScript:
         """Read a script object; values that are no texts count as empty."""
-        if type(data) not in OBJECTS:
-            require("data", data, Mapping)
+        given: object = data
+        if type(given) is not dict:
+            require("data", given, Mapping)
 
         def text(name: str) -> str:
             found = data.get(name)

@@ -11,7 +11,7 @@ from tavernkit.risu_ai.memory import MEMORY_MEMOS, MemoryInput, memory_name, rem
 from tavernkit.risu_ai.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.trimming import Dropped, drop_oldest, omissions_of
-from tavernkit.risu_ai.trusted import changed
+from tavernkit.trusted import changed
 from tavernkit.values import freeze_object
 
 LAST_MEMORY = "lastMemory"

@@ -11,7 +11,6 @@ from tavernkit.risu_ai.js_replace import replace_first
 from tavernkit.risu_ai.lorebook import LorebookEngine, ScanInput, lore_of
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.values import slice_index
-from tavernkit.risu_ai.trusted import changed
 from tavernkit.risu_ai.world import RisuMessage
 from tavernkit.text.js_values import (
     UNDEFINED,
@@ -25,6 +24,7 @@ from tavernkit.text.js_values import (
     to_string,
     trim,
 )
+from tavernkit.trusted import changed
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.triggers.world import World

@@ -9,10 +9,10 @@ from typing import Literal
 from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import TriggerError
 from tavernkit.risu_ai.triggers.variables import ScriptState
-from tavernkit.risu_ai.trusted import changed
 from tavernkit.risu_ai.world import RisuChat
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.text.js_values import UNDEFINED
+from tavernkit.trusted import changed
 from tavernkit.values import FrozenJson, Json, thaw
 
 Outcome = Literal["none", "ok", "aborted", "error"]

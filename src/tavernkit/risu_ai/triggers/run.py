@@ -17,9 +17,9 @@ from tavernkit.risu_ai.triggers.selection import OwnedTrigger, all_triggers, sel
 from tavernkit.risu_ai.triggers.signals import RunAbortedError, TriggerFailedError
 from tavernkit.risu_ai.triggers.variables import LocalScopes, Value
 from tavernkit.risu_ai.triggers.world import World
-from tavernkit.risu_ai.trusted import changed
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.text.js_values import UNDEFINED, join_surrogates, to_number, to_string
+from tavernkit.trusted import changed
 from tavernkit.values import Json
 
 if TYPE_CHECKING:

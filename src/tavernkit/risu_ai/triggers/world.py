@@ -17,9 +17,9 @@ from tavernkit.risu_ai.triggers.result import EventLog, Reloads, StoredState, Tr
 from tavernkit.risu_ai.triggers.selection import acting_character
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.variables import ScriptState
-from tavernkit.risu_ai.trusted import changed
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.text.js_values import to_string
+from tavernkit.trusted import changed
 from tavernkit.values import FrozenJson
 
 T = TypeVar("T")

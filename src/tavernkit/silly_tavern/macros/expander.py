@@ -12,7 +12,7 @@ from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report, report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.registry import MacroNames
 from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides, PostProcess
-from tavernkit.silly_tavern.trusted import trusted
+from tavernkit.trusted import trusted
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tavernkit.risu_ai.triggers.registry import EffectTable
-from tavernkit.risu_ai.trusted import changed
 from tavernkit.text.js_values import to_string
+from tavernkit.trusted import changed
 from tavernkit.values import freeze_object
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from tavernkit.risu_ai.triggers.effects.arrays import write
 from tavernkit.risu_ai.triggers.registry import EffectTable
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.values import exact_index
-from tavernkit.risu_ai.trusted import changed
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit.text.js_values import number_to_string, to_number, to_string, truthy
+from tavernkit.trusted import changed
 from tavernkit.values import (
     EMPTY_OBJECT,
     FrozenJson,

@@ -10,18 +10,14 @@ import dataclasses
 from collections.abc import Callable
 from functools import lru_cache
 from operator import attrgetter
-from types import MappingProxyType
 from typing import ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-OBJECTS = frozenset((dict, MappingProxyType))
-"""The classes that JSON objects have nearly always, told quickly."""
 
-
-def trusted(record: Callable[P, T], /, *args: P.args, **fields: P.kwargs) -> T:
-    """Make a record (a frozen dataclass); every field is passed by name, those with a default too."""
+def trusted(record: Callable[P, T], /, *_none: P.args, **fields: P.kwargs) -> T:
+    """Make a frozen dataclass without its ``__post_init__``; all fields are passed by name, those with defaults too."""
     made = object.__new__(cast("type[T]", record))
     set_field = object.__setattr__
     for name, value in fields.items():
