@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,3 +69,17 @@ def test_adding_from_many_threads_loses_nothing() -> None:
 def test_saving_and_restoring_is_the_identity(values: dict[str, dict[str, object]]) -> None:
     store = InMemoryVariablesStore.from_dict(values)
     assert store.to_dict() == values
+
+
+def test_a_number_as_a_name_is_its_text() -> None:
+    store = InMemoryVariablesStore()
+    number: Any = 5
+    store.set(number, "x")
+    assert (store.get("5"), store.get(number), store.has(number), store.to_dict()) == (
+        "x",
+        "x",
+        True,
+        {"local": {"5": "x"}},
+    )
+    store.delete(number)
+    assert not store.has("5")

@@ -94,29 +94,28 @@ class InMemoryVariablesStore:
 
     def get(self, name: str, scope: str = LOCAL) -> Json:
         """Return a value, or nothing when there is none."""
-        if type(name) is not str or type(scope) is not str:
-            _require_texts(name, scope)
+        if type(scope) is not str:
+            require("scope", scope, str)
         names = self._scopes.get(scope) or self._scopes.get(_scope_key(scope))
-        return None if names is None else names.get(name)
+        key = name if type(name) is str else _name_key(name)
+        return None if names is None else names.get(key)
 
     def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
         """Store a value."""
-        if type(name) is not str or type(scope) is not str:
-            _require_texts(name, scope)
+        key, scope_key = _name_key(name), _scope_key(scope)
         with self._lock:
-            self._scopes.setdefault(_scope_key(scope), {})[name] = value
+            self._scopes.setdefault(scope_key, {})[key] = value
             self._version += 1
 
     def has(self, name: str, scope: str = LOCAL) -> bool:
         """Tell whether the name is set, whatever its value."""
-        _require_texts(name, scope)
-        return name in self._scopes.get(_scope_key(scope), {})
+        return _name_key(name) in self._scopes.get(_scope_key(scope), {})
 
     def delete(self, name: str, scope: str = LOCAL) -> None:
         """Remove a value if it is there."""
-        _require_texts(name, scope)
+        key, scope_key = _name_key(name), _scope_key(scope)
         with self._lock:
-            self._scopes.get(_scope_key(scope), {}).pop(name, None)
+            self._scopes.get(scope_key, {}).pop(key, None)
             self._version += 1
 
     def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
@@ -129,14 +128,15 @@ class InMemoryVariablesStore:
 
 
 def _scope_key(scope: str) -> str:
-    return str(scope).strip().lower()
-
-
-def _require_texts(name: object, scope: object) -> None:
-    if type(name) is not str:
-        require("name", name, str)
     if type(scope) is not str:
         require("scope", scope, str)
+    return scope.strip().lower()
+
+
+def _name_key(name: str) -> str:
+    if type(name) is not str:
+        require("name", name, str | float, "text")  # a number that serves as a name is one
+    return str(name)
 
 
 def _sum(old: Json, value: Json) -> Json:
