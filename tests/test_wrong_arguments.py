@@ -8,21 +8,21 @@ import pytest
 
 import tavernkit
 from tavernkit import WarningLog
-from tests.wrong_arguments import Call, assert_refused, left_out, wrong_calls
+from tests.wrong_arguments import Sweep
 
 SWEPT = ("tavernkit.budget", "tavernkit.cards", "tavernkit.prompt", "tavernkit.stores")
 """Packages with a sweep of their own."""
 
-CALLS: dict[str, Call] = {"WarningLog": (WarningLog, {})}
-
 UNCALLED = {"LoreRow": "a row of a result, made by the thousand"}
+
+SWEEP = Sweep("tavernkit", {"WarningLog": (WarningLog, {})}, UNCALLED)
 
 
 def test_every_public_name_is_called_here_or_where_it_is_made() -> None:
     elsewhere = {name for package in SWEPT for name in importlib.import_module(package).__all__}
-    left = {name for name in left_out("tavernkit", CALLS, UNCALLED) if name.partition(".")[0] not in elsewhere}
+    left = {name for name in SWEEP.left_out() if name.partition(".")[0] not in elsewhere}
     assert not left
-    assert not left_out("tavernkit.lore", {}, UNCALLED)
+    assert not Sweep("tavernkit.lore", {}, UNCALLED).left_out()
 
 
 def test_names_are_the_same_everywhere() -> None:
@@ -32,6 +32,6 @@ def test_names_are_the_same_everywhere() -> None:
             assert getattr(module, name) is getattr(tavernkit, name)
 
 
-@pytest.mark.parametrize(("name", "parameter"), wrong_calls(CALLS, {}))
+@pytest.mark.parametrize(("name", "parameter"), SWEEP.pairs())
 def test_wrong_arguments_are_refused_by_name(name: str, parameter: str) -> None:
-    assert_refused(CALLS[name], parameter)
+    SWEEP.assert_refused(name, parameter)

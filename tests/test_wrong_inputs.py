@@ -9,6 +9,7 @@ import pytest
 from tavernkit import Character, ConfigError, risu_ai, silly_tavern, vibe_tavern
 from tavernkit.cards import Bundle
 from tavernkit.prompt import Context
+from tests.wrong_arguments import Odd
 
 CARD = Character.from_card({"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Aria"}})
 
@@ -42,10 +43,6 @@ def test_both_platforms_say_what_to_pass(platform: Any, inputs: dict[str, Any], 
 def test_silly_tavern_says_what_to_pass(inputs: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         silly_tavern.build(**{"character": CARD, **inputs})
-
-
-class Odd:
-    """What nothing takes."""
 
 
 CONTEXTS = [Context, silly_tavern.SillyTavernContext, risu_ai.BuildContext, vibe_tavern.VibeTavernContext]

@@ -34,12 +34,15 @@ from tavernkit.budget import (
 )
 from tavernkit.prompt import Block, Plan
 from tests.budget.tokenizer_files import write_tokenizer
-from tests.wrong_arguments import Call, Odd, assert_refused, left_out, wrong_calls
+from tests.wrong_arguments import Call, InFolder, Odd, Sweep
 
 BLOCK = Block(role="user", content="Hi")
 TEXT = {"text": "Hi", "model_hint": None}
 TOKENIZER = get_tokenizer("cl100k_base")
 ESTIMATOR = TokenEstimator()
+
+PATH = InFolder(lambda folder: write_tokenizer(folder / "tokenizer.json"))
+FILE = InFolder(lambda folder: FileTokenizer(write_tokenizer(folder / "tokenizer.json")))
 
 CALLS: dict[str, Call] = {
     "BundledTokenizer.count": (TOKENIZER.count, {"text": "Hi"}),
@@ -49,11 +52,16 @@ CALLS: dict[str, Call] = {
     "BundledTokenizer.token_bytes": (TOKENIZER.token_bytes, {"token_id": 1}),
     "Family": (Family, {"tokenizer": "cl100k_base"}),
     "FileAdapter": (FileAdapter, {"path": Path("tokenizer.json")}),
+    "FileTokenizer": (FileTokenizer, {"path": PATH}),
+    "FileTokenizer.count": (FileTokenizer.count, {"self": FILE, "text": "hi"}),
+    "FileTokenizer.decode": (FileTokenizer.decode, {"self": FILE, "ids": [9]}),
+    "FileTokenizer.encode": (FileTokenizer.encode, {"self": FILE, "text": "hi"}),
+    "FileTokenizer.tokenize": (FileTokenizer.tokenize, {"self": FILE, "text": "hi"}),
     "HeuristicAdapter": (HeuristicAdapter, {}),
     "HeuristicAdapter.describe": (HeuristicAdapter().describe, {"model_hint": None}),
     "HeuristicAdapter.estimate": (HeuristicAdapter().estimate, TEXT),
     "HeuristicAdapter.tokenize": (HeuristicAdapter().tokenize, TEXT),
-    "MaxTokens": (MaxTokens, {}),
+    "MaxTokens": (MaxTokens, {"max_tokens": 5}),
     "MaxTokens.configured": (MaxTokens().configured, {"options": {"max_tokens": 5}}),
     "MaxTokensConfig": (MaxTokensConfig, {}),
     "ModelAdapter": (ModelAdapter, {}),
@@ -79,6 +87,7 @@ CALLS: dict[str, Call] = {
     "get_tokenizer": (get_tokenizer, {"name": "cl100k_base"}),
     "inspect_messages": (inspect_messages, {"messages": [{"role": "user", "content": "Hi"}]}),
     "inspect_plan": (inspect_plan, {"plan": Plan([BLOCK])}),
+    "load_file_tokenizer": (load_file_tokenizer, {"path": PATH}),
     "max_prompt_tokens": (max_prompt_tokens, {"context_window_tokens": 5, "reserved_response_tokens": None}),
     "tokenizer_for_model": (tokenizer_for_model, {"model": None}),
     "trim": (trim, {"blocks": [BLOCK], "max_tokens": 50}),
@@ -97,21 +106,14 @@ NEEDS_MORE: dict[str, Call] = {
 UNCALLED = {
     "BundledTokenizer": "get_tokenizer makes it",
     "EvictionRecord": "a result, made by the thousand",
-    "FileTokenizer": "below, with a file",
-    "FileTokenizer.count": "below, with a file",
-    "FileTokenizer.decode": "below, with a file",
-    "FileTokenizer.encode": "below, with a file",
-    "FileTokenizer.tokenize": "below, with a file",
     "InspectedMessage": "a result",
     "Inspection": "a result",
     "MaxTokens.after": "called by pipelines",
-    "MaxTokens.before": "called by pipelines",
     "PreloadFailure": "a result",
     "PreloadResult": "a result",
     "ShortenedRecord": "a result, made by the thousand",
     "TrimReport": "a result",
     "TrimResult": "a result",
-    "load_file_tokenizer": "below, with a file",
 }
 
 ANYTHING = {
@@ -121,36 +123,21 @@ ANYTHING = {
 }
 
 
+SWEEP = Sweep("tavernkit.budget", CALLS | NEEDS_MORE, UNCALLED, ANYTHING)
+
+
 def test_every_public_name_is_called() -> None:
-    assert not left_out("tavernkit.budget", CALLS | NEEDS_MORE, UNCALLED)
+    SWEEP.assert_complete()
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_right_arguments_are_taken(name: str) -> None:
-    function, arguments = CALLS[name]
-    function(**arguments)
+    SWEEP.call(name)
 
 
-@pytest.mark.parametrize(("name", "parameter"), wrong_calls(CALLS | NEEDS_MORE, ANYTHING))
+@pytest.mark.parametrize(("name", "parameter"), SWEEP.pairs())
 def test_wrong_arguments_are_refused_by_name(name: str, parameter: str) -> None:
-    assert_refused((CALLS | NEEDS_MORE)[name], parameter)
-
-
-def test_tokenizers_of_files_refuse_wrong_arguments(tmp_path: Path) -> None:
-    path = write_tokenizer(tmp_path / "tokenizer.json")
-    tokenizer = FileTokenizer(path)
-    calls: dict[str, Call] = {
-        "FileTokenizer": (FileTokenizer, {"path": path}),
-        "FileTokenizer.count": (tokenizer.count, {"text": "hi"}),
-        "FileTokenizer.decode": (tokenizer.decode, {"ids": [9]}),
-        "FileTokenizer.encode": (tokenizer.encode, {"text": "hi"}),
-        "FileTokenizer.tokenize": (tokenizer.tokenize, {"text": "hi"}),
-        "load_file_tokenizer": (load_file_tokenizer, {"path": path}),
-    }
-    for function, arguments in calls.values():
-        function(**arguments)
-    for name, parameter in wrong_calls(calls, {}):
-        assert_refused(calls[name], parameter)
+    SWEEP.assert_refused(name, parameter)
 
 
 @pytest.mark.parametrize("text", [None, 0, [], ["Hi"], b"Hi", 5])

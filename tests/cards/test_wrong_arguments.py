@@ -32,9 +32,11 @@ from tavernkit.cards import (
     validate,
     validate_file,
 )
+from tavernkit.cards.errors import NotACardError
 from tavernkit.cards.readers import default_readers
 from tavernkit.cards.source import read_file
-from tests.wrong_arguments import Call, Odd, assert_refused, left_out, wrong_calls
+from tavernkit.errors import LoreParseError
+from tests.wrong_arguments import Call, Odd, Sweep
 
 CARD = {"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Aria", "extensions": {}}}
 FILE = json.dumps(CARD).encode()
@@ -57,19 +59,25 @@ CALLS: dict[str, Call] = {
     "Asset.read": (PICTURE.read, {}),
     "Asset.same_as": (PICTURE.same_as, {"other": PICTURE}),
     "AssetEntry": (AssetEntry, {}),
+    "AssetEntry.replace": (AssetEntry().replace, {"uri": "a"}),
     "AssetEntry.from_json": (AssetEntry.from_json, {"data": {}}),
     "BookEntry": (BookEntry, {}),
+    "BookEntry.replace": (BookEntry().replace, {"content": "New."}),
     "BookEntry.from_json": (BookEntry.from_json, {"data": {"keys": ["a"]}}),
     "Bundle": (Bundle, {}),
+    "Bundle.replace": (Bundle().replace, {"card": ARIA}),
     "Character": (Character, {"name": "Aria"}),
     "Character.creator_notes_for": (ARIA.creator_notes_for, {"language": "en"}),
     "Character.from_card": (Character.from_card, {"card": CARD}),
+    "Character.replace": (ARIA.replace, {"name": "Bel", "tags": ["a"]}),
     "Character.talkativeness": (ARIA.talkativeness, {}),
     "CharacterBook": (CharacterBook, {}),
     "CharacterBook.fits": (CharacterBook.fits, {"value": {"entries": []}}),
     "CharacterBook.from_json": (CharacterBook.from_json, {"data": {"entries": []}}),
+    "CharacterBook.replace": (BOOK.replace, {"entries": []}),
     "Limits": (Limits, {}),
     "Module": (Module, {}),
+    "Module.replace": (Module().replace, {"name": "Magic"}),
     "Module.from_json": (Module.from_json, {"data": {"name": "Magic"}}),
     "ReaderRegistry": (ReaderRegistry, {}),
     "ReaderRegistry.find": (ReaderRegistry({".own": read}).find, {"readable": "a.own"}),
@@ -98,27 +106,30 @@ UNCALLED = {
     "SaveReport": "a result",
 }
 
-ANYTHING = {
-    "Character.from_card.card": "a card from a file: what is none is a NotACardError, below",
-    "CharacterBook.from_json.data": "a book from a file: what is none is a LoreParseError, below",
-    "card_version.card": "a card from a file: what is none is a NotACardError, below",
-    "validate.content": "a card from a file: what is none is a problem, below",
+ANYTHING = {"validate.content": "a card from a file: what is none is a problem, below"}
+
+DOCUMENTS: dict[str, type[Exception]] = {
+    "Character.from_card.card": NotACardError,
+    "CharacterBook.from_json.data": LoreParseError,
+    "card_version.card": NotACardError,
 }
 
 
+SWEEP = Sweep("tavernkit.cards", CALLS | SHARED, UNCALLED, ANYTHING, DOCUMENTS)
+
+
 def test_every_public_name_is_called() -> None:
-    assert not left_out("tavernkit.cards", CALLS | SHARED, UNCALLED)
+    SWEEP.assert_complete()
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_right_arguments_are_taken(name: str) -> None:
-    function, arguments = CALLS[name]
-    function(**arguments)
+    SWEEP.call(name)
 
 
-@pytest.mark.parametrize(("name", "parameter"), wrong_calls(CALLS | SHARED, ANYTHING))
+@pytest.mark.parametrize(("name", "parameter"), SWEEP.pairs())
 def test_wrong_arguments_are_refused_by_name(name: str, parameter: str) -> None:
-    assert_refused((CALLS | SHARED)[name], parameter)
+    SWEEP.assert_refused(name, parameter)
     assert not default_readers.endings
 
 

@@ -21,7 +21,7 @@ from tavernkit.dialects import (
     unregister,
 )
 from tavernkit.dialects.registry import BUILT_IN
-from tests.wrong_arguments import Call, Odd, assert_refused, left_out, wrong_calls
+from tests.wrong_arguments import Call, Odd, Sweep
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 URL = "https://example.org/cat.png"
@@ -59,6 +59,9 @@ ANYTHING = {
     "parse_attachment.raw": "a part of a message from outside; what is none gives nothing",
 }
 
+FIELDS = ("media_type", "name", "file_id", "detail")
+KEYWORDS = {f"Attachment.{maker}": FIELDS for maker in ("audio", "file", "image", "make")}
+
 OPTIONS = [
     (dialect, option)
     for dialect, function in BUILT_IN.items()
@@ -67,24 +70,26 @@ OPTIONS = [
 ]
 
 
+SWEEP = Sweep("tavernkit.dialects", CALLS | IN_ORDER, anything=ANYTHING, keywords=KEYWORDS)
+
+
 def test_every_public_name_is_called() -> None:
-    assert not left_out("tavernkit.dialects", CALLS | IN_ORDER, {})
+    SWEEP.assert_complete()
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_right_arguments_are_taken(name: str) -> None:
-    function, arguments = CALLS[name]
-    function(**arguments)
+    SWEEP.call(name)
 
 
 def test_right_arguments_are_taken_in_order() -> None:
-    for function, arguments in IN_ORDER.values():
-        function(**arguments)
+    for name in IN_ORDER:
+        SWEEP.call(name)
 
 
-@pytest.mark.parametrize(("name", "parameter"), wrong_calls(CALLS | IN_ORDER, ANYTHING))
+@pytest.mark.parametrize(("name", "parameter"), SWEEP.pairs())
 def test_wrong_arguments_are_refused_by_name(name: str, parameter: str) -> None:
-    assert_refused((CALLS | IN_ORDER)[name], parameter)
+    SWEEP.assert_refused(name, parameter)
 
 
 @pytest.mark.parametrize(("dialect", "option"), OPTIONS)
@@ -93,7 +98,7 @@ def test_wrong_options_of_dialects_are_refused_by_name(dialect: str, option: str
         convert(MESSAGES, dialect, **{option: Odd()})
 
 
-@pytest.mark.parametrize("field", ["media_type", "name", "file_id", "detail"])
+@pytest.mark.parametrize("field", FIELDS)
 def test_the_fields_of_an_attachment_are_texts(field: str) -> None:
     with pytest.raises(ConfigError, match=f"{field} must be text, not Odd"):
         Attachment.image(url=URL, **{field: Odd()})  # pyright: ignore[reportArgumentType]  # the mistake

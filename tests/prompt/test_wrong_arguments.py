@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from datetime import UTC, datetime
 
 import pytest
@@ -30,7 +31,7 @@ from tavernkit.prompt import (
     TraceCollector,
     TraceStep,
 )
-from tests.wrong_arguments import Call, Odd, assert_refused, left_out, wrong_calls
+from tests.wrong_arguments import Call, Odd, Sweep
 
 
 class Nothing(Step[BuildState[Context], NoConfig]):
@@ -42,6 +43,9 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BLOCK = Block(role="user", content="Hi", slot="main")
 PLAN = Plan([BLOCK])
 STATE = BuildState(Context())
+OPEN_STATE = BuildState(Context())
+OPEN = ExitStack()
+OPEN.enter_context(OPEN_STATE.inputs_open())
 ENTRY = PromptEntry(id="a", triggers=("normal",), conditions={"turns": 1})
 PIPELINE: Pipeline[BuildState[Context]] = Pipeline(Nothing())
 BUILDER: Builder[Context, BuildState[Context]] = Builder(PIPELINE)
@@ -49,19 +53,26 @@ INJECTION = Injection("a", "Hi", "chat", filter=lambda state: True)
 
 CALLS: dict[str, Call] = {
     "Block": (Block, {"role": "user", "content": "Hi"}),
+    "Block.replace": (BLOCK.replace, {"content": "Hello"}),
     "BuildState": (BuildState, {"context": Context()}),
-    "BuildState.instrument": (STATE.instrument, {"event": "stat"}),
+    "BuildState.change_inputs": (OPEN_STATE.change_inputs, {"message": "Hello"}),
+    "BuildState.instrument": (STATE.instrument, {"event": "stat", "lazy": dict}),
     "BuildState.omit": (STATE.omit, {"omission": Omission("prompt", "a", "empty")}),
     "BuildState.stat": (STATE.stat, {"key": "a", "value": 1}),
     "BuildState.warn": (STATE.warn, {"message": "careful"}),
-    "Builder": (Builder, {"pipeline": PIPELINE}),
+    "Builder": (Builder, {"pipeline": PIPELINE, "message": "Hi"}),
+    "Builder.build": (BUILDER.build, {"message": "Hi"}),
+    "Builder.make_context": (BUILDER.make_context, {"message": "Hi"}),
     "Builder.make_state": (BUILDER.make_state, {"context": Context()}),
+    "Builder.replace": (BUILDER.replace, {"message": "Hi"}),
     "Builder.run": (BUILDER.run, {"context": Context()}),
-    "Builder.to_messages": (BUILDER.to_messages, {}),
+    "Builder.to_messages": (BUILDER.to_messages, {"message": "Hi"}),
     "Builder.with_pipeline": (BUILDER.with_pipeline, {"pipeline": PIPELINE}),
     "Context": (Context, {}),
     "Context.from_mapping": (Context.from_mapping, {"value": {"message": "Hi"}}),
     "Context.get": (Context(data={"a": 1}).get, {"key": "a"}),
+    "Context.make": (Context.make, {"message": "Hi"}),
+    "Context.replace": (Context().replace, {"message": "Hi"}),
     "EntryConditions": (EntryConditions, {}),
     "HookRegistry.after_build": (HookRegistry().after_build, {"hook": print}),
     "HookRegistry.before_build": (HookRegistry().before_build, {"hook": print}),
@@ -72,6 +83,7 @@ CALLS: dict[str, Call] = {
     "InjectionRegistry.register": (InjectionRegistry().register, {"id": "a", "content": "Hi"}),
     "InjectionRegistry.remove": (InjectionRegistry().remove, {"id": "a"}),
     "Message": (Message, {"role": "user", "content": "Hi"}),
+    "Message.replace": (Message("user", "Hi").replace, {"content": "Hello"}),
     "Omission": (Omission, {"kind": "prompt", "id": "a", "reason": "empty"}),
     "Pipeline": (Pipeline, {}),
     "Pipeline.append": (PIPELINE.append, {"step": Nothing(), "name": "more"}),
@@ -86,6 +98,7 @@ CALLS: dict[str, Call] = {
     "Plan.fingerprint": (PLAN.fingerprint, {}),
     "Plan.insert_after": (PLAN.insert_after, {"slot": "main", "block": BLOCK}),
     "Plan.insert_before": (PLAN.insert_before, {"slot": "main", "block": BLOCK}),
+    "Plan.replace": (PLAN.replace, {"blocks": [BLOCK]}),
     "Plan.to_messages": (PLAN.to_messages, {}),
     "Plan.with_blocks": (PLAN.with_blocks, {"blocks": [BLOCK]}),
     "PromptEntry": (PromptEntry, {"id": "a"}),
@@ -113,22 +126,21 @@ ANYTHING = {
 }
 
 
+SWEEP = Sweep("tavernkit.prompt", CALLS, UNCALLED, ANYTHING)
+
+
 def test_every_public_name_is_called() -> None:
-    assert not left_out("tavernkit.prompt", CALLS, UNCALLED)
+    SWEEP.assert_complete()
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_right_arguments_are_taken(name: str) -> None:
-    function, arguments = CALLS[name]
-    if name == "BuildState.instrument":
-        STATE.instrument("stat", dict)
-    else:
-        function(**arguments)
+    SWEEP.call(name)
 
 
-@pytest.mark.parametrize(("name", "parameter"), wrong_calls(CALLS, ANYTHING))
+@pytest.mark.parametrize(("name", "parameter"), SWEEP.pairs())
 def test_wrong_arguments_are_refused_by_name(name: str, parameter: str) -> None:
-    assert_refused(CALLS[name], parameter)
+    SWEEP.assert_refused(name, parameter)
 
 
 def test_a_collector_takes_only_events() -> None:

@@ -24,13 +24,10 @@ from tavernkit.risu_ai import (
     RisuModule,
     Send,
 )
+from tests.wrong_arguments import Odd
 
 CARD = Character.from_card({"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Bel"}})
 kit: Any = risu_ai  # type checkers would find the mistakes
-
-
-class Odd:
-    """What nothing takes."""
 
 
 MESSAGE = RisuMessage(role="user", data="a")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from inspect import Parameter
-from pathlib import Path
-from types import FunctionType
-from typing import Any
+from collections.abc import Awaitable, Mapping
 
 import pytest
 
-from tavernkit import Character, ConfigError, risu_ai
+from tavernkit import Character, risu_ai
 from tavernkit.dialects.attachments import Attachment
 from tavernkit.errors import LoreParseError
 from tavernkit.prompt import Message
@@ -47,16 +42,8 @@ from tavernkit.risu_ai import (
 )
 from tavernkit.risu_ai.cbs import CBSFunction
 from tavernkit.risu_ai.triggers import RunOptions
+from tests.wrong_arguments import Call, Fresh, InFolder, Odd, Sweep
 
-Call = tuple[Callable[..., object], Mapping[str, Any]]
-"""What is called, and right arguments for it."""
-
-
-class Odd:
-    """What nothing takes."""
-
-
-PUBLIC_API = Path(__file__).parent.parent / "public_api.txt"
 INPUTS = sorted(BuildContext.input_names())
 OPTIONS = sorted(RunOptions.__annotations__)
 CHANGES = [name for name in inspect.signature(RisuContext).parameters if name != "self"]
@@ -68,7 +55,7 @@ def zero() -> float:
     return 0.0
 
 
-def calls(folder: Path) -> dict[str, Call]:
+def calls() -> dict[str, Call]:
     """Every public class, function and method that takes something."""
     context, chat, bel = RisuContext(char="Bel"), RisuChat(), RisuCharacter(name="Bel")
     engine, registry, triggers = CBSEngine(), CBSRegistry(), TriggerEngine()
@@ -114,7 +101,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "CBSRegistry.register": (registry.register, {"name": "a", "handler": lambda call: ""}),
         "ChatFile": (ChatFile, {"chats": (chat,)}),
         "ChatFile.load": (ChatFile.load, {"source": chat_file}),
-        "ChatFile.save": (ChatFile((chat,)).save, {"path": folder / "chat.json"}),
+        "ChatFile.save": (ChatFile((chat,)).save, {"path": InFolder(lambda folder: folder / "chat.json")}),
         "ChatTemplate": (ChatTemplate, {"text": "a"}),
         "ChatTemplate.compiled": (ChatTemplate.compiled, {"text": "a"}),
         "ChatTemplate.render": (
@@ -147,7 +134,8 @@ def calls(folder: Path) -> dict[str, Call]:
         "Preset.from_database": (Preset.from_database, {"database": {}}),
         "Preset.from_json": (Preset.from_json, {"data": {}}),
         "Preset.load": (Preset.load, {"source": b"{}"}),
-        "Preset.save": (preset.save, {"path": str(folder / "preset.json")}),
+        "Preset.replace": (preset.replace, {"temperature": 70}),
+        "Preset.save": (preset.save, {"path": InFolder(lambda folder: str(folder / "preset.json"))}),
         "PromptSettings": (PromptSettings, {}),
         "PromptSettings.from_json": (PromptSettings.from_json, {"data": {}}),
         "RegexScript": (RegexScript, {}),
@@ -193,6 +181,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "Settings.flags_of": (settings.flags_of, {"model": "a"}),
         "Settings.for_texts": (settings.for_texts, {"preset": preset}),
         "Settings.from_json": (Settings.from_json, {"data": {}}),
+        "Settings.replace": (settings.replace, {"personas": []}),
         "ShownInlay": (ShownInlay, {"kind": "image", "url": "a"}),
         "TriggerEngine": (TriggerEngine, {}),
         "TriggerEngine.click": (triggers.click, {"context": context, "data": "a"}),
@@ -221,7 +210,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "to_chat_preset": (risu_ai.to_chat_preset, {"preset": preset}),
         "translation_scripts_of": (risu_ai.translation_scripts_of, {"context": context}),
         "write_module": (risu_ai.write_module, {"module": module}),
-        "write_scripts": (risu_ai.write_scripts, {"scripts": iter([script])}),
+        "write_scripts": (risu_ai.write_scripts, {"scripts": Fresh(lambda: iter([script]))}),
     }
 
 
@@ -235,29 +224,19 @@ KEYWORDS: Mapping[str, list[str]] = {
 """What calls take by ``**``."""
 
 RESULT = "a result: the library makes it"
-ERROR = "an exception: its message may be anything that can be shown"
-ALIAS = "a type alias"
 CALLED = "called while a text runs, by the engine itself"
 ANSWERS = "a host is called by triggers, not by programs"
 HOST_METHODS = (
     *("alert", "ask", "asset_inlay", "confirm", "fetch", "image", "inlay", "llm", "log", "select"),
     *("similarity", "sleep", "speak"),
 )
-NOT_CALLED = {
+UNCALLED = {
     **dict.fromkeys(
         ("ActiveLore", "ButtonResult", "CommandResult", "EditResult", "LorebookResult", "RisuPlan"), RESULT
     ),
     **dict.fromkeys(("ScriptResult", "SendResult", "TriggerEvent", "TriggerResult"), RESULT),
-    **dict.fromkeys(("CBSError", "ChatFileError", "ChatTemplateError", "DecoratorParseError"), ERROR),
-    **dict.fromkeys(("HostRefusedError", "MemoryFailedError", "PromptTemplateError", "RequestFailedError"), ERROR),
-    **dict.fromkeys(("RequestFormatError", "TriggerError"), ERROR),
-    **dict.fromkeys(("AlertKind", "Answer", "Ask"), ALIAS),
     **dict.fromkeys(("CBSEngine.compile_insert", "CBSEngine.execute", "RegexScriptRunner.run_unchecked"), CALLED),
-    **{f"{host}.{name}": ANSWERS for host in ("RefusingHost", "TriggerHost") for name in HOST_METHODS},
-    "PIPELINE": "a constant",
-    "TriggerHost": "a protocol",
-    "Preset.replace": "takes the fields of a Preset, which checks them",
-    "Settings.replace": "takes the fields of Settings, which check them",
+    **{f"RefusingHost.{name}": ANSWERS for name in HOST_METHODS},
 }
 
 ANYTHING = {
@@ -269,66 +248,21 @@ ANYTHING = {
 """Parameters that take anything, and why."""
 
 
-def public_names() -> Iterator[str]:
-    """Public names that take something, and the methods of public classes that are this package's own."""
-    prefix = "tavernkit.risu_ai."
-    for line in PUBLIC_API.read_text(encoding="utf-8").splitlines():
-        if not line.startswith(prefix):
-            continue
-        name = line.removeprefix(prefix)
-        value = getattr(risu_ai, name)
-        if not isinstance(value, type):
-            if not isinstance(value, FunctionType) or inspect.signature(value).parameters:
-                yield name
-            continue
-        if issubclass(value, Exception) or inspect.signature(value).parameters:
-            yield name
-        for method, raw in vars(value).items():
-            bare = getattr(raw, "__func__", raw)
-            if (
-                isinstance(bare, FunctionType)
-                and not method.startswith("_")
-                and len(inspect.signature(bare).parameters) > 1
-            ):
-                yield f"{name}.{method}"
-
-
-def parameters(table: Mapping[str, Call]) -> Iterator[tuple[str, str]]:
-    """Every parameter of every call."""
-    for name, (function, _) in table.items():
-        for parameter in inspect.signature(function).parameters.values():
-            if parameter.kind is not Parameter.VAR_KEYWORD:
-                yield name, parameter.name
-        yield from ((name, keyword) for keyword in KEYWORDS.get(name, ()))
-
-
-def done(made: object) -> object:
-    return asyncio.run(made) if inspect.iscoroutine(made) else made
-
-
-COLLECTED = calls(Path())
-SWEPT = [pair for pair in parameters(COLLECTED) if ".".join(pair) not in ANYTHING]
+SWEEP = Sweep("tavernkit.risu_ai", calls(), UNCALLED, ANYTHING, keywords=KEYWORDS)
 
 
 def test_every_public_name_is_called() -> None:
-    assert set(public_names()) == COLLECTED.keys() | NOT_CALLED.keys()
+    SWEEP.assert_complete()
 
 
-def test_what_takes_anything_exists() -> None:
-    assert ANYTHING.keys() <= {".".join(pair) for pair in parameters(COLLECTED)}
+@pytest.mark.parametrize("name", SWEEP.calls)
+def test_right_arguments_are_taken(name: str) -> None:
+    SWEEP.call(name)
 
 
-@pytest.mark.parametrize("name", COLLECTED)
-def test_the_right_kinds_are_taken(name: str, tmp_path: Path) -> None:
-    function, arguments = calls(tmp_path)[name]
-    done(function(**arguments))
-
-
-@pytest.mark.parametrize(("name", "parameter"), SWEPT)
-def test_a_wrong_kind_is_refused_by_name(name: str, parameter: str) -> None:
-    function, arguments = COLLECTED[name]
-    with pytest.raises(ConfigError, match=rf"\b{parameter}\b"):
-        done(function(**{**arguments, parameter: Odd()}))
+@pytest.mark.parametrize(("name", "parameter"), SWEEP.pairs())
+def test_wrong_arguments_are_refused_by_name(name: str, parameter: str) -> None:
+    SWEEP.assert_refused(name, parameter)
 
 
 def test_a_lorebook_that_is_none_has_an_error_of_its_own() -> None:

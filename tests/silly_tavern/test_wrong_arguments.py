@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from enum import Enum
-from inspect import Parameter
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import pytest
@@ -18,16 +14,7 @@ from tavernkit import Character, ConfigError, User
 from tavernkit import silly_tavern as st
 from tavernkit.errors import FileFormatError, InvalidPresetError
 from tavernkit.prompt import InjectionRegistry, Message
-
-ROOM = "tavernkit.silly_tavern"
-
-Call = tuple[Callable[..., object], Mapping[str, Any]]
-"""A public function, class or method, and right arguments for it."""
-
-
-class Odd:
-    """What nothing takes."""
-
+from tests.wrong_arguments import Call, InFolder, Odd, Sweep
 
 UNCALLED: Mapping[str, str] = {
     "Diagnostic": "a result: nobody makes one",
@@ -62,28 +49,7 @@ DOCUMENTS: Mapping[str, type[Exception]] = {
 """Parsed files of any kind: what is no object has the format's own error."""
 
 
-def public_parameters() -> Iterator[tuple[str, list[str]]]:
-    """The parameters of every public function, class and method that has some; those of other rooms are theirs."""
-    for name in st.__all__:
-        value = getattr(st, name)
-        if not callable(value) or (isinstance(value, type) and issubclass(value, (Exception, Enum))):
-            continue
-        if found := _parameters(value):
-            yield name, found
-        for cls in value.__mro__ if isinstance(value, type) else ():
-            for method, member in vars(cls).items() if cls.__module__.startswith(ROOM) else ():
-                if isinstance(member, (FunctionType, classmethod)) and not method.startswith("_"):
-                    first = 1 if isinstance(member, FunctionType) else 0
-                    if found := _parameters(getattr(value, method))[first:]:
-                        yield f"{name}.{method}", found
-
-
-def _parameters(function: Callable[..., object]) -> list[str]:
-    parameters = inspect.signature(function).parameters.values()
-    return [each.name for each in parameters if each.kind not in (Parameter.VAR_KEYWORD, Parameter.VAR_POSITIONAL)]
-
-
-PARAMETERS = dict(public_parameters())
+NEW_FILE = InFolder(lambda folder: folder / "written")
 
 
 def as_arguments(record: Any) -> dict[str, Any]:
@@ -94,19 +60,20 @@ def expand(text: str, /, *, character: str | None = None, escape: Callable[[str]
     return text
 
 
-def template_calls(path: Path) -> Iterator[tuple[str, Call]]:
+def template_calls() -> Iterator[tuple[str, Call]]:
     for cls in (st.ContextTemplate, st.InstructTemplate, st.ReasoningSettings, st.SystemPrompt):
         name = cls.__name__
         yield name, (cls, {})
         yield f"{name}.load", (cls.load, {"source": b"{}"})
         yield f"{name}.from_json", (cls.from_json, {"data": {}})
         yield f"{name}.migrated", (cls.migrated, {"data": {}})
-        yield f"{name}.save", (cls().save, {"path": path})
+        yield f"{name}.replace", (cls().replace, {"name": "Mine"})
+        yield f"{name}.save", (cls().save, {"path": NEW_FILE})
 
 
-def data_folder_calls(path: Path) -> Iterator[tuple[str, Call]]:
-    folder = st.DataFolder(path)
-    yield "DataFolder", (st.DataFolder, {"path": path})
+def data_folder_calls() -> Iterator[tuple[str, Call]]:
+    yield "DataFolder", (st.DataFolder, {"path": InFolder(Path)})
+    folder = InFolder(data_folder)
     for method, arguments in {
         "character": {"name": "Lyra"},
         "avatar": {"name": "Lyra"},
@@ -122,10 +89,10 @@ def data_folder_calls(path: Path) -> Iterator[tuple[str, Call]]:
         "world": {"name": "sea"},
         "builder": {"character": "Lyra", "chat": "first"},
     }.items():
-        yield f"DataFolder.{method}", (getattr(folder, method), arguments)
+        yield f"DataFolder.{method}", (getattr(st.DataFolder, method), {"self": folder, **arguments})
 
 
-def write_data_folder(path: Path) -> None:
+def data_folder(path: Path) -> st.DataFolder:
     for name, content in {
         "characters/Lyra.json": {"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Lyra"}},
         "chats/Lyra/first.jsonl": {"mes": "Good evening."},
@@ -139,27 +106,33 @@ def write_data_folder(path: Path) -> None:
     }.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_text(json.dumps(content), encoding="utf-8")
+    return st.DataFolder(path)
 
 
-def chat_calls(path: Path) -> dict[str, Call]:
+def chat_calls() -> dict[str, Call]:
     message = st.ChatMessage(name="Lyra", mes="Good evening.")
     return {
         "ChatFile": (st.ChatFile, {"messages": (message,)}),
         "ChatFile.load": (st.ChatFile.load, {"source": b""}),
         "ChatFile.loads": (st.ChatFile.loads, {"text": ""}),
-        "ChatFile.save": (st.ChatFile().save, {"path": path}),
+        "ChatFile.save": (st.ChatFile().save, {"path": NEW_FILE}),
+        "ChatFile.with_messages": (st.ChatFile().with_messages, {"messages": (message,)}),
+        "ChatFile.with_metadata": (st.ChatFile().with_metadata, {"scenario": "A tavern."}),
         "ChatMessage": (st.ChatMessage, {}),
         "ChatMessage.from_json": (st.ChatMessage.from_json, {"data": {}}),
         "ChatMessage.from_message": (
             st.ChatMessage.from_message,
             {"message": Message(role="user", content="Hi"), "user_name": "Mira", "character_name": "Lyra"},
         ),
+        "ChatMessage.replace": (message.replace, {"mes": "Hi"}),
         "ChatMetadata": (st.ChatMetadata, {}),
         "ChatMetadata.from_json": (st.ChatMetadata.from_json, {"data": {}}),
         "ChatMetadata.get": (st.ChatMetadata().get, {"key": "note_prompt"}),
+        "ChatMetadata.replace": (st.ChatMetadata().replace, {"note_depth": 4}),
         "Group": (st.Group, {}),
         "Group.from_json": (st.Group.from_json, {"data": {}}),
         "Group.load": (st.Group.load, {"source": b"{}"}),
+        "Group.replace": (st.Group().replace, {"members": ["Lyra"]}),
         "GroupDecision": (st.GroupDecision, {}),
         "GroupDecision.from_dict": (st.GroupDecision.from_dict, {"value": {}}),
         "Persona": (st.Persona, {}),
@@ -167,7 +140,7 @@ def chat_calls(path: Path) -> dict[str, Call]:
     }
 
 
-def preset_calls(path: Path) -> dict[str, Call]:
+def preset_calls() -> dict[str, Call]:
     preset = st.Preset.default()
     prompt = st.PresetPrompt("main")
     return {
@@ -175,11 +148,13 @@ def preset_calls(path: Path) -> dict[str, Call]:
         "Preset.load": (st.Preset.load, {"source": b"{}"}),
         "Preset.from_json": (st.Preset.from_json, {"data": {}}),
         "Preset.from_settings": (st.Preset.from_settings, {"data": {}}),
-        "Preset.save": (preset.save, {"path": path}),
+        "Preset.save": (preset.save, {"path": NEW_FILE}),
         "Preset.get": (preset.get, {"key": "seed"}),
+        "Preset.replace": (preset.replace, {"prompts": [prompt]}),
         "Preset.with_model": (preset.with_model, {"model": "gpt-4"}),
         "PresetPrompt": (st.PresetPrompt, {"identifier": "main"}),
         "PresetPrompt.from_json": (st.PresetPrompt.from_json, {"data": {}, "warn": print}),
+        "PresetPrompt.replace": (prompt.replace, {"content": "Hi"}),
         "PresetPrompt.triggered_by": (prompt.triggered_by, {"generation_type": "normal"}),
         "OrderEntry": (st.OrderEntry, {"identifier": "main"}),
         "PromptOrder": (st.PromptOrder, {"character_id": 100001, "entries": ()}),
@@ -215,6 +190,7 @@ def text_calls() -> dict[str, Call]:
         "CleanUp": (st.CleanUp, names),
         "clean_up": (st.clean_up, {"text": "Hi", "options": st.CleanUp(**names)}),
         "TextPlan": (st.TextPlan, {}),
+        "TextPlan.replace": (st.TextPlan().replace, {"clean_up": str}),
         "TextPlan.fingerprint": (st.TextPlan().fingerprint, {}),
     }
 
@@ -228,6 +204,7 @@ def macro_calls() -> dict[str, Call]:
         "MacroEngine.evaluate": (engine.evaluate, {"text": "Hi", "environment": environment}),
         "MacroEngine.is_plain": (engine.is_plain, {"text": "Hi"}),
         "MacroEnvironment": (st.MacroEnvironment, {}),
+        "MacroEnvironment.replace": (environment.replace, {"chat": [st.ChatMessage()]}),
         "MacroEnvironment.get_var": (environment.get_var, {"name": "x"}),
         "MacroEnvironment.set_var": (environment.set_var, {"name": "x", "value": 1}),
         "MacroEnvironment.has_var": (environment.has_var, {"name": "x"}),
@@ -290,10 +267,14 @@ def build_calls() -> dict[str, Call]:
     inputs: dict[str, Any] = {"character": Character(name="Lyra"), "user": User(name="Mira"), "message": "Hi"}
     builder, context = st.Builder(**inputs), st.SillyTavernContext(**inputs)
     injection = InjectionRegistry().register("x", "A note.")
+    group = st.Group(members=("Lyra",))
     return {
         "Builder": (st.Builder, inputs),
+        "Builder.build": (builder.build, {"message": "Hi"}),
+        "Builder.decide": (builder.decide, {"group": group, "members": {"Lyra": Character(name="Lyra")}}),
         "Builder.make_state": (builder.make_state, {"context": context}),
         "Builder.run": (builder.run, {"context": context}),
+        "build": (st.build, inputs),
         "ChatPlan": (st.ChatPlan, {}),
         "SillyTavernContext": (st.SillyTavernContext, inputs),
         "SillyTavernState": (st.SillyTavernState, {"context": context}),
@@ -305,51 +286,34 @@ def build_calls() -> dict[str, Call]:
     }
 
 
-@pytest.fixture(scope="module")
-def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Call]:
-    path = tmp_path_factory.mktemp("data")
-    write_data_folder(path)
-    written = path / "written"
-    return {
-        **dict(template_calls(written)),
-        **dict(data_folder_calls(path)),
-        **chat_calls(written),
-        **preset_calls(written),
-        **text_calls(),
-        **macro_calls(),
-        **script_calls(),
-        **lore_calls(),
-        **build_calls(),
-    }
+CALLS: dict[str, Call] = {
+    **dict(template_calls()),
+    **dict(data_folder_calls()),
+    **chat_calls(),
+    **preset_calls(),
+    **text_calls(),
+    **macro_calls(),
+    **script_calls(),
+    **lore_calls(),
+    **build_calls(),
+}
+INPUTS = sorted(st.SillyTavernContext.input_names())
+KEYWORDS: dict[str, list[str]] = dict.fromkeys(("Builder", "Builder.build", "Builder.decide", "build"), INPUTS)
+SWEEP = Sweep("tavernkit.silly_tavern", CALLS, UNCALLED, ANYTHING, DOCUMENTS, KEYWORDS)
 
 
-def test_every_public_name_is_called_here_or_excused(calls: dict[str, Call]) -> None:
-    assert set(calls) | set(UNCALLED) == set(PARAMETERS)
-    assert not set(calls) & set(UNCALLED)
-    known = {f"{name}.{parameter}" for name, parameters in PARAMETERS.items() for parameter in parameters}
-    assert {*ANYTHING, *DOCUMENTS} <= known
+def test_every_public_name_is_called() -> None:
+    SWEEP.assert_complete()
 
 
-@pytest.mark.parametrize("name", sorted(PARAMETERS.keys() - UNCALLED))
-def test_right_arguments_are_taken(calls: dict[str, Call], name: str) -> None:
-    function, arguments = calls[name]
-    function(**arguments)
+@pytest.mark.parametrize("name", CALLS)
+def test_right_arguments_are_taken(name: str) -> None:
+    SWEEP.call(name)
 
 
-@pytest.mark.parametrize(
-    ("name", "parameter"),
-    [
-        (name, parameter)
-        for name, parameters in PARAMETERS.items()
-        for parameter in parameters
-        if name not in UNCALLED and f"{name}.{parameter}" not in ANYTHING
-    ],
-)
-def test_a_wrong_argument_is_named(calls: dict[str, Call], name: str, parameter: str) -> None:
-    function, arguments = calls[name]
-    error = DOCUMENTS.get(f"{name}.{parameter}")
-    with pytest.raises(error or ConfigError, match="Odd" if error else rf"\b{parameter}\b"):
-        function(**{**arguments, parameter: Odd()})
+@pytest.mark.parametrize(("name", "parameter"), SWEEP.pairs())
+def test_wrong_arguments_are_refused_by_name(name: str, parameter: str) -> None:
+    SWEEP.assert_refused(name, parameter)
 
 
 @pytest.mark.parametrize(

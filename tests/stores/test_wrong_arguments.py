@@ -6,7 +6,7 @@ import pytest
 
 from tavernkit import ConfigError
 from tavernkit.stores import InMemoryChatHistory, InMemoryVariablesStore, to_message, wrap_history
-from tests.wrong_arguments import Call, assert_refused, left_out, wrong_calls
+from tests.wrong_arguments import Call, Sweep
 
 MESSAGE = {"role": "user", "content": "Hi"}
 HISTORY = InMemoryChatHistory([MESSAGE])
@@ -33,19 +33,21 @@ ANYTHING = {
 }
 
 
+SWEEP = Sweep("tavernkit.stores", CALLS, anything=ANYTHING)
+
+
 def test_every_public_name_is_called() -> None:
-    assert not left_out("tavernkit.stores", CALLS, {})
+    SWEEP.assert_complete()
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_right_arguments_are_taken(name: str) -> None:
-    function, arguments = CALLS[name]
-    function(**arguments)
+    SWEEP.call(name)
 
 
-@pytest.mark.parametrize(("name", "parameter"), wrong_calls(CALLS, ANYTHING))
+@pytest.mark.parametrize(("name", "parameter"), SWEEP.pairs())
 def test_wrong_arguments_are_refused_by_name(name: str, parameter: str) -> None:
-    assert_refused(CALLS[name], parameter)
+    SWEEP.assert_refused(name, parameter)
 
 
 def test_a_source_of_messages_that_is_read_again_refuses_wrong_counts() -> None:

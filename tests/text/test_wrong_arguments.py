@@ -9,7 +9,7 @@ from tavernkit.text import json_pointer, keys, pattern_matcher, verbatim_masker
 from tavernkit.text.keys import KeyReader
 from tavernkit.text.load_hooks import LoadHooks
 from tavernkit.text.verbatim_masker import EscapeHatch
-from tests.wrong_arguments import Call, Odd, assert_refused, left_out, wrong_calls
+from tests.wrong_arguments import Call, Odd, Sweep
 
 DOCUMENT = {"a": [1]}
 READER = KeyReader(DOCUMENT)
@@ -75,23 +75,25 @@ ANYTHING: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("module", CALLS)
+SWEEPS = {module: Sweep(module, calls, anything=ANYTHING[module]) for module, calls in CALLS.items()}
+
+
+@pytest.mark.parametrize("module", SWEEPS)
 def test_every_public_name_is_called(module: str) -> None:
-    assert not left_out(module, CALLS[module], {})
+    SWEEPS[module].assert_complete()
 
 
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, calls in CALLS.items() for name in calls])
 def test_right_arguments_are_taken(module: str, name: str) -> None:
-    function, arguments = CALLS[module][name]
-    function(**arguments)
+    SWEEPS[module].call(name)
 
 
 @pytest.mark.parametrize(
     ("module", "name", "parameter"),
-    [(module, *each) for module, calls in CALLS.items() for each in wrong_calls(calls, ANYTHING[module])],
+    [(module, *pair) for module, sweep in SWEEPS.items() for pair in sweep.pairs()],
 )
 def test_wrong_arguments_are_refused_by_name(module: str, name: str, parameter: str) -> None:
-    assert_refused(CALLS[module][name], parameter)
+    SWEEPS[module].assert_refused(name, parameter)
 
 
 def test_the_options_of_an_escape_hatch_are_refused_by_their_name() -> None:

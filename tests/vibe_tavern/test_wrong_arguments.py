@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +43,8 @@ from tavernkit.vibe_tavern.evals.harness import matrix
 from tavernkit.vibe_tavern.evals.lab import Lab, ScenarioOutcome
 from tavernkit.vibe_tavern.evals.report import RunRecord
 from tavernkit.vibe_tavern.output_tags.sanitizers import default_sanitizers
-from tests.vibe_tavern import wrong_arguments
 from tests.vibe_tavern.support import config
-from tests.vibe_tavern.wrong_arguments import Fresh, Odd, Uses
+from tests.wrong_arguments import Call, Fresh, InFolder, Odd, Sweep
 
 
 class Session:
@@ -84,10 +82,6 @@ def mcp_server() -> object:
     return mcpserver.MCPServer("tavern")
 
 
-def folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="tavernkit-"))
-
-
 CONFIG = config()
 MODEL = ScriptedModel("Hi", repeat_last=True)
 RUNNER = PromptRunner(MODEL)
@@ -102,112 +96,129 @@ RECORD = RunRecord(config={}, ok=True, elapsed_ms=1)
 EVALS = EvalOptions(catalogue=[EvalModel("m", tags=("stable",))], all_scenarios=[Greets()])
 TELEMETRY = OpenTelemetryInstrumenter()
 
-USES: Uses = {
-    "AnthropicTransport": {"endpoint": ENDPOINT},
-    "AnthropicTransport.complete": {"self": AnthropicTransport(ENDPOINT), "request": BODY},
-    "AnthropicTransport.stream": {"self": AnthropicTransport(ENDPOINT), "request": BODY},
-    "BlockingRunner": {"runner": RUNNER},
-    "BlockingRunner.perform": {"self": BLOCKING, "request": REQUEST},
-    "BlockingRunner.perform_stream": {"self": BLOCKING, "request": REQUEST},
-    "BlockingRunner.run": {"self": BLOCKING, "work": Fresh(lambda: asyncio.sleep(0))},
-    "BlockingRunner.stream": {"self": BLOCKING, "request": REQUEST},
-    "Builder": {"message": "Hi"},
-    "Capabilities": {"provider": "openai", "model": "m"},
-    "CapabilitiesRegistry": {},
-    "CapabilitiesRegistry.configure_default_overrides": {
-        "self": Fresh(CapabilitiesRegistry),
-        "context_window_tokens": 100,
-        "reserved_response_tokens": 10,
-        "supports_tools": True,
-    },
-    "CapabilitiesRegistry.register_provider": {
-        "self": Fresh(CapabilitiesRegistry),
-        "provider": "mine",
-        "supports_streaming": False,
-    },
-    "CapabilitiesRegistry.resolve": {"self": CapabilitiesRegistry(), "provider": "openai", "model": "m"},
-    "ChatChunk": {},
-    "ChatResponse": {"body": {}},
-    "CombinedToolset": {},
-    "CombinedToolset.execute": {"self": CombinedToolset(TOOLS), "name": "look", "args": {}},
-    "DirectiveDefinition": {"type": "ui.toast"},
-    "DirectiveDefinition.from_mapping": {"value": {"type": "ui.toast"}},
-    "DirectiveRegistry": {},
-    "DirectivesRunner": {"runner": RUNNER, "config": CONFIG},
-    "DirectivesRunner.run": {"self": DirectivesRunner(RUNNER, CONFIG)},
-    "Endpoint": {},
-    "Endpoint.from_env": {"environment": {}, "timeout": 1.5},
-    "Endpoint.timeouts": {"self": ENDPOINT},
-    "EvalModel": {"id": "m"},
-    "EvalOptions": {},
-    "EvalOptions.full": {"trials": 1},
-    "EvalReport": {"records": [RECORD]},
-    "EvalReport.read": {"folder": Fresh(folder)},
-    "EvalReport.write": {"self": EvalReport([RECORD]), "folder": Fresh(folder)},
-    "FilteredToolRegistry": {"base": TOOLS},
-    "FunctionToolset": {"functions": [look]},
-    "FunctionToolset.add": {
-        "self": Fresh(FunctionToolset),
-        "function": look,
-        "name": "see",
-        "description": "See.",
-        "exposed_to_model": False,
-    },
-    "FunctionToolset.execute": {"self": TOOLS, "name": "look", "args": {}},
-    "GoogleTransport": {"endpoint": ENDPOINT},
-    "GoogleTransport.complete": {"self": GoogleTransport(ENDPOINT), "request": BODY},
-    "GoogleTransport.stream": {"self": GoogleTransport(ENDPOINT), "request": BODY},
-    "Infrastructure": {},
-    "McpToolset": {"session": Session(), "tools": [{"name": "look"}]},
-    "McpToolset.execute": {"self": McpToolset(Session(), [{"name": "look"}]), "name": "look", "args": {}},
-    "McpToolset.load": {"session": Session()},
-    "OpenAIEndpoints": {"transport": OpenAITransport(ENDPOINT)},
-    "OpenAIEndpoints.audio_transcriptions": {"self": ENDPOINTS, "file": b"RIFF", "model": "m"},
-    "OpenAIEndpoints.audio_translations": {"self": ENDPOINTS, "file": b"RIFF", "model": "m"},
-    "OpenAIEndpoints.embeddings": {"self": ENDPOINTS, "model": "m", "input": ["a"]},
-    "OpenAIEndpoints.rerank": {"self": ENDPOINTS, "model": "m", "query": "q", "documents": ["a"]},
-    "OpenAITransport": {"endpoint": ENDPOINT},
-    "OpenAITransport.complete": {"self": OpenAITransport(ENDPOINT), "request": BODY},
-    "OpenAITransport.stream": {"self": OpenAITransport(ENDPOINT), "request": BODY},
-    "OpenTelemetryInstrumenter": {},
-    "OpenTelemetryInstrumenter.on_event": {"self": TELEMETRY, "event": {"type": "final"}},
-    "OpenTelemetryInstrumenter.run": {"self": TELEMETRY},
-    "OpenTelemetryInstrumenter.transport": {"self": TELEMETRY, "transport": MODEL},
-    "PromptRequest": fields(REQUEST),
-    "PromptRunner": {"transport": MODEL},
-    "PromptRunner.build_request": {"self": RUNNER, "config": CONFIG},
-    "PromptRunner.perform": {"self": RUNNER, "request": REQUEST},
-    "PromptRunner.perform_stream": {"self": RUNNER, "request": REQUEST},
-    "PromptRunner.stream": {"self": RUNNER, "request": REQUEST},
-    "RunLog": {"folder": Path("runs")},
-    "RunLog.append": {"self": Fresh(lambda: RunLog(folder())), "record": RECORD},
-    "RunLog.read": {"self": RunLog(Path("no-such-folder"))},
-    "RunnerConfig": fields(CONFIG),
-    "RunnerConfig.build": {"provider": "openai", "model": "m"},
-    "StructuredOutputOptions": {},
-    "StructuredOutputOptions.from_mapping": {"value": {"schema_name": "x"}},
-    "ToolCallDelta": {"index": 0},
-    "ToolCalls": {},
-    "ToolCalls.add": {"self": Fresh(ToolCalls), "delta": ToolCallDelta(0)},
-    "ToolDefinition": {"name": "look"},
-    "ToolDefinition.from_mapping": {"value": {"name": "look", "description": "", "parameters": {}}},
-    "ToolLoopRunner": {"runner": RUNNER, "config": CONFIG, "tools": TOOLS},
-    "ToolLoopRunner.run": {"self": ToolLoopRunner(RUNNER, CONFIG, tools=TOOLS)},
-    "ToolRegistry": {"definitions": [TOOL]},
-    "ToolRegistry.get": {"self": ToolRegistry([TOOL]), "name": "look"},
-    "ToolRegistry.include": {"self": ToolRegistry([TOOL]), "name": "look"},
-    "ToolRegistry.openai_tools": {"self": ToolRegistry([TOOL])},
-    "VibeTavernContext": {},
-    "build": {"message": "Hi"},
-    "chat": {"transport": MODEL, "model": "m", "messages": []},
-    "connect_mcp": {"server": Fresh(mcp_server)},
-    "create_transport": {"dialect": "openai", "endpoint": ENDPOINT},
-    "preprocess_user_input": {"text": "Hi", "variables": None},
-    "pydantic_payload_validator": {"models": {}},
-    "register_sanitizer": {"name": "test-wrong-arguments", "sanitizer": lambda text, options: (text, ())},
-    "render_liquid": {"text": "Hi"},
-    "run_evals": {"options": EVALS, "transport": MODEL},
-    "to_messages": {"message": "Hi"},
+CALLS: dict[str, Call] = {
+    "AnthropicTransport": (vibe_tavern.AnthropicTransport, {"endpoint": ENDPOINT}),
+    "AnthropicTransport.complete": (AnthropicTransport(ENDPOINT).complete, {"request": BODY}),
+    "AnthropicTransport.stream": (AnthropicTransport(ENDPOINT).stream, {"request": BODY}),
+    "BlockingRunner": (vibe_tavern.BlockingRunner, {"runner": RUNNER}),
+    "BlockingRunner.perform": (vibe_tavern.BlockingRunner.perform, {"self": BLOCKING, "request": REQUEST}),
+    "BlockingRunner.perform_stream": (
+        vibe_tavern.BlockingRunner.perform_stream,
+        {"self": BLOCKING, "request": REQUEST},
+    ),
+    "BlockingRunner.run": (vibe_tavern.BlockingRunner.run, {"self": BLOCKING, "work": Fresh(lambda: asyncio.sleep(0))}),
+    "BlockingRunner.stream": (vibe_tavern.BlockingRunner.stream, {"self": BLOCKING, "request": REQUEST}),
+    "Builder": (vibe_tavern.Builder, {"message": "Hi"}),
+    "Capabilities": (vibe_tavern.Capabilities, {"provider": "openai", "model": "m"}),
+    "CapabilitiesRegistry": (vibe_tavern.CapabilitiesRegistry, {}),
+    "CapabilitiesRegistry.configure_default_overrides": (
+        vibe_tavern.CapabilitiesRegistry.configure_default_overrides,
+        {
+            "self": Fresh(CapabilitiesRegistry),
+            "context_window_tokens": 100,
+            "reserved_response_tokens": 10,
+            "supports_tools": True,
+        },
+    ),
+    "CapabilitiesRegistry.register_provider": (
+        vibe_tavern.CapabilitiesRegistry.register_provider,
+        {"self": Fresh(CapabilitiesRegistry), "provider": "mine", "supports_streaming": False},
+    ),
+    "CapabilitiesRegistry.resolve": (CapabilitiesRegistry().resolve, {"provider": "openai", "model": "m"}),
+    "ChatChunk": (vibe_tavern.ChatChunk, {}),
+    "ChatResponse": (vibe_tavern.ChatResponse, {"body": {}}),
+    "CombinedToolset": (vibe_tavern.CombinedToolset, {}),
+    "CombinedToolset.execute": (CombinedToolset(TOOLS).execute, {"name": "look", "args": {}}),
+    "DirectiveDefinition": (vibe_tavern.DirectiveDefinition, {"type": "ui.toast"}),
+    "DirectiveDefinition.from_mapping": (vibe_tavern.DirectiveDefinition.from_mapping, {"value": {"type": "ui.toast"}}),
+    "DirectiveRegistry": (vibe_tavern.DirectiveRegistry, {}),
+    "DirectivesRunner": (vibe_tavern.DirectivesRunner, {"runner": RUNNER, "config": CONFIG}),
+    "DirectivesRunner.run": (DirectivesRunner(RUNNER, CONFIG).run, {}),
+    "Endpoint": (vibe_tavern.Endpoint, {}),
+    "Endpoint.from_env": (vibe_tavern.Endpoint.from_env, {"environment": {}, "timeout": 1.5}),
+    "Endpoint.timeouts": (ENDPOINT.timeouts, {}),
+    "EvalModel": (vibe_tavern.EvalModel, {"id": "m"}),
+    "EvalOptions": (vibe_tavern.EvalOptions, {}),
+    "EvalOptions.full": (vibe_tavern.EvalOptions.full, {"trials": 1}),
+    "EvalReport": (vibe_tavern.EvalReport, {"records": [RECORD]}),
+    "EvalReport.read": (vibe_tavern.EvalReport.read, {"folder": InFolder(Path)}),
+    "EvalReport.write": (EvalReport([RECORD]).write, {"folder": InFolder(Path)}),
+    "FilteredToolRegistry": (vibe_tavern.FilteredToolRegistry, {"base": TOOLS}),
+    "FunctionToolset": (vibe_tavern.FunctionToolset, {"functions": [look]}),
+    "FunctionToolset.add": (
+        vibe_tavern.FunctionToolset.add,
+        {
+            "self": Fresh(FunctionToolset),
+            "function": look,
+            "name": "see",
+            "description": "See.",
+            "exposed_to_model": False,
+        },
+    ),
+    "FunctionToolset.execute": (TOOLS.execute, {"name": "look", "args": {}}),
+    "GoogleTransport": (vibe_tavern.GoogleTransport, {"endpoint": ENDPOINT}),
+    "GoogleTransport.complete": (GoogleTransport(ENDPOINT).complete, {"request": BODY}),
+    "GoogleTransport.stream": (GoogleTransport(ENDPOINT).stream, {"request": BODY}),
+    "Infrastructure": (vibe_tavern.Infrastructure, {}),
+    "McpToolset": (vibe_tavern.McpToolset, {"session": Session(), "tools": [{"name": "look"}]}),
+    "McpToolset.execute": (McpToolset(Session(), [{"name": "look"}]).execute, {"name": "look", "args": {}}),
+    "McpToolset.load": (vibe_tavern.McpToolset.load, {"session": Session()}),
+    "OpenAIEndpoints": (vibe_tavern.OpenAIEndpoints, {"transport": OpenAITransport(ENDPOINT)}),
+    "OpenAIEndpoints.audio_transcriptions": (ENDPOINTS.audio_transcriptions, {"file": b"RIFF", "model": "m"}),
+    "OpenAIEndpoints.audio_translations": (ENDPOINTS.audio_translations, {"file": b"RIFF", "model": "m"}),
+    "OpenAIEndpoints.embeddings": (ENDPOINTS.embeddings, {"model": "m", "input": ["a"]}),
+    "OpenAIEndpoints.rerank": (ENDPOINTS.rerank, {"model": "m", "query": "q", "documents": ["a"]}),
+    "OpenAITransport": (vibe_tavern.OpenAITransport, {"endpoint": ENDPOINT}),
+    "OpenAITransport.complete": (OpenAITransport(ENDPOINT).complete, {"request": BODY}),
+    "OpenAITransport.stream": (OpenAITransport(ENDPOINT).stream, {"request": BODY}),
+    "OpenTelemetryInstrumenter": (vibe_tavern.OpenTelemetryInstrumenter, {}),
+    "OpenTelemetryInstrumenter.on_event": (TELEMETRY.on_event, {"event": {"type": "final"}}),
+    "OpenTelemetryInstrumenter.run": (TELEMETRY.run, {}),
+    "OpenTelemetryInstrumenter.transport": (TELEMETRY.transport, {"transport": MODEL}),
+    "PromptRequest": (vibe_tavern.PromptRequest, fields(REQUEST)),
+    "PromptRunner": (vibe_tavern.PromptRunner, {"transport": MODEL}),
+    "PromptRunner.build_request": (RUNNER.build_request, {"config": CONFIG}),
+    "PromptRunner.perform": (RUNNER.perform, {"request": REQUEST}),
+    "PromptRunner.perform_stream": (RUNNER.perform_stream, {"request": REQUEST}),
+    "PromptRunner.stream": (RUNNER.stream, {"request": REQUEST}),
+    "RunLog": (vibe_tavern.RunLog, {"folder": Path("runs")}),
+    "RunLog.append": (vibe_tavern.RunLog.append, {"self": InFolder(RunLog), "record": RECORD}),
+    "RunLog.read": (RunLog(Path("no-such-folder")).read, {}),
+    "RunnerConfig": (vibe_tavern.RunnerConfig, fields(CONFIG)),
+    "RunnerConfig.build": (vibe_tavern.RunnerConfig.build, {"provider": "openai", "model": "m"}),
+    "StructuredOutputOptions": (vibe_tavern.StructuredOutputOptions, {}),
+    "StructuredOutputOptions.from_mapping": (
+        vibe_tavern.StructuredOutputOptions.from_mapping,
+        {"value": {"schema_name": "x"}},
+    ),
+    "ToolCallDelta": (vibe_tavern.ToolCallDelta, {"index": 0}),
+    "ToolCalls": (vibe_tavern.ToolCalls, {}),
+    "ToolCalls.add": (vibe_tavern.ToolCalls.add, {"self": Fresh(ToolCalls), "delta": ToolCallDelta(0)}),
+    "ToolDefinition": (vibe_tavern.ToolDefinition, {"name": "look"}),
+    "ToolDefinition.from_mapping": (
+        vibe_tavern.ToolDefinition.from_mapping,
+        {"value": {"name": "look", "description": "", "parameters": {}}},
+    ),
+    "ToolLoopRunner": (vibe_tavern.ToolLoopRunner, {"runner": RUNNER, "config": CONFIG, "tools": TOOLS}),
+    "ToolLoopRunner.run": (ToolLoopRunner(RUNNER, CONFIG, tools=TOOLS).run, {}),
+    "ToolRegistry": (vibe_tavern.ToolRegistry, {"definitions": [TOOL]}),
+    "ToolRegistry.get": (ToolRegistry([TOOL]).get, {"name": "look"}),
+    "ToolRegistry.include": (ToolRegistry([TOOL]).include, {"name": "look"}),
+    "ToolRegistry.openai_tools": (ToolRegistry([TOOL]).openai_tools, {}),
+    "VibeTavernContext": (vibe_tavern.VibeTavernContext, {}),
+    "build": (vibe_tavern.build, {"message": "Hi"}),
+    "chat": (vibe_tavern.chat, {"transport": MODEL, "model": "m", "messages": []}),
+    "connect_mcp": (vibe_tavern.connect_mcp, {"server": Fresh(mcp_server)}),
+    "create_transport": (vibe_tavern.create_transport, {"dialect": "openai", "endpoint": ENDPOINT}),
+    "preprocess_user_input": (vibe_tavern.preprocess_user_input, {"text": "Hi", "variables": None}),
+    "pydantic_payload_validator": (vibe_tavern.pydantic_payload_validator, {"models": {}}),
+    "register_sanitizer": (
+        vibe_tavern.register_sanitizer,
+        {"name": "test-wrong-arguments", "sanitizer": lambda text, options: (text, ())},
+    ),
+    "render_liquid": (vibe_tavern.render_liquid, {"text": "Hi"}),
+    "run_evals": (vibe_tavern.run_evals, {"options": EVALS, "transport": MODEL}),
+    "to_messages": (vibe_tavern.to_messages, {"message": "Hi"}),
 }
 NEEDS_A_SERVER = {
     *(f"{name}Transport.{method}" for name in ("Anthropic", "Google", "OpenAI") for method in ("complete", "stream")),
@@ -222,15 +233,7 @@ ANYTHING = {
     "chat.options": "JSON for the server",
     "connect_mcp.options": "options of mcp.Client, which checks them",
 }
-NOT_MADE = {
-    **dict.fromkeys(
-        (
-            *("ConnectionFailedError", "DecodeError", "HTTPError", "LiquidError", "PreflightError"),
-            *("RequestTimeoutError", "StreamError", "ToolArgumentError", "ToolLoopLimitError", "ToolUseError"),
-            "TransportError",
-        ),
-        "an exception",
-    ),
+UNCALLED = {
     **dict.fromkeys(
         ("DirectivesResult", "EvalProgress", "PromptResult", "ToolLoopResult"), "a result that runners make"
     ),
@@ -238,34 +241,29 @@ NOT_MADE = {
     "FilteredToolRegistry.include": "the registry's own",
     "FilteredToolRegistry.openai_tools": "the registry's own",
     "FunctionToolset.tool": "a decorator, tested below",
-    "PIPELINE": "a constant",
-    "Transport": "a protocol",
-    "Transport.complete": "a protocol",
-    "Transport.stream": "a protocol",
 }
+
+SWEEP = Sweep("tavernkit.vibe_tavern", CALLS, UNCALLED, ANYTHING)
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Folders are made in the test's own, and what is registered for everybody is forgotten."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is registered for everybody is forgotten."""
     monkeypatch.setattr(default_sanitizers, "_sanitizers", vars(default_sanitizers)["_sanitizers"])
 
 
-def test_every_public_name_is_swept() -> None:
-    names = wrong_arguments.public_names(vibe_tavern)
-    methods = {method for name in names for method in wrong_arguments.public_methods(vibe_tavern, name)}
-    assert names | methods == USES.keys() | NOT_MADE.keys()
+def test_every_public_name_is_called() -> None:
+    SWEEP.assert_complete()
 
 
-@pytest.mark.parametrize("name", [name for name in USES if name not in NEEDS_A_SERVER])
-def test_the_right_kinds_are_taken(name: str) -> None:
-    wrong_arguments.call(vibe_tavern, name, USES[name])
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in NEEDS_A_SERVER])
+def test_right_arguments_are_taken(name: str) -> None:
+    SWEEP.call(name)
 
 
-@pytest.mark.parametrize(("name", "parameter"), wrong_arguments.swept(vibe_tavern, USES, ANYTHING))
-def test_a_wrong_kind_is_refused_by_name(name: str, parameter: str) -> None:
-    wrong_arguments.assert_refused(vibe_tavern, USES, name, parameter)
+@pytest.mark.parametrize(("name", "parameter"), SWEEP.pairs())
+def test_wrong_arguments_are_refused_by_name(name: str, parameter: str) -> None:
+    SWEEP.assert_refused(name, parameter)
 
 
 @pytest.mark.parametrize("option", ["name", "description", "exposed_to_model"])
@@ -293,7 +291,7 @@ def test_decorated_functions_and_their_options_are_checked(option: str) -> None:
 )
 def test_lists_say_what_to_put_in(name: str, arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        wrong_arguments.call(vibe_tavern, name, arguments)
+        SWEEP.call(name, arguments)
 
 
 @pytest.mark.parametrize(
