@@ -45,6 +45,9 @@ SNIPPETS = [
     "\x00",
 ]
 texts = st.lists(st.text(max_size=12) | st.sampled_from(SNIPPETS), max_size=12).map("".join)
+assigned = st.characters(exclude_categories=("Cs", "Cn"))
+"""Characters whose categories do not depend on how new an engine's tables are."""
+assigned_texts = st.lists(st.text(assigned, max_size=12) | st.sampled_from(SNIPPETS), max_size=12).map("".join)
 broken_texts = st.text(st.characters(exclude_categories=()), max_size=40)
 encodings = st.sampled_from(sorted(bpe_oracle.PATTERNS))
 names = st.sampled_from(TOKENIZER_NAMES)
