@@ -20,8 +20,8 @@ from tavernkit.risu_ai.lorebook import (
     lore_of,
 )
 from tavernkit.risu_ai.lorebook.near_misses import LOOKED_BACK
-from tavernkit.trusted import changed
 from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuModule, RisuSettings
+from tavernkit.trusted import changed
 
 ENGINE = LorebookEngine()
 
