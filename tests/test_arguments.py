@@ -76,7 +76,7 @@ class Child(Base):
         (int | str | None, "5", 5.5, "must be a whole number, text or None, not float"),
         (Literal["a", "b"], "a", "c", "must be one of 'a', 'b', not str 'c'"),
         (Callable[[int], int], abs, 5, "must be a function, not int"),
-        (Sequence[str], ["a"], "a", "must be a list of texts, not str 'a'"),
+        (Sequence[str], ["a"], b"a", "must be a list of texts, not bytes b'a'"),
         (Sequence[str], (), [5], r"must be a list of texts, not list \[5\]"),
         (tuple[int, ...], (1, 2), ("a",), r"must be a list of whole numbers, not tuple \('a',\)"),
         (tuple[int, str], (1, "a"), 5, "must be a list, not int"),
@@ -110,6 +110,38 @@ def test_some_hints_allow_anything(hint: object) -> None:
 def test_what_to_pass_can_be_said_better() -> None:
     with pytest.raises(ConfigError, match=r"^user must be a name such as 'Ann', not int 5"):
         require("user", 5, str, "a name such as 'Ann'")
+
+
+class Book:
+    @classmethod
+    def load(cls, source: str) -> Book:
+        return cls()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> Book:
+        return cls()
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "advice"),
+    [
+        (Book | None, "a.json", "not str 'a.json': make one with Book.load"),
+        (Book, {}, "not dict {}: make one with Book.from_json"),
+        (Book, 5, "not int 5"),
+        (Sequence[Book], Book(), "not Book Book\\(\\): put it in a list"),
+        (Sequence[Book], "a.json", "not str 'a.json': make one with Book.load"),
+        (Sequence[str], "a", "not str 'a': put it in a list"),
+        (Mapping[str, Book], Book(), "not Book Book\\(\\)"),
+        (Dog, "a.json", "not str 'a.json'"),
+        (str, {}, "not dict {}"),
+    ],
+)
+def test_the_way_to_what_is_wanted_is_told(
+    hint: object, value: object, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Book, "__repr__", lambda _: "Book()")
+    with pytest.raises(ConfigError, match=f", {advice}$"):
+        require("it", value, hint)
 
 
 def test_choices_name_what_there_is() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +38,13 @@ def listing() -> str:
 
 def test_public_names_are_as_listed() -> None:
     assert listing() == LISTING.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_public_name_is_that_of_a_module(package: str) -> None:
+    imported = importlib.import_module(package)
+    # Once the module is imported, the package's attribute of this name is the module.
+    assert not {module.name for module in pkgutil.iter_modules(imported.__path__)} & set(imported.__all__)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -30,20 +30,21 @@ _MAX_SEEN = 64
 class _Kind:
     """A kind of value: what to call it, how to tell it, and the classes whose own instances are certain to be of it.
 
-    If it is ``deep``, this is certain only of empty ones.
+    If it is ``deep``, this is certain only of empty ones. What lists and mappings have ``inside`` is a kind of its own.
     """
 
     wanted: str
     accepts: Callable[[object], bool]
     certain: frozenset[type] = frozenset()
     deep: bool = False
+    inside: _Kind | None = None
 
 
 def require(name: str, value: object, hint: object, wanted: str | None = None) -> None:
     """Refuse a value that is not what a type hint says: ``str``, ``Preset | None``, ``Sequence[str]``."""
     kind = _kind_of(hint)
     if kind is not None and not _is(value, kind):
-        _refuse(name, wanted or kind.wanted, value)
+        _refuse(name, kind, value, wanted)
 
 
 def require_choice(name: str, value: object, known: Sequence[str]) -> None:
@@ -70,7 +71,7 @@ def check_fields(record: object, beside: tuple[str, ...] = (), *, whose: str | N
         seen.add(classes)
     for (name, kind), value in zip(checks, values, strict=True):
         if not _is(value, kind):
-            _refuse((f"{type(record).__name__}." if whose is None else whose) + name, kind.wanted, value)
+            _refuse((f"{type(record).__name__}." if whose is None else whose) + name, kind, value)
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
@@ -84,11 +85,11 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             parameters = _parameters(function)
         for (name, kind), value in zip(parameters.positional, args, strict=False):
             if kind is not None and (kind.deep or type(value) not in kind.certain) and not _is(value, kind):
-                _refuse(name, kind.wanted, value)
+                _refuse(name, kind, value)
         for name, value in kwargs.items():
             kind = parameters.by_name.get(name)
             if kind is not None and (kind.deep or type(value) not in kind.certain) and not _is(value, kind):
-                _refuse(name, kind.wanted, value)
+                _refuse(name, kind, value)
         return function(*args, **kwargs)
 
     return call
@@ -98,9 +99,20 @@ def _is(value: object, kind: _Kind) -> bool:
     return (type(value) in kind.certain and not (kind.deep and value)) or kind.accepts(value)
 
 
-def _refuse(name: str, wanted: str, value: object) -> NoReturn:
+def _refuse(name: str, kind: _Kind, value: object, wanted: str | None = None) -> NoReturn:
     given = "None" if value is None else f"{type(value).__name__} {shown(value)}"
-    raise ConfigError(f"{name} must be {wanted}, not {given}")
+    advice = "" if wanted else _advice(kind, value)
+    raise ConfigError(f"{name} must be {wanted or kind.wanted}, not {given}{advice}")
+
+
+def _advice(kind: _Kind, value: object) -> str:
+    """Say how to come from what was passed to what is wanted, where that is plain."""
+    if kind.inside is not None and list in kind.certain and _is(value, kind.inside):
+        return ": put it in a list"
+    reader = "load" if isinstance(value, (str, os.PathLike)) else "from_json" if is_mapping(value) else ""
+    wanted = (kind.inside or kind).certain
+    makers = sorted(cls.__name__ for cls in wanted if reader and callable(getattr(cls, reader, None)))
+    return f": make one with {makers[0]}.{reader}" if makers else ""
 
 
 class _Fields(NamedTuple):
@@ -247,7 +259,8 @@ def _either(kinds: Sequence[_Kind | None]) -> _Kind | None:
     wanted = f"{', '.join(others)} or {last}" if others else last
     certain = frozenset(cls for kind in known for cls in kind.certain)
     deep = any(kind.deep for kind in known)
-    return _Kind(wanted, lambda value: any(_is(value, kind) for kind in known), certain, deep)
+    inside = next((kind.inside for kind in known if kind.inside is not None), None)
+    return _Kind(wanted, lambda value: any(_is(value, kind) for kind in known), certain, deep, inside)
 
 
 def _holding(
@@ -268,7 +281,7 @@ def _holding(
             return True  # told four times as quickly as one by one, and chats are long
         return all(_is(each, inside) for each in items(value))
 
-    return _Kind(f"{wanted} of {_several(inside.wanted)}", accepts_all, certain, deep=True)
+    return _Kind(f"{wanted} of {_several(inside.wanted)}", accepts_all, certain, deep=True, inside=inside)
 
 
 def _several(wanted: str) -> str:

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from tavernkit.testing.loopback import HttpReply as HttpReply
     from tavernkit.testing.loopback import HttpRequest as HttpRequest
     from tavernkit.testing.loopback import LoopbackServer as LoopbackServer
-    from tavernkit.testing.memory_models import memory_models as memory_models
     from tavernkit.testing.replies import Answer as Answer
     from tavernkit.testing.replies import Body as Body
     from tavernkit.testing.replies import Disconnect as Disconnect
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from tavernkit.testing.replies import streamed as streamed
     from tavernkit.testing.replies import tool_call as tool_call
     from tavernkit.testing.replies import usage as usage
+    from tavernkit.testing.scripted_memory import memory_models as memory_models
     from tavernkit.testing.scripted_model import ScriptedModel as ScriptedModel
     from tavernkit.testing.scripted_model import ScriptExhaustedError as ScriptExhaustedError
     from tavernkit.testing.scripted_server import serve as serve
@@ -31,7 +31,7 @@ __getattr__, __all__ = lazy_exports(
     __name__,
     {
         ".loopback": ("HttpReply", "HttpRequest", "LoopbackServer"),
-        ".memory_models": ("memory_models",),
+        ".scripted_memory": ("memory_models",),
         ".replies": (
             "Answer",
             "Body",

@@ -11,7 +11,7 @@ import pytest
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.memory import MemoryOutcome
 from tavernkit.risu_ai.prompt_message import PromptMessage
-from tavernkit.testing.memory_models import letter_counts
+from tavernkit.testing.scripted_memory import letter_counts
 from tavernkit.values import FrozenJson
 from tests.risu_ai.memory.chats import COUNTER, Summariser, run_memory, spoken, start
 
