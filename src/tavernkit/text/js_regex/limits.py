@@ -33,7 +33,7 @@ MAX_DEPTH = 50
 """How deep groups, or classes of ``v`` mode, may be nested: each level takes up to eight calls of Python."""
 
 MAX_SOURCE_LENGTH = 30_000
-"""How long a pattern may be: reading it takes linear time, and is not part of the time limit of a call."""
+"""How many UTF-16 units a pattern may have: reading it takes linear time, and is not part of a call's time limit."""
 
 MAX_PARTS = 8_000
 """How many groups, classes, escapes and repetitions a pattern may have: they take longer to read than characters."""

@@ -23,6 +23,7 @@ from tavernkit.text.js_regex.nodes import (
     Sequence,
 )
 from tavernkit.text.js_regex.scanner import Scanner, survey
+from tavernkit.text.js_values.strings import utf16_length
 
 _LOOKS = {"(?=": (False, False), "(?!": (False, True), "(?<=": (True, False), "(?<!": (True, True)}
 _MODIFIERS = frozenset("ims")
@@ -46,7 +47,7 @@ def parse_pattern(source: str, flags: str) -> Pattern:
 
     Property names and the inside of ``v``-mode classes are left to the engine to check.
     """
-    if len(source) > MAX_SOURCE_LENGTH:
+    if utf16_length(source) > MAX_SOURCE_LENGTH:
         raise JSRegexSyntaxError(f"Invalid regular expression: {len(source)} characters are too many")
     return _Parser(source, flags).parse()
 
