@@ -78,10 +78,10 @@ class _Walk:
                         after = self.between(item, after)
                 return after
             case Alternatives(branches):
-                different: set[_Between] = set()
+                together = _Between.FAILS
                 for branch in branches:
-                    different.add(self.between(branch, after))
-                return _either(*different)
+                    together = _either(together, self.between(branch, after))
+                return together
             case Group(body):
                 return self.between(body, after)
             case Repeat():
@@ -106,7 +106,7 @@ class _Walk:
                 raise _SeesUnitsError
             return _Between.GOES_ON
         entered = self.between(loop.body, after)
-        if loop.most > 1:
+        if loop.most > 1 and type(loop.body) is not Char:
             # After a round comes another one, or what comes after the loop; more rounds add nothing new to this.
             for _ in range(2):
                 entered = self.between(loop.body, _either(entered, after))
@@ -123,12 +123,11 @@ class _Walk:
         return _through(after)
 
 
-def _either(*states: _Between) -> _Between:
-    """Put together what several ways do that are tried one after the other."""
-    different = set(states)
-    if len(different) > 1:
-        different.discard(_Between.FAILS)
-    return different.pop() if len(different) == 1 else _Between.OTHER
+def _either(first: _Between, second: _Between) -> _Between:
+    """Put together what two ways do that are tried one after the other."""
+    if first is second or second is _Between.FAILS:
+        return first
+    return second if first is _Between.FAILS else _Between.OTHER
 
 
 def _through(after: _Between) -> _Between:

@@ -35,7 +35,7 @@ MAX_DEPTH = 50
 MAX_SOURCE_LENGTH = 30_000
 """How many UTF-16 units a pattern may have: reading it takes linear time, and is not part of a call's time limit."""
 
-MAX_PARTS = 8_000
+MAX_PARTS = 5_000
 """How many groups, classes, escapes and repetitions a pattern may have: they take longer to read than characters."""
 
 MAX_WRITTEN_LENGTH = 200_000
