@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tavernkit.cards import User
-from tavernkit.errors import ConfigError, PipelineError, StrictModeError
+from tavernkit.errors import ConfigError, LoreParseError, PipelineError, StrictModeError
 from tavernkit.prompt import HookRegistry, InjectionRegistry, Message, Plan, TraceCollector
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern import (
@@ -254,6 +254,14 @@ def test_warnings_are_errors_in_strict_mode():
     with pytest.raises(PipelineError, match="slash command") as caught:
         build(message="/hide", strict=True)
     assert isinstance(caught.value.__cause__, StrictModeError)
+
+
+def test_lore_that_cannot_be_read_is_an_error_of_its_own_in_strict_mode():
+    book = WorldBook("Lore", {"entries": {"0": {"uid": 0, "key": ["a"], "content": 7}}})
+    assert "its content must be text" in build(books=[book]).warnings[0]
+    with pytest.raises(PipelineError, match="its content must be text") as caught:
+        build(books=[book], strict=True)
+    assert isinstance(caught.value.__cause__, LoreParseError)
 
 
 def test_a_cards_original_is_no_reason_to_warn():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tavernkit.errors import FileFormatError, MacroError
+from tavernkit.errors import FileFormatError, MacroError, StrictModeError
 from tavernkit.errors import LoreParseError as CoreLoreParseError
 
 
@@ -72,3 +72,7 @@ class InvalidContextTemplateError(FileFormatError):
 
 class LoreParseError(CoreLoreParseError):
     """A World Info file or entry could not be read."""
+
+
+class StrictLoreParseError(LoreParseError, StrictModeError):
+    """A World Info book or entry would be left out (strict mode)."""

@@ -4,7 +4,7 @@ from types import MappingProxyType
 
 import pytest
 
-from tavernkit.errors import StrictModeError, WarningLog
+from tavernkit.errors import LoreParseError, StrictModeError, WarningLog
 from tavernkit.lore.contracts import LoreEngine, LoreResult
 from tavernkit.silly_tavern.world_info import (
     PassType,
@@ -168,8 +168,9 @@ def test_scan_without_entries_still_cleans_the_timed_state() -> None:
 
 def test_strict_warnings_stop_the_scan() -> None:
     book = WorldBook("Lore", {"entries": {"0": 5}})
-    with pytest.raises(StrictModeError, match="entry '0'"):
+    with pytest.raises(StrictModeError, match="entry '0'") as raised:
         scan(book, "x", warn=WarningLog(strict=True))
+    assert isinstance(raised.value, LoreParseError)
 
 
 def test_pass_limit_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

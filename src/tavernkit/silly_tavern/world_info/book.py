@@ -8,8 +8,8 @@ from functools import cached_property
 
 from tavernkit.arguments import checked, require
 from tavernkit.cards.source import FileContent, read_file, stem
-from tavernkit.errors import Warn, log_warning
-from tavernkit.silly_tavern.errors import LoreParseError
+from tavernkit.errors import StrictModeError, Warn, log_warning
+from tavernkit.silly_tavern.errors import LoreParseError, StrictLoreParseError
 from tavernkit.silly_tavern.world_info.character_book import character_book_to_world, world_to_character_book
 from tavernkit.silly_tavern.world_info.entry import Entry, problem_with
 from tavernkit.silly_tavern.world_info.json_depth import check_depth
@@ -105,7 +105,7 @@ class WorldBook:
     def usable_entries(self, warn: Warn | None = None) -> Iterator[JsonObject]:
         """The entries that a scan can use; a bad one is named in a warning and left out."""
         if warn is not None and not self._has_entries():
-            warn(f'world book {self.name!r} is taken as empty: it has no object or list under "entries"')
+            tell_problem(warn, f'world book {self.name!r} is taken as empty: it has no object or list under "entries"')
         bad = 0
         for key, raw in self.raw_entries():
             problem = problem_with(raw)
@@ -114,7 +114,7 @@ class WorldBook:
                 continue
             bad += 1
             if warn is not None and bad <= MAX_WARNINGS_PER_BOOK:
-                warn(f"world book {self.name!r}: entry {key!r} is left out: {problem}")
+                tell_problem(warn, f"world book {self.name!r}: entry {key!r} is left out: {problem}")
         if warn is not None and bad > MAX_WARNINGS_PER_BOOK:
             warn(f"world book {self.name!r}: {bad} bad entries are left out in all")
 
@@ -128,6 +128,14 @@ class WorldBook:
 
     def __repr__(self) -> str:
         return f"WorldBook({self.name!r}, {len(self)} entries)"
+
+
+def tell_problem(warn: Warn, message: str) -> None:
+    """Report what cannot be read; raises :class:`StrictLoreParseError` in strict mode."""
+    try:
+        warn(message)
+    except StrictModeError as error:
+        raise StrictLoreParseError(message) from error
 
 
 def parse_world(text: str | bytes) -> JsonObject:

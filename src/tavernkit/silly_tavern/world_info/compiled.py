@@ -21,13 +21,14 @@ class CompiledBooks:
     """The entries of a scan in their order, and what can be known about them before a text is seen.
 
     It holds for one selection of books and one insertion strategy, can be shared between threads, and is never
-    changed by a scan. ``warnings`` names what was wrong with the books.
+    changed by a scan. ``problems`` names what could not be read of the books, ``warnings`` what else there is to say.
     """
 
     def __init__(self, books: SelectedBooks, strategy: float) -> None:
-        warnings: list[str] = []
-        self.listed: Sequence[Listed] = list_entries(books, strategy, warnings.append)
-        self.warnings: tuple[str, ...] = tuple(warnings)
+        problems: list[str] = []
+        self.listed: Sequence[Listed] = list_entries(books, strategy, problems.append)
+        self.problems: tuple[str, ...] = tuple(problems)
+        self.warnings: tuple[str, ...] = ()
         self._entries: dict[int, Entry] = {}
         self._hashes: dict[int, int] = {}
         self._tables: dict[tuple[bool, bool], KeyTable] = {}
@@ -54,7 +55,7 @@ class CompiledBooks:
         self.timed: tuple[int, ...] = tuple(timed)
         self.levels: tuple[Json, ...] = tuple(sorted(levels.values(), key=_level_order)[:MAX_LEVELS])
         if len(levels) > MAX_LEVELS:
-            self.warnings += (f"World Info has {len(levels)} levels of recursion; only {MAX_LEVELS} are scanned",)
+            self.warnings = (f"World Info has {len(levels)} levels of recursion; only {MAX_LEVELS} are scanned",)
         self.deepest = int(min(deepest, MAX_SCAN_DEPTH))
 
     def __len__(self) -> int:

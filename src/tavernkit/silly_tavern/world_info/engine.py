@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.arguments import checked
+from tavernkit.silly_tavern.world_info.book import tell_problem
 from tavernkit.silly_tavern.world_info.compiled import CompiledBooks
 from tavernkit.silly_tavern.world_info.limits import COMPILED_BOOKS
 from tavernkit.silly_tavern.world_info.result import WorldInfoResult
@@ -36,6 +37,8 @@ class WorldInfoEngine:
     def scan(self, scan_input: ScanInput) -> WorldInfoResult:
         """Scan a chat."""
         compiled = self.compile(scan_input.books, scan_input.settings)
+        for problem in compiled.problems:
+            tell_problem(scan_input.warn, problem)
         for warning in compiled.warnings:
             scan_input.warn(warning)
         return WorldInfoResult.of(Scan(compiled, scan_input).run())
