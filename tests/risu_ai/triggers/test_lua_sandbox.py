@@ -158,6 +158,7 @@ def test_a_script_that_was_stopped_starts_anew() -> None:
     context.variables.set("go", "0")
     assert engine.run(context, "start", warn=warnings.append).ok
     assert len(warnings) == 1
+    assert f"{SMALL.lua_instructions:,} instructions or {SMALL.lua_seconds:g} seconds" in warnings[0]
 
 
 def test_a_script_that_could_not_be_loaded_is_reported_each_time() -> None:

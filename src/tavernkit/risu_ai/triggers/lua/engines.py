@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tavernkit.risu_ai.triggers.lua.call import LuaCall
 
 OUT_OF_MEMORY = "it used more memory than it may"
-OUT_OF_BUDGET = "it used up its budget"
 NOT_ENOUGH_MEMORY = "not enough memory"
 _MAX_DISPLAY_KEYS = 1000
 _MAX_MESSAGE = 500
@@ -137,7 +136,11 @@ class LuaEngine:
     def _explained(self, machine: Machine, error: Exception) -> TriggerFailedError:
         if isinstance(error, MemoryError) or _message(error) == NOT_ENOUGH_MEMORY or not machine.has_room():
             return self._stopped(OUT_OF_MEMORY)
-        return self._stopped(OUT_OF_BUDGET) if machine.is_spent() else TriggerFailedError(_message(error), kind="Error")
+        if not machine.is_spent():
+            return TriggerFailedError(_message(error), kind="Error")
+        limits = self._calls[-1].world.budget.limits
+        most = f"{limits.lua_instructions:,} instructions or {limits.lua_seconds:g} seconds"
+        return self._stopped(f"it took more than {most}")
 
     def _stopped(self, why: str) -> LuaStoppedError:
         self.failed = why
