@@ -203,7 +203,7 @@ def test_one_name_in_many_alternatives_is_read_in_that_time() -> None:
 
 @pytest.mark.parametrize("step", [0, 1])
 def test_classes_that_become_too_long_with_both_cases_are_refused_in_that_time(step: int) -> None:
-    classes = [f"[{chr(0x100 + step * at)}-{chr(0x8000 + step * at)}]" for at in range(6_000)]
+    classes = [f"[{chr(0x100 + step * at)}-{chr(0x8000 + step * at)}]" for at in range(3_900)]
     with at_most(READING), pytest.raises(JSRegexSyntaxError, match="too large"):
         JSRegex("".join(classes), "i")
     assert JSRegex("".join(classes)[:5_000], "i").source
@@ -222,7 +222,7 @@ def test_a_search_from_the_middle_writes_the_pattern_once(flags: str, monkeypatc
 
 def test_a_long_pattern_is_shown_in_part_by_its_error() -> None:
     with pytest.raises(JSRegexSyntaxError, match="Unterminated group") as raised:
-        JSRegex("x" * 20_000 + "(")
+        JSRegex("x" * 10_000 + "(")
     assert len(str(raised.value)) < 1_200
 
 

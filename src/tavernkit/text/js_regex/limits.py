@@ -35,8 +35,8 @@ MAX_DEPTH = 50
 MAX_SOURCE_LENGTH = 30_000
 """How many UTF-16 units a pattern may have: reading it takes linear time, and is not part of a call's time limit."""
 
-MAX_PARTS = 5_000
-"""How many groups, classes, escapes and repetitions a pattern may have: they take longer to read than characters."""
+MAX_PARTS = 4_000
+"""How many groups, classes, assertions and repetitions a pattern may have: they take longer to read than characters."""
 
 MAX_WRITTEN_LENGTH = 200_000
 """How long classes may become together when they are written for the engine, with the other case of their letters."""
@@ -45,7 +45,7 @@ MAX_JUDGED_LENGTH = 10_000
 """How long a pattern may be whose cost is worked out; a longer one always runs in a worker process."""
 
 MAX_JUDGED_PARTS = 500
-"""How many groups, classes, escapes and repetitions such a pattern may have."""
+"""How many groups, classes, assertions and repetitions such a pattern may have."""
 
 MAX_REPLACED_LENGTH = 20_000_000
 """How long a text may become by a replacement template; one that would be longer is left as it was."""

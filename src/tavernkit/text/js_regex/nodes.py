@@ -107,7 +107,7 @@ Node: TypeAlias = (
 class Pattern:
     """A parsed pattern with its flags; ``names`` tells which groups a name stands for.
 
-    ``part_count`` is how many parts it has that are more than a character which stands for itself.
+    ``part_count`` is how many groups, classes, assertions and repetitions it has; escapes count as characters.
     """
 
     root: Node

@@ -99,7 +99,8 @@ class _Parser:
 
     def _term(self) -> Node:
         scanner = self.scanner
-        self._count_part()
+        if scanner.peek() != "\\":  # most escapes are characters
+            self._count_part()
         if scanner.text.startswith("(?", scanner.at):
             for opening, (behind, negative) in _LOOKS.items():
                 if scanner.eat(opening):
