@@ -12,12 +12,12 @@ from tavernkit.silly_tavern import ChatFile, ChatMessage, Preset, RegexScripts, 
 from tavernkit.silly_tavern.chat_completion.media import inline_media, size_of_data_url
 from tavernkit.silly_tavern.chat_completion.tools import tool_calls, tools_supported
 from tavernkit.silly_tavern.chat_log import chat_log
-from tavernkit.silly_tavern.converters.google import convert_google
-from tavernkit.silly_tavern.converters.mistral import convert_mistral
-from tavernkit.silly_tavern.converters.names import PromptNames
 from tavernkit.silly_tavern.core_chat import CoreMessage
 from tavernkit.silly_tavern.errors import LoreParseError, UnconsumedMacroError
 from tavernkit.silly_tavern.json_reader import JsonReader
+from tavernkit.silly_tavern.providers.google import convert_google
+from tavernkit.silly_tavern.providers.mistral import convert_mistral
+from tavernkit.silly_tavern.providers.names import PromptNames
 from tavernkit.silly_tavern.regex_scripts import read_scripts
 from tavernkit.silly_tavern.world_info.editing import new_entry
 from tavernkit.silly_tavern.world_info.lore_png import read_lore_png

@@ -3,25 +3,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tavernkit.silly_tavern.converters import caching, openrouter
-from tavernkit.silly_tavern.converters.ai21 import convert_ai21
-from tavernkit.silly_tavern.converters.claude import convert_claude
-from tavernkit.silly_tavern.converters.claude_text import convert_claude_text
-from tavernkit.silly_tavern.converters.cohere import convert_cohere
-from tavernkit.silly_tavern.converters.config import ConverterConfig
-from tavernkit.silly_tavern.converters.google import convert_google
-from tavernkit.silly_tavern.converters.messages import MessageConversionError, ToolArgumentsError
-from tavernkit.silly_tavern.converters.mistral import convert_mistral
-from tavernkit.silly_tavern.converters.names import PromptNames
-from tavernkit.silly_tavern.converters.post_process import MergeOptions, merge_messages, post_process
-from tavernkit.silly_tavern.converters.reasoning import claude_budget, google_budget
-from tavernkit.silly_tavern.converters.text import (
+from tavernkit.silly_tavern.providers import caching, openrouter
+from tavernkit.silly_tavern.providers.ai21 import convert_ai21
+from tavernkit.silly_tavern.providers.claude import convert_claude
+from tavernkit.silly_tavern.providers.claude_text import convert_claude_text
+from tavernkit.silly_tavern.providers.cohere import convert_cohere
+from tavernkit.silly_tavern.providers.config import ConverterConfig
+from tavernkit.silly_tavern.providers.google import convert_google
+from tavernkit.silly_tavern.providers.messages import MessageConversionError, ToolArgumentsError
+from tavernkit.silly_tavern.providers.mistral import convert_mistral
+from tavernkit.silly_tavern.providers.names import PromptNames
+from tavernkit.silly_tavern.providers.post_process import MergeOptions, merge_messages, post_process
+from tavernkit.silly_tavern.providers.reasoning import claude_budget, google_budget
+from tavernkit.silly_tavern.providers.text import (
     add_assistant_prefix,
     add_reasoning_content,
     convert_deepseek,
     to_text_prompt,
 )
-from tavernkit.silly_tavern.converters.xai import convert_xai
+from tavernkit.silly_tavern.providers.xai import convert_xai
 from tests.conformance.runner import Case
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from tavernkit.silly_tavern.converters.config import ConverterConfig
-from tavernkit.silly_tavern.converters.requests import build_request
+from tavernkit.silly_tavern.providers.config import ConverterConfig
+from tavernkit.silly_tavern.providers.requests import build_request
 from tests.conformance.runner import Case
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 from itertools import pairwise
 
-from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.converters.messages import (
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ConverterConfig
+from tavernkit.silly_tavern.providers.messages import (
     Messages,
     copied,
     printed_content,
     string_content,
     tool_calls,
 )
-from tavernkit.silly_tavern.converters.names import EXAMPLE_ASSISTANT, EXAMPLE_USER, PromptNames
+from tavernkit.silly_tavern.providers.names import EXAMPLE_ASSISTANT, EXAMPLE_USER, PromptNames
 from tavernkit.text.js_values import to_string, truthy
 from tavernkit.values import Json, JsonObject, is_list
 

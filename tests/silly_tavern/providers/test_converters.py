@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.silly_tavern.converters.claude import convert_claude
-from tavernkit.silly_tavern.converters.config import ConverterConfig
-from tavernkit.silly_tavern.converters.messages import MessageConversionError
-from tavernkit.silly_tavern.converters.names import PromptNames
-from tavernkit.silly_tavern.converters.post_process import post_process
-from tavernkit.silly_tavern.converters.requests import SOURCES, build_request
+from tavernkit.silly_tavern.providers.claude import convert_claude
+from tavernkit.silly_tavern.providers.config import ConverterConfig
+from tavernkit.silly_tavern.providers.messages import MessageConversionError
+from tavernkit.silly_tavern.providers.names import PromptNames
+from tavernkit.silly_tavern.providers.post_process import post_process
+from tavernkit.silly_tavern.providers.requests import SOURCES, build_request
 from tavernkit.values import Json, JsonObject
 from tests.conformance import runner
 

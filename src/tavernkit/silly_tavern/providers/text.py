@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.converters.messages import Messages, copied, printed_content
-from tavernkit.silly_tavern.converters.names import PromptNames
-from tavernkit.silly_tavern.converters.post_process import post_process
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ConverterConfig
+from tavernkit.silly_tavern.providers.messages import Messages, copied, printed_content
+from tavernkit.silly_tavern.providers.names import PromptNames
+from tavernkit.silly_tavern.providers.post_process import post_process
 from tavernkit.text.js_values import UNDEFINED, to_string
 from tavernkit.values import Json, JsonObject, is_list, is_object
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.converters.messages import Messages, copied, printed_content, string_content
-from tavernkit.silly_tavern.converters.names import PromptNames, with_prefix
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ConverterConfig
+from tavernkit.silly_tavern.providers.messages import Messages, copied, printed_content, string_content
+from tavernkit.silly_tavern.providers.names import PromptNames, with_prefix
 from tavernkit.text.js_values import to_string, trim
 
 SEPARATOR = "\n\n"

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.converters.messages import Messages, copied, function_of, part_url, present
-from tavernkit.silly_tavern.converters.names import EXAMPLE_ASSISTANT, EXAMPLE_USER, PromptNames, with_prefix
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ConverterConfig
+from tavernkit.silly_tavern.providers.messages import Messages, copied, function_of, part_url, present
+from tavernkit.silly_tavern.providers.names import EXAMPLE_ASSISTANT, EXAMPLE_USER, PromptNames, with_prefix
 from tavernkit.text.js_values import JSSyntaxError, json_parse, to_string
 from tavernkit.values import Json, JsonObject, is_list, is_object
 

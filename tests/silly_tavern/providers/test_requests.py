@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.silly_tavern.converters.config import ConverterConfig
-from tavernkit.silly_tavern.converters.requests import ProviderRequest, build_request
+from tavernkit.silly_tavern.providers.config import ConverterConfig
+from tavernkit.silly_tavern.providers.requests import ProviderRequest, build_request
 from tavernkit.values import Json, JsonObject
 
 ADAPTIVE = ConverterConfig(claude_enable_adaptive_thinking=True)

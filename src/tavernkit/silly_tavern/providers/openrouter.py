@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tavernkit.silly_tavern.converters.caching import cache_mark, turns_at_depth
-from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.converters.messages import Messages, copied, part_url, tool_calls
+from tavernkit.silly_tavern.providers.caching import cache_mark, turns_at_depth
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ConverterConfig
+from tavernkit.silly_tavern.providers.messages import Messages, copied, part_url, tool_calls
 from tavernkit.text.js_values import to_string
 from tavernkit.values import Json, JsonObject, is_list, is_object
 

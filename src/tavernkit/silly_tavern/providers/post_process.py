@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.converters.messages import Messages, copied, part_text, text_of
-from tavernkit.silly_tavern.converters.names import PromptNames, with_prefix
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ConverterConfig
+from tavernkit.silly_tavern.providers.messages import Messages, copied, part_text, text_of
+from tavernkit.silly_tavern.providers.names import PromptNames, with_prefix
 from tavernkit.text.js_values import to_string
 from tavernkit.values import Json, JsonObject, is_list, is_object
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tavernkit.silly_tavern.converters.config import ConverterConfig
-from tavernkit.silly_tavern.converters.messages import Messages
-from tavernkit.silly_tavern.converters.names import PromptNames
+from tavernkit.silly_tavern.providers.config import ConverterConfig
+from tavernkit.silly_tavern.providers.messages import Messages
+from tavernkit.silly_tavern.providers.names import PromptNames
 from tavernkit.values import JsonObject, is_list, is_object
 
 

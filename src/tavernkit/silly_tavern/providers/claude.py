@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.converters.messages import (
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ConverterConfig
+from tavernkit.silly_tavern.providers.messages import (
     MessageConversionError,
     Messages,
     ToolArgumentsError,
@@ -16,7 +16,7 @@ from tavernkit.silly_tavern.converters.messages import (
     present,
     tool_calls,
 )
-from tavernkit.silly_tavern.converters.names import PromptNames
+from tavernkit.silly_tavern.providers.names import PromptNames
 from tavernkit.text.js_values import JSSyntaxError, json_parse, json_stringify, to_string, trim_end
 from tavernkit.values import Json, JsonObject, is_list, is_object
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tavernkit.silly_tavern.converters.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.converters.messages import (
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ConverterConfig
+from tavernkit.silly_tavern.providers.messages import (
     Messages,
     copied,
     function_of,
@@ -13,7 +13,7 @@ from tavernkit.silly_tavern.converters.messages import (
     string_content,
     tool_calls,
 )
-from tavernkit.silly_tavern.converters.names import PromptNames, with_prefix
+from tavernkit.silly_tavern.providers.names import PromptNames, with_prefix
 from tavernkit.text.js_values import join, to_string
 from tavernkit.values import JsonObject, is_list
 
