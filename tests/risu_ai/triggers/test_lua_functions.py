@@ -55,10 +55,40 @@ def value(expression: str, **fields: Any) -> Any:
         ("select(2, xpcall(error, debug.traceback, 'x'))", "x\nstack traceback:"),
         ("debug.traceback()", "stack traceback:"),
         ("type(debug.traceback({}))", "table"),
+        ("null", "null"),
+        ("type(null)", "userdata"),
+        ("null == nil", "false"),
+        ("package.loaded.json == json and package.loaded._G == _G", "true"),
+        ("select(2, pcall(require, './none'))", "no field package.preload['./none']"),
+        ("select(2, pcall(require, {}))", "bad argument #1 to 'require'"),
     ],
 )
 def test_plain_lua_works(expression: str, expected: str) -> None:
     assert expected in value(expression)
+
+
+BUNDLE = """
+package.preload["./dice"] = function(name, place)
+  local faces = require("./faces")
+  return { roll = function() return name .. place .. faces end }
+end
+package.preload["./faces"] = function() loads = (loads or 0) + 1 return 6 end
+package.preload["./silent"] = function() end
+local dice = require("./dice")
+function onStart(id)
+  require("./dice")
+  setChatVar(id, "v", dice.roll() .. tostring(require("./silent")) .. loads)
+end
+"""
+
+
+def test_bundled_modules_are_loaded_once_from_preload() -> None:
+    assert run(lua(BUNDLE))["v"] == "./dice:preload:6true1"
+
+
+def test_require_keeps_its_tables_when_a_script_replaces_package() -> None:
+    code = "package.preload.x = function() return 'kept' end package = {}"
+    assert run(lua(f"{code} function onStart(id) setChatVar(id, 'v', require('x')) end"))["v"] == "kept"
 
 
 def test_time_and_chance_come_from_the_context() -> None:

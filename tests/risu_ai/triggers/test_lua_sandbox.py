@@ -12,7 +12,18 @@ from tavernkit.testing.trigger_host import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import lua, run, setvar, trigger, world
 
 GONE = [
-    *("package", "dofile", "loadfile", "python", "warn", "string.dump"),
+    *(
+        "package.path",
+        "package.cpath",
+        "package.searchers",
+        "package.searchpath",
+        "package.loadlib",
+        "dofile",
+        "loadfile",
+        "python",
+        "warn",
+        "string.dump",
+    ),
     *("io.popen", "io.lines", "io.tmpfile", "io.output", "debug.getregistry", "debug.sethook", "debug.getinfo"),
     *("debug.getmetatable", "debug.setmetatable", "debug.getupvalue", "debug.upvaluejoin", "io.open('/etc/passwd')"),
     *("os.execute", "os.remove", "os.rename", "os.getenv", "os.exit", "os.tmpname", "os.setlocale"),
@@ -22,11 +33,14 @@ ESCAPES = {
     "bytecode": r"return load('\27Lua')",
     "bytecode with mode": r"return load('\27LuaT\0', 'x', 'b')",
     "bytecode in pieces": r"local i = 0 return load(function() i = i + 1 return ({'\27L', 'ua'})[i] end)",
-    "globals of loaded code": "return load('return package')()",
-    "another environment": "return load('return package', 'x', 't', setmetatable({}, {__index = _G}))()",
+    "globals of loaded code": "return load('return dofile')()",
+    "another environment": "return load('return dofile', 'x', 't', setmetatable({}, {__index = _G}))()",
     "metatable of texts": "return getmetatable('').__index.dump",
     "metatable of promises": "return getmetatable(hash('x', 'y')) or nil",
-    "loaded modules": "return package and package.loaded",
+    "a loaded module of Lua": "return package.loaded.io or package.loaded.debug",
+    "globals of the host": "return package.loaded._G ~= _G or nil",
+    "null as a file": "return null.write or getmetatable(null) or nil",
+    "closing null": "null:close() return true",
     "a module of Lua": "return require('io')",
     "a module by metatable": "return require(setmetatable({}, {__eq = function() return true end}))",
     "registry": "return debug.getregistry()",
@@ -38,8 +52,9 @@ ESCAPES = {
     "attributes of an error": "local ok, e = pcall(setName, id, 42) return e.__class__",
     "an error of CBS": "local ok, e = pcall(cbs, {}) return type(e) ~= 'string' and e or nil",
     "userdata among the globals": (
-        "for k, v in pairs(_G) do if type(v) == 'userdata' then return k end"
-        " if type(v) == 'table' then for n, w in pairs(v) do if type(w) == 'userdata' then return n end end end end"
+        "local function foreign(v) return type(v) == 'userdata' and v ~= null end"
+        " for k, v in pairs(_G) do if foreign(v) then return k end"
+        " if type(v) == 'table' then for n, w in pairs(v) do if foreign(w) then return n end end end end"
     ),
     "raw coroutines": "return coroutine.create == nil or nil",
 }

@@ -12,13 +12,28 @@ local setmetatable, concat, gmatch, rawget = setmetatable, table.concat, string.
 local _ENV = globals
 globals.json = json
 
--- Nothing is loaded: scripts may name what they have anyway.
-local modules = { json = json, coroutine = coroutine, math = math, os = os, string = string, table = table, utf8 = utf8 }
+-- Modules: only what scripts have anyway, and what they put into `preload` themselves. Nothing is searched for or opened.
+-- `require` keeps its own two tables, as Lua's does: another `package` changes nothing.
+local loaded = {
+  _G = globals, json = json, coroutine = coroutine, math = math, os = os, string = string, table = table, utf8 = utf8,
+}
+local preload = {}
+package = { loaded = loaded, preload = preload }
+loaded.package = package
 
 function require(name)
-  local module = rawget(modules, name)
-  if module == nil then error("module '" .. tostring(name) .. "' not found", 2) end
-  return module
+  if type(name) == "number" then name = tostring(name) end
+  if type(name) ~= "string" then error("bad argument #1 to 'require' (string expected)", 2) end
+  local module = loaded[name]
+  if module then return module end
+  local loader = preload[name]
+  if type(loader) ~= "function" then
+    error("module '" .. name .. "' not found:\n\tno field package.preload['" .. name .. "']", 2)
+  end
+  module = loader(name, ":preload:")
+  if module ~= nil then loaded[name] = module end
+  if loaded[name] == nil then loaded[name] = true end
+  return loaded[name], ":preload:"
 end
 
 -- Promises. Calls of the host block, so a promise is always settled when the script gets it.

@@ -199,6 +199,11 @@ end
 
 function math.randomseed() end
 
+-- JavaScript's null is a userdata in RisuAI. This one was the standard error stream; without its metatable it is nothing.
+local null = io.stderr
+debug.setmetatable(null, { __tostring = function() return "null" end, __name = "null", __metatable = false })
+globals.null = null
+
 local function run_script(code)
   local script, problem = load(code, "=script", "t", globals)
   if not script then error(problem, 0) end
