@@ -8,7 +8,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks import workloads
 from tavernkit.risu_ai.cbs import CBSEngine
-from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.cbs.context import RisuContext
 
 PANEL = workloads.cbs()
 PLAIN = ("lorem ipsum dolor sit amet " * 40 + "{{user}} said <char>.\n") * 46

@@ -12,7 +12,7 @@ from tavernkit.budget.tokenizers import get_tokenizer
 from tavernkit.cards import User
 from tavernkit.cards.character import Character
 from tavernkit.risu_ai import Builder, Preset, RisuChat, RisuMessage, RisuModule, Settings, character_from_card
-from tavernkit.risu_ai.chat_log import with_messages
+from tavernkit.risu_ai.chat.chat_log import with_messages
 from tavernkit.risu_ai.prompt_template.cards import read_cards
 from tavernkit.stores import InMemoryVariablesStore
 

@@ -1,29 +1,33 @@
 """Public names that are imported when they are first used, so that ``import tavernkit`` stays quick."""
 
-from __future__ import annotations
-
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
+
+_EXPORT = re.compile(r"^from (tavernkit[\w.]*) import (?:\(\s+)?(\w+) as \2\b", re.MULTILINE)
 
 
-def lazy_exports(package: str, modules: Mapping[str, tuple[str, ...]]) -> tuple[Callable[[str], object], list[str]]:
-    """Make a package's ``__getattr__`` and ``__all__`` from submodule -> names; ``dir()`` lists them, too.
+def lazy_exports(package: str) -> tuple[Callable[[str], object], list[str]]:
+    """Make a package's ``__getattr__`` and ``__all__`` from the imports in its ``__init__.pyi``.
 
-    The type checker sees the same names through an ``if TYPE_CHECKING`` block in the package.
+    The stub is the one list of public names: type checkers, editors and this function read it.
+
+    Args:
+        package: The package's ``__name__``.
     """
-    owners = {name: module for module, names in modules.items() for name in names}
+    module = sys.modules[package]
+    stub = Path(str(module.__file__)).with_name("__init__.pyi").read_text(encoding="utf-8")
+    owners = {name: owner for owner, name in _EXPORT.findall(stub)}
 
     def load(name: str) -> object:
-        module = owners.get(name)
-        if module is None:
+        owner = owners.get(name)
+        if owner is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = getattr(import_module(module, package), name)
-        setattr(sys.modules[package], name, value)
+        value: object = getattr(import_module(owner), name)
+        setattr(module, name, value)
         return value
 
-    def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *owners})
-
-    setattr(sys.modules[package], "__dir__", names)  # noqa: B010  # a module's type does not know the name
+    setattr(module, "__dir__", lambda: sorted({*vars(module), *owners}))  # noqa: B010  # a module's type does not know the name
     return load, sorted(owners)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tavernkit.risu_ai.preset import Preset as RisuPreset
+from tavernkit.risu_ai.files.preset import Preset as RisuPreset
 from tavernkit.silly_tavern import ChatFile, Preset
 from tavernkit.testing import ScriptedModel, failure, serve_in_thread, streamed
 from tests.cli.terminal import BOOK, CARD, PRESET, Tavernkit, Terminal, in_process

@@ -4,10 +4,10 @@ import time
 
 import pytest
 
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.chat_templates import NAMED_TEMPLATES, ChatTemplate, apply_named_template, environment
 from tavernkit.risu_ai.errors import ChatTemplateError
 from tavernkit.risu_ai.limits import MAX_TEMPLATE_CHARACTERS
-from tavernkit.risu_ai.prompt_message import PromptMessage
 from tests.quickness import linear_time
 
 

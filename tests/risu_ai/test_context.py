@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from tavernkit.macros import MacroEnvironment
-from tavernkit.risu_ai.context import RisuContext, RisuContextChanges, default_variables
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage, RisuSettings
+from tavernkit.risu_ai.cbs.context import RisuContext, RisuContextChanges, default_variables
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage, RisuSettings
 
 
 def test_a_name_stands_for_a_character() -> None:

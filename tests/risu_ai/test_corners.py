@@ -9,10 +9,10 @@ import pytest
 
 from tavernkit.errors import LimitExceededError
 from tavernkit.risu_ai import RisuCharacter
-from tavernkit.risu_ai.card_import import risu_character
 from tavernkit.risu_ai.chat_templates import ChatTemplate, template
 from tavernkit.risu_ai.errors import ChatTemplateError
 from tavernkit.risu_ai.files import chat_file, silly_tavern_chat
+from tavernkit.risu_ai.files.card_import import risu_character
 from tavernkit.risu_ai.files.message_pack import MessagePackError, pack, unpack
 from tavernkit.risu_ai.limits import MAX_PACK_DEPTH
 from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, ScanInput

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from tavernkit.risu_ai.delimited import replace_delimited, replace_in_lines
+from tavernkit.risu_ai.cbs.delimited import replace_delimited, replace_in_lines
+from tavernkit.risu_ai.chat.inlays import take_inlays
 from tavernkit.risu_ai.files.silly_tavern_files import read_st_files
-from tavernkit.risu_ai.inlays import take_inlays
 from tavernkit.risu_ai.lorebook.keys import folded
 from tavernkit.risu_ai.memory.requests import without_thoughts
 from tavernkit.risu_ai.prompt_template.chat_ml import take_thoughts

@@ -11,15 +11,15 @@ import pytest
 
 from tavernkit.errors import LimitExceededError
 from tavernkit.risu_ai import RisuCharacter, RisuChat, RisuMessage
-from tavernkit.risu_ai.example_messages import example_messages
+from tavernkit.risu_ai.chat.example_messages import example_messages
+from tavernkit.risu_ai.chat.groups import speakers
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.files.message_pack import MessagePackError, pack, unpack
 from tavernkit.risu_ai.files.preset_file import read_preset
-from tavernkit.risu_ai.groups import speakers
 from tavernkit.risu_ai.lorebook import ActiveLore
-from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.prompt_template.cards import PlainCard
-from tavernkit.risu_ai.text_completion import cut_reply
-from tavernkit.risu_ai.unprinted import unprinted_lore
+from tavernkit.risu_ai.prompt_template.unprinted import unprinted_lore
+from tavernkit.risu_ai.requests.text_completion import cut_reply
 
 
 @contextmanager

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from tavernkit.risu_ai import Preset, Settings
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage, new_chat_line
 from tavernkit.risu_ai.errors import RequestFormatError
-from tavernkit.risu_ai.js_replace import replace_all, replace_first
-from tavernkit.risu_ai.model_flags import flag_names, model_flags
-from tavernkit.risu_ai.prompt_message import PromptMessage, new_chat_line
-from tavernkit.risu_ai.reformat import reformat
-from tavernkit.risu_ai.request import RequestRules, request_messages
-from tavernkit.risu_ai.text_completion import OobaFormat, chat_text, cut_reply, ooba_text
+from tavernkit.risu_ai.js.replace import replace_all, replace_first
+from tavernkit.risu_ai.requests.messages import RequestRules, request_messages
+from tavernkit.risu_ai.requests.model_flags import flag_names, model_flags
+from tavernkit.risu_ai.requests.reformat import reformat
+from tavernkit.risu_ai.requests.text_completion import OobaFormat, chat_text, cut_reply, ooba_text
 
 
 def message(role: str, content: str, **fields: Any) -> PromptMessage:

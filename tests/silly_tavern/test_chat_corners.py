@@ -9,16 +9,16 @@ import pytest
 
 from tavernkit.errors import ConfigError, FileFormatError, StrictModeError, WarningLog
 from tavernkit.silly_tavern import ChatFile, ChatMessage, Preset, RegexScripts, Settings
+from tavernkit.silly_tavern.chat.chat_log import chat_log
+from tavernkit.silly_tavern.chat.core_chat import CoreMessage
 from tavernkit.silly_tavern.chat_completion.media import inline_media, size_of_data_url
 from tavernkit.silly_tavern.chat_completion.tools import tool_calls, tools_supported
-from tavernkit.silly_tavern.chat_log import chat_log
-from tavernkit.silly_tavern.core_chat import CoreMessage
 from tavernkit.silly_tavern.errors import LoreParseError, UnconsumedMacroError
-from tavernkit.silly_tavern.json_reader import JsonReader
+from tavernkit.silly_tavern.files.json_reader import JsonReader
 from tavernkit.silly_tavern.providers.google import convert_google
 from tavernkit.silly_tavern.providers.mistral import convert_mistral
 from tavernkit.silly_tavern.providers.names import PromptNames
-from tavernkit.silly_tavern.regex_scripts import read_scripts
+from tavernkit.silly_tavern.scripts.regex_scripts import read_scripts
 from tavernkit.silly_tavern.world_info.editing import new_entry
 from tavernkit.silly_tavern.world_info.lore_png import read_lore_png
 from tests.silly_tavern.scene import build, contents, preset

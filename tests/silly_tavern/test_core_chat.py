@@ -6,7 +6,14 @@ import pytest
 
 from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import ChatMessage, ReasoningSettings
-from tavernkit.silly_tavern.core_chat import CoreMessage, add_reasoning, core_chat, name_prefix, prepare_texts, role_of
+from tavernkit.silly_tavern.chat.core_chat import (
+    CoreMessage,
+    add_reasoning,
+    core_chat,
+    name_prefix,
+    prepare_texts,
+    role_of,
+)
 
 
 def line(mes: str = "m", name: str = "Lyra", **fields: Any) -> ChatMessage:

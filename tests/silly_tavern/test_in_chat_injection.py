@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tavernkit.silly_tavern import ExtensionPrompt
+from tavernkit.silly_tavern.chat.extension_prompts import IN_CHAT, ExtensionPrompts
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import InChatPrompt, inject, injections
-from tavernkit.silly_tavern.extension_prompts import IN_CHAT, ExtensionPrompts
 
 
 def prompt(

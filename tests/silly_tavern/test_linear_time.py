@@ -9,11 +9,11 @@ import pytest
 
 from tavernkit.cards.silly_tavern.names import sanitize
 from tavernkit.silly_tavern import ChatMessage, RegexScript
-from tavernkit.silly_tavern.chat_log import ChatLog
+from tavernkit.silly_tavern.chat.chat_log import ChatLog
+from tavernkit.silly_tavern.chat.output_cleanup import CleanUp, clean_up
 from tavernkit.silly_tavern.context_template.handlebars.rendering import Piece
 from tavernkit.silly_tavern.context_template.story_string import split_by_parameter
 from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
-from tavernkit.silly_tavern.output_cleanup import CleanUp, clean_up
 from tavernkit.silly_tavern.providers.google import convert_google
 from tavernkit.silly_tavern.providers.names import PromptNames
 from tavernkit.silly_tavern.providers.openrouter import embed_media

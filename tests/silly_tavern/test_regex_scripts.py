@@ -4,9 +4,9 @@ import pytest
 
 from tavernkit.errors import StrictModeError, WarningLog
 from tavernkit.silly_tavern import Builder, ChatMessage
-from tavernkit.silly_tavern import regex_replacement as room
-from tavernkit.silly_tavern.regex_replacement import RegexScriptError, escape_macro_value, regex_from_string
-from tavernkit.silly_tavern.regex_scripts import (
+from tavernkit.silly_tavern.scripts import regex_replacement as room
+from tavernkit.silly_tavern.scripts.regex_replacement import RegexScriptError, escape_macro_value, regex_from_string
+from tavernkit.silly_tavern.scripts.regex_scripts import (
     MacroMode,
     RegexPlacement,
     RegexScript,

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import Builder, ChatMessage
 from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
-from tavernkit.silly_tavern.prompt_scripts import PromptScripts
-from tavernkit.silly_tavern.regex_scripts import RegexPlacement, RegexScript, RegexScripts
-from tavernkit.silly_tavern.script_memory import ScriptMemory
-from tavernkit.silly_tavern.substitution import Substitution
+from tavernkit.silly_tavern.macros.substitution import Substitution
+from tavernkit.silly_tavern.scripts.prompt_scripts import PromptScripts
+from tavernkit.silly_tavern.scripts.regex_scripts import RegexPlacement, RegexScript, RegexScripts
+from tavernkit.silly_tavern.scripts.script_memory import ScriptMemory
 from tavernkit.text import script_budget
 from tavernkit.text.js_regex import JSRegex
 from tests.silly_tavern.scene import inputs

@@ -21,7 +21,7 @@ from tavernkit.values import is_sequence
 
 if TYPE_CHECKING:
     from tavernkit.cards import Bundle
-    from tavernkit.risu_ai.preset import Preset as RisuPreset
+    from tavernkit.risu_ai.files.preset import Preset as RisuPreset
     from tavernkit.silly_tavern import ChatFile, DataFolder, Preset, RegexScripts
 
 
@@ -290,14 +290,14 @@ def _silly_tavern_user(content: Path | bytes) -> str | None:
 
 def load_risu_preset(path: str) -> RisuPreset:
     """Read a preset for RisuAI, SillyTavern's included."""
-    from tavernkit.risu_ai.preset import Preset
+    from tavernkit.risu_ai.files.preset import Preset
 
     with naming(Path(path)):
         return Preset.load(readable(path))
 
 
 def _risu_limited(preset: RisuPreset | None, options: BuildOptions) -> RisuPreset:
-    from tavernkit.risu_ai.preset import Preset
+    from tavernkit.risu_ai.files.preset import Preset
 
     changes: dict[str, object] = {}
     if options.context_length is not None:
@@ -318,7 +318,7 @@ def _module(path: Path) -> object:
 
 def _book_module(path: Path) -> object:
     """A book is switched on as a module of its own."""
-    from tavernkit.risu_ai.world import RisuModule
+    from tavernkit.risu_ai.objects import RisuModule
 
     return RisuModule.from_json({"id": f"book:{path.name}", "name": path.stem, "lorebook": read_risu_lore(path)})
 

@@ -1,34 +1,5 @@
 """What will surprise the author of a card, book, preset, template or script: found before a model sees it."""
 
-from typing import TYPE_CHECKING
-
 from tavernkit._lazy import lazy_exports
 
-if TYPE_CHECKING:
-    from tavernkit.lint.books import lint_lorebook as lint_lorebook
-    from tavernkit.lint.books import lint_world_book as lint_world_book
-    from tavernkit.lint.bundles import lint_bundle as lint_bundle
-    from tavernkit.lint.files import FileKind as FileKind
-    from tavernkit.lint.files import lint_file as lint_file
-    from tavernkit.lint.finding import Finding as Finding
-    from tavernkit.lint.fixes import fix_file as fix_file
-    from tavernkit.lint.presets import lint_preset as lint_preset
-    from tavernkit.lint.scripts import lint_regex_script as lint_regex_script
-    from tavernkit.lint.texts import lint_text as lint_text
-    from tavernkit.lint.worst_case import WorstCase as WorstCase
-    from tavernkit.lint.worst_case import measure_worst_case as measure_worst_case
-
-__getattr__, __all__ = lazy_exports(
-    __name__,
-    {
-        ".books": ("lint_lorebook", "lint_world_book"),
-        ".bundles": ("lint_bundle",),
-        ".files": ("FileKind", "lint_file"),
-        ".finding": ("Finding",),
-        ".fixes": ("fix_file",),
-        ".presets": ("lint_preset",),
-        ".scripts": ("lint_regex_script",),
-        ".texts": ("lint_text",),
-        ".worst_case": ("WorstCase", "measure_worst_case"),
-    },
-)
+__getattr__, __all__ = lazy_exports(__name__)

@@ -17,7 +17,7 @@ _INSTRUCT_TEXTS = ("input_sequence", "output_sequence", "system_sequence", "stop
 
 def lint_preset(value: Mapping[str, object]) -> Iterator[Finding]:
     """Check a chat-completion preset of SillyTavern."""
-    from tavernkit.silly_tavern.preset import Preset
+    from tavernkit.silly_tavern.files.preset import Preset
 
     warnings = WarningLog()
     preset = Preset.from_json(value, warn=warnings)
@@ -34,7 +34,7 @@ def lint_preset(value: Mapping[str, object]) -> Iterator[Finding]:
 
 def lint_risu_preset(data: bytes, name: str) -> Iterator[Finding]:
     """Check a preset of RisuAI."""
-    from tavernkit.risu_ai.preset import Preset
+    from tavernkit.risu_ai.files.preset import Preset
 
     warnings = WarningLog()
     preset = Preset.load(data, name=name, warn=warnings)

@@ -58,7 +58,7 @@ def lint_regex_scripts(scripts: object, where: str) -> Iterator[Finding]:
 
 
 def _silly_tavern(script: Mapping[str, object], where: str) -> Iterator[Finding]:
-    from tavernkit.silly_tavern.regex_scripts import RegexScript
+    from tavernkit.silly_tavern.scripts.regex_scripts import RegexScript
 
     read = RegexScript.from_json(script)
     if not read.find_regex:

@@ -78,7 +78,7 @@ def _macro_finding(found: Diagnostic, text: str, where: str, language: Language)
 
 
 def _cbs(text: str, where: str) -> Iterator[Finding]:
-    from tavernkit.risu_ai.context import RisuContext
+    from tavernkit.risu_ai.cbs.context import RisuContext
 
     context = RisuContext(char="Character", user="User", writes="run")
     for found in _cbs_engine().evaluate(text, context).diagnostics:

@@ -1,48 +1,5 @@
 """Messages, blocks, plans and the pipeline that makes them: knows nothing of platforms, files or networks."""
 
-from typing import TYPE_CHECKING
-
 from tavernkit._lazy import lazy_exports
 
-if TYPE_CHECKING:
-    from tavernkit.prompt.block import Block as Block
-    from tavernkit.prompt.builder import Builder as Builder
-    from tavernkit.prompt.context import Context as Context
-    from tavernkit.prompt.entry import EntryConditions as EntryConditions
-    from tavernkit.prompt.entry import PromptEntry as PromptEntry
-    from tavernkit.prompt.explain import Explanation as Explanation
-    from tavernkit.prompt.hooks import HookRegistry as HookRegistry
-    from tavernkit.prompt.injections import Injection as Injection
-    from tavernkit.prompt.injections import InjectionRegistry as InjectionRegistry
-    from tavernkit.prompt.message import Message as Message
-    from tavernkit.prompt.omission import Omission as Omission
-    from tavernkit.prompt.pipeline import Pipeline as Pipeline
-    from tavernkit.prompt.plan import Plan as Plan
-    from tavernkit.prompt.plan import RenderedText as RenderedText
-    from tavernkit.prompt.plan import TextSpan as TextSpan
-    from tavernkit.prompt.state import BuildState as BuildState
-    from tavernkit.prompt.step import NoConfig as NoConfig
-    from tavernkit.prompt.step import Step as Step
-    from tavernkit.prompt.trace import Trace as Trace
-    from tavernkit.prompt.trace import TraceCollector as TraceCollector
-    from tavernkit.prompt.trace import TraceStep as TraceStep
-
-__getattr__, __all__ = lazy_exports(
-    __name__,
-    {
-        ".block": ("Block",),
-        ".builder": ("Builder",),
-        ".context": ("Context",),
-        ".entry": ("EntryConditions", "PromptEntry"),
-        ".explain": ("Explanation",),
-        ".hooks": ("HookRegistry",),
-        ".injections": ("Injection", "InjectionRegistry"),
-        ".message": ("Message",),
-        ".omission": ("Omission",),
-        ".pipeline": ("Pipeline",),
-        ".plan": ("Plan", "RenderedText", "TextSpan"),
-        ".state": ("BuildState",),
-        ".step": ("NoConfig", "Step"),
-        ".trace": ("Trace", "TraceCollector", "TraceStep"),
-    },
-)
+__getattr__, __all__ = lazy_exports(__name__)

@@ -10,16 +10,16 @@ from typing import ClassVar, cast
 from tavernkit.arguments import checked, require, require_choice
 from tavernkit.cards.participant import Participant
 from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context
-from tavernkit.risu_ai.card_import import risu_character
-from tavernkit.risu_ai.chat_log import RisuChatLog, chat_log
-from tavernkit.risu_ai.context import RisuContext, RisuDevice
+from tavernkit.risu_ai.cbs.context import RisuContext, RisuDevice
+from tavernkit.risu_ai.chat.chat_log import RisuChatLog, chat_log
+from tavernkit.risu_ai.chat.inlays import Inlay
+from tavernkit.risu_ai.files.card_import import risu_character
 from tavernkit.risu_ai.files.chat_file import chat_variables
-from tavernkit.risu_ai.inlays import Inlay
+from tavernkit.risu_ai.files.preset import Preset
+from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.memory.contract import MemoryModels
-from tavernkit.risu_ai.preset import Preset
-from tavernkit.risu_ai.settings import Settings
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuModule
 from tavernkit.risu_ai.triggers.host import TriggerHost
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuModule
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.values import is_mapping
 

@@ -9,8 +9,9 @@ from tavernkit.prompt.builder import Builder as CoreBuilder
 from tavernkit.prompt.builder import finished_plan
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.risu_ai.build_context import BuildContext
-from tavernkit.risu_ai.chat_log import with_messages
-from tavernkit.risu_ai.groups import speakers
+from tavernkit.risu_ai.chat.chat_log import with_messages
+from tavernkit.risu_ai.chat.groups import speakers
+from tavernkit.risu_ai.objects import RisuMessage
 from tavernkit.risu_ai.pipeline import PIPELINE
 from tavernkit.risu_ai.plan import RisuPlan
 from tavernkit.risu_ai.sending.drive import drive, drive_async
@@ -19,7 +20,6 @@ from tavernkit.risu_ai.sending.result import SendResult
 from tavernkit.risu_ai.sending.send import Send
 from tavernkit.risu_ai.services import Services
 from tavernkit.risu_ai.state import RisuState
-from tavernkit.risu_ai.world import RisuMessage
 
 
 class Builder(CoreBuilder[BuildContext, RisuState]):

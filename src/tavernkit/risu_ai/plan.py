@@ -13,11 +13,11 @@ from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
 from tavernkit.risu_ai.cbs.escapes import unescape
-from tavernkit.risu_ai.prompt_message import PromptMessage, explained, title_of
-from tavernkit.risu_ai.request import RequestRules, request_messages, unescaped
-from tavernkit.risu_ai.text_completion import cut_reply, stop_texts
-from tavernkit.risu_ai.text_prompt import TextRules, write_text
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage, explained, title_of
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
+from tavernkit.risu_ai.requests.messages import RequestRules, request_messages, unescaped
+from tavernkit.risu_ai.requests.text_completion import cut_reply, stop_texts
+from tavernkit.risu_ai.requests.text_prompt import TextRules, write_text
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, thaw_object
 
 

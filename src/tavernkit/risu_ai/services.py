@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from tavernkit.errors import Warn
 from tavernkit.prompt.context import Estimator
+from tavernkit.risu_ai.budget.token_counting import MessageCounter
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine
-from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.limits import CACHED_LOREBOOKS, CACHED_SCRIPT_RUNNERS, CACHED_TRIGGER_ENGINES
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
 from tavernkit.risu_ai.lorebook.engine import LorebookEngine, LorebookSettings
 from tavernkit.risu_ai.lorebook.sources import lore_of
 from tavernkit.risu_ai.regex_scripts.mode_scripts import ScriptLists
 from tavernkit.risu_ai.regex_scripts.runner import RegexScriptRunner
-from tavernkit.risu_ai.token_counting import MessageCounter
 from tavernkit.risu_ai.triggers.engine import TriggerEngine
 from tavernkit.values import LRUCache
 

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING
 from tavernkit.arguments import checked
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.prompt.state import BuildState
+from tavernkit.risu_ai.budget.token_counting import MessageCounter
+from tavernkit.risu_ai.budget.trimming import Dropped
 from tavernkit.risu_ai.build_context import BuildContext
-from tavernkit.risu_ai.cbs_budget import CBSBudget
-from tavernkit.risu_ai.character_fields import CharacterFields, character_fields
-from tavernkit.risu_ai.chat_log import with_messages, with_text
+from tavernkit.risu_ai.cbs.budget import CBSBudget
+from tavernkit.risu_ai.chat.character_fields import CharacterFields, character_fields
+from tavernkit.risu_ai.chat.chat_log import with_messages, with_text
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.lorebook.result import ActiveLore, LorebookResult
+from tavernkit.risu_ai.objects import RisuChat
 from tavernkit.risu_ai.plan import RisuPlan
-from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.prompt_template.card_writer import CardWriter
 from tavernkit.risu_ai.prompt_template.cards import TemplateCard
 from tavernkit.risu_ai.prompt_template.lore_places import Positions
 from tavernkit.risu_ai.prompt_template.settings import PromptSettings
 from tavernkit.risu_ai.prompt_template.slots import Slots
+from tavernkit.risu_ai.prompt_template.texts import Texts
 from tavernkit.risu_ai.regex_scripts.script import RegexScript, ScriptMode
 from tavernkit.risu_ai.services import Services
-from tavernkit.risu_ai.texts import Texts
-from tavernkit.risu_ai.token_counting import MessageCounter
-from tavernkit.risu_ai.trigger_runs import edit_text
+from tavernkit.risu_ai.triggers.build_runs import edit_text
 from tavernkit.risu_ai.triggers.engine import TriggerEngine
 from tavernkit.risu_ai.triggers.result import PromptAdditions
-from tavernkit.risu_ai.trimming import Dropped
-from tavernkit.risu_ai.world import RisuChat
 from tavernkit.text.script_budget import ScriptBudget
 from tavernkit.values import Json
 

@@ -12,9 +12,9 @@ from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.groups.decision import GroupDecision
+from tavernkit.silly_tavern.groups.speakers import decide, with_speaker
 from tavernkit.silly_tavern.pipeline import PIPELINE
 from tavernkit.silly_tavern.services import Services
-from tavernkit.silly_tavern.speakers import decide, with_speaker
 from tavernkit.silly_tavern.state import SillyTavernState
 
 

@@ -14,23 +14,23 @@ from tavernkit.cards.character import Character
 from tavernkit.cards.participant import Participant
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context
-from tavernkit.silly_tavern.authors_note import read_overrides
+from tavernkit.silly_tavern.chat.authors_note import read_overrides
+from tavernkit.silly_tavern.chat.chat_log import ChatLog, chat_log
+from tavernkit.silly_tavern.chat.extension_prompts import ExtensionPrompt
+from tavernkit.silly_tavern.chat.persona import Persona
 from tavernkit.silly_tavern.chat_completion.media import Measure
 from tavernkit.silly_tavern.chat_completion.tools import Tool
-from tavernkit.silly_tavern.chat_file import ChatFile, ChatMetadata
-from tavernkit.silly_tavern.chat_log import ChatLog, chat_log
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
-from tavernkit.silly_tavern.extension_prompts import ExtensionPrompt
+from tavernkit.silly_tavern.files.chat_file import ChatFile, ChatMetadata
+from tavernkit.silly_tavern.files.preset import Preset
+from tavernkit.silly_tavern.files.preset_prompts import GENERATION_TYPES
+from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.groups.decision import GroupDecision
 from tavernkit.silly_tavern.groups.group import Group
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API, TEXT_COMPLETION_API, MacroMemory
-from tavernkit.silly_tavern.persona import Persona
-from tavernkit.silly_tavern.preset import Preset
-from tavernkit.silly_tavern.preset_prompts import GENERATION_TYPES
-from tavernkit.silly_tavern.regex_scripts import RegexScripts
-from tavernkit.silly_tavern.settings import Settings
+from tavernkit.silly_tavern.scripts.regex_scripts import RegexScripts
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence

@@ -11,7 +11,7 @@ from tavernkit.silly_tavern.chat_completion.token_counting import CountingRule, 
 from tavernkit.silly_tavern.limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS
 from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
-from tavernkit.silly_tavern.script_memory import ScriptMemory
+from tavernkit.silly_tavern.scripts.script_memory import ScriptMemory
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine
 from tavernkit.silly_tavern.world_info.importers import embedded_book_name

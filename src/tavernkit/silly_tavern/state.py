@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 from tavernkit.arguments import checked
 from tavernkit.errors import PipelineError
 from tavernkit.prompt.state import BuildState
-from tavernkit.silly_tavern.authors_note import AuthorsNote
-from tavernkit.silly_tavern.build_environment import macro_environment
-from tavernkit.silly_tavern.card_fields import CardTexts
+from tavernkit.silly_tavern.chat.authors_note import AuthorsNote
+from tavernkit.silly_tavern.chat.card_fields import CardTexts
+from tavernkit.silly_tavern.chat.core_chat import CoreMessage
+from tavernkit.silly_tavern.chat.extension_prompts import ExtensionPrompts
+from tavernkit.silly_tavern.chat.turn import Turn
 from tavernkit.silly_tavern.chat_completion.assembly import Assembled
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock, Layout
 from tavernkit.silly_tavern.chat_completion.prompt_collection import Prompt, PromptCollection
 from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter, counting_rule
 from tavernkit.silly_tavern.context import SillyTavernContext
-from tavernkit.silly_tavern.core_chat import CoreMessage
-from tavernkit.silly_tavern.extension_prompts import ExtensionPrompts
-from tavernkit.silly_tavern.lore_sources import LoreSources
-from tavernkit.silly_tavern.prompt_scripts import PromptScripts
+from tavernkit.silly_tavern.macros.build_environment import macro_environment
+from tavernkit.silly_tavern.macros.substitution import Substitution
+from tavernkit.silly_tavern.scripts.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern.services import Services
-from tavernkit.silly_tavern.substitution import Substitution
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText
 from tavernkit.silly_tavern.text_completion.draft import TextDraft
 from tavernkit.silly_tavern.text_completion.token_counting import TextCounter
-from tavernkit.silly_tavern.turn import Turn
+from tavernkit.silly_tavern.world_info.lore_sources import LoreSources
 
 if TYPE_CHECKING:
     from tavernkit.budget.report import TrimReport

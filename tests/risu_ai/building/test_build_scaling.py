@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tavernkit.risu_ai import Builder, CBSEngine, RisuPlan
-from tavernkit.risu_ai.cbs_budget import CBSBudget
-from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.cbs.budget import CBSBudget
+from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.errors import CBSLimitError
-from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.prompt_template import printing
 from tavernkit.risu_ai.prompt_template.printing import Printer
 from tests.quickness import linear_time

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tavernkit.risu_ai import Builder, RisuCharacter, RisuChat, RisuMessage
+from tavernkit.risu_ai.chat.groups import speakers
 from tavernkit.risu_ai.errors import PromptTemplateError
-from tavernkit.risu_ai.groups import speakers
 from tests.risu_ai.building.scene import character, contents, inputs
 
 MEMBERS = [character(name=name, chaId=f"c{n}") for n, name in enumerate(("Bea", "Cid Vale", "Dot"))]

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from tavernkit.risu_ai.cbs import Call, CBSEngine, CBSFunction, FunctionFailure, standard_registry
 from tavernkit.risu_ai.cbs.calculator import calculate
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.cbs.limits import MAX_CHARACTERS
 from tavernkit.risu_ai.cbs.media import MediaSettings, replace_assets
 from tavernkit.risu_ai.cbs.nodes import Takeover
 from tavernkit.risu_ai.cbs.run import Run
 from tavernkit.risu_ai.cbs.source import prepare
-from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError
-from tavernkit.risu_ai.world import Asset, RisuCharacter, RisuChat, RisuMessage
+from tavernkit.risu_ai.objects import Asset, RisuCharacter, RisuChat, RisuMessage
 from tavernkit.stores.variables import InMemoryVariablesStore
 
 

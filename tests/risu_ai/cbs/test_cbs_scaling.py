@@ -6,11 +6,11 @@ import pytest
 
 from tavernkit.risu_ai.cbs import CBSEngine, replace_assets, replace_inlays
 from tavernkit.risu_ai.cbs.calculator import calculate
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.cbs.lists import replace_all
 from tavernkit.risu_ai.cbs.source import Origins
-from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import CBSLimitError
-from tavernkit.risu_ai.world import Asset, RisuCharacter, RisuChat, RisuMessage
+from tavernkit.risu_ai.objects import Asset, RisuCharacter, RisuChat, RisuMessage
 from tests.quickness import linear_time
 
 CONTEXT = RisuContext(char="Bel", user="Ann")

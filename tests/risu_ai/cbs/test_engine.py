@@ -11,10 +11,10 @@ from tavernkit.risu_ai.cbs import Call, CBSEngine, CBSRegistry, FunctionFailure,
 from tavernkit.risu_ai.cbs import engine as engine_module
 from tavernkit.risu_ai.cbs import run as run_module
 from tavernkit.risu_ai.cbs.cache import ProgramCache
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.cbs.scanner import LevelKind
-from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError, CBSStackOverflowError, CBSSyntaxError
-from tavernkit.risu_ai.world import RisuCharacter
+from tavernkit.risu_ai.objects import RisuCharacter
 from tavernkit.stores.variables import InMemoryVariablesStore
 
 ENGINE = CBSEngine()

@@ -8,11 +8,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tavernkit.risu_ai.cbs import CBSEngine
+from tavernkit.risu_ai.cbs.context import RisuContext, RisuDevice
 from tavernkit.risu_ai.cbs.escapes import unescape
 from tavernkit.risu_ai.cbs.hashing import pick_hash_rand
 from tavernkit.risu_ai.cbs.models import model_info
-from tavernkit.risu_ai.context import RisuContext, RisuDevice
-from tavernkit.risu_ai.world import (
+from tavernkit.risu_ai.objects import (
     RisuCharacter,
     RisuChat,
     RisuCustomModel,

@@ -13,7 +13,7 @@ from tavernkit.cards.errors import RisumError
 from tavernkit.cards.risum import Module, write_risum
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai import ChatFile, RisuMessage, read_module, write_module
-from tavernkit.risu_ai.chat_log import with_messages
+from tavernkit.risu_ai.chat.chat_log import with_messages
 from tavernkit.risu_ai.files.chat_file import ChatFileError, chat_json, chat_variables, read_chats, write_chats
 
 CHAT: dict[str, Any] = {

@@ -16,7 +16,7 @@ from tavernkit.risu_ai.files.message_pack import pack, unpack
 from tavernkit.risu_ai.files.preset_file import KEY, NONCE, read_preset
 from tavernkit.risu_ai.limits import MAX_PRESET_BYTES
 from tavernkit.risu_ai.prompt_template.cards import ChatCard, PlainCard
-from tavernkit.risu_ai.text_completion import OobaFormat
+from tavernkit.risu_ai.requests.text_completion import OobaFormat
 
 FILE = {
     "name": "Mine",

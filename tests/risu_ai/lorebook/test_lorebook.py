@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit.errors import WarningLog
-from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.lorebook import (
     LorebookEngine,
     LorebookEntry,
@@ -20,7 +20,7 @@ from tavernkit.risu_ai.lorebook import (
     lore_of,
 )
 from tavernkit.risu_ai.lorebook.near_misses import LOOKED_BACK
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuModule, RisuSettings
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuModule, RisuSettings
 from tavernkit.trusted import changed
 
 ENGINE = LorebookEngine()

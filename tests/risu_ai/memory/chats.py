@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from tavernkit.risu_ai.budget.token_counting import MessageCounter
+from tavernkit.risu_ai.chat.prompt_message import NEW_CHAT_MEMO, PromptMessage
 from tavernkit.risu_ai.memory import Embed, MemoryInput, MemoryModels, MemoryOutcome, remember
-from tavernkit.risu_ai.prompt_message import NEW_CHAT_MEMO, PromptMessage
-from tavernkit.risu_ai.token_counting import MessageCounter
 from tavernkit.testing.scripted_memory import letter_counts
 from tavernkit.values import FrozenJson, JsonObject
 

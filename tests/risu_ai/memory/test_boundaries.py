@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.memory import MemoryOutcome
-from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.testing.scripted_memory import letter_counts
 from tavernkit.values import FrozenJson
 from tests.risu_ai.memory.chats import COUNTER, Summariser, run_memory, spoken, start

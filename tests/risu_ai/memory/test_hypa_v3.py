@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.errors import MemoryFailedError
-from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.values import FrozenJson, FrozenObject
 from tests.risu_ai.memory.chats import Summariser, greeting, run_memory, spoken, start
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.memory import MemoryModels
 from tavernkit.risu_ai.plan import RisuPlan
-from tavernkit.risu_ai.settings import Settings
 from tests.risu_ai.building.scene import STANDARD, Characters, build, character, contents, preset
 from tests.risu_ai.memory.chats import Summariser
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tavernkit.errors import WarningLog
 from tavernkit.risu_ai import CBSEngine, RisuChat, RisuMessage
-from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner, ScriptResult, fixed_texts
 from tavernkit.risu_ai.regex_scripts.fixed_texts import FixedTexts
 from tavernkit.risu_ai.regex_scripts.mode_scripts import ScriptLists

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner
 
 CONTEXT = RisuContext(char="Bel", user="Ann")

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit.errors import WarningLog
-from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage, RisuModule, RisuSettings
 from tavernkit.risu_ai.regex_scripts import (
     RegexScript,
     RegexScriptRunner,
@@ -19,7 +20,6 @@ from tavernkit.risu_ai.regex_scripts import (
     write_scripts,
 )
 from tavernkit.risu_ai.regex_scripts.runner import _moved
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage, RisuModule, RisuSettings
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 
 CONTEXT = RisuContext(char="Bel", user="Ann")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.risu_ai import Builder, RisuChat, RisuMessage
-from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner
 from tavernkit.text import script_budget
 from tavernkit.text.script_budget import MAX_SLOW_SCRIPT, ScriptBudget

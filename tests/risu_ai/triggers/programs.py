@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai.triggers import TriggerEngine, TriggerLimits, TriggerResult
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.stores.variables import InMemoryVariablesStore
 
 

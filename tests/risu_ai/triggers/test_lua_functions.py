@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tavernkit.risu_ai.context import RisuContext, RisuDevice
+from tavernkit.risu_ai.cbs.context import RisuContext, RisuDevice
+from tavernkit.risu_ai.objects import RisuCharacter, RisuModule, RisuSettings
 from tavernkit.risu_ai.triggers import InlayData, LLMReply, TriggerEngine, TriggerLimits
-from tavernkit.risu_ai.world import RisuCharacter, RisuModule, RisuSettings
 from tavernkit.testing.trigger_host import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import lua, run, world
 

@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.errors import TriggerError, TriggerRecursionError
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage, RisuModule, RisuSettings
 from tavernkit.risu_ai.triggers import TriggerEngine, run_triggers
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage, RisuModule, RisuSettings
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tests.risu_ai.triggers.programs import lua, run, setvar, trigger, world
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.groups import ActivationInput, Group, GroupMember, activate
 
 

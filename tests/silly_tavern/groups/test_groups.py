@@ -7,7 +7,7 @@ import pytest
 
 from tavernkit.cards import Character
 from tavernkit.errors import ConfigError, StrictModeError, WarningLog
-from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.groups import (
     ActivationInput,
     Group,

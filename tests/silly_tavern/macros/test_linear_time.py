@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
 from tavernkit.silly_tavern.macros.limits import MAX_DICE_IN_ALL, MAX_VARIABLE_CHARS
 from tavernkit.values import Json

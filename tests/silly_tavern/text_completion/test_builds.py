@@ -16,9 +16,9 @@ from tavernkit.silly_tavern import (
     TextPlan,
     WorldBook,
 )
+from tavernkit.silly_tavern.chat.extension_prompts import IN_CHAT
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
-from tavernkit.silly_tavern.extension_prompts import IN_CHAT
-from tavernkit.silly_tavern.regex_scripts import read_scripts
+from tavernkit.silly_tavern.scripts.regex_scripts import read_scripts
 from tests.silly_tavern.scene import card
 from tests.silly_tavern.text_completion.scene import CONTEXT, build, inputs
 

@@ -88,7 +88,7 @@ class Given(NamedTuple):
 
 
 def _write(preset: Given, target: Path, chosen: Platform, from_silly_tavern: bool, warnings: Warn) -> None:
-    from tavernkit.risu_ai.preset import Preset
+    from tavernkit.risu_ai.files.preset import Preset
 
     if chosen is Platform.RISU_AI:
         for name in _changed(preset.data) if from_silly_tavern else ():

@@ -11,8 +11,8 @@ from tavernkit.text.js_values import to_number
 from tavernkit.values import Json
 
 if TYPE_CHECKING:
+    from tavernkit.risu_ai.cbs.context import RisuContext
     from tavernkit.risu_ai.cbs.run import Run
-    from tavernkit.risu_ai.context import RisuContext
 
 
 _WALKED = 64

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
 
-from tavernkit.risu_ai.context import TOGGLE_PREFIX
+from tavernkit.risu_ai.cbs.context import TOGGLE_PREFIX
 from tavernkit.text.js_values import parse_float
 
 WhenMode = Literal["normal", "keep", "legacy"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from tavernkit.arguments import checked, require
 from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai.cbs.budget import CBSBudget
 from tavernkit.risu_ai.cbs.cache import ProgramCache
 from tavernkit.risu_ai.cbs.compiler import Compiler, Program
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.cbs.diagnostics import CBSDiagnostic, CBSResult, Report
 from tavernkit.risu_ai.cbs.folding import Folder
 from tavernkit.risu_ai.cbs.functions import standard_registry
@@ -22,8 +24,6 @@ from tavernkit.risu_ai.cbs.run import ParseArguments, Run, Session
 from tavernkit.risu_ai.cbs.scanner import Level, LevelKind, Scanner
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
 from tavernkit.risu_ai.cbs.source import joined, prepare
-from tavernkit.risu_ai.cbs_budget import CBSBudget
-from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError
 from tavernkit.text.js_values import join_surrogates
 

@@ -10,11 +10,11 @@ from typing import Literal
 
 from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import Warn
+from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.delimited import replace_delimited, replace_in_lines
 from tavernkit.risu_ai.cbs.hashing import pick_hash_rand
 from tavernkit.risu_ai.cbs.lists import code_units
-from tavernkit.risu_ai.context import RisuContext
-from tavernkit.risu_ai.delimited import replace_delimited, replace_in_lines
-from tavernkit.risu_ai.world import Asset, RisuCharacter
+from tavernkit.risu_ai.objects import Asset, RisuCharacter
 from tavernkit.text.js_values import js_lower, number_to_string, trim
 
 Resolver = Callable[[str], str]

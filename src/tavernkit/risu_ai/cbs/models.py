@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from tavernkit.risu_ai.world import RisuCustomModel
+from tavernkit.risu_ai.objects import RisuCustomModel
 
 
 class ModelInfo(NamedTuple):

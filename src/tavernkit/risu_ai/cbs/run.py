@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tavernkit.risu_ai.cbs.blocks import Block
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.cbs.diagnostics import CBSDiagnostic, Report
 from tavernkit.risu_ai.cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS, MAX_TREE_DEPTH, MAX_WARNINGS, SHORT_TAG
 from tavernkit.risu_ai.cbs.lists import replace_all
 from tavernkit.risu_ai.cbs.signals import Returned
 from tavernkit.risu_ai.cbs.source import Origins
 from tavernkit.risu_ai.cbs.temp import TempVariables
-from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError, CBSStackOverflowError, CBSSyntaxError
 from tavernkit.text.js_values import trim
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.chat_templates.template import ChatTemplate
 from tavernkit.risu_ai.errors import ChatTemplateError
-from tavernkit.risu_ai.prompt_message import PromptMessage
 
 Prepare = Callable[[Sequence[PromptMessage]], list[PromptMessage]]
 

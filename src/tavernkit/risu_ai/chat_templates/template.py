@@ -12,10 +12,10 @@ from jinja2.exceptions import TemplateError
 from tavernkit.arguments import checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt.message import Message
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.chat_templates.environment import ChatTemplateEnvironment, Counted, TemplateRefusal, counters
 from tavernkit.risu_ai.errors import ChatTemplateError
 from tavernkit.risu_ai.limits import CACHED_TEMPLATES, MAX_TEMPLATE_CHARACTERS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATE_OUTPUT
-from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.values import LRUCache
 
 ROLES = ("system", "user", "assistant")

@@ -14,7 +14,7 @@ from tavernkit.cards.source import FileContent, read_file
 from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.files.silly_tavern_chat import read_silly_tavern_chat
 from tavernkit.risu_ai.limits import MAX_CHAT_BYTES
-from tavernkit.risu_ai.world import RisuChat
+from tavernkit.risu_ai.objects import RisuChat
 from tavernkit.text.js_values import json_stringify
 from tavernkit.values import (
     FrozenObject,

@@ -9,10 +9,10 @@ from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
+from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.limits import MAX_DATABASE_BYTES
 from tavernkit.risu_ai.lorebook.imports import migrate_entries
-from tavernkit.risu_ai.settings import Settings
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
 from tavernkit.values import JsonObject, is_mapping, is_object, is_sequence, thaw_object
 
 

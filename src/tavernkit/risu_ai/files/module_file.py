@@ -15,7 +15,7 @@ from tavernkit.cards.risum import MAGIC, MODULE_TYPE, Module, read_risum, write_
 from tavernkit.cards.source import BytesSource, FileContent, read_file, stem
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.lorebook.imports import import_lorebook
-from tavernkit.risu_ai.world import RisuModule
+from tavernkit.risu_ai.objects import RisuModule
 from tavernkit.text.js_values import json_stringify
 from tavernkit.values import JsonObject, is_mapping, is_sequence, thaw, thaw_object
 

@@ -13,9 +13,9 @@ from tavernkit.cards.rpack import rpack_decode, rpack_encode
 from tavernkit.errors import ConfigError, FileFormatError, InvalidPresetError, LimitExceededError, Warn, log_warning
 from tavernkit.risu_ai.files.aes_gcm import SealBrokenError, seal, unseal
 from tavernkit.risu_ai.files.message_pack import MessagePackError, pack, unpack
+from tavernkit.risu_ai.files.preset import SECRET_KEYS, Preset
 from tavernkit.risu_ai.files.silly_tavern_preset import is_chat_preset, preset_from_chat_preset
 from tavernkit.risu_ai.limits import MAX_PRESET_BYTES, MAX_SEALED_BYTES
-from tavernkit.risu_ai.preset import SECRET_KEYS, Preset
 from tavernkit.text.js_values import json_stringify
 from tavernkit.values import Json, is_mapping, shown, thaw
 

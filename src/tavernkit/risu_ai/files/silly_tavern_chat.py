@@ -9,7 +9,7 @@ from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import Limits
 from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning
 from tavernkit.risu_ai.limits import MAX_CHAT_BYTES
-from tavernkit.risu_ai.world import RisuChat, RisuMessage
+from tavernkit.risu_ai.objects import RisuChat, RisuMessage
 from tavernkit.values import Json, is_mapping
 
 _USER = re.compile(r"\{\{user\}\}|<user>", re.IGNORECASE)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from tavernkit.arguments import checked
 from tavernkit.errors import InvalidPresetError, Warn, log_warning
-from tavernkit.risu_ai.delimited import replace_delimited, replace_in_lines
+from tavernkit.risu_ai.cbs.delimited import replace_delimited, replace_in_lines
+from tavernkit.risu_ai.files.preset import UNSET_SAMPLER, Preset
 from tavernkit.risu_ai.files.silly_tavern_preset import template_from_chat_preset
-from tavernkit.risu_ai.preset import UNSET_SAMPLER, Preset
 from tavernkit.risu_ai.prompt_template.cards import write_card
 from tavernkit.text.js_values import to_number
 from tavernkit.values import Json, JsonObject, is_mapping, is_sequence, thaw

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from tavernkit.arguments import checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.errors import PromptTemplateError
-from tavernkit.risu_ai.preset import UNSET_SAMPLER, Preset
+from tavernkit.risu_ai.files.preset import UNSET_SAMPLER, Preset
 from tavernkit.risu_ai.prompt_template.cards import (
     ChatCard,
     PlainCard,

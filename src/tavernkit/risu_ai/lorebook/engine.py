@@ -11,7 +11,7 @@ from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn
 from tavernkit.lore.contracts import TokenCounter
 from tavernkit.lore.wording import no_key_found
-from tavernkit.risu_ai.js_sort import sort_descending
+from tavernkit.risu_ai.js.sort import sort_descending
 from tavernkit.risu_ai.lorebook.activation import EntryState, RunState, apply_decorators
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
 from tavernkit.risu_ai.lorebook.decorators import parse_content

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import Warn
-from tavernkit.risu_ai.json_reader import AnyJson
+from tavernkit.risu_ai.files.json_reader import AnyJson
 from tavernkit.text.js_values import to_number, to_string, trim, truthy
 from tavernkit.trusted import trusted
 from tavernkit.values import FrozenJson, is_mapping

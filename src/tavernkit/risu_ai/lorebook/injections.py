@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tavernkit.errors import Warn
-from tavernkit.risu_ai.js_replace import replace_first
+from tavernkit.risu_ai.js.replace import replace_first
 from tavernkit.risu_ai.lorebook.limits import MAX_REPLACED
 from tavernkit.risu_ai.lorebook.result import ActiveLore, LoreInjection
 

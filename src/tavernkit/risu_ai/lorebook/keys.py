@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tavernkit.errors import Warn
 from tavernkit.lore.key_index import KeyIndex
-from tavernkit.risu_ai.delimited import replace_in_lines
+from tavernkit.risu_ai.cbs.delimited import replace_in_lines
 from tavernkit.risu_ai.lorebook.limits import MAX_REGEX_WORK, MAX_SLOW_KEYS
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit.text.js_values import js_lower

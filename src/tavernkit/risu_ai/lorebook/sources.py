@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tavernkit.errors import Warn
-from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.lorebook.engine import LorebookSettings
 from tavernkit.risu_ai.lorebook.entry import LorebookEntry
 from tavernkit.risu_ai.lorebook.texts import LoreMessage

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from tavernkit.arguments import check_fields, require
 from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai.budget.token_counting import MessageCounter
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.errors import MemoryFailedError
-from tavernkit.risu_ai.prompt_message import PromptMessage
-from tavernkit.risu_ai.token_counting import MessageCounter
 from tavernkit.text.js_values import trim
 from tavernkit.values import FrozenObject, Json, JsonObject
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message, whole_number
 from tavernkit.risu_ai.memory.requests import as_lines, ask_for_summary
 from tavernkit.risu_ai.memory.similarity import Similarity, paragraphs
-from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.text.js_values import json_stringify
 from tavernkit.values import Json, JsonObject, is_mapping, is_sequence, thaw_object
 

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tavernkit.risu_ai.chat.prompt_message import NEW_CHAT_MEMO, NEW_EXAMPLE_MEMO, PromptMessage
 from tavernkit.risu_ai.errors import MemoryFailedError
-from tavernkit.risu_ai.js_sort import sort_by
+from tavernkit.risu_ai.js.sort import sort_by
 from tavernkit.risu_ai.limits import MAX_MEMORY_QUERIES
 from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message
 from tavernkit.risu_ai.memory.requests import as_lines, ask_for_summary, without_thoughts
 from tavernkit.risu_ai.memory.similarity import Similarity, paragraphs
 from tavernkit.risu_ai.memory.v3_settings import HypaV3Settings
-from tavernkit.risu_ai.prompt_message import NEW_CHAT_MEMO, NEW_EXAMPLE_MEMO, PromptMessage
 from tavernkit.values import JsonObject, is_mapping, is_sequence, thaw_object
 
 KEPT_ITEMS = 3

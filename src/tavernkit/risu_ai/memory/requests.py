@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tavernkit.risu_ai.delimited import replace_delimited
+from tavernkit.risu_ai.cbs.delimited import replace_delimited
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
 from tavernkit.risu_ai.memory.contract import MemoryInput
-from tavernkit.risu_ai.prompt_message import PromptMessage
 from tavernkit.risu_ai.prompt_template.chat_ml import parse_chat_ml
 from tavernkit.text.js_values import trim
 from tavernkit.values import JsonObject

@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Sequence
 
+from tavernkit.risu_ai.chat.prompt_message import NEW_CHAT_MEMO, PromptMessage
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message
 from tavernkit.risu_ai.memory.requests import ask_for_summary
 from tavernkit.risu_ai.memory.similarity import Similarity
-from tavernkit.risu_ai.prompt_message import NEW_CHAT_MEMO, PromptMessage
-from tavernkit.risu_ai.text_completion import chat_text
+from tavernkit.risu_ai.requests.text_completion import chat_text
 from tavernkit.text.js_values import json_stringify, truthy
 from tavernkit.values import Json, is_list, is_object
 

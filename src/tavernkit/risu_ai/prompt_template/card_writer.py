@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from tavernkit.errors import Warn
 from tavernkit.prompt.omission import Omission
-from tavernkit.risu_ai.character_fields import CharacterFields
+from tavernkit.risu_ai.chat.character_fields import CharacterFields
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of, title_of
 from tavernkit.risu_ai.errors import PromptTemplateError
-from tavernkit.risu_ai.js_replace import replace_all, replace_first
-from tavernkit.risu_ai.prompt_message import PromptMessage, source_of, title_of
+from tavernkit.risu_ai.js.replace import replace_all, replace_first
 from tavernkit.risu_ai.prompt_template.cards import (
     END,
     EVERYTHING,
@@ -29,8 +29,8 @@ from tavernkit.risu_ai.prompt_template.lore_places import Positions, with_lore
 from tavernkit.risu_ai.prompt_template.printing import AUTOMATIC_CACHE_POINTS, Printer, systemize
 from tavernkit.risu_ai.prompt_template.settings import PromptSettings
 from tavernkit.risu_ai.prompt_template.slots import Slots
-from tavernkit.risu_ai.reformat import SLOT
-from tavernkit.risu_ai.texts import Texts
+from tavernkit.risu_ai.prompt_template.texts import Texts
+from tavernkit.risu_ai.requests.reformat import SLOT
 from tavernkit.text.js_values import trim
 from tavernkit.values import FrozenObject
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from tavernkit.errors import Warn, log_warning
-from tavernkit.risu_ai.json_reader import JsonReader
+from tavernkit.risu_ai.files.json_reader import JsonReader
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, freeze_object, is_mapping, shown, thaw_object
 
 END: Literal["end"] = "end"

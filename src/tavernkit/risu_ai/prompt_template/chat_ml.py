@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from tavernkit.risu_ai.delimited import replace_delimited
-from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.cbs.delimited import replace_delimited
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.text.js_values import trim
 from tavernkit.values import EMPTY_OBJECT, FrozenObject
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage, explained, source_of
 from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
 from tavernkit.risu_ai.lorebook.injections import InjectedText
 from tavernkit.risu_ai.lorebook.result import ActiveLore
-from tavernkit.risu_ai.prompt_message import PromptMessage, explained, source_of
 from tavernkit.values import FrozenJson, FrozenObject
 
 DEPTH, REVERSE_DEPTH, BEFORE_DESCRIPTION = "depth", "reverse_depth", "before_desc"

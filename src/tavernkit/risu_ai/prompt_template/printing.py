@@ -6,8 +6,8 @@ from collections.abc import Iterable, MutableSequence
 from typing import TypeVar
 
 from tavernkit.errors import Warn, log_warning
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage, explained
 from tavernkit.risu_ai.limits import MAX_CACHE_WORK, MAX_FILLED_TEXT, MAX_PRINTED_MESSAGES
-from tavernkit.risu_ai.prompt_message import PromptMessage, explained
 from tavernkit.values import FrozenObject
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.text.js_values import trim
 from tavernkit.values import FrozenObject
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn, log_warning
-from tavernkit.risu_ai.json_reader import JsonReader
+from tavernkit.risu_ai.files.json_reader import JsonReader
 from tavernkit.values import JsonObject
 
 

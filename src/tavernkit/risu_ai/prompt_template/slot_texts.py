@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tavernkit.risu_ai.character_fields import CharacterFields
-from tavernkit.risu_ai.js_replace import replace_all
+from tavernkit.risu_ai.chat.character_fields import CharacterFields
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of
+from tavernkit.risu_ai.files.preset import Preset
+from tavernkit.risu_ai.files.settings import Settings
+from tavernkit.risu_ai.js.replace import replace_all
 from tavernkit.risu_ai.lorebook.result import ActiveLore
-from tavernkit.risu_ai.preset import Preset
-from tavernkit.risu_ai.prompt_message import PromptMessage, source_of
+from tavernkit.risu_ai.objects import RisuCharacter
 from tavernkit.risu_ai.prompt_template.card_writer import ORIGINAL, REPLACED_NOTE
 from tavernkit.risu_ai.prompt_template.cards import AuthorNoteCard, TemplateCard
 from tavernkit.risu_ai.prompt_template.lore_places import (
@@ -21,10 +23,8 @@ from tavernkit.risu_ai.prompt_template.lore_places import (
 )
 from tavernkit.risu_ai.prompt_template.role_split import role_split
 from tavernkit.risu_ai.prompt_template.slots import Slots
-from tavernkit.risu_ai.reformat import SLOT
-from tavernkit.risu_ai.settings import Settings
-from tavernkit.risu_ai.texts import Texts
-from tavernkit.risu_ai.world import RisuCharacter
+from tavernkit.risu_ai.prompt_template.texts import Texts
+from tavernkit.risu_ai.requests.reformat import SLOT
 
 CONTINUE_LINE = "[Continue the last response]"
 _CONTINUING_MODELS = ("claude", "gpt", "openrouter", "reverse_proxy")

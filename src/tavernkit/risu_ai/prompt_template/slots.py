@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tavernkit.risu_ai.prompt_message import PromptMessage
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 
 Messages = list[PromptMessage]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from tavernkit.arguments import checked, require
 from tavernkit.errors import Warn
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine
-from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
 from tavernkit.risu_ai.regex_scripts.fixed_texts import FixedResult
 from tavernkit.risu_ai.regex_scripts.mode_scripts import ModeScripts, ReadyScript, ScriptLists

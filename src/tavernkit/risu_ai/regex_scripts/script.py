@@ -9,10 +9,10 @@ from typing import Literal
 
 from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import Warn
-from tavernkit.risu_ai.context import RisuContext
-from tavernkit.risu_ai.delimited import replace_delimited
-from tavernkit.risu_ai.js_sort import sort_descending
-from tavernkit.risu_ai.json_reader import AnyJson
+from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.delimited import replace_delimited
+from tavernkit.risu_ai.files.json_reader import AnyJson
+from tavernkit.risu_ai.js.sort import sort_descending
 from tavernkit.text.js_values import parse_int, trim, truthy
 from tavernkit.trusted import trusted
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, thaw_object

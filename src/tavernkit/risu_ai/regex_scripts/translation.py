@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tavernkit.arguments import checked
 from tavernkit.errors import Warn
-from tavernkit.risu_ai.delimited import replace_delimited
+from tavernkit.risu_ai.cbs.delimited import replace_delimited
 from tavernkit.risu_ai.regex_scripts.script import RegexScript
 from tavernkit.text.js_regex import JSRegex
 from tavernkit.text.js_values import parse_int

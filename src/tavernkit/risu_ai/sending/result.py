@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tavernkit.errors import TavernKitError
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.plan import RisuPlan

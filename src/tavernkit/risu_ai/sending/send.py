@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 from tavernkit.arguments import checked, require
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.risu_ai.build_context import BuildContext
-from tavernkit.risu_ai.chat_log import with_messages, with_text
+from tavernkit.risu_ai.chat.chat_log import with_messages, with_text
+from tavernkit.risu_ai.chat.groups import speakers
+from tavernkit.risu_ai.chat.ids import made_id
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
+from tavernkit.risu_ai.chat.user_input import take_message
 from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError
-from tavernkit.risu_ai.groups import speakers
-from tavernkit.risu_ai.ids import made_id
+from tavernkit.risu_ai.files.preset_chain import chained_preset
 from tavernkit.risu_ai.limits import MAX_ROUNDS
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai.plan import RisuPlan
-from tavernkit.risu_ai.preset_chain import chained_preset
-from tavernkit.risu_ai.prompt_message import PromptMessage
-from tavernkit.risu_ai.request import RequestRules, request_messages, unescaped
+from tavernkit.risu_ai.requests.messages import RequestRules, request_messages, unescaped
 from tavernkit.risu_ai.sending.exchange import Answer, Ask, Chunk, Failure, ModelRequest, NextChunk, Reply
 from tavernkit.risu_ai.sending.reply_text import cut_incomplete, ends_closed, has_banned_script
 from tavernkit.risu_ai.sending.result import SendError, SendResult
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.steps.prepare import settle
-from tavernkit.risu_ai.trigger_runs import edit_request, run_triggers
-from tavernkit.risu_ai.user_input import take_message
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage
+from tavernkit.risu_ai.triggers.build_runs import edit_request, run_triggers
 from tavernkit.text.js_values import trim
 from tavernkit.values import thaw_object
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tavernkit.prompt.step import NoConfig, Step
-from tavernkit.risu_ai.background import background
-from tavernkit.risu_ai.chat_list import greeting_message, start_line
-from tavernkit.risu_ai.chat_log import sent_messages
+from tavernkit.risu_ai.budget.token_counting import RESERVE
+from tavernkit.risu_ai.chat.background import background
+from tavernkit.risu_ai.chat.chat_list import greeting_message, start_line
+from tavernkit.risu_ai.chat.chat_log import sent_messages
+from tavernkit.risu_ai.chat.example_messages import example_messages
 from tavernkit.risu_ai.errors import PromptTemplateError
-from tavernkit.risu_ai.example_messages import example_messages
 from tavernkit.risu_ai.prompt_template.slot_texts import SlotWriter
 from tavernkit.risu_ai.state import RisuState
-from tavernkit.risu_ai.token_counting import RESERVE
 
 
 class CbsStep(Step[RisuState, NoConfig]):

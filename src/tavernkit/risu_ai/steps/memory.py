@@ -6,11 +6,11 @@ from types import MappingProxyType
 
 from tavernkit.prompt.context import REFERENCE
 from tavernkit.prompt.step import NoConfig, Step
-from tavernkit.risu_ai.character_fields import character_fields
+from tavernkit.risu_ai.budget.trimming import Dropped, drop_oldest, omissions_of
+from tavernkit.risu_ai.chat.character_fields import character_fields
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.memory import MEMORY_MEMOS, MemoryInput, memory_name, remember, uses_memory
-from tavernkit.risu_ai.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.state import RisuState
-from tavernkit.risu_ai.trimming import Dropped, drop_oldest, omissions_of
 from tavernkit.trusted import changed
 from tavernkit.values import freeze_object
 

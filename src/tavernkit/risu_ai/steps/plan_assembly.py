@@ -5,15 +5,15 @@ from __future__ import annotations
 from tavernkit.prompt.context import REFERENCE
 from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
-from tavernkit.risu_ai.llm_options import llm_options
-from tavernkit.risu_ai.overflow import generic_trim, reference_report, refuse_lost_user_message
+from tavernkit.risu_ai.budget.overflow import generic_trim, reference_report, refuse_lost_user_message
+from tavernkit.risu_ai.budget.trimming import blank_removable
 from tavernkit.risu_ai.plan import RisuPlan, make_blocks
-from tavernkit.risu_ai.request import RequestRules
+from tavernkit.risu_ai.prompt_template.unprinted import unprinted_lore, unprinted_slots, unused_prompts
+from tavernkit.risu_ai.requests.llm_options import llm_options
+from tavernkit.risu_ai.requests.messages import RequestRules
+from tavernkit.risu_ai.requests.text_prompt import TextRules
 from tavernkit.risu_ai.state import RisuState
-from tavernkit.risu_ai.text_prompt import TextRules
-from tavernkit.risu_ai.trigger_runs import edit_list
-from tavernkit.risu_ai.trimming import blank_removable
-from tavernkit.risu_ai.unprinted import unprinted_lore, unprinted_slots, unused_prompts
+from tavernkit.risu_ai.triggers.build_runs import edit_list
 
 
 class PlanAssemblyStep(Step[RisuState, NoConfig]):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from tavernkit.prompt.step import NoConfig, Step
-from tavernkit.risu_ai.character_fields import character_fields
-from tavernkit.risu_ai.chat_log import with_ids, with_messages, with_text
-from tavernkit.risu_ai.groups import UNKNOWN_CHARACTER
-from tavernkit.risu_ai.ids import made_id
-from tavernkit.risu_ai.preset_chain import chained_preset
+from tavernkit.risu_ai.chat.character_fields import character_fields
+from tavernkit.risu_ai.chat.chat_log import with_ids, with_messages, with_text
+from tavernkit.risu_ai.chat.groups import UNKNOWN_CHARACTER
+from tavernkit.risu_ai.chat.ids import made_id
+from tavernkit.risu_ai.chat.user_input import take_message
+from tavernkit.risu_ai.files.preset_chain import chained_preset
+from tavernkit.risu_ai.objects import RisuCharacter
 from tavernkit.risu_ai.prompt_template.card_writer import active_template
 from tavernkit.risu_ai.prompt_template.settings import PromptSettings
 from tavernkit.risu_ai.regex_scripts.script import scripts_of
 from tavernkit.risu_ai.state import RisuState
-from tavernkit.risu_ai.user_input import take_message
-from tavernkit.risu_ai.world import RisuCharacter
 
 
 class PrepareStep(Step[RisuState, NoConfig]):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tavernkit.prompt.step import NoConfig, Step
-from tavernkit.risu_ai.chat_list import ChatRules, HistoryWriter
-from tavernkit.risu_ai.chat_log import sent_messages
-from tavernkit.risu_ai.inlays import Media
-from tavernkit.risu_ai.model_flags import IMAGE_INPUT
+from tavernkit.risu_ai.chat.chat_list import ChatRules, HistoryWriter
+from tavernkit.risu_ai.chat.chat_log import sent_messages
+from tavernkit.risu_ai.chat.inlays import Media
 from tavernkit.risu_ai.prompt_template.lore_places import in_chat, lore_message
+from tavernkit.risu_ai.requests.model_flags import IMAGE_INPUT
 from tavernkit.risu_ai.state import RisuState
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.state import RisuState
-from tavernkit.risu_ai.trigger_runs import run_triggers
+from tavernkit.risu_ai.triggers.build_runs import run_triggers
 
 
 class TriggersStep(Step[RisuState, NoConfig]):

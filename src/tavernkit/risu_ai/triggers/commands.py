@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tavernkit.risu_ai.js_replace import replace_first
+from tavernkit.risu_ai.js.replace import replace_first
 from tavernkit.risu_ai.lorebook import LorebookEngine, ScanInput, lore_of
+from tavernkit.risu_ai.objects import RisuMessage
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.values import slice_index
-from tavernkit.risu_ai.world import RisuMessage
 from tavernkit.text.js_values import (
     UNDEFINED,
     JSError,

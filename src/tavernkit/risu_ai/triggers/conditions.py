@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tavernkit.errors import Warn
+from tavernkit.risu_ai.objects import RisuMessage
 from tavernkit.risu_ai.triggers.values import slice_index
-from tavernkit.risu_ai.world import RisuMessage
 from tavernkit.text.js_regex import JSRegex
 from tavernkit.text.js_values import (
     UNDEFINED,

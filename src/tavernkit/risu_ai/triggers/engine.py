@@ -10,10 +10,10 @@ from typing import TypedDict, Unpack, get_type_hints
 
 from tavernkit.arguments import checked, require, require_choice
 from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.risu_ai.budget.token_counting import MessageCounter
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine
-from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import TriggerError
-from tavernkit.risu_ai.token_counting import MessageCounter
 from tavernkit.risu_ai.triggers.commands import run_line
 from tavernkit.risu_ai.triggers.host import RefusingHost, TriggerHost
 from tavernkit.risu_ai.triggers.limits import TriggerLimits

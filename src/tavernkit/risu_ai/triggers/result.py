@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.errors import TriggerError
+from tavernkit.risu_ai.objects import RisuChat
 from tavernkit.risu_ai.triggers.variables import ScriptState
-from tavernkit.risu_ai.world import RisuChat
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.text.js_values import UNDEFINED
 from tavernkit.trusted import changed

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tavernkit.risu_ai.context import default_variables
+from tavernkit.risu_ai.cbs.context import default_variables
 from tavernkit.risu_ai.errors import TriggerRecursionError
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai.triggers.conditions import conditions_hold
 from tavernkit.risu_ai.triggers.effects import standard_effects
 from tavernkit.risu_ai.triggers.program import Effect
@@ -17,7 +18,6 @@ from tavernkit.risu_ai.triggers.selection import OwnedTrigger, all_triggers, sel
 from tavernkit.risu_ai.triggers.signals import RunAbortedError, TriggerFailedError
 from tavernkit.risu_ai.triggers.variables import LocalScopes, Value
 from tavernkit.risu_ai.triggers.world import World
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.text.js_values import UNDEFINED, join_surrogates, to_number, to_string
 from tavernkit.trusted import changed
 from tavernkit.values import Json

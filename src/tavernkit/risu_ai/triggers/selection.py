@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.objects import RisuCharacter
 from tavernkit.risu_ai.triggers.program import Trigger, read_triggers
-from tavernkit.risu_ai.world import RisuCharacter
 from tavernkit.text.js_values import truthy
 
 

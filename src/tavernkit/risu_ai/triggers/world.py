@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tavernkit.errors import Warn
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine
-from tavernkit.risu_ai.context import RisuContext
 from tavernkit.risu_ai.errors import TriggerError
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai.triggers.budget import Budget
 from tavernkit.risu_ai.triggers.host import HostRefusedError, TriggerHost
 from tavernkit.risu_ai.triggers.limits import TriggerLimits
@@ -17,7 +18,6 @@ from tavernkit.risu_ai.triggers.result import EventLog, Reloads, StoredState, Tr
 from tavernkit.risu_ai.triggers.selection import acting_character
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.variables import ScriptState
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.text.js_values import to_string
 from tavernkit.trusted import changed
 from tavernkit.values import FrozenJson

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tavernkit.silly_tavern.chat.core_chat import CoreMessage, role_of
 from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock, HistoryEntry, Layout
@@ -23,7 +24,6 @@ from tavernkit.silly_tavern.chat_completion.slots import (
     Slots,
 )
 from tavernkit.silly_tavern.chat_completion.token_counting import PRIMING_TOKENS, MessageCounter
-from tavernkit.silly_tavern.core_chat import CoreMessage, role_of
 from tavernkit.silly_tavern.provenance import TITLES, message_source, source
 from tavernkit.values import FrozenObject
 

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tavernkit.silly_tavern.card_fields import CardTexts
-from tavernkit.silly_tavern.chat_completion.prompt_collection import (
-    END,
-    JAILBREAK,
-    MAIN,
-    START,
-    Prompt,
-    PromptCollection,
-)
-from tavernkit.silly_tavern.extension_prompts import (
+from tavernkit.silly_tavern.chat.card_fields import CardTexts
+from tavernkit.silly_tavern.chat.extension_prompts import (
     AFTER_MAIN,
     AUTHORS_NOTE,
     BEFORE_MAIN,
@@ -27,9 +19,17 @@ from tavernkit.silly_tavern.extension_prompts import (
     ExtensionPrompts,
     identifier_of,
 )
-from tavernkit.silly_tavern.lore_sources import lore_reason
-from tavernkit.silly_tavern.preset import Preset
+from tavernkit.silly_tavern.chat_completion.prompt_collection import (
+    END,
+    JAILBREAK,
+    MAIN,
+    START,
+    Prompt,
+    PromptCollection,
+)
+from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.provenance import CARD_FIELD, CARD_OR_CHAT, TITLES, source
+from tavernkit.silly_tavern.world_info.lore_sources import lore_reason
 from tavernkit.text.js_values import trim
 from tavernkit.values import FrozenJson
 

@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tavernkit.silly_tavern.chat.core_chat import NAMES_FIELD, CoreMessage, name_prefix, role_of
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry
 from tavernkit.silly_tavern.chat_completion.media import Measure, inline_media
 from tavernkit.silly_tavern.chat_completion.slots import PlacedMessage
 from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.chat_completion.tools import ToolCalls, tool_calls, tools_supported
-from tavernkit.silly_tavern.core_chat import NAMES_FIELD, CoreMessage, name_prefix, role_of
-from tavernkit.silly_tavern.preset import Preset
+from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.provenance import message_source, reason_of, source, title_of
 from tavernkit.text.js_values import json_stringify
 from tavernkit.values import FrozenObject, JsonObject

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tavernkit.silly_tavern.extension_prompts import ROLES, ExtensionPrompt, joined
+from tavernkit.silly_tavern.chat.extension_prompts import ROLES, ExtensionPrompt, joined
+from tavernkit.silly_tavern.files.preset_prompts import DEFAULT_INJECTION_ORDER
 from tavernkit.silly_tavern.limits import MAX_INJECTION_DEPTH
-from tavernkit.silly_tavern.preset_prompts import DEFAULT_INJECTION_ORDER
 from tavernkit.text.js_values import trim
 from tavernkit.values import FrozenObject
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tavernkit.silly_tavern.chat.core_chat import CoreMessage
+from tavernkit.silly_tavern.chat.examples import ExampleMessage
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.prompt_collection import Prompt, PromptCollection
-from tavernkit.silly_tavern.core_chat import CoreMessage
-from tavernkit.silly_tavern.examples import ExampleMessage
 from tavernkit.silly_tavern.provenance import source
 from tavernkit.values import FrozenObject
 

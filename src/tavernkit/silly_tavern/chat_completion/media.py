@@ -9,8 +9,8 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tavernkit.silly_tavern.chat_message import ChatMessage
-from tavernkit.silly_tavern.preset import Preset
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
+from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.text.js_values import js_round
 from tavernkit.values import JsonObject, is_mapping, is_sequence
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
-from tavernkit.silly_tavern.chat_message import require_lines
+from tavernkit.silly_tavern.chat.chat_message import require_lines
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, thaw, thaw_object
 
 if TYPE_CHECKING:  # not known to the check of a plan's fields, which would go through thousands of lines
-    from tavernkit.silly_tavern.chat_message import ChatMessage
+    from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 
 UNSQUASHED = frozenset({"newMainChat", "newChat", "groupNudge"})
 """Identifiers of lines that stay messages of their own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tavernkit.silly_tavern.preset_prompts import OrderEntry, PresetPrompt
+from tavernkit.silly_tavern.files.preset_prompts import OrderEntry, PresetPrompt
 from tavernkit.silly_tavern.provenance import TITLES, source
 from tavernkit.values import FrozenObject
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.silly_tavern.preset import Preset
+from tavernkit.silly_tavern.files.preset import Preset
 
 TRANSLATING_SOURCES = (
     "openai",

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.chat_completion.reasoning_effort import reasoning_effort
 from tavernkit.silly_tavern.chat_completion.tools import Tool, tools_callable
-from tavernkit.silly_tavern.preset import Preset
-from tavernkit.silly_tavern.settings import PowerUser
+from tavernkit.silly_tavern.files.preset import Preset
+from tavernkit.silly_tavern.files.settings import PowerUser
 from tavernkit.silly_tavern.text_completion.stop_strings import custom_stop_strings
 from tavernkit.text.js_values import utf16_length
 from tavernkit.values import JsonObject, thaw

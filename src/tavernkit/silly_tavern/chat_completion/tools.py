@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tavernkit.arguments import check_fields
-from tavernkit.silly_tavern.chat_message import ChatMessage
-from tavernkit.silly_tavern.core_chat import CoreMessage
-from tavernkit.silly_tavern.preset import Preset
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat.core_chat import CoreMessage
+from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.text.js_values import json_stringify
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, thaw_object
 

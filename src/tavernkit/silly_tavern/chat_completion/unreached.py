@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tavernkit.budget.report import EvictionRecord
+from tavernkit.silly_tavern.chat.core_chat import role_of
 from tavernkit.silly_tavern.chat_completion.history_messages import injected_source
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
-from tavernkit.silly_tavern.core_chat import role_of
 from tavernkit.silly_tavern.provenance import message_source
 from tavernkit.values import LazySequence
 

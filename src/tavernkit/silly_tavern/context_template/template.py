@@ -9,7 +9,7 @@ from typing import ClassVar
 from tavernkit.arguments import checked
 from tavernkit.errors import FileFormatError
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
-from tavernkit.silly_tavern.template_file import TemplateFile
+from tavernkit.silly_tavern.files.template_file import TemplateFile
 from tavernkit.values import JsonObject
 
 IN_PROMPT, IN_CHAT = 0, 1

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tavernkit.errors import TavernKitError
-from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.groups.decision import GroupDecision
 from tavernkit.silly_tavern.groups.group import Group, GroupMember
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tavernkit.silly_tavern.template_file import TemplateFile
+from tavernkit.silly_tavern.files.template_file import TemplateFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from tavernkit.arguments import checked
 from tavernkit.errors import FileFormatError
 from tavernkit.silly_tavern.errors import InvalidInstructError
-from tavernkit.silly_tavern.template_file import TemplateFile
+from tavernkit.silly_tavern.files.template_file import TemplateFile
 from tavernkit.text.js_values import truthy
 from tavernkit.values import Json, JsonObject
 

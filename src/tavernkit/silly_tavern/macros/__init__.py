@@ -1,45 +1,5 @@
 """SillyTavern's macros: the Macros 2.0 engine, the legacy engine, and every built-in macro."""
 
-from typing import TYPE_CHECKING
-
 from tavernkit._lazy import lazy_exports
 
-if TYPE_CHECKING:
-    from tavernkit.silly_tavern.macros.builtin import default_registry as default_registry
-    from tavernkit.silly_tavern.macros.builtin import silly_tavern_registry as silly_tavern_registry
-    from tavernkit.silly_tavern.macros.call import MacroCall as MacroCall
-    from tavernkit.silly_tavern.macros.call import MacroFailure as MacroFailure
-    from tavernkit.silly_tavern.macros.chat_variables import ChatVariables as ChatVariables
-    from tavernkit.silly_tavern.macros.diagnostics import Diagnostic as Diagnostic
-    from tavernkit.silly_tavern.macros.engine import MacroEngine as MacroEngine
-    from tavernkit.silly_tavern.macros.environment import MacroEnvironment as MacroEnvironment
-    from tavernkit.silly_tavern.macros.environment import MacroMemory as MacroMemory
-    from tavernkit.silly_tavern.macros.expander import MacroResult as MacroResult
-    from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine as LegacyMacroEngine
-    from tavernkit.silly_tavern.macros.processors import Processor as Processor
-    from tavernkit.silly_tavern.macros.registry import Argument as Argument
-    from tavernkit.silly_tavern.macros.registry import ListArgument as ListArgument
-    from tavernkit.silly_tavern.macros.registry import MacroDefinition as MacroDefinition
-    from tavernkit.silly_tavern.macros.registry import MacroRegistry as MacroRegistry
-    from tavernkit.silly_tavern.macros.run import Overrides as Overrides
-    from tavernkit.silly_tavern.macros.settings import AuthorsNotes as AuthorsNotes
-    from tavernkit.silly_tavern.macros.settings import ExpressionSettings as ExpressionSettings
-    from tavernkit.silly_tavern.macros.settings import ExtensionValues as ExtensionValues
-
-__getattr__, __all__ = lazy_exports(
-    __name__,
-    {
-        ".builtin": ("default_registry", "silly_tavern_registry"),
-        ".call": ("MacroCall", "MacroFailure"),
-        ".chat_variables": ("ChatVariables",),
-        ".diagnostics": ("Diagnostic",),
-        ".engine": ("MacroEngine",),
-        ".expander": ("MacroResult",),
-        ".environment": ("MacroEnvironment", "MacroMemory"),
-        ".legacy.engine": ("LegacyMacroEngine",),
-        ".processors": ("Processor",),
-        ".registry": ("Argument", "ListArgument", "MacroDefinition", "MacroRegistry"),
-        ".run": ("Overrides",),
-        ".settings": ("AuthorsNotes", "ExpressionSettings", "ExtensionValues"),
-    },
-)
+__getattr__, __all__ = lazy_exports(__name__)

@@ -11,13 +11,13 @@ from types import MappingProxyType
 
 from tavernkit.arguments import check_fields, checked, require
 from tavernkit.cards.character import Character
-from tavernkit.silly_tavern.chat_message import ChatMessage, require_lines
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage, require_lines
+from tavernkit.silly_tavern.chat.reasoning import ReasoningSettings
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.groups.group_chat import GroupChat
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.macros.settings import AuthorsNotes, ExtensionValues
-from tavernkit.silly_tavern.reasoning import ReasoningSettings
 from tavernkit.stores.variables import InMemoryVariablesStore, VariablesStore
 from tavernkit.values import FrozenJson, Json
 

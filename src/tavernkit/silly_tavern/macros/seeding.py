@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.silly_tavern.macros.limits import MAX_CACHED_DRAWS, MAX_CACHED_HASHES, MAX_HASHED_CHARS
-from tavernkit.silly_tavern.string_hash import code_units, string_hash
+from tavernkit.silly_tavern.macros.string_hash import code_units, string_hash
 from tavernkit.values import LRUCache
 
 _WIDTH = 256

@@ -8,9 +8,9 @@ from functools import cache
 from tavernkit.prompt.entry import EntryConditions, PromptEntry
 from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.silly_tavern.chat.scan_messages import scan_messages
 from tavernkit.silly_tavern.chat_completion.prompt_collection import collect
-from tavernkit.silly_tavern.preset_prompts import PresetPrompt
-from tavernkit.silly_tavern.scan_messages import scan_messages
+from tavernkit.silly_tavern.files.preset_prompts import PresetPrompt
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.entries import write_entries
 

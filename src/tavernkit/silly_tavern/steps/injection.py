@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.silly_tavern.chat.core_chat import role_of
 from tavernkit.silly_tavern.chat_completion.built_in_prompts import beside_main
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import InChatPrompt, Injected, inject, injections
 from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry, Layout
 from tavernkit.silly_tavern.chat_completion.prompt_collection import MAIN, START, Prompt
-from tavernkit.silly_tavern.core_chat import role_of
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.chat import place_in_chat

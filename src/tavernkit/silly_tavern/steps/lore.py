@@ -7,10 +7,8 @@ from dataclasses import replace
 
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.step import NoConfig, Step
-from tavernkit.silly_tavern.authors_note import with_lore
-from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
-from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
-from tavernkit.silly_tavern.extension_prompts import (
+from tavernkit.silly_tavern.chat.authors_note import with_lore
+from tavernkit.silly_tavern.chat.extension_prompts import (
     AUTHORS_NOTE,
     IN_CHAT,
     PERSONA,
@@ -18,17 +16,19 @@ from tavernkit.silly_tavern.extension_prompts import (
     ROLES,
     ExtensionPrompt,
 )
+from tavernkit.silly_tavern.chat.persona import AT_DEPTH
+from tavernkit.silly_tavern.chat.scan_messages import scan_messages
+from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
+from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.groups.decision import settings_fingerprint
-from tavernkit.silly_tavern.lore_sources import LoreSources, lore_reason
-from tavernkit.silly_tavern.persona import AT_DEPTH
-from tavernkit.silly_tavern.preparation import example_blocks, prepare
-from tavernkit.silly_tavern.scan_messages import scan_messages
-from tavernkit.silly_tavern.selected_books import selected_books
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.steps.preparation import example_blocks, prepare
 from tavernkit.silly_tavern.text_completion.preparation import begin_draft
+from tavernkit.silly_tavern.world_info.lore_sources import LoreSources, lore_reason
 from tavernkit.silly_tavern.world_info.placement import DepthGroup
 from tavernkit.silly_tavern.world_info.result import WorldInfoResult
 from tavernkit.silly_tavern.world_info.scan_input import ScanData, ScanInput, Speaker
+from tavernkit.silly_tavern.world_info.selected_books import selected_books
 from tavernkit.text.js_values import to_number, to_string
 from tavernkit.values import FrozenJson
 

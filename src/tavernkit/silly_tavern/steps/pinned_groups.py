@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.silly_tavern.chat.persona import IN_PROMPT
 from tavernkit.silly_tavern.chat_completion.built_in_prompts import BuildTexts, merge_built_ins, override_by_card
-from tavernkit.silly_tavern.persona import IN_PROMPT
 from tavernkit.silly_tavern.state import SillyTavernState
 
 

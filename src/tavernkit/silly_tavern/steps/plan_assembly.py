@@ -11,8 +11,8 @@ from tavernkit.silly_tavern.chat_completion.blocks import make_blocks
 from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.chat_completion.request_fields import RequestInput, request_fields, system_becomes_user
-from tavernkit.silly_tavern.preparation import group_names
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.steps.preparation import group_names
 from tavernkit.silly_tavern.text_completion.planning import plan_text
 from tavernkit.values import EMPTY_OBJECT
 

@@ -11,11 +11,11 @@ from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.plan import Plan
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.chat_completion.assembly import Assembled, LeftOut
+from tavernkit.silly_tavern.chat_completion.counting_estimator import CountingEstimator
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.chat_completion.slots import BudgetOverflowError, PlacedMessage
 from tavernkit.silly_tavern.chat_completion.unreached import evictions
-from tavernkit.silly_tavern.counting_estimator import CountingEstimator
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.trimming import trim_text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tavernkit.silly_tavern.chat_file import ChatMetadata
-from tavernkit.silly_tavern.json_reader import as_number
+from tavernkit.silly_tavern.files.chat_file import ChatMetadata
+from tavernkit.silly_tavern.files.json_reader import as_number
 
 DEFAULT_DEPTH = 1
 

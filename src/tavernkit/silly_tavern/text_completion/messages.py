@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tavernkit.silly_tavern.chat.core_chat import CoreMessage, role_of
+from tavernkit.silly_tavern.chat.extension_prompts import ROLES, ExtensionPrompt, joined
 from tavernkit.silly_tavern.chat_completion.history_messages import injected_source
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
-from tavernkit.silly_tavern.core_chat import CoreMessage, role_of
-from tavernkit.silly_tavern.extension_prompts import ROLES, ExtensionPrompt, joined
+from tavernkit.silly_tavern.files.preset_prompts import DEFAULT_INJECTION_ORDER
 from tavernkit.silly_tavern.limits import MAX_INJECTION_DEPTH
-from tavernkit.silly_tavern.preset_prompts import DEFAULT_INJECTION_ORDER
 from tavernkit.silly_tavern.provenance import TITLES, message_source, source
 from tavernkit.silly_tavern.text_completion.segments import Origin
 from tavernkit.text.js_values import trim_start

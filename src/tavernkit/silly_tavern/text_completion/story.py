@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tavernkit.prompt.omission import Omission
+from tavernkit.silly_tavern.chat.extension_prompts import AFTER_MAIN, BEFORE_MAIN, IN_CHAT, ExtensionPrompt, joined
+from tavernkit.silly_tavern.chat.persona import IN_PROMPT
 from tavernkit.silly_tavern.chat_completion.prompt_collection import DIALOGUE_EXAMPLES, MAIN
 from tavernkit.silly_tavern.context_template.story_string import (
     StoryMacros,
@@ -11,12 +13,10 @@ from tavernkit.silly_tavern.context_template.story_string import (
     render_story_string,
 )
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
-from tavernkit.silly_tavern.extension_prompts import AFTER_MAIN, BEFORE_MAIN, IN_CHAT, ExtensionPrompt, joined
-from tavernkit.silly_tavern.lore_sources import lore_reason
-from tavernkit.silly_tavern.persona import IN_PROMPT
 from tavernkit.silly_tavern.provenance import CARD_FIELD, CARD_OR_CHAT, TITLES, source, title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment
+from tavernkit.silly_tavern.world_info.lore_sources import lore_reason
 from tavernkit.text.js_values import trim, utf16_sort_key
 from tavernkit.values import FrozenJson
 

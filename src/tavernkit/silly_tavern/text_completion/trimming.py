@@ -8,9 +8,9 @@ from tavernkit.budget.report import EvictionRecord, TrimReport
 from tavernkit.budget.trimmer import apply, trim
 from tavernkit.prompt.context import REFERENCE
 from tavernkit.prompt.omission import Omission
+from tavernkit.silly_tavern.chat.core_chat import CoreMessage
+from tavernkit.silly_tavern.chat_completion.counting_estimator import CountingEstimator
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
-from tavernkit.silly_tavern.core_chat import CoreMessage
-from tavernkit.silly_tavern.counting_estimator import CountingEstimator
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.errors import ConfigError
-from tavernkit.silly_tavern.string_hash import string_hash
+from tavernkit.silly_tavern.macros.string_hash import string_hash
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.text.js_values import json_stringify, own_keys
 from tavernkit.values import Json

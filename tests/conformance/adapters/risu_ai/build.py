@@ -12,13 +12,13 @@ from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.risu_ai.builder import Builder
 from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError, RequestFormatError, TriggerError
 from tavernkit.risu_ai.files.chat_file import chat_json, chat_variables
+from tavernkit.risu_ai.files.settings import BuiltInTexts, Settings
 from tavernkit.risu_ai.memory import MemoryModels
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
 from tavernkit.risu_ai.plan import RisuPlan
 from tavernkit.risu_ai.sending import ModelRequest, RequestFailedError, SendError
 from tavernkit.risu_ai.sending.drive import drive
 from tavernkit.risu_ai.sending.send import Send
-from tavernkit.risu_ai.settings import BuiltInTexts, Settings
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.text.js_values import utf16_length
 from tests.conformance.adapters.risu_ai.trigger_inputs import error_class

@@ -9,9 +9,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from tavernkit.risu_ai.cbs import CBSEngine
-from tavernkit.risu_ai.context import RisuContext, RisuDevice
+from tavernkit.risu_ai.cbs.context import RisuContext, RisuDevice
 from tavernkit.risu_ai.errors import CBSError
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuPersona, RisuSettings
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuPersona, RisuSettings
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tests.conformance.runner import Case
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tavernkit.risu_ai.cbs import CBSEngine
-from tavernkit.risu_ai.context import RisuContext
-from tavernkit.risu_ai.example_messages import example_messages
-from tavernkit.risu_ai.world import RisuCharacter
+from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.chat.example_messages import example_messages
+from tavernkit.risu_ai.objects import RisuCharacter
 from tests.conformance.adapters.risu_ai.risu_inputs import database
 from tests.conformance.runner import Case
 

@@ -6,7 +6,7 @@ import base64
 import math
 
 from tavernkit.risu_ai.files.module_file import read_module
-from tavernkit.risu_ai.preset import Preset
+from tavernkit.risu_ai.files.preset import Preset
 from tavernkit.values import thaw_object
 from tests.conformance.runner import Case
 

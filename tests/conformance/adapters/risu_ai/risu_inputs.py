@@ -7,8 +7,8 @@ import json
 from functools import cache
 from typing import Any
 
-from tavernkit.risu_ai.context import RisuContext
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuPersona, RisuSettings
+from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuPersona, RisuSettings
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tests.conformance.runner import VECTORS
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tavernkit.risu_ai.context import RisuContext
+from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.errors import TriggerError
 from tavernkit.risu_ai.files.chat_file import chat_json
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuPersona, RisuSettings
 from tavernkit.risu_ai.triggers import FetchReply, InlayData, LLMReply, StoredState, TriggerResult
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat, RisuPersona, RisuSettings
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.testing.trigger_host import ScriptedTriggerHost
 from tavernkit.text.js_regex import JSRegexSyntaxError

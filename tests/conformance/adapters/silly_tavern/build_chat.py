@@ -8,14 +8,14 @@ from typing import Any
 
 from tavernkit.cards import Character, User
 from tavernkit.silly_tavern.builder import build
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat.persona import Persona
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
-from tavernkit.silly_tavern.chat_file import ChatMetadata
-from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.files.chat_file import ChatMetadata
+from tavernkit.silly_tavern.files.preset import Preset
+from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.groups.group import Group
-from tavernkit.silly_tavern.persona import Persona
-from tavernkit.silly_tavern.preset import Preset
-from tavernkit.silly_tavern.regex_scripts import RegexScripts, read_scripts
-from tavernkit.silly_tavern.settings import Settings
+from tavernkit.silly_tavern.scripts.regex_scripts import RegexScripts, read_scripts
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.values import thaw
 from tests.conformance.runner import VECTORS, Case

@@ -6,10 +6,10 @@ from typing import Any
 
 from tavernkit.cards import Character, User
 from tavernkit.silly_tavern.builder import build
-from tavernkit.silly_tavern.chat_file import ChatMetadata
+from tavernkit.silly_tavern.chat.persona import Persona
+from tavernkit.silly_tavern.files.chat_file import ChatMetadata
+from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.groups.group import Group
-from tavernkit.silly_tavern.persona import Persona
-from tavernkit.silly_tavern.settings import Settings
 from tavernkit.silly_tavern.text_completion.plan import TextPlan
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tests.conformance.runner import Case

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern.examples import parse_block, split_examples
+from tavernkit.silly_tavern.chat.examples import parse_block, split_examples
 from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
-from tavernkit.silly_tavern.substitution import Substitution
+from tavernkit.silly_tavern.macros.substitution import Substitution
 from tavernkit.text.js_values import trim
 from tests.conformance.adapters.silly_tavern.group_inputs import open_group
 from tests.conformance.runner import Case

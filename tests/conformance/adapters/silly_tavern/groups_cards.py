@@ -5,12 +5,12 @@ from typing import Any
 
 from tavernkit.cards import User
 from tavernkit.silly_tavern.builder import Builder
-from tavernkit.silly_tavern.chat_file import ChatMetadata
+from tavernkit.silly_tavern.files.chat_file import ChatMetadata
+from tavernkit.silly_tavern.files.preset import Preset
+from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.groups import Group, GroupChat, group_depth_prompts, merge_cards
-from tavernkit.silly_tavern.preparation import prepare
-from tavernkit.silly_tavern.preset import Preset
-from tavernkit.silly_tavern.settings import Settings
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.steps.preparation import prepare
 from tavernkit.text.js_values import trim
 from tests.conformance.adapters.silly_tavern.group_inputs import card
 from tests.conformance.runner import VECTORS, Case

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat.examples import START_LINE, split_examples
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
-from tavernkit.silly_tavern.examples import START_LINE, split_examples
 from tavernkit.silly_tavern.instruct.examples import ExampleNames, format_examples
 from tavernkit.silly_tavern.instruct.formatting import InstructFormatter, Line
 from tavernkit.silly_tavern.instruct.selection import select_for_model

@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.groups import Group, GroupChat
 from tavernkit.silly_tavern.macros import (
     AuthorsNotes,

@@ -7,7 +7,7 @@ from tavernkit.risu_ai.cbs.functions.identity import selected
 from tavernkit.risu_ai.cbs.lists import make_array
 from tavernkit.risu_ai.cbs.registry import FunctionGroup
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
-from tavernkit.risu_ai.world import Asset, RisuModule
+from tavernkit.risu_ai.objects import Asset, RisuModule
 
 functions = FunctionGroup("assets")
 

@@ -7,7 +7,7 @@ from tavernkit.risu_ai.cbs.functions.identity import selected
 from tavernkit.risu_ai.cbs.lists import make_array, stringify
 from tavernkit.risu_ai.cbs.registry import FunctionGroup
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
-from tavernkit.risu_ai.world import RisuMessage
+from tavernkit.risu_ai.objects import RisuMessage
 from tavernkit.text.js_values import number_to_string
 
 functions = FunctionGroup("history")

@@ -6,7 +6,7 @@ from tavernkit.risu_ai.cbs.call import Call
 from tavernkit.risu_ai.cbs.lists import make_array, stringify
 from tavernkit.risu_ai.cbs.registry import FunctionGroup
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
-from tavernkit.risu_ai.world import RisuCharacter
+from tavernkit.risu_ai.objects import RisuCharacter
 
 functions = FunctionGroup("identity")
 

@@ -10,9 +10,9 @@ from tavernkit.trusted import changed
 from tavernkit.values import freeze_object
 
 if TYPE_CHECKING:
+    from tavernkit.risu_ai.objects import RisuCharacter
     from tavernkit.risu_ai.triggers.program import Effect
     from tavernkit.risu_ai.triggers.run import Run
-    from tavernkit.risu_ai.world import RisuCharacter
 
 effects = EffectTable()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tavernkit.risu_ai.js_replace import replace_all
+from tavernkit.risu_ai.js.replace import replace_all
 from tavernkit.risu_ai.triggers.effects.arrays import write
 from tavernkit.risu_ai.triggers.registry import EffectTable
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
@@ -25,9 +25,9 @@ from tavernkit.values import (
 )
 
 if TYPE_CHECKING:
+    from tavernkit.risu_ai.objects import RisuCharacter
     from tavernkit.risu_ai.triggers.program import Effect
     from tavernkit.risu_ai.triggers.run import Run
-    from tavernkit.risu_ai.world import RisuCharacter
 
 effects = EffectTable()
 

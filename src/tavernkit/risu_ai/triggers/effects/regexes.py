@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tavernkit.risu_ai.cbs.lists import code_units
-from tavernkit.risu_ai.js_replace import replace_all, replace_first
+from tavernkit.risu_ai.js.replace import replace_all, replace_first
 from tavernkit.risu_ai.triggers.effects.hosts import raw_name
 from tavernkit.risu_ai.triggers.registry import EffectTable
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError

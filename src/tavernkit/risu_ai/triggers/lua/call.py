@@ -11,10 +11,10 @@ from tavernkit.text.js_values import UNDEFINED, to_string
 from tavernkit.values import Json
 
 if TYPE_CHECKING:
+    from tavernkit.risu_ai.objects import RisuMessage
     from tavernkit.risu_ai.triggers.lua.engines import LuaEngine
     from tavernkit.risu_ai.triggers.run import Run
     from tavernkit.risu_ai.triggers.world import World
-    from tavernkit.risu_ai.world import RisuMessage
 
 EDIT_DISPLAY = "editDisplay"
 

@@ -6,10 +6,10 @@ import dataclasses
 import math
 
 from tavernkit.risu_ai.lorebook import LorebookEngine, ScanInput, lore_of
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
 from tavernkit.risu_ai.triggers.lua.call import LuaCall
 from tavernkit.risu_ai.triggers.lua.registry import Access, LuaFunctionTable, argument
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
-from tavernkit.risu_ai.world import RisuCharacter, RisuChat
 from tavernkit.text.js_values import json_stringify, to_string, trim, truthy
 from tavernkit.trusted import changed
 from tavernkit.values import FrozenJson, FrozenObject, Json, freeze_object, is_object, thaw_object

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tavernkit.risu_ai.objects import RisuMessage
 from tavernkit.risu_ai.triggers.lua.call import LuaCall
 from tavernkit.risu_ai.triggers.lua.registry import Access, LuaFunctionTable, argument, passed
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.values import at_index, slice_index
-from tavernkit.risu_ai.world import RisuMessage
 from tavernkit.text.js_values import UNDEFINED, json_parse, json_stringify, to_number, to_string
 from tavernkit.trusted import changed
 from tavernkit.values import FrozenJson, Json, is_object

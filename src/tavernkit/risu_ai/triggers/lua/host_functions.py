@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from tavernkit.risu_ai.inlays import take_inlays
+from tavernkit.risu_ai.chat.inlays import take_inlays
 from tavernkit.risu_ai.triggers.effects.hosts import IMAGE_FAILED, ask, ask_model, make_image, similarity
 from tavernkit.risu_ai.triggers.host import LLMReply
 from tavernkit.risu_ai.triggers.limits import MAX_URL

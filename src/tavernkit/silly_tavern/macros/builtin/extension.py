@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.macros.call import MacroCall
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.registry import Argument, MacroRegistry

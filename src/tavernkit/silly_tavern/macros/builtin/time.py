@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from tavernkit.silly_tavern.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.macros.call import MacroCall
 from tavernkit.silly_tavern.macros.dates import parse_date, parse_send_date
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from tavernkit.errors import MacroError, StrictModeError
-from tavernkit.silly_tavern.depth_prompt import depth_prompt_of
+from tavernkit.silly_tavern.chat.depth_prompt import depth_prompt_of
 from tavernkit.silly_tavern.macros.arguments import to_text
 from tavernkit.silly_tavern.macros.builtin import extension
 from tavernkit.silly_tavern.macros.builtin.random import chat_name_hash

@@ -1,0 +1,10 @@
+from tavernkit.report.html import render_html as render_html
+from tavernkit.report.lore import lore_rows as lore_rows
+from tavernkit.report.plan_overview import Overview as Overview
+from tavernkit.report.plan_overview import Part as Part
+from tavernkit.report.plan_overview import Share as Share
+from tavernkit.report.plan_overview import overview as overview
+from tavernkit.report.source_families import SourceFamily as SourceFamily
+from tavernkit.report.source_families import family_of as family_of
+
+__all__: list[str]

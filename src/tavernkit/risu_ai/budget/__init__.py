@@ -1,0 +1,1 @@
+"""Counting tokens as RisuAI does, and making a prompt fit."""

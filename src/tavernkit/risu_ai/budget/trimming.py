@@ -1,0 +1,94 @@
+"""Makes a prompt fit as RisuAI does: the oldest chat items go first; what is left over after assembly is blanked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from tavernkit.prompt.omission import Omission
+from tavernkit.risu_ai.budget.token_counting import MessageCounter
+from tavernkit.risu_ai.chat.prompt_message import NEW_EXAMPLE_MEMO, PromptMessage, title_of
+
+OLDEST = "the context is too small: the oldest chat items go first"
+BLANKED = "the finished prompt is too long for the context: chat items go from the top"
+
+
+class Dropped(NamedTuple):
+    """A chat item that is not in the prompt, what it would have cost (if that is known), and why it is not."""
+
+    message: PromptMessage
+    tokens: int | None
+    reason: str
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return title_of(self.message.source)
+
+    @property
+    def budget_group(self) -> str:
+        """Whether it is an example or part of the chat."""
+        message = self.message
+        example = message.source.get("kind") == "example" or message.memo == NEW_EXAMPLE_MEMO
+        return "examples" if example else "history"
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """What is left. ``required_tokens`` is set when it does not fit and nothing more may go."""
+
+    messages: list[PromptMessage]
+    total: int
+    dropped: tuple[Dropped, ...] = ()
+    required_tokens: int | None = None
+
+
+def drop_oldest(messages: Sequence[PromptMessage], total: int, limit: int, counter: MessageCounter) -> Trimmed:
+    """Drop chat items from the front until the total fits; the last one stays."""
+    dropped: list[Dropped] = []
+    while total > limit:
+        if len(messages) - len(dropped) <= 1:
+            return Trimmed(list(messages[len(dropped) :]), total, tuple(dropped), total)
+        oldest = messages[len(dropped)]
+        tokens = counter.message(oldest)
+        dropped.append(Dropped(oldest, tokens, OLDEST))
+        total -= tokens
+    return Trimmed(list(messages[len(dropped) :]), total, tuple(dropped))
+
+
+def blank_removable(messages: Sequence[PromptMessage], limit: int, counter: MessageCounter) -> Trimmed:
+    """Blank removable messages from the top until the finished list fits, and leave blank ones out."""
+    total = counter.messages(messages)
+    dropped: list[Dropped] = []
+    for message in messages:
+        if total <= limit:
+            break
+        if message.removable:
+            tokens = counter.message(message)
+            dropped.append(Dropped(message.copy(), tokens, BLANKED))
+            total -= tokens
+            message.content = ""
+    else:
+        if total > limit:
+            return Trimmed(list(messages), total, tuple(dropped), total)
+    if not dropped:
+        return Trimmed(list(messages), total)
+    return Trimmed([message for message in messages if message.content or message.multimodals], total, tuple(dropped))
+
+
+def omissions_of(dropped: Sequence[Dropped]) -> Iterator[Omission]:
+    """Tell what went: one line for all that went in a row, as a long chat may lose thousands of messages."""
+    for (group, reason), run in groupby(dropped, key=lambda each: (each.budget_group, each.reason)):
+        gone = list(run)
+        costs = [each.tokens for each in gone]
+        first, last = gone[0].title, gone[-1].title
+        span = first if first == last else f"{first} to {last}"
+        yield Omission(
+            kind="example" if group == "examples" else "history",
+            id=span,
+            reason=reason,
+            name=span if len(gone) == 1 else f"{len(gone)} messages ({span})",
+            tokens=None if None in costs else sum(cost for cost in costs if cost is not None),
+        )

@@ -1,0 +1,1 @@
+"""A chat on its way into a prompt: messages, examples, groups, inlays."""

@@ -1,0 +1,126 @@
+"""The chat a build works on, as the core's chat history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tavernkit.errors import ConfigError
+from tavernkit.prompt.message import Message
+from tavernkit.risu_ai.chat.ids import made_id
+from tavernkit.risu_ai.files.chat_file import ChatFile
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
+from tavernkit.stores.history import to_message
+from tavernkit.trusted import changed, trusted
+from tavernkit.values import EMPTY_OBJECT, is_mapping
+
+ROLES: Mapping[str, str] = {"user": "user", "char": "assistant"}
+"""RisuAI's roles of stored messages and what they are in a prompt."""
+
+_STORED_ROLES = {"assistant": "char", "char": "char", "bot": "char", "model": "char"}
+
+
+class RisuChatLog:
+    """A chat as a chat history: iterating gives messages, ``chat`` has all that RisuAI stores."""
+
+    __slots__ = ("chat",)
+
+    def __init__(self, chat: RisuChat) -> None:
+        self.chat = chat
+
+    def append(self, message: object) -> None:
+        """Add a message at the end: RisuAI's own, a core message, or a mapping of either."""
+        self.chat = with_messages(self.chat, (*self.chat.messages, stored_message(message)))
+
+    def __iter__(self) -> Iterator[Message]:
+        return (_core(message) for message in self.chat.messages)
+
+    def __len__(self) -> int:
+        return len(self.chat.messages)
+
+    def clear(self) -> None:
+        """Remove all messages."""
+        self.chat = with_messages(self.chat, ())
+
+    def last(self, count: int) -> list[Message]:
+        """Return the newest ``count`` messages, oldest first."""
+        return [_core(message) for message in self.chat.messages[-count:]] if count > 0 else []
+
+
+def chat_log(source: object) -> RisuChatLog:
+    """Make a log of nothing, a chat, a chat file with one chat, RisuAI's JSON of a chat, or any messages."""
+    if isinstance(source, RisuChatLog):
+        return source
+    if isinstance(source, RisuChat):
+        return RisuChatLog(source)
+    if isinstance(source, ChatFile):
+        if len(source.chats) != 1:
+            raise ConfigError(f"the chat file has {len(source.chats)} chats: pass one of them as history")
+        return RisuChatLog(RisuCharacter().opened(source.chats[0]))
+    if is_mapping(source):
+        if "message" not in source:
+            raise ConfigError("history must be a RisuChat, RisuAI's JSON of a chat, or a list of messages")
+        return RisuChatLog(RisuChat.from_json(source))
+    if source is None:
+        return RisuChatLog(RisuChat())
+    if isinstance(source, (str, bytes)) or not isinstance(source, Iterable):
+        raise ConfigError(f"history must be a chat or a list of messages, not {type(source).__name__}")
+    return RisuChatLog(with_messages(RisuChat(), (stored_message(each) for each in source)))
+
+
+def stored_message(value: object) -> RisuMessage:
+    """Make a stored message of RisuAI's own, a core message, or a mapping of either."""
+    if isinstance(value, RisuMessage):
+        return value
+    if is_mapping(value) and "data" in value:
+        return RisuMessage.from_json(value)
+    message = to_message(value)  # pyright: ignore[reportArgumentType]  # it refuses what is no message
+    role = _STORED_ROLES.get(message.role, "user")
+    return trusted(RisuMessage, role=role, data=message.content, time=None, saying=None, raw=EMPTY_OBJECT)
+
+
+def with_messages(chat: RisuChat, messages: Iterable[RisuMessage]) -> RisuChat:
+    """A chat with other messages."""
+    return changed(chat, messages=tuple(messages))
+
+
+def with_text(message: RisuMessage, data: str) -> RisuMessage:
+    """A message with another text."""
+    return message if data == message.data else changed(message, data=data)
+
+
+def chat_id(message: RisuMessage) -> str | None:
+    """The id of a stored message, if it has one."""
+    found = message.raw.get("chatId")
+    return found if isinstance(found, str) and found else None
+
+
+def with_ids(chat: RisuChat) -> RisuChat:
+    """Give every message an id. An id we make depends on place and text only, so the next turn makes the same."""
+    without = [index for index, message in enumerate(chat.messages) if chat_id(message) is None]
+    if not without:
+        return chat
+    messages = list(chat.messages)
+    for index in without:
+        messages[index] = _with_id(messages[index], index)
+    return with_messages(chat, messages)
+
+
+def _with_id(message: RisuMessage, index: int) -> RisuMessage:
+    made = made_id("message", index, message.role, message.data)
+    return changed(message, raw={**message.raw, "chatId": made})
+
+
+def sent_messages(chat: RisuChat) -> tuple[tuple[RisuMessage, ...], bool]:
+    """The messages that are not disabled, and whether one of them cut off everything before it."""
+    found: list[RisuMessage] = []
+    for message in reversed(chat.messages):
+        disabled = message.raw.get("disabled")
+        if disabled == "allBefore":
+            return tuple(reversed(found)), True
+        if disabled is not True:
+            found.append(message)
+    return tuple(reversed(found)), False
+
+
+def _core(message: RisuMessage) -> Message:
+    return Message(role=ROLES.get(message.role, "assistant"), content=message.data)

@@ -1,0 +1,89 @@
+"""Who speaks in a group, and in which order."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tavernkit.arguments import checked
+from tavernkit.risu_ai.errors import PromptTemplateError
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
+from tavernkit.text.js_values import js_lower
+from tavernkit.text.js_values.numbers import as_float
+from tavernkit.values import is_sequence
+
+UNKNOWN_CHARACTER = "Unknown Character"
+"""What RisuAI calls a member that no longer exists, and whoever said a message that names nobody."""
+
+_WORD_ENDS = re.compile(r"[ \n]")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member: the character's id, its name, and how likely it speaks (below zero: never)."""
+
+    id: str
+    name: str
+    talkness: float
+
+
+def group_members(group: RisuCharacter, characters: Sequence[RisuCharacter]) -> list[GroupMember]:
+    """The members of a group, in its order."""
+    names = {character.id: character.name for character in characters}
+    ids, talks, active = (_list(group, key) for key in ("characters", "characterTalks", "characterActive"))
+    found: list[GroupMember] = []
+    for index, member in enumerate(ids):
+        talk = talks[index] if index < len(talks) else 0
+        on = bool(active[index]) if index < len(active) else False
+        talkness = as_float(talk) if on and isinstance(talk, (int, float)) else -1.0
+        found.append(GroupMember(str(member), names.get(str(member), UNKNOWN_CHARACTER), talkness))
+    return found
+
+
+@checked
+def speakers(
+    group: RisuCharacter, characters: Sequence[RisuCharacter], chat: RisuChat, random: Callable[[], float]
+) -> list[str]:
+    """The ids of those who speak in this round, in order; a name said twice lets its member speak twice.
+
+    RisuAI throws when nobody can speak and nobody is next in order: :class:`PromptTemplateError` here.
+    """
+    candidates = [member for member in group_members(group, characters) if member.talkness > 0]
+    if group.raw.get("orderByOrder"):
+        return [member.id for member in candidates]
+    last = chat.messages[-1] if chat.messages else None
+    chosen = _named(candidates, last.data) if last is not None and last.data else []
+    shuffled = list(candidates)
+    for index in range(len(shuffled)):
+        other = index + math.floor(random() * (len(shuffled) - index))
+        shuffled[index], shuffled[other] = shuffled[other], shuffled[index]
+    known = set(chosen)
+    for member in shuffled:
+        if member not in known and member.talkness >= random():
+            chosen.append(member)
+            known.add(member)
+    if not chosen:
+        if not candidates:
+            raise PromptTemplateError("nobody in the group can speak")
+        chosen.append(candidates[math.floor(random() * len(candidates))])
+    return [member.id for member in chosen if last is None or member.id != last.saying]
+
+
+def _named(candidates: Sequence[GroupMember], text: str) -> list[GroupMember]:
+    """Members whose name (a word of it) is said, in the order of the words."""
+    by_word: dict[str, GroupMember] = {}
+    for member in candidates:
+        for word in _words(member.name):
+            by_word.setdefault(word, member)
+    return [by_word[word] for word in _words(text) if word in by_word]
+
+
+def _words(text: str) -> list[str]:
+    return _WORD_ENDS.split(js_lower(text))
+
+
+def _list(group: RisuCharacter, key: str) -> Sequence[object]:
+    found = group.raw.get(key)
+    return found if is_sequence(found) else ()

@@ -1,0 +1,1 @@
+"""JavaScript's replace and sort, as RisuAI's texts and lists meet them."""

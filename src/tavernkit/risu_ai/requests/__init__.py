@@ -1,0 +1,1 @@
+"""What RisuAI posts: messages rewritten for the model, text formats, options."""

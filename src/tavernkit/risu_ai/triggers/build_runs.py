@@ -1,0 +1,139 @@
+"""Where triggers and Lua meet a build."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from tavernkit.risu_ai.budget.trimming import Dropped, omissions_of
+from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.chat.chat_log import with_ids
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of
+from tavernkit.risu_ai.errors import TriggerError
+from tavernkit.risu_ai.objects import RisuCharacter
+from tavernkit.risu_ai.regex_scripts.script import ScriptMode
+from tavernkit.risu_ai.triggers.engine import RunOptions
+from tavernkit.risu_ai.triggers.host import RefusingHost
+from tavernkit.risu_ai.triggers.result import StoredState, TriggerResult
+from tavernkit.text.js_values import to_string
+from tavernkit.values import Json, is_object
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai.state import RisuState
+
+TriggerMode = Literal["start", "input", "output"]
+
+LUA_EDIT, REQUEST_TRIGGER = "Lua editRequest", "request trigger"
+_EDITED = {
+    LUA_EDIT: source_of("triggers", LUA_EDIT, "a Lua listener changed or added it"),
+    REQUEST_TRIGGER: source_of("triggers", REQUEST_TRIGGER, "a request trigger changed or added it"),
+}
+
+_EDIT_KINDS: dict[ScriptMode, str] = {"editinput": "editInput", "editoutput": "editOutput"}
+
+
+def run_triggers(state: RisuState, mode: TriggerMode) -> TriggerResult | None:
+    """Run the triggers of the speaking character and the modules over the chat, and store what they changed.
+
+    Gives nothing when there are none, when a trigger broke the run off, and when one failed (which strict mode
+    raises): variables written before that are kept.
+    """
+    if not _has_triggers(state):
+        return None
+    try:
+        result = state.trigger_engine.run(state.texts.context, mode, **_options(state, strict=state.context.strict))
+    except TriggerError as error:
+        if error.stored is not None:
+            _store(state, error.stored)
+        raise
+    _store(state, result.applied())
+    return result if result.ok else None
+
+
+def edit_text(state: RisuState, text: str, mode: ScriptMode, index: int) -> str:
+    """Let Lua listeners change a text before its scripts run. In a group only those of modules do."""
+    kind = _EDIT_KINDS.get(mode)
+    if kind is None or not _has_triggers(state):
+        return text
+    context = state.texts.context
+    result = state.trigger_engine.edit(
+        context.replace(speaker=None) if state.in_group else context, kind, text, index=index, **_options(state)
+    )
+    _store(state, result.stored)
+    return to_string(result.data)
+
+
+def edit_list(state: RisuState, messages: list[PromptMessage]) -> list[PromptMessage]:
+    """Let Lua's ``editRequest`` listeners change the finished list: those of the member who speaks, in a group."""
+    if not _has_triggers(state):
+        return messages
+    given: list[Json] = [message.to_json() for message in messages]
+    context = state.texts.context.replace(char=state.texts.context.speaker)
+    result = state.trigger_engine.edit(context, "editRequest", given, **_options(state))
+    _store(state, result.stored)
+    if result.data == given:
+        return messages
+    edited = _read(result.data, messages, LUA_EDIT)
+    kept = {(message.role, message.content) for message in edited}
+    gone = (message for message in messages if (message.role, message.content) not in kept)
+    for omission in omissions_of([Dropped(message, None, "a Lua listener changed or removed it") for message in gone]):
+        state.omit(omission)
+    return edited
+
+
+def edit_request(state: RisuState, messages: list[PromptMessage]) -> list[PromptMessage]:
+    """Run the ``request`` triggers over the messages of a request; groups have none."""
+    if state.in_group or not _has_triggers(state):
+        return messages
+    given = [message.to_json() for message in messages]
+    edited = state.trigger_engine.edit_request(state.texts.context, given, **_options(state))
+    return messages if edited == given else _read([*edited], messages, REQUEST_TRIGGER)
+
+
+def _has_triggers(state: RisuState) -> bool:
+    modules = state.texts.context.enabled_modules
+    return bool(state.fields.triggers) or any(module.raw.get("trigger") for module in modules)
+
+
+def _options(state: RisuState, *, strict: bool = False) -> RunOptions:
+    host = state.context.trigger_host
+    return {
+        "host": host if host is not None else RefusingHost(),
+        "count_tokens": state.counter.text,
+        "selected_persona": state.context.settings.selected_persona,
+        "warn": state.warn,
+        "strict": strict,
+    }
+
+
+def _store(state: RisuState, stored: StoredState) -> None:
+    """Take over what a run changed: variables, the chat, the character, personas and settings."""
+    stored.save_variables(state.variables)
+    context: RisuContext = stored.context
+    state.texts.change(personas=context.personas, settings=context.settings)
+    if context.character is not None and context.character.id == state.context.owner.id:
+        state.texts.change(char=context.character)
+    if isinstance(context.speaker, RisuCharacter) and context.speaker.id == state.character.id:
+        state.texts.change(speaker=context.speaker)
+    if context.chat is not state.chat:
+        state.see_chat(with_ids(context.chat))
+
+
+def _read(data: Json, before: Sequence[PromptMessage], editor: str) -> list[PromptMessage]:
+    """Read an edited list; messages that were not changed keep the account of where they came from."""
+    if is_object(data) and not data:
+        return []  # Lua has one empty table for lists and objects
+    if not isinstance(data, list):
+        return list(before)
+    known = {(message.role, message.content): message for message in before}
+    found: list[PromptMessage] = []
+    for item in data:
+        if not is_object(item):
+            continue
+        message = PromptMessage.from_json(item)
+        old = known.get((message.role, message.content))
+        message.source = _EDITED[editor] if old is None else old.source
+        message.merged = () if old is None else old.merged
+        message.printed = () if old is None else old.printed
+        found.append(message)
+    return found

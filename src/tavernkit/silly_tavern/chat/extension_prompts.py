@@ -1,0 +1,176 @@
+"""The registry of texts that extensions (and SillyTavern itself) add to a prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tavernkit.arguments import check_fields, checked
+from tavernkit.prompt.injections import Injection
+from tavernkit.silly_tavern.files.json_reader import as_number
+from tavernkit.silly_tavern.provenance import source
+from tavernkit.text.js_values import is_index_key, to_string, trim, utf16_sort_key
+from tavernkit.values import FrozenJson, FrozenObject
+
+NONE, AFTER_MAIN, IN_CHAT, BEFORE_MAIN = -1, 0, 1, 2
+"""Positions: nowhere (scanned only), after the main prompt, in the chat at a depth, before the main prompt."""
+
+ROLES = ("system", "user", "assistant")
+"""Roles by their number in the registry."""
+
+SUMMARY = "1_memory"
+AUTHORS_NOTE = "2_floating_prompt"
+VECTORS_MEMORY = "3_vectors"
+VECTORS_DATA_BANK = "4_vectors_data_bank"
+SMART_CONTEXT = "chromadb"
+PERSONA = "PERSONA_DESCRIPTION"
+QUIET_PROMPT = "QUIET_PROMPT"
+DEPTH_PROMPT = "DEPTH_PROMPT"
+
+_KNOWN_TITLES = {
+    SUMMARY: "Summary",
+    AUTHORS_NOTE: "Author's Note",
+    VECTORS_MEMORY: "Vector Storage (chat)",
+    VECTORS_DATA_BANK: "Vector Storage (Data Bank)",
+    SMART_CONTEXT: "Smart Context",
+    PERSONA: "Persona Description",
+    QUIET_PROMPT: "Quiet Prompt",
+    DEPTH_PROMPT: "Character's Note",
+}
+_REWRITTEN = re.compile(
+    rf"(?:{PERSONA}|{QUIET_PROMPT}|{DEPTH_PROMPT}(?:_.*)?|customDepthWI_.*|customWIOutlet_.*|__STORY_STRING__)",
+    re.DOTALL,
+)
+_NOT_WORD = re.compile(r"\W", re.ASCII)
+_INJECTION_POSITIONS = {"before": BEFORE_MAIN, "after": AFTER_MAIN, "chat": IN_CHAT, "none": NONE}
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionPrompt:
+    """One registered text. With an odd role or depth it never shows.
+
+    ``kind``, ``reason``, ``title`` and the lore ``entries`` it is made of are its provenance.
+    """
+
+    key: str
+    value: str
+    position: int | float = NONE
+    depth: int | float = 0
+    role: int | float = 0
+    scan: bool = False
+    kind: str = "extension"
+    reason: str = "registered by an extension"
+    title: str = ""
+    entries: Sequence[FrozenJson] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @classmethod
+    @checked
+    def from_json(cls, data: Mapping[str, object]) -> ExtensionPrompt:
+        """Read ``{key, value, position, depth, role, scan}``; numbers may be text."""
+        value = data.get("value")
+        return cls(
+            key=to_string(data.get("key", "")),
+            value=value if isinstance(value, str) else "",
+            position=_number(data.get("position"), NONE),
+            depth=_number(data.get("depth"), 0),
+            role=_number(data.get("role"), 0),
+            scan=bool(data.get("scan")),
+        )
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return self.title or _KNOWN_TITLES.get(self.key) or f"{self.kind} {self.key}"
+
+    @checked
+    def source(self, stage: str, where: str = "") -> FrozenObject:
+        """Its provenance; ``where`` says more about its place."""
+        reason = ", ".join(part for part in (self.reason, where) if part)
+        more: dict[str, FrozenJson] = {"entries": self.entries} if self.entries else {}
+        return source(stage, self.kind, self.key, self.label, reason, **more)
+
+    @classmethod
+    @checked
+    def from_injection(cls, injection: Injection) -> ExtensionPrompt:
+        """Take an entry of the application's injection registry."""
+        return cls(
+            key=injection.id,
+            value=injection.content,
+            position=_INJECTION_POSITIONS[injection.position],
+            depth=injection.depth,
+            role=ROLES.index(injection.role) if injection.role in ROLES else -1,
+            scan=injection.scan,
+            kind="injection",
+            reason=f"injected by the application ({injection.position})",
+        )
+
+
+class ExtensionPrompts:
+    """The registry of one build, in the order keys were first registered (whole numbers first, as in JavaScript)."""
+
+    def __init__(self, prompts: Iterable[ExtensionPrompt] = ()) -> None:
+        self._prompts: dict[str, ExtensionPrompt] = {}
+        self._in_order: tuple[ExtensionPrompt, ...] | None = None
+        for prompt in prompts:
+            if not _REWRITTEN.fullmatch(prompt.key):
+                self.set(prompt)
+
+    def set(self, prompt: ExtensionPrompt) -> None:
+        """Register a text under its key; the same key keeps its place."""
+        self._prompts[prompt.key] = prompt
+        self._in_order = None
+
+    def remove(self, key: str) -> None:
+        """Forget a key."""
+        self._prompts.pop(key, None)
+        self._in_order = None
+
+    def get(self, key: str) -> ExtensionPrompt | None:
+        """The text under a key."""
+        return self._prompts.get(key)
+
+    def __iter__(self) -> Iterator[ExtensionPrompt]:
+        if self._in_order is None:
+            numbered = sorted((key for key in self._prompts if is_index_key(key)), key=int)
+            named = (key for key in self._prompts if not is_index_key(key))
+            self._in_order = tuple(self._prompts[key] for key in (*numbered, *named))
+        return iter(self._in_order)
+
+    def scanned(self, expand: Callable[[str], str]) -> tuple[str, ...]:
+        """The texts that lore keys may match in, macros expanded; empty ones are left out."""
+        expanded = (expand(prompt.value) for prompt in self if prompt.scan and prompt.value)
+        return tuple(text for text in expanded if text)
+
+    def in_chat(self) -> dict[tuple[int, int], list[ExtensionPrompt]]:
+        """Texts for the chat by depth and role number, each list in key order. Odd depths and roles are left out."""
+        found: dict[tuple[int, int], list[ExtensionPrompt]] = {}
+        for prompt in sorted(self._prompts.values(), key=lambda each: utf16_sort_key(each.key)):
+            if prompt.position != IN_CHAT or not prompt.value:
+                continue
+            if prompt.role in (0, 1, 2) and prompt.depth >= 0 and _is_whole(prompt.depth):
+                found.setdefault((int(prompt.depth), int(prompt.role)), []).append(prompt)
+        return found
+
+
+def joined(prompts: Iterable[ExtensionPrompt]) -> str:
+    """One text of several: each trimmed, a line each; a blank one leaves an empty line."""
+    return "\n".join(trim(prompt.value) for prompt in prompts)
+
+
+def identifier_of(key: str) -> str:
+    """The prompt identifier of a key: everything but word characters becomes an underscore, a UTF-16 unit at a time."""
+    return _NOT_WORD.sub(lambda found: "__" if found.group() > "\uffff" else "_", key)
+
+
+def _is_whole(number: int | float) -> bool:
+    """Tell whole numbers; infinity, which a file can say, is none."""
+    return isinstance(number, int) or number.is_integer()
+
+
+def _number(value: object, default: int) -> int | float:
+    number = as_number(value)
+    return default if number is None else number

@@ -1,0 +1,1 @@
+"""SillyTavern's own files: presets, settings, chats, templates, data folders."""

@@ -1,0 +1,253 @@
+"""A user's SillyTavern data folder, used as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+
+from tavernkit.arguments import checked
+from tavernkit.cards import load
+from tavernkit.cards.character import Character
+from tavernkit.cards.participant import User
+from tavernkit.errors import FileFormatError, TavernKitError, Warn, log_warning
+from tavernkit.silly_tavern.builder import Builder
+from tavernkit.silly_tavern.context import TEXT_DIALECT
+from tavernkit.silly_tavern.context_template.template import ContextTemplate
+from tavernkit.silly_tavern.files.chat_file import ChatFile
+from tavernkit.silly_tavern.files.preset import Preset
+from tavernkit.silly_tavern.files.settings import Settings
+from tavernkit.silly_tavern.groups.group import Group
+from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
+from tavernkit.silly_tavern.instruct.template import InstructTemplate
+from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API
+from tavernkit.silly_tavern.scripts.regex_scripts import RegexScripts
+from tavernkit.silly_tavern.world_info.book import WorldBook
+from tavernkit.silly_tavern.world_info.selection import character_book_names, file_stem
+from tavernkit.values import is_mapping, is_sequence
+
+CHARACTERS, CHATS, GROUPS, GROUP_CHATS = "characters", "chats", "groups", "group chats"
+WORLDS, PRESETS = "worlds", "OpenAI Settings"
+INSTRUCT, CONTEXT, SYSTEM_PROMPTS = "instruct", "context", "sysprompt"
+CARD_SUFFIXES = (".png", ".json", ".charx", ".webp", ".jpg", ".jpeg")
+
+
+class DataFolder:
+    """``data/<user>`` of a SillyTavern installation: settings, characters, chats, groups, worlds and presets.
+
+    Nothing is written. Names never lead out of the folder. Files are read when they are asked for; world books are
+    read once, so that builders can keep what they compiled for them.
+    """
+
+    @checked
+    def __init__(self, path: str | PathLike[str], *, warn: Warn = log_warning) -> None:
+        self.path = Path(path)
+        self._warn = warn
+        self._worlds: dict[str, WorldBook] = {}
+        if not self.path.is_dir():
+            raise FileFormatError(
+                f"{self.path} is not a folder: pass a SillyTavern data folder such as data/default-user"
+            )
+
+    @cached_property
+    def settings(self) -> Settings:
+        """``settings.json``; a fresh installation's if there is none."""
+        path = self.path / "settings.json"
+        return Settings.load(path, warn=self._warn) if path.is_file() else Settings()
+
+    def characters(self) -> list[str]:
+        """File names of the cards."""
+        return self._names(CHARACTERS, *CARD_SUFFIXES)
+
+    @checked
+    def character(self, name: str) -> Character:
+        """A card by its file name, with or without extension."""
+        return load(self._file(CHARACTERS, name, *CARD_SUFFIXES), warn=self._warn).character
+
+    @checked
+    def avatar(self, name: str) -> str:
+        """The file name of a card, with its extension."""
+        return self._file(CHARACTERS, name, *CARD_SUFFIXES).name
+
+    @checked
+    def chats(self, character: str) -> list[str]:
+        """Names of a character's chats."""
+        folder = self._inside(CHATS, file_stem(self.avatar(character)))
+        return sorted(path.stem for path in folder.glob("*.jsonl"))
+
+    @checked
+    def chat(self, character: str, name: str) -> ChatFile:
+        """One chat of a character."""
+        folder = self._inside(CHATS, file_stem(self.avatar(character)))
+        return ChatFile.load(_inside(folder, f"{name.removesuffix('.jsonl')}.jsonl"), warn=self._warn)
+
+    def groups(self) -> list[str]:
+        """Ids of the groups."""
+        return [file_stem(name) for name in self._names(GROUPS, ".json")]
+
+    @checked
+    def group(self, group_id: str) -> Group:
+        """A group by its id."""
+        return Group.load(self._file(GROUPS, group_id, ".json"), warn=self._warn)
+
+    @checked
+    def group_chat(self, chat_id: str) -> ChatFile:
+        """A group's chat by its id."""
+        return ChatFile.load(self._file(GROUP_CHATS, chat_id, ".jsonl"), warn=self._warn)
+
+    @checked
+    def members(self, group: Group) -> dict[str, Character]:
+        """The cards of a group's members by file name; missing ones are reported and left out."""
+        found: dict[str, Character] = {}
+        for avatar in group.members:
+            try:
+                found[avatar] = self.character(avatar)
+            except (TavernKitError, OSError) as error:
+                self._warn(f"group {group.name or group.id!r}: the member {avatar!r} is left out: {error}")
+        return found
+
+    def presets(self) -> list[str]:
+        """Names of the chat-completion presets."""
+        return [file_stem(name) for name in self._names(PRESETS, ".json")]
+
+    @checked
+    def preset(self, name: str) -> Preset:
+        """A preset by name, over the settings in force."""
+        return Preset.load(self._file(PRESETS, name, ".json"), base=self.settings.preset, warn=self._warn)
+
+    def instruct_templates(self) -> list[str]:
+        """Names of the instruct templates."""
+        return [file_stem(name) for name in self._names(INSTRUCT, ".json")]
+
+    @checked
+    def instruct_template(self, name: str) -> InstructTemplate:
+        """An instruct template by name."""
+        return InstructTemplate.load(self._file(INSTRUCT, name, ".json"), warn=self._warn)
+
+    def context_templates(self) -> list[str]:
+        """Names of the context templates."""
+        return [file_stem(name) for name in self._names(CONTEXT, ".json")]
+
+    @checked
+    def context_template(self, name: str) -> ContextTemplate:
+        """A context template by name."""
+        return ContextTemplate.load(self._file(CONTEXT, name, ".json"), warn=self._warn)
+
+    def system_prompts(self) -> list[str]:
+        """Names of the system prompts of text completion."""
+        return [file_stem(name) for name in self._names(SYSTEM_PROMPTS, ".json")]
+
+    @checked
+    def system_prompt(self, name: str) -> SystemPrompt:
+        """A system prompt of text completion by name."""
+        return SystemPrompt.load(self._file(SYSTEM_PROMPTS, name, ".json"), warn=self._warn)
+
+    def worlds(self) -> list[str]:
+        """Names of the world books."""
+        return [file_stem(name) for name in self._names(WORLDS, ".json")]
+
+    @checked
+    def world(self, name: str) -> WorldBook:
+        """A world book by name."""
+        if name not in self._worlds:
+            self._worlds[name] = WorldBook.load(self._file(WORLDS, name, ".json"), warn=self._warn)
+        return self._worlds[name]
+
+    @checked
+    def builder(self, character: str | None = None, chat: str | None = None, *, group: str | None = None) -> Builder:
+        """A builder for a character's chat, or a group's, with everything of the folder that belongs to it.
+
+        It builds for the API of the settings: messages for chat completion, one text for any other.
+
+        >>> DataFolder("data/default-user").builder("Lyra", "a chat").build(message="Hello")  # doctest: +SKIP
+        """
+        return Builder().replace(**self._inputs(character, chat, group))
+
+    def _inputs(self, character: str | None, chat: str | None, group: str | None) -> dict[str, object]:
+        settings = self.settings
+        found: dict[str, object] = {
+            "user": User(name=settings.username),
+            "settings": settings,
+            "dialect": TEXT_DIALECT if settings.main_api != CHAT_COMPLETION_API else None,
+            "books": self._books(settings.world_info.global_select),
+            "persona_books": self._books([settings.persona.lorebook] if settings.persona.lorebook else []),
+            "use_embedded_book": False,
+        }
+        history: ChatFile | None = None
+        if group is not None:
+            chosen = self.group(group)
+            chat_id = chosen.source.get("chat_id")
+            found |= {"group": chosen, "members": self.members(chosen)}
+            if chat is not None or isinstance(chat_id, str):
+                history = self.group_chat(chat if chat is not None else str(chat_id))
+        if character is not None:
+            avatar, card = self.avatar(character), self.character(character)
+            worlds = character_book_names(card.world_name, avatar, settings.world_info.character_lore)
+            found |= {
+                "character": card,
+                "avatar": avatar,
+                "tags": self._tags(avatar),
+                "character_books": self._books(worlds),
+                "regex_scripts": self._scripts(card, avatar),
+            }
+            if chat is not None and group is None:
+                history = self.chat(character, chat)
+        if history is not None:
+            found["history"] = history
+            if history.metadata.world_info:
+                found["chat_books"] = self._books([history.metadata.world_info])
+        return found
+
+    def _books(self, names: tuple[str, ...] | list[str]) -> list[WorldBook]:
+        books: list[WorldBook] = []
+        for name in names:
+            try:
+                books.append(self.world(name))
+            except (TavernKitError, OSError) as error:
+                self._warn(f"world book {name!r} is left out: {error}")
+        return books
+
+    def _scripts(self, card: Character, avatar: str) -> RegexScripts:
+        preset = self.settings.preset
+        return RegexScripts.from_settings(
+            self.settings.extension_settings,
+            card_data={"extensions": card.extensions},
+            avatar=avatar,
+            preset={"extensions": preset.extensions},
+            preset_name=preset.name,
+            api=CHAT_COMPLETION_API,
+            warn=self._warn,
+        )
+
+    def _tags(self, avatar: str) -> tuple[str, ...]:
+        by_avatar = self.settings.source.get("tag_map")
+        tags = by_avatar.get(avatar) if is_mapping(by_avatar) else None
+        return tuple(str(tag) for tag in tags) if is_sequence(tags) else ()
+
+    def _names(self, folder: str, *suffixes: str) -> list[str]:
+        return sorted(path.name for path in _files(self.path / folder) if path.suffix.lower() in suffixes)
+
+    def _inside(self, *parts: str) -> Path:
+        path = self.path
+        for part in parts:
+            path = _inside(path, part)
+        return path
+
+    def _file(self, folder: str, name: str, *suffixes: str) -> Path:
+        for candidate in (name, *(f"{name}{suffix}" for suffix in suffixes)):
+            path = _inside(self.path / folder, candidate)
+            if path.is_file():
+                return path
+        raise FileFormatError(f"there is no {name!r} in {self.path / folder}")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else iter(())
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """A file of a folder; a name that is a path of its own is refused."""
+    if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
+        raise FileFormatError(f"{name!r} is not the name of a file")
+    return folder / name

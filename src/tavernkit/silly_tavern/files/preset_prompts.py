@@ -1,0 +1,182 @@
+"""The prompt manager's part of a preset: its prompts and the order they stand in."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tavernkit.arguments import check_fields, checked, require
+from tavernkit.errors import Warn
+from tavernkit.silly_tavern.files.json_reader import JsonReader, as_number
+from tavernkit.text.js_values import to_string
+from tavernkit.trusted import trusted
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze_object, is_sequence, thaw_object
+
+GLOBAL_ORDER_ID = "100001"
+"""The ``character_id`` of the one order list that is used."""
+
+DEFAULT_INJECTION_ORDER = 100
+RELATIVE, IN_CHAT = 0, 1
+
+GENERATION_TYPES = ("normal", "continue", "impersonate", "swipe", "regenerate", "quiet")
+"""What ``injection_trigger`` may name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PresetPrompt:
+    """One prompt of the prompt manager. ``None`` means the file does not say, which differs from a default."""
+
+    identifier: str
+    name: str = ""
+    role: str | None = None
+    content: str = ""
+    system_prompt: bool | None = None
+    marker: bool = False
+    injection_position: int | float | None = None
+    injection_depth: int | float | None = None
+    injection_order: int | float | None = None
+    injection_trigger: tuple[str, ...] = ()
+    forbid_overrides: bool = False
+    source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @classmethod
+    @checked
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn, where: str = "prompt") -> PresetPrompt:
+        """Read a prompt object."""
+        return read_prompt(data, warn, where)
+
+    def to_json(self) -> JsonObject:
+        """The object as a file has it: what was read, with what was changed since."""
+        return write_back(self, self.source, _PROMPT_KEYS, read_prompt(self.source, _silent, "prompt"))
+
+    def replace(self, **changes: object) -> PresetPrompt:
+        """Return a changed copy."""
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
+
+    @property
+    def in_chat(self) -> bool:
+        """Whether the prompt goes into the chat at its depth."""
+        return self.injection_position == IN_CHAT
+
+    @property
+    def conditions(self) -> FrozenObject:
+        """Our own addition to the format: when the prompt counts, in the terms of the core's prompt entries."""
+        found = self.source.get("conditions")
+        return found if isinstance(found, Mapping) else EMPTY_OBJECT
+
+    def triggered_by(self, generation_type: str) -> bool:
+        """Whether the prompt takes part in a generation of this type."""
+        require("generation_type", generation_type, str)
+        return not self.injection_trigger or generation_type in self.injection_trigger
+
+
+@dataclass(frozen=True, slots=True)
+class OrderEntry:
+    """One line of the prompt manager's list."""
+
+    identifier: str
+    enabled: bool = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptOrder:
+    """One order list. Only the one whose ``character_id`` is 100001 (as text or number) is used."""
+
+    character_id: FrozenJson
+    entries: tuple[OrderEntry, ...]
+    source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @classmethod
+    @checked
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn, where: str = "prompt_order") -> PromptOrder:
+        """Read an order list."""
+        source = freeze_object(data)
+        entries: list[OrderEntry] = []
+        for index, item in enumerate(JsonReader(data, where, warn).objects("order")):
+            reader = JsonReader(item, f"{where}.order[{index}]", warn)
+            entries.append(trusted(OrderEntry, identifier=reader.text("identifier"), enabled=reader.flag("enabled")))
+        return cls(character_id=source.get("character_id"), entries=tuple(entries), source=source)
+
+    def to_json(self) -> JsonObject:
+        """The object as a file has it; lists nobody changed keep every key."""
+        plain = thaw_object(self.source)
+        unchanged = PromptOrder.from_json(self.source, warn=_silent).entries == self.entries if self.source else False
+        if not unchanged:
+            plain["character_id"] = self.character_id  # pyright: ignore[reportArgumentType]  # a JSON scalar
+            plain["order"] = [{"identifier": each.identifier, "enabled": each.enabled} for each in self.entries]
+        return plain
+
+    @property
+    def is_global(self) -> bool:
+        """Whether this is the list that counts."""
+        return to_string(self.character_id) == GLOBAL_ORDER_ID
+
+
+def read_prompt(data: Mapping[str, object], warn: Warn, where: str) -> PresetPrompt:
+    """Read a prompt object, as :meth:`PresetPrompt.from_json` does for programs."""
+    reader = JsonReader(data, where, warn)
+    system_prompt = data.get("system_prompt")
+    return trusted(
+        PresetPrompt,
+        identifier=reader.text("identifier"),
+        name=reader.text("name"),
+        role=reader.optional_text("role"),
+        content=reader.text("content"),
+        system_prompt=system_prompt if isinstance(system_prompt, bool) else None,
+        marker=reader.flag("marker"),
+        injection_position=_exact_number(data.get("injection_position")),
+        injection_depth=_exact_number(data.get("injection_depth")),
+        injection_order=as_number(data.get("injection_order")),
+        injection_trigger=_triggers(reader, data.get("injection_trigger")),
+        forbid_overrides=data.get("forbid_overrides") is True,
+        source=freeze_object(data),
+    )
+
+
+def active_order(orders: Iterable[PromptOrder], default: Sequence[OrderEntry]) -> Sequence[OrderEntry]:
+    """The list that counts: the first global one, or the default list when that is missing or empty."""
+    chosen = next((each for each in orders if each.is_global), None)
+    return chosen.entries if chosen is not None and chosen.entries else default
+
+
+def complete_prompts(prompts: Sequence[PresetPrompt], defaults: Sequence[PresetPrompt]) -> tuple[PresetPrompt, ...]:
+    """Add the built-in prompts a preset lacks; a preset without any prompt gets the whole default set."""
+    known = {prompt.identifier for prompt in prompts}
+    return (*prompts, *(prompt for prompt in defaults if prompt.identifier not in known))
+
+
+def write_back(now: object, source: FrozenObject, keys: Iterable[str], then: object) -> JsonObject:
+    """Overlay the attributes that differ from what ``source`` said on a copy of ``source``."""
+    plain = thaw_object(source)
+    for key in keys:
+        value = getattr(now, key)
+        if value != getattr(then, key) or (not source and value is not None):
+            plain[key] = list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType]
+    return plain
+
+
+def _triggers(reader: JsonReader, value: object) -> tuple[str, ...]:
+    """The types a list names. One without any text names none, unlike an empty one, which means all."""
+    return (reader.texts("injection_trigger") or ("",)) if is_sequence(value) and value else ()
+
+
+def _exact_number(value: object) -> int | float | None:
+    """Take numbers only: where SillyTavern compares strictly, text that looks like a number is not one."""
+    return None if isinstance(value, str) else as_number(value)
+
+
+def _silent(_message: str) -> None:
+    """The object was read with warnings once already."""
+
+
+_PROMPT_KEYS = tuple(field.name for field in dataclasses.fields(PresetPrompt) if field.name != "source")

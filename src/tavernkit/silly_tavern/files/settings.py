@@ -1,0 +1,182 @@
+"""The user's ``settings.json``: what of it shapes a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tavernkit.arguments import check_fields, checked
+from tavernkit.cards.json_text import parse_json
+from tavernkit.cards.source import FileContent, called, read_file
+from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
+from tavernkit.silly_tavern.chat.authors_note import NoteSettings
+from tavernkit.silly_tavern.chat.persona import AFTER_CHARACTER, IN_PROMPT, Persona
+from tavernkit.silly_tavern.chat.reasoning import ReasoningSettings
+from tavernkit.silly_tavern.context_template.template import ContextTemplate
+from tavernkit.silly_tavern.files.json_reader import JsonReader
+from tavernkit.silly_tavern.files.preset import Preset
+from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
+from tavernkit.silly_tavern.instruct.template import InstructTemplate
+from tavernkit.silly_tavern.limits import MAX_SETTINGS_BYTES
+from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API
+from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_object
+
+DEFAULT_MAX_CONTEXT, DEFAULT_AMOUNT_GEN = 8192, 350
+"""The context and the reply of text completion, in tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class PowerUser:
+    """The switches of ``power_user`` that shape a prompt."""
+
+    collapse_newlines: bool = False
+    pin_examples: bool = False
+    strip_examples: bool = False
+    prefer_character_prompt: bool = True
+    prefer_character_jailbreak: bool = True
+    user_prompt_bias: str = ""
+    custom_stopping_strings: str = ""
+    custom_stopping_strings_macro: bool = True
+    experimental_macro_engine: bool = True
+    media_display: str = "list"
+    token_padding: int = 64
+    trim_spaces: bool = True
+    auto_fix_generated_markdown: bool = True
+    allow_name1_display: bool = False
+    allow_name2_display: bool = False
+    disable_group_trimming: bool = False
+    reasoning: ReasoningSettings = field(default_factory=ReasoningSettings)
+    instruct: InstructTemplate = field(default_factory=lambda: InstructTemplate(enabled=False))
+    context: ContextTemplate = field(default_factory=lambda: ContextTemplate(use_stop_strings=True))
+    sysprompt: SystemPrompt = field(default_factory=SystemPrompt)
+    model_templates_mappings: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @classmethod
+    @checked
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> PowerUser:
+        """Read ``power_user``."""
+        reader = JsonReader(data, "settings.power_user", warn)
+        return cls(
+            collapse_newlines=reader.flag("collapse_newlines"),
+            pin_examples=reader.flag("pin_examples"),
+            strip_examples=reader.flag("strip_examples"),
+            prefer_character_prompt=reader.flag("prefer_character_prompt", True),
+            prefer_character_jailbreak=reader.flag("prefer_character_jailbreak", True),
+            user_prompt_bias=reader.text("user_prompt_bias"),
+            custom_stopping_strings=reader.text("custom_stopping_strings"),
+            custom_stopping_strings_macro=reader.flag("custom_stopping_strings_macro", True),
+            experimental_macro_engine=reader.flag("experimental_macro_engine", True),
+            media_display=reader.text("media_display", "list"),
+            token_padding=reader.integer("token_padding", 64),
+            trim_spaces=reader.flag("trim_spaces", True),
+            auto_fix_generated_markdown=reader.flag("auto_fix_generated_markdown", True),
+            allow_name1_display=reader.flag("allow_name1_display"),
+            allow_name2_display=reader.flag("allow_name2_display"),
+            disable_group_trimming=reader.flag("disable_group_trimming"),
+            reasoning=ReasoningSettings.from_json(reader.object("reasoning"), warn=warn),
+            instruct=InstructTemplate.from_json({"enabled": False, **reader.object("instruct")}, warn=warn),
+            context=_context(reader),
+            sysprompt=_system_prompt(reader),
+            model_templates_mappings=reader.object("model_templates_mappings"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a user has set. Every key of the file is in ``source``; parts that other modules read are kept as JSON."""
+
+    username: str = "User"
+    user_avatar: str = ""
+    power_user: PowerUser = field(default_factory=PowerUser)
+    note: NoteSettings = field(default_factory=NoteSettings)
+    persona: Persona = field(default_factory=Persona)
+    main_api: str = CHAT_COMPLETION_API
+    preset: Preset = field(default_factory=Preset.default)
+    max_context: int = DEFAULT_MAX_CONTEXT
+    amount_gen: int = DEFAULT_AMOUNT_GEN
+    world_info: WorldInfoSettings = field(default_factory=WorldInfoSettings)
+    global_variables: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @classmethod
+    @checked
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Settings:
+        """Read ``settings.json``."""
+        warn = refuse_warning if strict else warn
+        data = parse_json(
+            read_file(source, MAX_SETTINGS_BYTES, limit="MAX_SETTINGS_BYTES"), what=called(source), warn=warn
+        )
+        if not is_object(data):
+            raise FileFormatError(f"{called(source)}: settings are a JSON object, not {type(data).__name__}")
+        return cls.from_json(data, warn=warn)
+
+    @classmethod
+    @checked
+    def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Settings:
+        """Read settings from parsed JSON."""
+        reader = JsonReader(data, "settings", warn)
+        power_user = reader.object("power_user")
+        extensions = reader.reader("extension_settings")
+        avatar = reader.text("user_avatar")
+        return cls(
+            username=reader.text("username") or "User",
+            user_avatar=avatar,
+            power_user=PowerUser.from_json(power_user, warn=warn),
+            note=NoteSettings.from_json(extensions.object("note"), warn=warn),
+            persona=_persona(power_user, avatar, warn),
+            main_api=reader.text("main_api", CHAT_COMPLETION_API) or CHAT_COMPLETION_API,
+            preset=Preset.from_settings(reader.object("oai_settings"), warn=warn),
+            max_context=reader.integer("max_context", DEFAULT_MAX_CONTEXT),
+            amount_gen=reader.integer("amount_gen", DEFAULT_AMOUNT_GEN),
+            world_info=WorldInfoSettings.from_json(reader.object("world_info_settings"), warn=warn),
+            global_variables=extensions.reader("variables").object("global"),
+            source=freeze_object(data),
+        )
+
+    @property
+    def extension_settings(self) -> FrozenObject:
+        """The settings of extensions, as the file has them."""
+        found = self.source.get("extension_settings")
+        return found if isinstance(found, Mapping) else EMPTY_OBJECT
+
+
+def _context(reader: JsonReader) -> ContextTemplate:
+    """The context template in force, with its switches that live beside it."""
+    live = reader.object("context")
+    template = ContextTemplate.from_json(live, warn=reader.warn) if live else ContextTemplate(use_stop_strings=True)
+    return template.replace(
+        always_force_name2=reader.flag("always_force_name2", True),
+        trim_sentences=reader.flag("trim_sentences"),
+        single_line=reader.flag("single_line"),
+    )
+
+
+def _system_prompt(reader: JsonReader) -> SystemPrompt:
+    """The system prompt in force; it was a part of the instruct template once."""
+    instruct = reader.reader("instruct")
+    legacy = instruct.optional_text("system_prompt")
+    if legacy is not None:
+        return SystemPrompt(content=legacy, enabled=instruct.flag("enabled"))
+    return SystemPrompt.from_json(reader.object("sysprompt"), warn=reader.warn)
+
+
+def _persona(power_user: Mapping[str, object], avatar: str, warn: Warn) -> Persona:
+    """The persona in force is the live copy; the descriptions by avatar know which lorebook belongs to it."""
+    reader = JsonReader(power_user, "settings.power_user", warn)
+    stored = reader.object("persona_descriptions").get(avatar)
+    lorebook = stored.get("lorebook") if is_mapping(stored) else None
+    position = reader.integer("persona_description_position", IN_PROMPT)
+    return Persona(
+        description=reader.text("persona_description"),
+        position=IN_PROMPT if position == AFTER_CHARACTER else position,
+        depth=reader.number("persona_description_depth", 2),
+        role=reader.number("persona_description_role", 0),
+        lorebook=lorebook if isinstance(lorebook, str) and lorebook else None,
+    )
