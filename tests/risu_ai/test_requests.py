@@ -130,7 +130,13 @@ def test_replacement_patterns_act():
 def test_names_are_written_by_the_prefix_format():
     form = OobaFormat(header="Top", user_prefix="U:", assistant_prefix="A:", separator="\n", use_name=True)
     given = [message("system", "S"), message("user", "u"), message("assistant", "a")]
-    assert ooba_text(given, "Mira", user_name="Ann", format=form) == "Top\nS\nU: Ann: u\nA: Mira: a\nA: Mira:"
+    assert ooba_text(given, "Mira", user_name="Ann", format=form) == "Top\nS\nU: Ann: u\nA: Mira: a\nA:Mira:"
+
+
+def test_a_message_with_a_name_is_written_with_it_and_an_empty_prefix_leaves_no_blank():
+    form = OobaFormat(separator="\n", use_name=True)
+    given = [message("user", "u", name="Bob"), message("assistant", "a"), message("user", "v")]
+    assert ooba_text(given, "Mira", user_name="Ann", format=form) == "Bob: u\nMira: a\nAnn: v\nMira:"
 
 
 def test_a_script_may_go_on_where_it_ended():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tavernkit.errors import TavernKitError
+from tavernkit.values import Json
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.triggers.result import StoredState
@@ -84,9 +86,13 @@ class PromptTemplateError(TavernKitError):
 
 
 class MemoryFailedError(TavernKitError):
-    """Long-term memory could not do its work; ``code`` is stable for programs, ``details`` has the numbers."""
+    """Long-term memory could not do its work; ``code`` is stable for programs, ``details`` has the numbers.
+
+    ``stored`` is what to keep on the chat all the same: the summaries that were made before it gave up.
+    """
 
     def __init__(self, code: str, message: str, **details: int) -> None:
         super().__init__(message)
         self.code = code
         self.details = details
+        self.stored: Mapping[str, Json] = {}

@@ -10,10 +10,11 @@ from tavernkit.stores import InMemoryVariablesStore
 from tests.risu_ai.building.scene import build, character, contents, lore
 
 
-def test_a_position_without_a_place_costs_the_lore_and_not_the_build():
-    plan = build(character=character(globalLore=(lore("Fine."), lore("@@position\nBroken."))))
-    assert not any("Fine." in text or "Broken." in text for text in contents(plan))
-    assert any("@@position needs a place" in warning and "no lore is used" in warning for warning in plan.warnings)
+def test_a_position_without_a_place_costs_only_that_entry():
+    plan = build(character=character(globalLore=(lore("Fine."), lore("@@position\nBroken.", comment="Odd"))))
+    assert any("Fine." in text for text in contents(plan))
+    assert not any("Broken." in text for text in contents(plan))
+    assert any("'Odd' is left out: @@position needs a place" in warning for warning in plan.warnings)
 
 
 def test_a_position_without_a_place_is_an_error_in_strict_mode():

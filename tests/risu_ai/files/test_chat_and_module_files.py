@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,14 @@ def test_a_module_gets_a_new_id_when_it_is_imported(ending: str):
     assert read_module(data).id != "old"
     assert read_module(data, new_id=lambda: "fixed").id == "fixed"
     assert read_module(data, new_id=None).raw["lorebook"] == ({"key": "a"},)
+
+
+def test_a_module_without_an_id_gets_one_of_the_kind_risu_ai_makes():
+    data = write_module({"name": "M"}, ".json")
+    made = read_module(data, new_id=None)
+    assert uuid.UUID(made.id).version == 4
+    assert read_module(data, new_id=None).id == made.id == made.raw["id"]
+    assert read_module(write_module(MODULE, ".json"), new_id=None).id == "old"
 
 
 def test_assets_of_an_imported_module_get_the_paths_of_their_contents():

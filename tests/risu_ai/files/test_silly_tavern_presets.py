@@ -85,13 +85,16 @@ def test_an_import_has_the_odd_numbers_of_risu_ai():
 def test_files_are_told_by_what_is_in_them():
     preset = read_st_files(
         [
-            {"story_string": "{{user}} {{#if x}}gone{{/if}}\n\n\n\n{{other}}", "chat_start": "*"},
+            {
+                "story_string": "{{system_prompt}}: {{user}}{{char}} {{#if x}}gone{{/if}}\n\n\n\n{{other}}",
+                "chat_start": "*",
+            },
             {"input_sequence": "<u>", "output_sequence": "<a>", "name": "I", "system_prompt": "S"},
             "no object",
         ],
         warn=lambda _: None,
     )
-    assert preset.jinja_template.startswith("{{risu_user}} \n\n*{% for message in messages %}")
+    assert preset.jinja_template.startswith("S:  \n\n*{% for message in messages %}")
     assert preset.name == "I"
     assert preset.use_instruct_prompt
 

@@ -74,9 +74,23 @@ def test_lines_behind_a_fallback_that_was_skipped_count() -> None:
     assert (lore.depth, lore.priority, lore.role) == (3, 0, "user")
 
 
-def test_a_position_without_a_place_is_an_error() -> None:
+def test_a_position_without_a_place_is_an_error_in_strict_scans() -> None:
     with pytest.raises(DecoratorParseError, match="before_desc"):
-        scan("@@position\ntext")
+        scan("@@position\ntext", strict=True)
+
+
+def test_a_position_without_a_place_costs_that_entry_with_one_warning() -> None:
+    warnings: list[str] = []
+    entries = [
+        LorebookEntry(key="dragon", comment="bad", content="@@position\ntext"),
+        LorebookEntry(key="dragon", comment="good", content="fire"),
+        LorebookEntry(key="fire", comment="called up", content="smoke"),
+    ]
+    messages = [LoreMessage("user", "dragon")]
+    result = ENGINE.scan(ScanInput(entries=entries, messages=messages, warn=warnings.append))
+    assert {lore.source for lore in result.actives} == {"good", "called up"}
+    assert warnings == ["lorebook: 'bad' is left out: @@position needs a place such as before_desc or pt_name"]
+    assert "needs a place" in result.reasons[0]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from tavernkit.cards import Character
 from tavernkit.cards.risu_ai import convert_character_book
 from tavernkit.errors import LoreParseError, WarningLog
+from tavernkit.risu_ai.files.card_import import character_from_card
 from tavernkit.risu_ai.lorebook.imports import export_lorebook, import_lorebook, migrate_entries
 from tavernkit.values import FrozenJson
 
@@ -149,3 +151,25 @@ def test_what_is_left_out_is_reported(book: object, warning: str) -> None:
     warnings: list[str] = []
     import_lorebook(book, warn=warnings.append)
     assert warnings == [warning]
+
+
+def test_the_activation_percentage_of_a_cards_entry_is_kept_and_acts() -> None:
+    data = {
+        "name": "Bel",
+        "character_book": {
+            "entries": [
+                {
+                    "keys": ["a"],
+                    "content": "Never <user>.",
+                    "constant": True,
+                    "extensions": {"risu_activationPercent": 5},
+                }
+            ]
+        },
+    }
+    (entry,) = convert_character_book(data["character_book"]).lorebook  # type: ignore[arg-type]
+    assert entry["activationPercent"] == 5  # type: ignore[index, call-overload]
+    card = Character.from_card({"spec": "chara_card_v2", "spec_version": "2.0", "data": data})
+    lore = character_from_card(card).lore
+    assert lore is not None
+    assert lore[0]["content"] == "@@probability 5\nNever {{user}}."

@@ -117,6 +117,13 @@ def test_hypa_v2_marks_documents_and_the_last_three_messages_for_the_embedding()
     assert embedder.texts == ["search_document: part", "search_query: d", "search_query: c", "search_query: b"]
 
 
+def test_hanurai_trims_its_documents_and_leaves_out_empty_ones() -> None:
+    embedder = Embedder()
+    items = spoken(" a\n\n\n\n b ", " ", "c", "d", "e")
+    run_memory(items, {"hanuraiEnable": True, "hanuraiSplit": True}, max_context=4000, embed=embedder)
+    assert embedder.texts[:3] == ["search_document: a", "search_document: b", "search_query: e"]
+
+
 @pytest.mark.parametrize(("room", "gone"), [(1000, 0), (999, 1)])
 def test_hanurai_keeps_a_thousand_tokens(room: int, gone: int) -> None:
     embedder = Embedder()

@@ -51,3 +51,12 @@ def test_a_summariser_may_fail_twice_in_a_row() -> None:
         run_memory(items, V2, max_context=240, summarise=silent)
     assert caught.value.code == "empty_summary"
     assert len(silent.requests) == 3
+
+
+def test_each_message_is_named_once() -> None:
+    items = [start(), *spoken(*["x" * 20] * 8)]
+    items[2].memo = items[1].memo
+    chosen = {"hypav2": True, "hypaAllocatedTokens": 40, "hypaChunkSize": 60}
+    stored = run_memory(items, chosen, max_context=200).stored["hypaV2Data"]
+    assert isinstance(stored, dict)
+    assert stored["mainChunks"][0]["chatMemos"] == ["m0"]  # type: ignore[index, call-overload]

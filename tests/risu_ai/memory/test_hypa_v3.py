@@ -134,10 +134,35 @@ def test_important_summaries_end_at_the_first_that_does_not_fit() -> None:
     assert chosen["recent"] == [2]
 
 
-def test_nothing_is_asked_for_similar_memory_when_every_summary_is_used() -> None:
+def test_blank_messages_count_among_the_last_three_that_are_searched_with() -> None:
+    data: FrozenObject = {"hypaV3Data": {"summaries": [summary("aaa", "m0"), summary("bbb", "m1")]}}
+    items = spoken("x", "x", "bbbbbbb", "a", " ", "a")
+    chosen = settings(recentMemoryRatio=0, similarMemoryRatio=1, memoryTokensRatio=0.4)
+    outcome = run_memory(items, chosen, data, max_context=150)
+    assert "aaa" in outcome.items[0].content
+    assert "bbb" not in outcome.items[0].content
+
+
+@pytest.mark.parametrize(("last", "asked_for"), [(("a", "b"), ["user: a\nassistant: b"]), ((" ", "b"), [])])
+def test_similarity_correction_asks_when_more_than_one_message_is_not_blank(
+    last: tuple[str, str], asked_for: list[str]
+) -> None:
     asked = Summariser("S")
-    data: dict[str, FrozenJson] = {"hypaV3Data": {"summaries": [summary("one", "m0")]}}
-    both = settings(recentMemoryRatio=0.5, similarMemoryRatio=0.5, enableSimilarityCorrection=True)
-    outcome = run_memory(spoken(*"abcdefg"), both, data, max_context=400, summarise=asked)
-    assert not asked.requests
-    assert metrics(outcome.stored["hypaV3Data"])["recent"] == [0]
+    data: FrozenObject = {"hypaV3Data": {"summaries": [summary("old", "m0", isImportant=True)]}}
+    chosen = settings(recentMemoryRatio=0.4, similarMemoryRatio=0.4, enableSimilarityCorrection=True)
+    run_memory([*spoken("x", "", ""), *spoken(*last)], chosen, data, max_context=1000, summarise=asked)
+    assert asked.texts == asked_for  # although no summary is left to rank
+
+
+def test_summaries_made_before_memory_gives_up_are_kept() -> None:
+    with pytest.raises(MemoryFailedError) as caught:
+        run_memory(spoken(*["x" * 40] * 6), settings(), max_context=60, rest=60, summarise=Summariser("S"))
+    stored = caught.value.stored["hypaV3Data"]
+    assert isinstance(stored, dict)
+    assert [each["chatMemos"] for each in stored["summaries"]] == [["m0", "m1"], ["m2"]]  # type: ignore[index, union-attr]
+
+
+def test_nothing_is_kept_when_nothing_was_summarised() -> None:
+    with pytest.raises(MemoryFailedError) as caught:
+        run_memory(spoken("x" * 40), settings(), max_context=60, rest=60)
+    assert not caught.value.stored

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from tavernkit.risu_ai import Builder
 from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.memory import MemoryModels
 from tavernkit.risu_ai.plan import RisuPlan
@@ -57,3 +59,20 @@ def test_without_a_template_the_newest_message_stays_behind_the_memory() -> None
     texts = contents(plan)
     memory = next(place for place, text in enumerate(texts) if "They talked." in text)
     assert next(place for place, text in enumerate(texts) if text.startswith("7 word")) > memory
+
+
+def test_summaries_of_a_send_that_fails_for_want_of_space_are_stored() -> None:
+    settings = {"hypaV3": True, "hypaV3Presets": [{"settings": {"maxChatsPerSummary": 2}}], "hypaV3PresetId": 0}
+    sender = Builder(
+        character=character(supaMemory=True),
+        preset=preset(STANDARD, max_context=200, max_response=0),
+        memory=MemoryModels(summarize=Summariser("S"), embed=lambda texts: [[1.0] for _ in texts]),
+        token_estimator=Characters(),
+        settings=Settings.from_json(settings),
+    )
+    result = sender.send(lambda _: "never asked", history=CHAT)
+    assert result.error is not None
+    assert result.error.code == "memory_cannot_summarize"
+    stored = result.chat.raw["hypaV3Data"]
+    assert isinstance(stored, Mapping)
+    assert len(stored["summaries"]) > 1  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pytest
@@ -117,16 +118,17 @@ def test_hypa_memory_uses_the_first_record_whose_message_is_there_and_recalls_pa
     assert not outcome.stored
 
 
-def test_hypa_memory_remembers_the_paragraphs_it_condenses() -> None:
+def test_hypa_memory_remembers_every_summary_and_is_stored_as_risu_ai_writes_it() -> None:
     data = 'hypa:\n[{"id":"m0","supa":"one\\n\\ntwo\\n\\nthree","hypa":["old"]}]'
     asked = Summariser("new\n\nnews", "condensed")
     items = [start(), *spoken("a" * 27, "b" * 60, "c")]
     outcome = run_memory(items, HYPA, {"supaMemoryData": data}, max_context=100, summarise=asked)
     assert outcome.items[0].content == "condensed\n\nnew\nnews"
-    assert outcome.stored["supaMemoryData"] == (
-        'hypa:\n[{"id":"m1","supa":"condensed\\n\\nnew\\nnews","hypa":["old","one","two","three"]},'
-        '{"id":"m0","supa":"one\\n\\ntwo\\n\\nthree","hypa":["old"]}]'
-    )
+    records = [
+        {"id": "m1", "supa": "condensed\n\nnew\nnews", "hypa": ["old", "new\nnews"]},
+        {"id": "m0", "supa": "one\n\ntwo\n\nthree", "hypa": ["old"]},
+    ]
+    assert outcome.stored["supaMemoryData"] == "hypa:\n" + json.dumps(records, indent=2)
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,15 @@ def test_keys_that_are_numbers_come_first_in_a_dictionary() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "left"),
+    [('{"a":"1"}', '{"a":"1"}'), ("no object", "{}"), ('{"__proto__":"own"}', '{"__proto__":"text"}')],
+)
+def test_nothing_is_stored_under_the_key_of_the_prototype(given: str, left: str) -> None:
+    effect = {**v2("SetDictVar", var="d", key="__proto__", value="text"), "varType": "var"}
+    assert run(trigger(effect), variables={"d": given})["d"] == left
+
+
+@pytest.mark.parametrize(
     ("given", "key", "left"),
     [
         ('"abc"', "a", '"abc"'),

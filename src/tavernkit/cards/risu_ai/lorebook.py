@@ -58,6 +58,7 @@ def _entry(entry: Mapping[str, object]) -> JsonObject:
     if truthy(entry.get("case_sensitive")):
         extensions["risu_case_sensitive"] = thaw(entry["case_sensitive"])
     cache = extensions.pop("risu_loreCache", None)
+    percent = extensions.pop("risu_activationPercent", None)
     use_regex = truthy(entry.get("use_regex")) and bool(keys) and to_string(keys[0]).startswith("/")
     converted: JsonObject = {
         "key": join(keys, ", "),
@@ -72,6 +73,8 @@ def _entry(entry: Mapping[str, object]) -> JsonObject:
         "loreCache": cache,
         "useRegex": use_regex,
     }
+    if percent is not None:
+        converted["activationPercent"] = percent
     if entry.get("folder") is not None:
         converted["folder"] = thaw(entry["folder"])
     return converted

@@ -9,6 +9,7 @@ from tavernkit.cards.risu_ai.character import from_card, from_off_spec
 from tavernkit.cards.risum import Module
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai.chat.ids import made_id
+from tavernkit.risu_ai.lorebook.imports import migrate_entries
 from tavernkit.risu_ai.objects import RisuCharacter
 from tavernkit.values import Json, JsonObject, is_mapping, is_object, thaw
 
@@ -45,6 +46,9 @@ def character_from_card(card: Character | Bundle, module: Module | None = None) 
         character |= {"triggerscript": thaw(module.trigger), "customscript": thaw(module.regex)}
         if module.lorebook is not None:
             character["globalLore"] = thaw(module.lorebook)
+    lore = character.get("globalLore")
+    if isinstance(lore, list):  # as RisuAI does when the character is opened
+        character["globalLore"] = [migrate_entries([each])[0] if is_object(each) else each for each in lore]
     character["chaId"] = made_id("card", card.name, card.creator)
     return RisuCharacter.from_json(character)
 

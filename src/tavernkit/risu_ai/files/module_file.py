@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import uuid
 from collections.abc import Callable, Mapping
@@ -36,13 +37,16 @@ def read_module(
     """Read a module file of any kind.
 
     RisuAI gives an imported module a new id, and its assets the paths it keeps them at; pass ``new_id=None`` to have
-    the file as it is, or a function of your own.
+    the file as it is (one without an id gets one all the same), or a function of your own.
     ``name`` is what a module made of a lorebook or regex file is called. Raises :class:`RisumError` for other files.
     """
     data = read_file(source, DEFAULT_LIMITS.max_file_bytes, limit="max_file_bytes")
     content = _content(data, name or stem(source), refuse_warning if strict else warn, imports=new_id is not None)
     if new_id is not None:
         content["id"] = new_id()
+    elif not content.get("id"):
+        # Of the kind RisuAI makes, and the same for the same file.
+        content["id"] = str(uuid.UUID(bytes=hashlib.sha256(data).digest()[:16], version=4))
     return RisuModule.from_json(content)
 
 

@@ -29,9 +29,9 @@ _TEMPLATE: Sequence[JsonObject] = (
     {"type": "authornote"},
     {"type": "plain", "type2": "globalNote", "text": "", "role": "system"},
 )
-_SYSTEM_MACROS = re.compile(r"\{\{(?:system|systemPrompt|instructSystem|instructSystemPrompt)\}\}")
+_SYSTEM_MACROS = re.compile(r"\{\{(?:system|system_prompt|systemPrompt|instructSystem|instructSystemPrompt)\}\}")
 _IF_BLOCKS = re.compile(r"\{\{#if.*?\{\{/if\}\}", re.DOTALL)
-_MACROS = re.compile(r"\{\{(?!risu_user\}\}).*?\}\}")
+_MACROS = re.compile(r"\{\{.*?\}\}")
 _BLANK_LINES = re.compile(r"\n{2,}")
 _PROXY_ARGUMENTS = (
     *("top_k", "top_a", "min_p", "typical_p", "tfs", "epsilon_cutoff", "eta_cutoff"),
@@ -140,7 +140,6 @@ def preset_from_files(files: Sequence[StFile], *, warn: Warn = log_warning) -> P
 def _story(content: Mapping[str, object], system_prompt: str) -> str:
     story, start = content.get("story_string"), content.get("chat_start")
     text = story if isinstance(story, str) else ""
-    text = text.replace("{{user}}", "{{risu_user}}")
     text = _SYSTEM_MACROS.sub(lambda _: system_prompt, text)
     text = replace_in_lines(_MACROS, "}}", "", replace_delimited(_IF_BLOCKS, "{{/if}}", "", text))
     return _BLANK_LINES.sub("\n\n", text) + (start if isinstance(start, str) else "")

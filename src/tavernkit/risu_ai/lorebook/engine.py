@@ -11,6 +11,7 @@ from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn
 from tavernkit.lore.contracts import TokenCounter
 from tavernkit.lore.wording import no_key_found
+from tavernkit.risu_ai.errors import DecoratorParseError
 from tavernkit.risu_ai.js.sort import sort_descending
 from tavernkit.risu_ai.lorebook.activation import EntryState, RunState, apply_decorators
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
@@ -54,6 +55,8 @@ class ScanInput:
     random: Callable[[], float] = lambda: 0.5
     chat_variable: Callable[[str], str] = lambda name: "null"
     warn: Warn | None = None
+    strict: bool = False
+    """Raise for an entry that cannot be read, as RisuAI does; otherwise only that entry is left out."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -88,6 +91,7 @@ class _Scan:
         self.hits: list[KeyHit] = []
         self.log_full = False
         self.reasons: dict[int, str] = {}
+        self.broken: set[int] = set()
         self.run_state = RunState(
             chat_length=len(given.messages) + 1,
             greeting=-1 if given.greeting_index is None else given.greeting_index,
@@ -133,7 +137,7 @@ class _Scan:
     def consider(self, index: int) -> bool:
         """Look at one entry; tell whether its text joined the recursive pool."""
         entry = self.entries.get(index, self.lore.entries[index])
-        if not entry.reachable:
+        if not entry.reachable or index in self.broken:
             return False
         state = EntryState(
             order=entry.order,
@@ -145,7 +149,16 @@ class _Scan:
             entry = self.as_child(index, entry, state)
         parsed = parse_content(entry.content)
         self.looks += 1 + len(parsed.decorators) // LOOKED_AT
-        apply_decorators(parsed.decorators, entry, state, self.run_state)
+        try:
+            apply_decorators(parsed.decorators, entry, state, self.run_state)
+        except DecoratorParseError as error:
+            # RisuAI throws here and uses no lore at all.
+            if self.given.strict:
+                raise
+            self.broken.add(index)
+            self.reasons[index] = str(error)
+            self.warn(f"lorebook: {entry_title(entry, index)!r} is left out: {error}")
+            return False
         why = "always active"
         if state.activated and state.force is None and not entry.always_active:
             why = self.search(entry, state)

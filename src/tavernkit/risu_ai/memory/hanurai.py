@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message, whole_number
 from tavernkit.risu_ai.memory.similarity import Similarity
+from tavernkit.text.js_values import trim
 
 DEFAULT_TOKENS = 1000
 QUERY_ITEMS = 3
@@ -21,7 +22,7 @@ def hanurai(given: MemoryInput) -> MemoryOutcome:
     documents: list[str] = []
     for item in items[: max(len(items) - KEPT_ITEMS, 0)]:
         texts = item.content.split("\n\n") if given.settings.get("hanuraiSplit") else [item.content]
-        documents += [DOCUMENT + text for text in texts]
+        documents += [DOCUMENT + text for text in map(trim, texts) if text]
     queries = [QUERY + item.content for item in reversed(items[-QUERY_ITEMS:])]
     ranked = Similarity(given.models.embed, documents).ranked_by_newest(queries)
     total = given.total

@@ -108,7 +108,7 @@ class _HypaV2:
             {
                 "id": self.last_id,
                 "text": summary,
-                "chatMemos": [item.memo for item in taken],
+                "chatMemos": [*dict.fromkeys(item.memo for item in taken)],
                 "lastChatMemo": taken[-1].memo,
             }
         )

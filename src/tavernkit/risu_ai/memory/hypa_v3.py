@@ -60,13 +60,18 @@ class _HypaV3:
         self.forget_vanished()
         self.start = self.first_unsummarised()
         self.total -= self.given.cost(self.items[: self.start])
-        available = self.reserve()
-        if self.total > self.given.max_context:
-            self.summarise()
-        if not self.summaries:
-            return self.outcome(None if self.settings.experimental else _block(()))
-        chosen = self.select(available)
-        return self.outcome(_block(self.summaries[index].text for index in chosen))
+        available, before = self.reserve(), len(self.summaries)
+        try:
+            if self.total > self.given.max_context:
+                self.summarise()
+            if not self.summaries:
+                return self.outcome(None if self.settings.experimental else _block(()))
+            chosen = self.select(available)
+            return self.outcome(_block(self.summaries[index].text for index in chosen))
+        except MemoryFailedError as error:
+            if len(self.summaries) > before:
+                error.stored = {"hypaV3Data": self.stored()}
+            raise
 
     def forget_vanished(self) -> None:
         if self.settings.preserve_orphaned:
@@ -206,9 +211,10 @@ class _HypaV3:
             if index not in used:
                 for part in paragraphs(summary.text):
                     owners.setdefault(part, []).append(index)
+        queries = self.queries()  # asks the summariser even when there is nothing left to rank
         if not owners:
             return []
-        ranked = Similarity(self.given.models.embed, list(owners)).ranked(self.queries())
+        ranked = Similarity(self.given.models.embed, list(owners)).ranked(queries)
         scores: dict[int, float] = {}
         for rank, part in enumerate(ranked, start=1):
             for index in owners[part]:
@@ -216,7 +222,7 @@ class _HypaV3:
         return sorted(scores, key=lambda index: -scores[index])
 
     def queries(self) -> list[tuple[str, float]]:
-        newest = [item for item in self.items if not item.blank][-QUERY_ITEMS:]
+        newest = [item for item in self.items[-QUERY_ITEMS:] if not item.blank]
         texts = [[item.content] for item in newest]
         if self.settings.experimental:
             texts = [paragraphs(item.content) for item in newest]
@@ -225,7 +231,7 @@ class _HypaV3:
                     f"memory looks for what resembles the first {MAX_MEMORY_QUERIES} paragraphs of a message"
                 )
                 texts = [parts[:MAX_MEMORY_QUERIES] for parts in texts]
-        if self.settings.similarity_correction:
+        if self.settings.similarity_correction and len(newest) > 1:
             texts.append([self.ask(as_lines(newest))])
         weights = len(texts) * (len(texts) + 1) / 2
         return [(part, (place / weights) / len(parts)) for place, parts in enumerate(texts, start=1) for part in parts]
@@ -234,18 +240,23 @@ class _HypaV3:
         rest = [index for index in range(len(self.summaries)) if index not in used]
         return sort_by(rest, lambda _a, _b: self.given.random() - 0.5)
 
-    def outcome(self, text: str | None) -> MemoryOutcome:
+    def stored(self) -> JsonObject:
         data = self.given.chat.get("hypaV3Data")
         stored = thaw_object(data) if is_mapping(data) else {}
         stored["summaries"] = [each.to_json() for each in self.summaries]
         if self.metrics:
             stored["metrics"] = {name: [*indexes] for name, indexes in self.metrics.items()}
+        return stored
+
+    def outcome(self, text: str | None) -> MemoryOutcome:
         messages = [] if text is None else [memory_message(text)]
         items = [*messages, *self.items[self.start :]]
         total = self.total + self.given.cost(messages) - self.reserved
         if self.summaries and total > self.given.max_context:
             raise MemoryFailedError("memory_too_large", "the prompt does not fit the context even with memory")
-        return MemoryOutcome(items=items, total=int(total + self.given.max_response), stored={"hypaV3Data": stored})
+        return MemoryOutcome(
+            items=items, total=int(total + self.given.max_response), stored={"hypaV3Data": self.stored()}
+        )
 
 
 def _block(texts: Iterable[str]) -> str:

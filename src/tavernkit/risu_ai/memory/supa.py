@@ -120,9 +120,9 @@ class _Supa:
             return
         new = _BLANK_LINES.sub("\n", self.ask(self.script(taken)))
         self.drop(len(taken))
+        self.past.append(new)
         paragraphs = self.summary.split("\n\n")
         if len(paragraphs) >= (MOST_PARAGRAPHS_HYPA if self.hypa else MOST_PARAGRAPHS):
-            self.past += paragraphs
             self.replace(self.ask(self.summary))
         self.replace(f"{self.summary}\n\n{new}" if self.summary else new)
 
@@ -183,7 +183,7 @@ class _Supa:
         if not self.hypa:
             return f"{last_id}\n{self.summary}"
         record: Json = {"id": last_id, "supa": self.summary, "hypa": [*self.past]}
-        return f"{HYPA_LINE}\n{json_stringify([record, *self.records])}"
+        return f"{HYPA_LINE}\n{json_stringify([record, *self.records], 2)}"
 
 
 def _read_records(text: str) -> list[Json]:

@@ -90,11 +90,12 @@ def ooba_text(
         if message.role == "system" and message.content == NEW_CHAT:
             parts.append("<START>")
             continue
-        name = names.get(message.role or "") if format.use_name else None
+        name = (message.name or names.get(message.role or "")) if format.use_name else None
         speech = f"{name}: {message.content}" if name else message.content
         parts.append(format.prefix(swapped.get(message.role or "", message.role)) + speech)
     if not continued:
-        parts.append(format.prefix("assistant") + (f"{character_name}:" if format.use_name else ""))
+        # Nothing stands between this prefix and the name, unlike before messages.
+        parts.append(format.assistant_prefix + (f"{character_name}:" if format.use_name else ""))
     return trim(format.separator.join(parts))
 
 

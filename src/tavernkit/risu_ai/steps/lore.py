@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tavernkit.prompt.step import NoConfig, Step
-from tavernkit.risu_ai.errors import DecoratorParseError
 from tavernkit.risu_ai.lorebook.engine import LorebookSettings, ScanInput
 from tavernkit.risu_ai.lorebook.result import LorebookResult
 from tavernkit.risu_ai.lorebook.texts import LoreMessage
@@ -21,13 +20,7 @@ class LoreStep(Step[RisuState, NoConfig]):
 
     def before(self, state: RisuState) -> None:
         """Scan."""
-        try:
-            result = _scan(state)
-        except DecoratorParseError as error:
-            if state.context.strict:
-                raise
-            state.warn(f"lorebook: {error}; RisuAI throws here, no lore is used")
-            return
+        result = _scan(state)
         for name, value in result.markers.items():
             state.texts.context.set_var(name, value)
         state.lore, state.lore_result = result.actives, result
@@ -50,5 +43,6 @@ def _scan(state: RisuState) -> LorebookResult:
             random=context.random,
             chat_variable=context.chat_variable,
             warn=state.warn,
+            strict=state.context.strict,
         ),
     )

@@ -9,6 +9,7 @@ from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.budget.trimming import Dropped, drop_oldest, omissions_of
 from tavernkit.risu_ai.chat.character_fields import character_fields
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of
+from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.memory import MEMORY_MEMOS, MemoryInput, memory_name, remember, uses_memory
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.trusted import changed
@@ -76,23 +77,27 @@ def _remembered(state: RisuState) -> bool:
     if models is None:
         state.warn("the character uses long-term memory: pass memory=MemoryModels(...) to have it; the chat is cut")
         return False
-    outcome = remember(
-        MemoryInput(
-            items=state.slots.chats,
-            total=state.total,
-            max_context=state.preset.max_context,
-            max_response=state.preset.max_response,
-            counter=state.counter,
-            settings=settings,
-            chat=state.chat.raw,
-            models=models,
-            user_name=state.context.user_name,
-            character_name="" if state.in_group else state.character.name,
-            random=state.texts.context.random,
-            expand=lambda text: state.texts.as_speaker(text, None),
-            warn=state.warn,
-        )
+    given = MemoryInput(
+        items=state.slots.chats,
+        total=state.total,
+        max_context=state.preset.max_context,
+        max_response=state.preset.max_response,
+        counter=state.counter,
+        settings=settings,
+        chat=state.chat.raw,
+        models=models,
+        user_name=state.context.user_name,
+        character_name="" if state.in_group else state.character.name,
+        random=state.texts.context.random,
+        expand=lambda text: state.texts.as_speaker(text, None),
+        warn=state.warn,
     )
+    try:
+        outcome = remember(given)
+    except MemoryFailedError as error:
+        state.memory_data = dict(error.stored)
+        _store(state)
+        raise
     state.total = outcome.total
     if LAST_MEMORY in outcome.stored:
         state.last_memory = outcome.last_memory

@@ -35,6 +35,7 @@ def run(case: Case) -> object:
         count_tokens=counter(given),
         random=lambda: next(randoms),
         chat_variable=context.chat_variable,
+        strict=True,
     )
     try:
         result = LorebookEngine().scan(scan)

@@ -53,7 +53,7 @@ def run(case: Case) -> object:
         if not isinstance(cause, MemoryFailedError):
             raise
         found = memory_failure(cause)
-        return {**found, "summarizer_requests": summariser.requests, "stored": before}
+        return {**found, "summarizer_requests": summariser.requests, "stored": {**before, **cause.stored}}
     return outcome(plan, summariser, before)
 
 

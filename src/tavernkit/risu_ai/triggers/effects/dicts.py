@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 effects = EffectTable()
 
+PROTOTYPE = "__proto__"
+"""A key under which JavaScript stores no text: it stands for the prototype of the object."""
+
 
 def own_items(value: Json) -> dict[str, Json]:
     """The enumerable keys of a value as JavaScript sees them: of objects, lists and texts."""
@@ -56,7 +59,10 @@ def _rewrite(run: Run, effect: Effect, key: str, text: str | None) -> None:
     name = run.name(effect, "var")
     value = parse(run.get(name))
     if isinstance(value, dict):
-        value.pop(key, None) if text is None else value.__setitem__(key, text)
+        if text is None:
+            value.pop(key, None)
+        elif key != PROTOTYPE or key in value:
+            value[key] = text
     elif isinstance(value, list) and (index := _list_index(key, run)) is not None:
         if index < len(value):
             value[index] = text
@@ -77,7 +83,7 @@ def _deletable(value: Json, key: str) -> bool:
 
 
 def _pair(key: str, text: str | None) -> dict[str, Json]:
-    return {} if text is None else {key: text}
+    return {} if text is None or key == PROTOTYPE else {key: text}
 
 
 def _list_index(key: str, run: Run) -> int | None:
