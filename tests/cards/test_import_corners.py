@@ -33,6 +33,16 @@ def keywords(png: bytes) -> dict[str, Any]:
     return {chunk.keyword: base64.b64decode(chunk.data.partition(b"\0")[2]).decode() for chunk in texts}
 
 
+def test_other_text_chunks_are_kept_as_the_latin_1_they_are() -> None:
+    comment = PngChunk(b"tEXt", b"Comment\0Caf\xe9 \xa9")
+    written = read_chunks(write_card_text([*CHUNKS[:-1], comment, CHUNKS[-1]], "{}", DEFAULT_LIMITS), DEFAULT_LIMITS)
+    texts = {chunk.keyword: chunk.text for chunk in written if chunk.kind == b"tEXt"}
+    assert comment in written
+    assert texts["Comment"] == "Caf\u00e9 \u00a9"
+    assert texts["chara"] == "{}"
+
+
+
 @pytest.mark.parametrize(
     ("text", "second"),
     [('{"name": "Ada"}', True), ("[1, 2]", True), ("3", False), ("no json", False), ("[" * 400 + "]" * 400, False)],

@@ -56,6 +56,7 @@ class _Builder:
 
     limits: Limits
     warn: Warn
+    keep_infinity: bool
     stack: list[_Node] = field(default_factory=list["_Node"])
     anchors: dict[str, _Node] = field(default_factory=dict[str, "_Node"])
     total: int = 0
@@ -123,13 +124,24 @@ class _Builder:
         )
 
 
-def parse_yaml(data: bytes, limits: Limits, warn: Warn) -> Json:
-    """Parse the first document of a YAML text; raises :class:`YamlError` or :class:`LimitExceededError`."""
+def parse_yaml(data: bytes, limits: Limits, warn: Warn, *, keep_infinity: bool = False) -> Json:
+    """Parse the first document of a YAML text.
+
+    Args:
+        data: The text.
+        limits: What it may need.
+        warn: Called with what was read in another way than written.
+        keep_infinity: Read ``.inf`` and ``.nan`` as such instead of as null, where the value is not meant for JSON.
+
+    Raises:
+        YamlError: The text is not YAML.
+        LimitExceededError: The text needs more than its limits.
+    """
     import yaml
 
     text = decode_text(data, warn, what="YAML").removeprefix("\ufeff")
     loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
-    builder = _Builder(limits, warn)
+    builder = _Builder(limits, warn, keep_infinity)
     documents = 0
     try:
         parse = cast("Callable[..., Iterator[object]]", yaml.parse)  # pyright: ignore[reportUnknownMemberType]  # untyped
@@ -148,7 +160,7 @@ def _handle(event: object, builder: _Builder) -> None:
     import yaml
 
     if isinstance(event, yaml.ScalarEvent):
-        builder.leaf(_scalar(event, builder.warn), event.anchor)
+        builder.leaf(_scalar(event, builder), event.anchor)
     elif isinstance(event, yaml.AliasEvent):
         builder.alias(str(event.anchor))
     elif isinstance(event, yaml.SequenceStartEvent):
@@ -159,14 +171,14 @@ def _handle(event: object, builder: _Builder) -> None:
         builder.close()
 
 
-def _scalar(event: yaml.ScalarEvent, warn: Warn) -> Json:
+def _scalar(event: yaml.ScalarEvent, builder: _Builder) -> Json:
     text = str(event.value)
     tag = event.tag
     plain = event.implicit[0] if tag is None else tag in (_TAG + "int", _TAG + "float", _TAG + "bool", _TAG + "null")
-    return resolve_scalar(text, warn) if plain else text
+    return resolve_scalar(text, builder.warn, keep_infinity=builder.keep_infinity) if plain else text
 
 
-def resolve_scalar(text: str, warn: Warn) -> Json:
+def resolve_scalar(text: str, warn: Warn, *, keep_infinity: bool = False) -> Json:
     """Give what a plain scalar stands for by YAML 1.2's core rules."""
     if _NULL.match(text):
         return None
@@ -176,9 +188,11 @@ def resolve_scalar(text: str, warn: Warn) -> Json:
         for pattern, base in ((_INT, 10), (_OCTAL, 8), (_HEX, 16)):
             if pattern.match(text):
                 return int(text.removeprefix("0o"), base)
-        if _FLOAT.match(text) and math.isfinite(float(text)):
+        if _FLOAT.match(text) and (keep_infinity or math.isfinite(float(text))):
             return float(text)
     if _NOT_FINITE.match(text):
+        if keep_infinity:
+            return float(text.replace(".", ""))
         warn(f"YAML: {text} is no number of JSON and was read as null")
         return None
     return text

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from tavernkit.silly_tavern.macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
 from tavernkit.silly_tavern.macros.dates import parse_date, parse_send_date
 from tavernkit.silly_tavern.macros.moment import format_time, humanize, ordinal
 
@@ -28,10 +29,23 @@ EAST = timezone(timedelta(hours=2))
         ("Z ZZ z x X", "+00:00 +0000  1930486029045 1930486029"),
         ("YYY YYYYY y yy yo NN NNNNN", "312031 02031 2031 2031 2031st AD AD"),
         (r"\D \LT [LT] w| [", r"D LT LT w| ["),
+        ("YYYY\nMM", "203103"),
+        ("YYYY\r\nMM\u2028DD\u2029", "20310305"),
+        ("YYYY\\\nMM", "203103"),
+        ("YYYY[\n]MM", "2031\n03"),
     ],
 )
 def test_moments_tokens(pattern: str, written: str) -> None:
     assert format_time(WEDNESDAY, pattern) == written
+
+
+def test_a_format_of_line_breaks_only_leaves_the_macro() -> None:
+    environment = MacroEnvironment(clock=lambda: WEDNESDAY)
+    assert MacroEngine().expand("{{datetimeformat::YYYY\nMM}}", environment) == "203103"
+    assert LegacyMacroEngine().expand("{{datetimeformat YYYY\nMM}}", environment) == "203103"
+    assert LegacyMacroEngine().expand("{{datetimeformat \n}}", environment) == "{{datetimeformat \n}}"
+    text = "{{datetimeformat::{{newline}}}}"
+    assert MacroEngine().expand(text, environment) == "{{datetimeformat::\n}}"
 
 
 def test_weeks_around_new_year() -> None:

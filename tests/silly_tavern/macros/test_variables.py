@@ -152,3 +152,45 @@ def test_a_comparison_of_what_is_no_number_says_so() -> None:
         "{{.x -= few}}: -= needs numbers, not 'few'",
         "{{.n <= few}}: <= needs numbers, not 'few'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("{{.x == {{.x = 9}}9}}", "false"),
+        ("{{.x == {{.x = 9}}5}}", "true"),
+        ("{{.x != {{.x = 9}}5}}", "false"),
+        ("{{.x < {{setvar::x::1}}3}}", "false"),
+        ("{{.x || {{.x = 9}}y}}", "5"),
+    ],
+)
+def test_a_comparison_reads_the_variable_before_its_operand_changes_it(text: str, written: str) -> None:
+    assert ENGINE.expand(text, MacroEnvironment(variables=store(x=5))) == written
+
+
+def test_adding_reads_the_variable_after_its_operand_changed_it() -> None:
+    values = store(x=5)
+    ENGINE.expand("{{.x += {{.x = 9}}1}}", MacroEnvironment(variables=values))
+    assert values.get("x") == 10
+
+
+@pytest.mark.parametrize("text", ["{{.nope ?? y}}", "{{hasvar::nope}}"])
+def test_asking_with_a_default_leaves_no_empty_store(text: str) -> None:
+    metadata: dict[str, Json] = {}
+    ENGINE.expand(text, MacroEnvironment(variables=ChatVariables(metadata, {})))
+    assert metadata == {}
+
+
+def test_text_behind_a_macro_that_borrows_its_braces_is_lost() -> None:
+    values = store(a="A")
+    environment = MacroEnvironment(user_name="Mira", variables=values)
+    assert ENGINE.expand("{{.s = {{.a {{user}} b}}}}", environment) == "}}"
+    assert values.get("s") == "AMira"
+
+
+def test_recovery_drops_exactly_one_token() -> None:
+    environment = MacroEnvironment(variables=store(a="A", n=1))
+    text = "{{x {{.a/f}} {{.n && 3}}"
+    assert ENGINE.expand(text, environment) == text
+    assert ENGINE.expand("{{x {{.a/f}} {{.n &}}", environment) == "{{x {{.a/f}} 1"
+    assert ENGINE.expand("{{x {{.a/f}} {{.n \U0001f600}}", environment) == "{{x {{.a/f}} {{.n \U0001f600}}"

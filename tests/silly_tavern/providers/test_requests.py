@@ -331,3 +331,10 @@ def test_deepseek_goes_on_with_an_answer_unless_it_may_call_tools(tools: list[Js
 
 def test_mistral_is_sent_no_seed_that_was_not_given() -> None:
     assert "random_seed" not in request("mistralai", "m").body
+
+
+def test_infinity_in_yaml_is_text_in_a_header_and_null_in_the_body() -> None:
+    yaml = "A: .inf\nB: -.Inf\nC: .nan\nD: 1e400"
+    sent = request("custom", "any", custom_include_headers=yaml, custom_include_body="A: .inf")
+    assert sent.headers == {"a": "Infinity", "b": "-Infinity", "c": "NaN", "d": "Infinity"}
+    assert sent.body["A"] is None

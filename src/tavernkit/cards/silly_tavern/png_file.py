@@ -37,6 +37,14 @@ class PngChunk:
         """The keyword of a text chunk."""
         return self.data.partition(b"\0")[0].decode("latin-1")
 
+    @property
+    def text(self) -> str:
+        """The text of a ``tEXt`` chunk: a card's JSON, which is base64 of UTF-8, or Latin-1 in any other chunk."""
+        text = self.data.partition(b"\0")[2]
+        if self.keyword.lower() in CARD_KEYWORDS:
+            return decode_base64(text).decode("utf-8", errors="replace")
+        return text.decode("latin-1")
+
 
 def read_chunks(data: bytes, limits: Limits) -> list[PngChunk]:
     """Read all chunks up to IEND; raises :class:`PngError` at the first fault."""
@@ -71,7 +79,7 @@ def read_card_text(chunks: list[PngChunk]) -> str:
     for keyword in CARD_KEYWORDS:
         for chunk in texts:
             if chunk.keyword.lower() == keyword:
-                return decode_base64(chunk.data.partition(b"\0")[2]).decode("utf-8", errors="replace")
+                return chunk.text
     raise PngError("the PNG has no character card")
 
 

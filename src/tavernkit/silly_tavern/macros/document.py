@@ -254,8 +254,9 @@ class Document:
         text = self.source.text
         parts: list[str | Node] = []
         cursor = span.start
+        lost = False
         for macro in span.macros:
-            if cursor >= 0:
+            if not lost:
                 parts.append(text[cursor : macro.start])
             if macro.prefix:
                 parts.append(self._shorthand(macro))
@@ -263,9 +264,11 @@ class Document:
                 parts.append("{{" + text[macro.start + 2 : macro.end] + "}}")
             else:
                 parts.append(self._macro(macro, -1, -1))
-            # SillyTavern does not know where a macro ends whose `}}` it had to assume: what follows it is lost.
-            cursor = -1 if macro.borrowed else macro.end
-        if cursor >= 0:
+            # SillyTavern does not know where a macro ends whose `}}` it had to assume: all text behind it is lost, the
+            # macros there still run.
+            lost = lost or macro.borrowed
+            cursor = macro.end
+        if not lost:
             parts.append(text[cursor : span.end])
         return parts
 

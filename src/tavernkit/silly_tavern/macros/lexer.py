@@ -1,7 +1,8 @@
 """The tokens of a macro text.
 
 A stack of modes drives the lexer; in each mode the first rule that matches wins. Runs of words and other characters
-inside an argument or a shorthand value are one token here: no rule of the grammar tells them apart.
+inside an argument or a shorthand value are one token here: no rule of the grammar tells them apart, except that error
+recovery drops exactly one of them (:func:`is_single_token`).
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ _TEXT_MODE, _HEAD, _NAME_END, _ARGS, _VAR_NAME, _VAR_OP, _VAR_VALUE = range(7)
 _WS = re.escape(WHITESPACE)
 _ARGS_RUN = rf"(?:[^{_WS}{{}}:=\"]++|\{{(?!\{{)|\}}(?!\}}))++"
 _VALUE_RUN = rf"(?:[^{_WS}{{}}]++|\{{(?!\{{)|\}}(?!\}}))++"
+
+# A character of two UTF-16 code units is two tokens.
+_SINGLE_TOKEN = re.compile(r"[A-Za-z][A-Za-z0-9_-]*+|[^\U00010000-\U0010ffff]", re.DOTALL)
 
 _BLANKS = re.compile(f"[{_WS}]*")
 _NAME_END_RULE = re.compile(rf"(?=\}}\}})|(?P<ARGS>[{_WS}]+|(?=[:|}}]))")
@@ -129,6 +133,11 @@ def tokenize(text: str) -> Tokens:
     add_start(length)
     add_end(length)
     return tokens
+
+
+def is_single_token(run: str) -> bool:
+    """Return True if SillyTavern reads this ``RUN`` as one token: a word or a single character."""
+    return _SINGLE_TOKEN.fullmatch(run) is not None
 
 
 def _end_name(text: str, position: int, modes: list[int], errors: list[int]) -> int:

@@ -40,6 +40,7 @@ _LONG_FORMATS = {
     "llll": "ddd, MMM D, YYYY h:mm A",
 }
 _LITERAL = r"\[[^\[]*\]"
+_IN_LINE = r"[^\n\r\u2028\u2029]"
 _LONG_TOKEN = re.compile(rf"{_LITERAL}|\\?(?:LTS|LT|L{{1,4}}|l{{1,4}})")
 ISO_FORMAT = "YYYY-MM-DDTHH:mm:ssZ"
 """What an empty format means."""
@@ -171,13 +172,23 @@ _TOKENS: dict[str, Callable[[datetime], str]] = {
 _TOKEN = re.compile(
     rf"({_LITERAL})|\\?[wW]\||\\?("
     + "|".join(sorted(_TOKENS, key=lambda token: (token[1:3] != "mm" or token[0] not in "Hh", -len(token))))
-    + r")|\\?.",
-    re.DOTALL,
+    + rf")|\\?{_IN_LINE}"
 )
 
 
 def format_time(time: datetime, pattern: str) -> str:
-    """Write a time in a pattern of Moment's tokens; text in ``[brackets]`` is literal."""
+    """Write a time in a pattern of Moment's tokens; text in ``[brackets]`` is literal.
+
+    Moment finds its tokens with a pattern in which ``.`` stands for the rest: line breaks outside of brackets vanish,
+    and a format with nothing else in it fails.
+
+    Args:
+        time: The time to write.
+        pattern: Tokens and text. Empty for ISO 8601 with the offset.
+
+    Raises:
+        ValueError: The pattern consists of line breaks only.
+    """
     pattern = _LONG_TOKEN.sub(lambda found: _LONG_FORMATS.get(found[0], found[0]), pattern or ISO_FORMAT)
 
     def write(found: re.Match[str]) -> str:
@@ -187,7 +198,10 @@ def format_time(time: datetime, pattern: str) -> str:
             return _TOKENS[found[2]](time)
         return found[0].replace("\\", "")
 
-    return _TOKEN.sub(write, pattern)
+    written = [write(found) for found in _TOKEN.finditer(pattern)]
+    if not written:
+        raise ValueError("a date format of line breaks only")
+    return "".join(written)
 
 
 def epoch_milliseconds(time: datetime) -> int:

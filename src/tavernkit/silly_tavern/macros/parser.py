@@ -25,6 +25,7 @@ from tavernkit.silly_tavern.macros.lexer import (
     STEP,
     TEXT,
     VARIABLE,
+    is_single_token,
     tokenize,
 )
 
@@ -246,13 +247,16 @@ class _Parser:
                 frame.macro.borrowed = True
                 self.finish()
                 return
-            if kinds[at] == END or kinds[at + 1] != CLOSE:
+            if kinds[at] == END or kinds[at + 1] != CLOSE or not self.is_one_token(at):
                 self.resume(inside=False)
                 return
             self.at = at + 1
         self.take(frame.macro)
         frame.macro.complete = True
         self.finish()
+
+    def is_one_token(self, at: int) -> bool:
+        return self.kinds[at] != RUN or is_single_token(self.text[self.starts[at] : self.ends[at]])
 
     def finish(self) -> None:
         """Leave the innermost macro and hand it to what is around it."""

@@ -60,23 +60,25 @@ class ShorthandNode:
         """Evaluate a shorthand whose operand is plain text."""
         try:
             current = self._without_operand(run)
+            left = self._left_side(run)
         except OutOfRoomError:
             return self.source
         if current is not None:
             return current
-        return self._with_operand(run, "" if self.operand is None else trim(self.operand.text))
+        return self._with_operand(run, "" if self.operand is None else trim(self.operand.text), left)
 
     def steps(self, run: Run) -> Steps:
         """Evaluate the operand, where the operator needs it, and apply the operator."""
         try:
             current = self._without_operand(run)
+            left = self._left_side(run)
         except OutOfRoomError:
             return self.source
         if current is not None:
             return current
         assert self.operand is not None  # else it is simple
         assert self.operand.document is not None
-        return self._with_operand(run, trim((yield self.operand.document, None)))
+        return self._with_operand(run, trim((yield self.operand.document, None)), left)
 
     def _without_operand(self, run: Run) -> str | None:
         """What ``||`` and ``??`` give when the variable says enough."""
@@ -85,15 +87,23 @@ class ShorthandNode:
             current = variables.read(store, self.name, self.scope)
             return None if variables.is_false(current) else to_text(current)
         if self.operator in ("??", "??="):
-            current = variables.read(store, self.name, self.scope)
-            return to_text(current) if variables.exists(store, self.name, self.scope) else None
+            # Unlike ||, these ask first whether the variable exists, and asking leaves no empty store behind.
+            if not variables.exists(store, self.name, self.scope):
+                return None
+            return to_text(variables.read(store, self.name, self.scope))
         return None
 
-    def _with_operand(self, run: Run, operand: str) -> str:
+    def _left_side(self, run: Run) -> Json:
+        """Read what a comparison compares: before its operand is evaluated, which may change the variable."""
+        if self.operator in ("==", "!=") or self.operator in _COMPARISONS:
+            return variables.read(run.variables, self.name, self.scope)
+        return None
+
+    def _with_operand(self, run: Run, operand: str, left: Json) -> str:
         if not run.take_step(self.position):
             return self.source
         try:
-            text = to_text(self._apply(run, operand))
+            text = to_text(self._apply(run, operand, left))
         except (MacroError, StrictModeError):
             raise
         except OutOfRoomError:
@@ -111,17 +121,16 @@ class ShorthandNode:
             return self.source
         return text if run.take_output(len(text), self.position) else self.source
 
-    def _apply(self, run: Run, operand: str) -> Json:
+    def _apply(self, run: Run, operand: str, left: Json) -> Json:
         store, operator = run.variables, self.operator
         if not operator:
             return variables.read(store, self.name, self.scope)
         if operator in ("++", "--"):
             return variables.add(store, self.name, 1.0 if operator == "++" else -1.0, self.scope)
         if operator in ("==", "!="):
-            equal = to_text(variables.read(store, self.name, self.scope)) == operand
-            return equal == (operator == "==")
+            return (to_text(left) == operand) == (operator == "==")
         if operator in _COMPARISONS:
-            return self._compare(run, operand)
+            return self._compare(run, left, operand)
         if operator == "-=":
             self._subtract(run, operand)
         elif operator == "+=":
@@ -130,13 +139,12 @@ class ShorthandNode:
             variables.write(store, self.name, operand, self.scope)
         return operand if operator in ("||", "??", "||=", "??=") else ""
 
-    def _compare(self, run: Run, operand: str) -> bool:
-        current = variables.read(run.variables, self.name, self.scope)
-        left, right = to_number(current), to_number(operand)
-        if math.isnan(left) or math.isnan(right):
-            self._warn_of_text(run, operand if math.isnan(right) else to_text(current))
+    def _compare(self, run: Run, left: Json, operand: str) -> bool:
+        number, other = to_number(left), to_number(operand)
+        if math.isnan(number) or math.isnan(other):
+            self._warn_of_text(run, operand if math.isnan(other) else to_text(left))
             return False
-        return _COMPARISONS[self.operator](left, right)
+        return _COMPARISONS[self.operator](number, other)
 
     def _subtract(self, run: Run, operand: str) -> None:
         number = to_number(operand)

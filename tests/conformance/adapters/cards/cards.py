@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tavernkit.cards import Limits, load
-from tavernkit.cards.payload import decode_base64
 from tavernkit.cards.rpack import rpack_encode
 from tavernkit.cards.silly_tavern import create, export_card, import_file, validator
 from tavernkit.cards.silly_tavern.errors import ImportRefusedError
@@ -103,10 +102,7 @@ def chunk_names(png: bytes) -> list[str]:
 
 def text_chunks(png: bytes) -> list[dict[str, str]]:
     texts = [chunk for chunk in read_chunks(png, LIMITS) if chunk.kind == b"tEXt"]
-    return [
-        {"keyword": chunk.keyword, "decoded": decode_base64(chunk.data.partition(b"\0")[2]).decode("utf-8", "replace")}
-        for chunk in texts
-    ]
+    return [{"keyword": chunk.keyword, "decoded": chunk.text} for chunk in texts]
 
 
 OPERATIONS: dict[str, Callable[[Case], dict[str, Any]]] = {

@@ -47,7 +47,8 @@ def custom_request(given: PageRequest) -> ProviderRequest:
     body.update(_yaml_object(given.text("custom_include_body")))
     for key in _yaml_keys(given.text("custom_exclude_body")):
         body.pop(key, None)
-    included = _yaml_object(given.text("custom_include_headers"))
+    # A header is text, so Infinity can be sent; in the body it would become null.
+    included = _yaml_object(given.text("custom_include_headers"), keep_infinity=True)
     headers = {key.lower(): to_string(value) for key, value in included.items()}
     return ProviderRequest(PATH, body, headers)
 
@@ -127,9 +128,9 @@ def _without_empty_required(tool: JsonObject) -> JsonObject:
     return {**tool, "function": {**function, "parameters": kept}}
 
 
-def _yaml_object(text: str) -> JsonObject:
+def _yaml_object(text: str, *, keep_infinity: bool = False) -> JsonObject:
     """A YAML mapping, or a list of mappings taken together; what is not YAML adds nothing and is reported."""
-    value = _yaml(text)
+    value = _yaml(text, keep_infinity=keep_infinity)
     if is_object(value):
         return value
     merged: JsonObject = {}
@@ -149,9 +150,10 @@ def _yaml_keys(text: str) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def _yaml(text: str) -> Json:
+def _yaml(text: str, *, keep_infinity: bool = False) -> Json:
+    data = text.encode("utf-8", "surrogatepass")
     try:
-        return parse_yaml(text.encode("utf-8", "surrogatepass"), Limits(), log_warning)
+        return parse_yaml(data, Limits(), log_warning, keep_infinity=keep_infinity)
     except FileFormatError as error:
         log_warning(f"a custom endpoint's YAML is ignored: {error}")
         return None
