@@ -17,6 +17,8 @@ from tavernkit.errors import FileFormatError as FileFormatError
 from tavernkit.errors import InvalidCardError as InvalidCardError
 from tavernkit.errors import InvalidPresetError as InvalidPresetError
 from tavernkit.errors import LimitExceededError as LimitExceededError
+from tavernkit.errors import LoreParseError as LoreParseError
+from tavernkit.errors import MacroError as MacroError
 from tavernkit.errors import MaxTokensExceededError as MaxTokensExceededError
 from tavernkit.errors import PipelineError as PipelineError
 from tavernkit.errors import StrictModeError as StrictModeError

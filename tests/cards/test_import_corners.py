@@ -42,7 +42,6 @@ def test_other_text_chunks_are_kept_as_the_latin_1_they_are() -> None:
     assert texts["chara"] == "{}"
 
 
-
 @pytest.mark.parametrize(
     ("text", "second"),
     [('{"name": "Ada"}', True), ("[1, 2]", True), ("3", False), ("no json", False), ("[" * 400 + "]" * 400, False)],

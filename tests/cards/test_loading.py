@@ -27,7 +27,7 @@ from tavernkit.cards.errors import (
 from tavernkit.cards.limits import DEFAULT_LIMITS
 from tavernkit.cards.png import placeholder_png, text_chunk
 from tavernkit.cards.source import BytesSource
-from tavernkit.errors import ConfigError, FileFormatError, InvalidCardError, StrictModeError
+from tavernkit.errors import ConfigError, FileFormatError, InvalidCardError, StrictModeError, UnsupportedVersionError
 from tests.cards.files import FILES, card, zip_of
 
 CHARACTER = Character.from_card(card("v3_book.json"))
@@ -156,8 +156,19 @@ def test_a_damaged_file_gives_its_content_and_a_warning(name: str, part: str) ->
     assert bundle.card is not None or bundle.module is not None
     assert any(part in warning for warning in bundle.warnings)
     assert tuple(seen) == bundle.warnings
-    with pytest.raises(StrictModeError):
+    with pytest.raises(StrictModeError) as caught:
         load(FILES / name, strict=True)
+    assert isinstance(caught.value, InvalidCardError)
+
+
+@pytest.mark.parametrize("changes", [{"spec": "chara_card_v9"}, {"spec_version": "4.0"}])
+def test_a_card_of_a_newer_version_is_refused_in_strict_mode_only(changes: dict[str, str]) -> None:
+    card = Character(name="Ada").to_card() | changes
+    data = json.dumps(card).encode()
+    assert load(data).warnings
+    with pytest.raises(UnsupportedVersionError) as caught:
+        load(data, strict=True)
+    assert isinstance(caught.value, InvalidCardError)
 
 
 def test_compressed_and_international_text_chunks_hold_cards_too() -> None:

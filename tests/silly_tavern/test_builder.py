@@ -21,6 +21,7 @@ from tavernkit.silly_tavern import (
     WorldBook,
 )
 from tavernkit.silly_tavern import build as build_once
+from tavernkit.silly_tavern.errors import UnconsumedMacroError
 from tavernkit.stores import InMemoryVariablesStore
 from tests.silly_tavern.scene import CHAT, build, card, contents, inputs, order, preset
 
@@ -262,6 +263,40 @@ def test_lore_that_cannot_be_read_is_an_error_of_its_own_in_strict_mode():
     with pytest.raises(PipelineError, match="its content must be text") as caught:
         build(books=[book], strict=True)
     assert isinstance(caught.value.__cause__, LoreParseError)
+
+
+def test_macros_that_are_left_in_the_prompt_are_errors_in_strict_mode():
+    variables = InMemoryVariablesStore({"local": {"x": "{{user}}"}})
+    own = preset(prompts=[custom("mine", "{{getvar::x}}")], prompt_order=order("mine", "chatHistory"))
+    assert contents(build(preset=own, variables=variables))[0] == "{{user}}"
+    with pytest.raises(PipelineError, match="is left in preset prompt mine") as caught:
+        build(preset=own, variables=variables, strict=True)
+    assert isinstance(caught.value.__cause__, UnconsumedMacroError)
+    assert caught.value.__cause__.remaining_macros == ("{{user}}",)
+
+
+def test_what_is_typed_is_expanded_twice():
+    variables = InMemoryVariablesStore({"local": {"x": "{{user}}"}})
+    assert contents(build(message="{{getvar::x}}", variables=variables, strict=True))[-1] == "Mira"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"system_prompt": True}, "its system_prompt must be false"),
+        ({"system_prompt": None}, "its system_prompt must be false"),
+        ({"injection_position": 1, "injection_depth": -1}, "at depth -1"),
+        ({"injection_position": 1, "injection_depth": 2, "role": "tool"}, "with the role 'tool'"),
+    ],
+)
+def test_a_prompt_that_is_on_and_can_never_be_sent_is_an_omission(fields: dict[str, Any], reason: str):
+    own = preset(prompts=[custom("mine", "MINE", name="Mine", **fields)], prompt_order=order("mine", "chatHistory"))
+    plan = build(preset=own)
+    assert "MINE" not in contents(plan)
+    [omission] = [each for each in plan.omissions if each.id == "mine"]
+    assert (omission.kind, omission.name) == ("prompt", "Mine")
+    assert reason in omission.reason
+    assert any(reason in problem for problem in own.problems())
 
 
 def test_a_cards_original_is_no_reason_to_warn():

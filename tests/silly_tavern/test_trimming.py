@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.errors import MaxTokensExceededError
+from tavernkit.errors import MaxTokensExceededError, PipelineError, StrictModeError
 from tavernkit.silly_tavern import ChatPlan
 from tests.silly_tavern.scene import build, card, contents, preset
 
@@ -38,6 +38,16 @@ def test_history_is_cut_from_its_oldest_message_and_that_is_told():
         ("history", "does not fit the token budget"),
         ("history", "older than the first message that does not fit the token budget"),
     ]
+
+
+@pytest.mark.parametrize("strategy", ["reference", "priority"])
+def test_history_that_is_cut_is_an_error_in_strict_mode(strategy: str):
+    lines = history("first", LONG, "third", ">last")
+    assert not build(history=lines, preset=small(80), strategy=strategy).warnings
+    with pytest.raises(PipelineError, match="messages of the chat do not fit the token budget of 80") as caught:
+        build(history=lines, preset=small(80), strategy=strategy, strict=True)
+    assert isinstance(caught.value.__cause__, StrictModeError)
+    assert build(history=lines[-1:], preset=small(80), strategy=strategy, strict=True)
 
 
 def test_examples_are_dropped_as_whole_dialogues():

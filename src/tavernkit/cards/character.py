@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.asset_list import AssetEntry, read_assets, write_assets
 from tavernkit.cards.book import CharacterBook, read_book, write_book
-from tavernkit.cards.errors import NotACardError
+from tavernkit.cards.errors import NotACardError, VersionWarning
 from tavernkit.cards.fields import (
     Field,
     Fields,
@@ -197,7 +197,8 @@ def card_version(card: object, *, warn: Warn = log_warning) -> CardVersion:
     data = card.get("data")
     if is_mapping(data) and ("spec" in card or "name" in data):
         version = "v3" if to_number(card.get("spec_version")) >= 3 else "v2"
-        warn(f"/spec is {shown(spec)}, which is not known; the card was read as {version.upper()}")
+        message = f"/spec is {shown(spec)}, which is not known; the card was read as {version.upper()}"
+        warn(VersionWarning(message) if isinstance(spec, str) else message)
         return version
     if any(key in card for key in ("name", "char_name")) and not _is_book(card):
         return "v1"
@@ -217,7 +218,8 @@ def _check_spec_version(card: Mapping[str, object], version: CardVersion, warn: 
     if stated != SPEC_VERSIONS[version]:
         newer = isinstance(stated, str) and to_number(stated) > to_number(SPEC_VERSIONS[version])
         why = "is newer than what is known here" if newer else "does not fit the spec"
-        warn(f"/spec_version {shown(stated)} {why}; the card was read as {version.upper()}")
+        message = f"/spec_version {shown(stated)} {why}; the card was read as {version.upper()}"
+        warn(VersionWarning(message) if newer else message)
     if not is_mapping(card.get("data")):
         warn("/data is missing; the fields beside it were taken")
 

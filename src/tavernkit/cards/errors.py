@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tavernkit.errors import FileFormatError, InvalidCardError, LimitExceededError, UnsupportedVersionError
+from tavernkit.errors import (
+    FileFormatError,
+    InvalidCardError,
+    LimitExceededError,
+    StrictModeError,
+    UnsupportedVersionError,
+)
 
 __all__ = [
     "ByafError",
@@ -16,8 +22,11 @@ __all__ = [
     "PngError",
     "RisumError",
     "RisumVersionError",
+    "StrictCardError",
+    "StrictVersionError",
     "UnknownFormatError",
     "UnsafeNameError",
+    "VersionWarning",
     "YamlError",
     "ZipError",
 ]
@@ -69,6 +78,20 @@ class RisumVersionError(RisumError, UnsupportedVersionError):
 
 class NotACardError(InvalidCardError):
     """The JSON is well-formed and is no character card."""
+
+
+class StrictCardError(InvalidCardError, StrictModeError):
+    """A card file has a fault that would be a warning otherwise (strict mode)."""
+
+
+class StrictVersionError(StrictCardError, UnsupportedVersionError):
+    """A card is of a version that is not known and would be read as the nearest one otherwise (strict mode)."""
+
+
+class VersionWarning(str):
+    """A warning about the version of a card: strict mode raises :class:`StrictVersionError` for it."""
+
+    __slots__ = ()
 
 
 class EncryptedCardError(InvalidCardError):

@@ -14,7 +14,7 @@ from tavernkit.cards.byaf import read_byaf
 from tavernkit.cards.character import Character
 from tavernkit.cards.charx import main_picture, read_charx
 from tavernkit.cards.detect import archive_format, has_archive, image_format, read_head, text_format
-from tavernkit.cards.errors import UnknownFormatError
+from tavernkit.cards.errors import StrictCardError, StrictVersionError, UnknownFormatError, VersionWarning
 from tavernkit.cards.jpeg import read_jpeg
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
@@ -42,12 +42,13 @@ def load(
     """Open a card file: a path, bytes, or a binary file object (which must stay open while assets are read).
 
     The format is told from the content; ``readers`` are for formats that a program adds. Damage that leaves a card is
-    reported in ``bundle.warnings`` (and to ``warn``); in ``strict`` mode it raises :class:`StrictModeError`. A file
-    without a usable card raises a :class:`FileFormatError` or :class:`InvalidCardError`, one that exceeds a limit
-    :class:`LimitExceededError`.
+    reported in ``bundle.warnings`` (and to ``warn``); in ``strict`` mode it raises an :class:`InvalidCardError`
+    that is a :class:`StrictModeError` too, and an :class:`UnsupportedVersionError` if the card's version is not
+    known. A file without a usable card raises a :class:`FileFormatError` or
+    :class:`InvalidCardError`, one that exceeds a limit :class:`LimitExceededError`.
     """
     require_readable("source", source)
-    log = WarningLog(strict=strict, forward=warn)
+    log = WarningLog(forward=_refuse if strict else warn)
     chosen = limits or DEFAULT_LIMITS
     opened = as_source(source, chosen)
     read = readers.find(source)
@@ -56,6 +57,10 @@ def load(
     bundle = read(os.fspath(cast("str", source)), chosen, log)
     require("what a reader of card files returns", bundle, Bundle)
     return bundle.replace(warnings=(*bundle.warnings, *log.messages))
+
+
+def _refuse(message: str) -> None:
+    raise (StrictVersionError if isinstance(message, VersionWarning) else StrictCardError)(message)
 
 
 def _load(source: Source, limits: Limits, warn: Warn) -> Bundle:

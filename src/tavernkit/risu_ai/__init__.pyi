@@ -14,12 +14,15 @@ from tavernkit.risu_ai.chat.groups import speakers as speakers
 from tavernkit.risu_ai.chat.inlays import Inlay as Inlay
 from tavernkit.risu_ai.chat_templates import ChatTemplate as ChatTemplate
 from tavernkit.risu_ai.errors import CBSError as CBSError
+from tavernkit.risu_ai.errors import CBSStackOverflowError as CBSStackOverflowError
+from tavernkit.risu_ai.errors import CBSSyntaxError as CBSSyntaxError
 from tavernkit.risu_ai.errors import ChatTemplateError as ChatTemplateError
 from tavernkit.risu_ai.errors import DecoratorParseError as DecoratorParseError
 from tavernkit.risu_ai.errors import MemoryFailedError as MemoryFailedError
 from tavernkit.risu_ai.errors import PromptTemplateError as PromptTemplateError
 from tavernkit.risu_ai.errors import RequestFormatError as RequestFormatError
 from tavernkit.risu_ai.errors import TriggerError as TriggerError
+from tavernkit.risu_ai.errors import TriggerRecursionError as TriggerRecursionError
 from tavernkit.risu_ai.files.card_import import character_from_card as character_from_card
 from tavernkit.risu_ai.files.chat_file import ChatFile as ChatFile
 from tavernkit.risu_ai.files.chat_file import ChatFileError as ChatFileError

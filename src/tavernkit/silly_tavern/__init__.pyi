@@ -15,6 +15,11 @@ from tavernkit.silly_tavern.context_template.template import ContextTemplate as 
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError as InvalidContextTemplateError
 from tavernkit.silly_tavern.errors import InvalidInstructError as InvalidInstructError
 from tavernkit.silly_tavern.errors import LoreParseError as LoreParseError
+from tavernkit.silly_tavern.errors import MacroBlockError as MacroBlockError
+from tavernkit.silly_tavern.errors import MacroRecursionError as MacroRecursionError
+from tavernkit.silly_tavern.errors import MacroSyntaxError as MacroSyntaxError
+from tavernkit.silly_tavern.errors import UnconsumedMacroError as UnconsumedMacroError
+from tavernkit.silly_tavern.errors import UnknownMacroError as UnknownMacroError
 from tavernkit.silly_tavern.files.chat_file import ChatFile as ChatFile
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata as ChatMetadata
 from tavernkit.silly_tavern.files.data_folder import DataFolder as DataFolder

@@ -45,6 +45,11 @@ def test_the_same_seed_gives_the_same_decision_with_its_reasons() -> None:
     assert first.fingerprint == second.fingerprint
 
 
+def test_a_decision_of_an_application_names_activated_members() -> None:
+    decision = GroupDecision.from_dict({"activated_member_ids": [12, 34], "strategy": "natural", "seed": 123})
+    assert decision == GroupDecision(activated=("12", "34"), strategy="natural", seed=123)
+
+
 def test_an_application_that_decides_otherwise_wins_with_a_warning() -> None:
     ours = GroupDecision(activated=("alice.png",), strategy="list")
     theirs = GroupDecision(activated=("bob.png",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tavernkit.silly_tavern.errors import UnconsumedMacroError
 from tavernkit.silly_tavern.macros import ChatVariables, MacroEngine, MacroEnvironment, Overrides, variables
 from tavernkit.stores import InMemoryVariablesStore, VariablesStore
 from tavernkit.values import Json
@@ -194,3 +195,13 @@ def test_recovery_drops_exactly_one_token() -> None:
     assert ENGINE.expand(text, environment) == text
     assert ENGINE.expand("{{x {{.a/f}} {{.n &}}", environment) == "{{x {{.a/f}} 1"
     assert ENGINE.expand("{{x {{.a/f}} {{.n \U0001f600}}", environment) == "{{x {{.a/f}} {{.n \U0001f600}}"
+
+
+def test_macros_that_come_out_of_values_are_errors_in_strict_mode() -> None:
+    environment = MacroEnvironment(user_name="Mira", variables=store(x="{{user}} and {{char}}", name="{{name}}"))
+    assert ENGINE.expand("{{.x}}", environment) == "{{user}} and {{char}}"
+    with pytest.raises(UnconsumedMacroError, match="came out of a macro") as caught:
+        ENGINE.expand("{{.x}}", environment, strict=True)
+    assert caught.value.remaining_macros == ("{{user}}", "{{char}}")
+    assert ENGINE.expand(r"\{\{user\}\}", environment, strict=True) == "{{user}}"
+    assert ENGINE.expand("{{.name}}", environment, strict=True, leave=("name",)) == "{{name}}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
 from tavernkit.silly_tavern.chat.extension_prompts import ROLES
@@ -68,26 +69,43 @@ def _prompts(preset: Preset) -> Iterator[str]:
         elif count > 1:
             yield f"{count} prompts are called {identifier!r}: only the first counts"
     ordered = {entry.identifier for entry in preset.effective_order if entry.enabled}
-    built_in = {prompt.identifier for prompt in type(preset).default().prompts}
     for prompt in preset.prompts:
         if prompt.identifier in ordered:
-            yield from (f"prompt {prompt.name or prompt.identifier!r} {fault}" for fault in _faults(prompt, built_in))
+            yield from (f"prompt {prompt.name or prompt.identifier!r} {fault}" for fault in _faults(prompt))
 
 
-def _faults(prompt: PresetPrompt, built_in: set[str]) -> Iterator[str]:
+def _faults(prompt: PresetPrompt) -> Iterator[str]:
     if prompt.identifier in RESERVED_IDENTIFIERS:
         yield f"is called {prompt.identifier!r}, a name that SillyTavern uses itself: its text is replaced"
     unknown = [trigger for trigger in prompt.injection_trigger if trigger not in GENERATION_TYPES]
     if unknown:
         yield f"is triggered by {', '.join(unknown)}, which no generation is called"
+    reason = never_sent(prompt)
+    if reason is not None:
+        yield reason
+
+
+def never_sent(prompt: PresetPrompt) -> str | None:
+    """Why SillyTavern never sends a prompt, even if it is switched on; None if it does.
+
+    It places its own prompts by name, and of all others those whose ``system_prompt`` is false.
+    """
     if prompt.in_chat:
         depth = prompt.injection_depth
         if not isinstance(depth, int) or not 0 <= depth <= MAX_INJECTION_DEPTH:
-            yield f"is in the chat at depth {depth!r} and is never sent: the depth must be a whole number from 0 on"
+            return f"is in the chat at depth {depth!r} and is never sent: the depth must be a whole number from 0 on"
         if prompt.role not in ROLES:
-            yield f"is in the chat with the role {prompt.role!r} and is never sent"
-    elif prompt.identifier not in built_in and prompt.system_prompt is not False:
-        yield "is never sent: its system_prompt must be false"
+            return f"is in the chat with the role {prompt.role!r} and is never sent"
+    elif prompt.system_prompt is not False and prompt.identifier not in _own_prompts():
+        return "is never sent: its system_prompt must be false"
+    return None
+
+
+@cache
+def _own_prompts() -> frozenset[str]:
+    from tavernkit.silly_tavern.files.preset import Preset
+
+    return RESERVED_IDENTIFIERS | {prompt.identifier for prompt in Preset.default().prompts}
 
 
 _CHECKS: tuple[Callable[[Preset], Iterator[str]], ...] = (_budget, _order, _prompts)

@@ -43,8 +43,14 @@ class GroupDecision:
     @classmethod
     @checked
     def from_dict(cls, value: Mapping[str, object]) -> GroupDecision:
-        """Read what :meth:`to_dict` gave; keys that are missing have their default."""
+        """Read what :meth:`to_dict` gave, or a decision of an application's own.
+
+        Args:
+            value: The decision. ``activated_member_ids`` is read as ``activated``; missing keys have their default.
+        """
         known: dict[str, object] = {key: value[key] for key in cls.__slots__ if key in value}
+        if "activated_member_ids" in value:
+            known.setdefault("activated", value["activated_member_ids"])
         for key in ("activated", "generation_types", "reasons"):
             listed = known.get(key)
             if is_sequence(listed):

@@ -36,6 +36,7 @@ class Diagnostic:
     ``about`` says what a runtime warning or limit is about (``arity``, ``type``, ``roll``, ``depth``); a syntax
     diagnostic has its ``phase`` (``lexing``, ``parsing``) and how many errors it stands for (``count``).
     ``position`` is an index into the text as it was given. ``unclosed`` marks a call that lacks its block.
+    ``remaining`` are the macros that are left in a text.
     """
 
     kind: DiagnosticKind
@@ -46,6 +47,7 @@ class Diagnostic:
     phase: str = ""
     count: int = 1
     unclosed: bool = False
+    remaining: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.message if self.position is None else f"{self.message} (at character {self.position})"
@@ -61,7 +63,7 @@ class Diagnostic:
                 text, depth=self.count, max_depth=self.count, macro_name=self.macro, position=self.position
             )
         if self.kind == "unconsumed":
-            return UnconsumedMacroError(text, remaining_macros=[self.macro], position=self.position)
+            return UnconsumedMacroError(text, remaining_macros=self.remaining, position=self.position)
         error = _ERRORS.get(self.kind, MacroError)
         return error(text, macro_name=self.macro or None, position=self.position)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tavernkit.arguments import checked, require
@@ -13,6 +14,18 @@ from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.registry import MacroNames
 from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides, PostProcess
 from tavernkit.trusted import trusted
+
+_LEFT_OVER = re.compile(r"\{\{\s*+([A-Za-z][\w-]*+)[^{}\n]{0,80}\}\}")
+
+
+def left_over_macros(text: str) -> Iterator[tuple[str, str]]:
+    """Find what looks like a macro in an expanded text: its name in lower case, and the whole call.
+
+    SillyTavern does not expand what a macro gives, so macros can come out of variables and other values.
+    """
+    if "{{" in text:
+        for found in _LEFT_OVER.finditer(text):
+            yield found[1].lower(), found[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +78,15 @@ class Expander(ABC):
             post_process=post_process,
             leave=leave,
         )
-        return self.run(text, environment, overrides, reporter(log_warning if warn is None else warn, strict=strict))
+        report = reporter(log_warning if warn is None else warn, strict=strict)
+        expanded = self.run(text, environment, overrides, report)
+        # Braces that are escaped are meant to stay.
+        if strict and "\\{" not in text:
+            left = [macro for name, macro in left_over_macros(expanded) if name not in leave]
+            if left:
+                message = f"{left[0]} came out of a macro and stays as text"
+                report(Diagnostic(kind="unconsumed", message=message, macro=left[0], remaining=tuple(left)))
+        return expanded
 
     @checked
     def evaluate(self, text: str, environment: MacroEnvironment, overrides: Overrides | None = None) -> MacroResult:

@@ -10,6 +10,7 @@ from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.chat.scan_messages import scan_messages
 from tavernkit.silly_tavern.chat_completion.prompt_collection import collect
+from tavernkit.silly_tavern.files.preset_check import never_sent
 from tavernkit.silly_tavern.files.preset_prompts import PresetPrompt
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.entries import write_entries
@@ -39,6 +40,10 @@ class EntriesStep(Step[SillyTavernState, NoConfig]):
         state.prompt_entries = collect(
             preset.effective_prompts, preset.effective_order, _objections(state), state.macros, leave_out
         )
+        for prompt in preset.effective_prompts:
+            reason = never_sent(prompt) if prompt.content and prompt.identifier in state.prompt_entries else None
+            if reason is not None:
+                leave_out(prompt, reason)
 
 
 def _objections(state: SillyTavernState) -> Callable[[PresetPrompt], str | None]:

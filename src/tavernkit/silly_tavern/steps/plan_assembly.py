@@ -11,10 +11,12 @@ from tavernkit.silly_tavern.chat_completion.blocks import make_blocks
 from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.chat_completion.request_fields import RequestInput, request_fields, system_becomes_user
+from tavernkit.silly_tavern.errors import UnconsumedMacroError
+from tavernkit.silly_tavern.macros.expander import left_over_macros
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.steps.preparation import group_names
 from tavernkit.silly_tavern.text_completion.planning import plan_text
-from tavernkit.values import EMPTY_OBJECT
+from tavernkit.values import EMPTY_OBJECT, is_mapping
 
 
 class PlanAssemblyStep(Step[SillyTavernState, NoConfig]):
@@ -34,6 +36,18 @@ class PlanAssemblyStep(Step[SillyTavernState, NoConfig]):
         else:
             _plan_chat(state)
         _put_greeting(state)
+        if state.context.strict:
+            _refuse_left_over_macros(state)
+
+
+def _refuse_left_over_macros(state: SillyTavernState) -> None:
+    """Raise if macros are left in the finished texts. Only here is it certain: many texts are expanded twice."""
+    for block in state.blocks:
+        left = [macro for _, macro in left_over_macros(block.content)]
+        if left:
+            source = block.source
+            title = str(source.get("title") or block.id) if is_mapping(source) else block.id
+            raise UnconsumedMacroError(f"{left[0]} is left in {title}", remaining_macros=left)
 
 
 def _plan_chat(state: SillyTavernState) -> None:

@@ -48,6 +48,8 @@ class TrimmingStep(Step[SillyTavernState, NoConfig]):
             state.stat("initial_tokens", report.initial_tokens)
             state.stat("final_tokens", report.final_tokens)
             state.stat("eviction_count", report.eviction_count)
+            if state.context.strict:
+                _warn_of_trimmed_history(state, report)
 
     def _trim_messages(self, state: SillyTavernState) -> None:
         if state.plan is None or state.assembled is None:
@@ -75,6 +77,13 @@ class TrimmingStep(Step[SillyTavernState, NoConfig]):
         )
         state.plan = plan.replace(blocks=tuple(apply(plan.blocks, result)), trim_report=result.report)
         state.trim_report = result.report
+
+
+def _warn_of_trimmed_history(state: SillyTavernState, report: TrimReport) -> None:
+    """Warn of chat messages that are left out; only strict mode asks for it: a long chat loses some in every prompt."""
+    lost = sum(record.budget_group == "history" for record in report.evictions)
+    if lost:
+        state.warn(f"{lost} messages of the chat do not fit the token budget of {report.budget_tokens} tokens")
 
 
 def _reference_report(state: SillyTavernState, assembled: Assembled) -> TrimReport:

@@ -56,4 +56,4 @@ def _report_left_over(run: LegacyRun, text: str) -> None:
     if "{{" in rest:
         left = [found[0] for found in islice(_UNCLOSED.finditer(rest), _LISTED)]
         message = f"macro braces stay as text: {', '.join(map(repr, left))}"
-        run.report(Diagnostic(kind="unconsumed", message=message, macro=left[0]))
+        run.report(Diagnostic(kind="unconsumed", message=message, macro=left[0], remaining=tuple(left)))
