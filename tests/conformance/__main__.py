@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 from tests.conformance import runner
@@ -34,19 +35,23 @@ def main() -> int:
                 print(f"{surface} no adapter ({len(chosen)} cases)")
             continue
         outcomes = [runner.run(case) for case in chosen]
-        failures = [o for o in outcomes if not o.passed and o.case.id not in known]
-        accepted = sum(1 for o in outcomes if not o.passed and o.case.id in known)
+        failures = [o for o in outcomes if o.failed and o.case.id not in known]
+        accepted = sum(1 for o in outcomes if o.failed and o.case.id in known)
+        lacking = Counter(o.lacking for o in outcomes if o.lacking and not o.failed)
         passed = sum(1 for o in outcomes if o.passed)
         failed = failed or bool(failures)
         report[surface] = {
             "total": len(outcomes),
             "passed": passed,
             "known_differences": accepted,
+            "lacking": dict(lacking),
             "failed": [o.case.id for o in failures],
         }
         if args.json:
             continue
-        print(f"{surface} {passed}/{len(outcomes)}" + (f" ({accepted} known differences)" if accepted else ""))
+        notes = [f"{accepted} known differences"] if accepted else []
+        notes += [f"{count} need {what}" for what, count in sorted(lacking.items())]
+        print(f"{surface} {passed}/{len(outcomes)}" + (f" ({', '.join(notes)})" if notes else ""))
         for outcome in failures[: args.show]:
             print_failure(outcome)
         if args.id and not failures:

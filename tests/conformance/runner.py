@@ -37,6 +37,14 @@ class Case:
 Adapter = Callable[[Case], object]
 
 
+class UnavailableError(Exception):
+    """Raised by an adapter that lacks a file which nobody may ship; ``checked`` is what it can tell all the same."""
+
+    def __init__(self, reason: str, checked: dict[str, Any]) -> None:
+        super().__init__(reason)
+        self.checked = checked
+
+
 class Missing:
     """Marks a key that the actual value does not have."""
 
@@ -49,16 +57,21 @@ MISSING = Missing()
 
 @dataclass
 class Outcome:
-    """What became of one case: `differences` is empty when it passed."""
+    """What became of one case: `differences` is empty when it passed. `lacking` names a file that is not there."""
 
     case: Case
     actual: object = None
     differences: list[str] = field(default_factory=list)
     error: str | None = None
+    lacking: str | None = None
 
     @property
     def passed(self) -> bool:
-        return not self.differences and self.error is None
+        return not self.differences and self.error is None and self.lacking is None
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.differences) or self.error is not None
 
 
 def surfaces(root: Path = VECTORS, pattern: str = "*") -> list[str]:
@@ -108,6 +121,9 @@ def run(case: Case) -> Outcome:
         raise LookupError(f"{case.surface} has no adapter")
     try:
         actual = run_adapter(case)
+    except UnavailableError as error:
+        expected = {key: case.expected[key] for key in error.checked if key in case.expected}
+        return Outcome(case, error.checked, list(differences(expected, error.checked)), lacking=str(error))
     except Exception:
         return Outcome(case, error=traceback.format_exc())
     return Outcome(case, actual, list(differences(case.expected, actual)))

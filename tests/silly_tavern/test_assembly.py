@@ -187,3 +187,21 @@ def test_even_an_empty_line_ends_the_assembly_once_reservations_have_eaten_the_b
     assert plan.overflow is not None
     assert "New Chat" in plan.overflow
     assert plan.budget_left < 0
+
+
+def squashed_contents(between: dict[str, object]) -> list[str]:
+    prompts = preset(
+        squash_system_messages=True,
+        prompts=[custom("one", "One."), {**custom("x", ""), **between}, custom("two", "Two.")],
+        prompt_order=order("one", "x", "two", "chatHistory"),
+    )
+    return [str(message["content"]) for message in request_messages(build(preset=prompts))]
+
+
+def test_an_empty_user_prompt_keeps_system_messages_apart():
+    assert squashed_contents({"role": "user"})[:2] == ["One.", "Two."]
+    assert squashed_contents({"role": "assistant", "content": "{{// nothing}}"})[:2] == ["One.", "Two."]
+
+
+def test_an_empty_system_prompt_does_not_keep_system_messages_apart():
+    assert squashed_contents({"role": "system"})[0] == "One.\nTwo."

@@ -13,7 +13,15 @@ PARTLY_RECORDED = frozenset({"request", "overridden_prompts", "items", "token_co
 """What a recorded generation may lack."""
 
 
-EXACT = ("build_chat", "in_chat_injection", "instruct", "converters", "regex_scripts", "groups_activation")
+EXACT = (
+    "build_chat",
+    "build_chat_squash",
+    "in_chat_injection",
+    "instruct",
+    "converters",
+    "regex_scripts",
+    "groups_activation",
+)
 LORE = ("world_info", "world_info_timed", "world_info_import")
 
 

@@ -1,10 +1,31 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tavernkit.silly_tavern.chat_completion.token_counting import CountingRule, MessageCounter, counting_rule
+from tavernkit.silly_tavern import TokenizerFiles
+from tavernkit.silly_tavern.files.settings import Settings
+from tavernkit.silly_tavern.token_counting.messages import CountingRule, MessageCounter, counting_rule, new_counter
+from tavernkit.silly_tavern.token_counting.text_tokenizer import (
+    BEST_MATCH,
+    TextBackend,
+    TextTokenizer,
+    best_match,
+    chosen_tokenizer,
+)
+from tavernkit.silly_tavern.token_counting.vocabularies import VOCABULARIES, bundled_counter, estimate, load_vocabulary
+from tests.silly_tavern.scene import build, preset
 
-CL100K = MessageCounter(CountingRule("cl100k_base"))
+CL100K = MessageCounter(counting_rule("openai", "gpt-4"))
+MISTRAL = MessageCounter(counting_rule("mistralai", "mistral-large"))
+
+
+def refuse(message: str) -> None:
+    raise AssertionError(message)
 
 
 def test_a_message_costs_four_and_its_texts():
@@ -22,31 +43,85 @@ def test_counting_stops_at_a_special_token():
 
 
 def test_the_oldest_model_counts_differently():
-    counter = MessageCounter(counting_rule("openai", "gpt-3.5-turbo-0301"))
+    counter = MessageCounter(counting_rule("openai", "gpt-3.5-turbo-0301-x"))
     assert counter.message("user", "hello") == 14 + 1 + 1
     assert counter.message("user", "hello", "Mira") == 14 + 1 + 1 + counter.text("Mira") - 1
 
 
+def test_families_other_than_openais_count_a_message_as_one_text():
+    assert MISTRAL.message("user", "hello") == MISTRAL.text("user\n\nhello") - 2
+    assert MISTRAL.message("user", "hello", "Mira") == MISTRAL.text("user\n\nhello\n\nMira") - 2
+
+
+def test_only_the_name_claude_is_always_counted_in_full():
+    source = MessageCounter(counting_rule("claude", "claude-sonnet-4"))
+    custom = MessageCounter(counting_rule("custom", "claude-sonnet-4"))
+    assert source.message("user", "hello") == custom.message("user", "hello") + 2
+
+
+def test_a_list_loses_its_discount_once():
+    messages = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    assert CL100K.count(messages) == CL100K.count(messages, full=True) - 2
+    assert CL100K.count(messages, full=True) == sum(CL100K.count([each], full=True) for each in messages)
+
+
+def test_a_value_that_is_no_text_ends_the_count_or_is_written_out():
+    message = {"role": "user", "content": 12, "name": "Mira"}
+    assert CL100K.count([message]) == 4 + 1
+    assert MISTRAL.count([message]) == MISTRAL.text("user\n\n12\n\nMira") - 2
+
+
+def test_lore_costs_six_more_with_openais_families_only():
+    assert CL100K.lore("fog") == CL100K.text("fog") + 6
+    assert MISTRAL.lore("fog") == MISTRAL.text("fog")
+    assert CL100K.lore("") == 0
+
+
 @pytest.mark.parametrize(
-    ("source", "model", "tokenizer"),
+    ("source", "model", "vocabulary"),
     [
         ("openai", "gpt-4", "cl100k_base"),
         ("openai", "gpt-4o-mini", "o200k_base"),
-        ("openai", "gpt-4.1", "o200k_base"),
         ("openai", "o1", "o200k_base"),
         ("openai", "o1-pro", "cl100k_base"),
-        ("openai", "o3", "o200k_base"),
         ("openai", "gpt-5.6-terra", "o200k_base"),
         ("openai", "something-new", "cl100k_base"),
-        ("custom", "deepseek-chat", "deepseek_v3"),
+        ("azure_openai", "", "cl100k_base"),
+        ("custom", "deepseek-chat", "deepseek"),
         ("custom", "my-llama3-tune", "llama3"),
-        ("deepseek", "anything", "deepseek_v3"),
-        ("openrouter", "openai/gpt-4o", "cl100k_base"),
-        ("mistralai", "mistral-large", "cl100k_base"),
+        ("custom", "Llama-3-70B", "cl100k_base"),
+        ("deepseek", "anything", "deepseek"),
+        ("openrouter", "openai/gpt-4o", "o200k_base"),
+        ("openrouter", "openai/gpt-5", "cl100k_base"),
+        ("openrouter", "", "cl100k_base"),
+        ("mistralai", "mistral-large", "mistral"),
+        ("mistralai", "pixtral-12b", "nemo"),
+        ("chutes", "Qwen/QwQ", "qwen2"),
+        ("electronhub", "l3-lumimaid", "llama3"),
+        ("nanogpt", "claude-3", "cl100k_base"),
+        ("perplexity", "r1-1776", "deepseek"),
     ],
 )
-def test_the_tokenizer_follows_source_and_model(source: str, model: str, tokenizer: str):
-    assert counting_rule(source, model).tokenizer == tokenizer
+def test_the_vocabulary_follows_source_and_model(source: str, model: str, vocabulary: str):
+    assert counting_rule(source, model).vocabulary == vocabulary
+
+
+def test_the_model_list_of_openrouter_beats_the_name():
+    listed = [{"id": "x/claude-like", "architecture": {"tokenizer": "Llama3"}}]
+    assert counting_rule("openrouter", "x/claude-like", listed).vocabulary == "llama3"
+    assert counting_rule("openrouter", "x/claude-like").vocabulary == "claude"
+    assert counting_rule("openrouter", "x/claude-like", [{"id": "x/claude-like"}]).vocabulary == "claude"
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_every_source_and_model_has_a_rule(source: str, model: str):
+    assert counting_rule(source, model).vocabulary in VOCABULARIES
+
+
+def test_a_symbol_is_one_token_wherever_it_stands():
+    count = bundled_counter("gemma")
+    assert count("<b>lamp</b>") == 2 + count("lamp")
+    assert count("a<b") == bundled_counter("gemma")("a<b") > 1
 
 
 def test_long_texts_are_counted_and_remembered_without_being_kept():
@@ -56,6 +131,115 @@ def test_long_texts_are_counted_and_remembered_without_being_kept():
         counted.append(text)
         return len(text)
 
-    counter = MessageCounter(CountingRule("cl100k_base"), count=count)
+    counter = MessageCounter(CountingRule("gpt-4", "gpt-4", "cl100k_base"), count=count)
     assert [counter.text("x" * 10_000), counter.text("x" * 10_000)] == [10_000, 10_000]
     assert len(counted) == 1
+
+
+@pytest.mark.parametrize("text", ["", "\ud800 lone", "<b>\udfff", "héllo"])
+@pytest.mark.parametrize("name", ["llama", "llama3", "gemma", "qwen2", "deepseek"])
+def test_any_text_can_be_counted(name: str, text: str):
+    assert bundled_counter(name)(text) >= 0
+
+
+def test_a_stand_in_says_for_what_it_stands_and_how_far_off_it_may_be():
+    vocabulary = load_vocabulary("claude", None, refuse)
+    assert not vocabulary.exact
+    assert "cl100k_base stands in for claude" in vocabulary.stands_in
+    assert "133 %" in vocabulary.stands_in
+
+
+WORDS = {
+    "version": "1.0",
+    "model": {"type": "WordLevel", "vocab": {"user": 0, "hello": 1, "[UNK]": 2}, "unk_token": "[UNK]"},
+    "pre_tokenizer": {"type": "Whitespace"},
+    "added_tokens": [],
+}
+
+
+@pytest.mark.parametrize("place", ["", "_cache", "src/tokenizers"])
+def test_a_file_is_used_where_the_bundled_vocabulary_only_stands_in(tmp_path: Path, place: str):
+    pytest.importorskip("tokenizers")
+    folder = tmp_path / place
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "claude.json").write_text(json.dumps(WORDS), "utf-8")
+    counter = new_counter(counting_rule("claude", "claude-3"), TokenizerFiles(tmp_path), refuse)
+    assert counter.vocabulary.exact
+    assert counter.message("user", "hello hello") == 3
+
+
+def test_a_file_that_cannot_be_read_is_reported_and_the_stand_in_counts(tmp_path: Path):
+    (tmp_path / "claude.json").write_text("no JSON", "utf-8")
+    told: list[str] = []
+    vocabulary = load_vocabulary("claude", TokenizerFiles(tmp_path), told.append)
+    assert not vocabulary.exact
+    assert "claude.json cannot be used" in told[0]
+
+
+def test_a_plan_says_when_a_tokenizer_stands_in():
+    plan = build(preset=preset(chat_completion_source="claude", claude_model="claude-3"))
+    assert "stands in for claude" in plan.counting_note
+    assert "stands in for claude" in str(plan.explain())
+    assert build().counting_note == ""
+
+
+def test_tokenizers_may_be_given_as_a_path(tmp_path: Path):
+    pytest.importorskip("tokenizers")
+    (tmp_path / "claude.json").write_text(json.dumps(WORDS), "utf-8")
+    chosen = preset(chat_completion_source="claude", claude_model="claude-3")
+    assert build(preset=chosen, tokenizers=str(tmp_path)).counting_note == ""
+
+
+@pytest.mark.parametrize(
+    ("backend", "number"),
+    [
+        (TextBackend(main_api="novel", model="kayra-v1"), 5),
+        (TextBackend(main_api="novel", model="krake-v2"), 0),
+        (TextBackend(main_api="kobold"), 3),
+        (TextBackend(main_api="textgenerationwebui", type="ooba", model="Mistral-Nemo"), 7),
+        (TextBackend(main_api="textgenerationwebui", type="ooba", online="gemma-2"), 13),
+        (TextBackend(main_api="textgenerationwebui", type="huggingface", model="gemma"), 3),
+        (TextBackend(main_api="textgenerationwebui", type="dreamgen", model="lucid-v1-max", online="x"), 12),
+        (TextBackend(main_api="textgenerationwebui", type="tabby", model="x", online="x"), 9),
+        (TextBackend(main_api="other"), 0),
+    ],
+)
+def test_the_best_match_of_a_backend(backend: TextBackend, number: int):
+    assert best_match(backend) == number
+    assert chosen_tokenizer(BEST_MATCH, backend) == number
+
+
+def test_a_remote_tokenizer_that_fails_is_not_asked_again():
+    asked: list[str] = []
+
+    def remote(text: str) -> int:
+        asked.append(text)
+        raise ConnectionError
+
+    backend = TextBackend(main_api="textgenerationwebui", type="tabby", model="gemma", online="live")
+    tokenizer = TextTokenizer(BEST_MATCH, backend, lambda name, _text: len(name), remote)
+    assert [tokenizer.count("a"), tokenizer.count("b", 3)] == [len("gemma"), len("gemma") + 3]
+    assert asked == ["a"]
+    assert tokenizer.count("", 3) == 0
+
+
+def test_text_completion_counts_with_the_tokenizer_of_the_settings():
+    def tokens(**power_user: object) -> int:
+        settings = Settings.from_json({"main_api": "textgenerationwebui", "power_user": power_user})
+        plan = build(dialect="text", settings=settings)
+        assert plan.count_tokens is not None
+        return plan.count_tokens("灯塔已经亮了。")
+
+    assert tokens(tokenizer=0) == estimate("灯塔已经亮了。")
+    assert tokens(tokenizer=12) == bundled_counter("llama3")("灯塔已经亮了。")
+    assert tokens() == bundled_counter("llama")("灯塔已经亮了。")
+
+
+def test_the_backend_is_read_from_the_settings():
+    stored = {
+        "main_api": "textgenerationwebui",
+        "textgenerationwebui_settings": {"type": "vllm", "vllm_model": "qwen2"},
+    }
+    assert best_match(Settings.from_json(stored).text_backend) == 15
+    novel = {"main_api": "novel", "nai_settings": {"model_novel": "llama-3-erato-v1"}}
+    assert best_match(Settings.from_json(novel).text_backend) == 12

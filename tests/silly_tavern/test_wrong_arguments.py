@@ -26,6 +26,8 @@ UNCALLED: Mapping[str, str] = {
     "MacroEngine.complete": "what expand and evaluate run",
     "MacroEnvironment.place_in_chat": "what macros ask of it",
     "MacroRegistry.lookup": "what the parser asks of it",
+    "TokenizerFiles": "checks its folder by hand",
+    "TokenizerFiles.find": "what counting asks of it",
 }
 
 ANYTHING: Mapping[str, str] = {

@@ -47,6 +47,7 @@ class Explanation:
     total_tokens: int | None
     budget_tokens: int | None
     warnings: Sequence[str]
+    counting_note: str = ""
 
     def to_dict(self) -> JsonObject:
         """The rows, ready for :mod:`json`."""
@@ -56,6 +57,7 @@ class Explanation:
             "total_tokens": self.total_tokens,
             "budget_tokens": self.budget_tokens,
             "warnings": list(self.warnings),
+            "counting_note": self.counting_note,
         }
 
     def __str__(self) -> str:
@@ -67,7 +69,8 @@ class Explanation:
         lines = _table(rows)
         if self.total_tokens is not None:
             budget = "" if self.budget_tokens is None else f" of {self.budget_tokens}"
-            lines.append(f"{self.total_tokens} tokens{budget} in {len(self.blocks)} blocks")
+            note = f" ({self.counting_note})" if self.counting_note else ""
+            lines.append(f"{self.total_tokens} tokens{budget} in {len(self.blocks)} blocks{note}")
         if self.left_out:
             lines += ["", "Left out:"]
             lines += _table(
@@ -102,6 +105,7 @@ def explain_plan(plan: Plan) -> Explanation:
         total_tokens=report.final_tokens if report is not None else total,
         budget_tokens=report.budget_tokens if report is not None else None,
         warnings=plan.warnings,
+        counting_note=plan.counting_note,
     )
 
 

@@ -58,6 +58,7 @@ class Plan:
     """What goes to the model, piece by piece, with where each came from and what was left out.
 
     ``rendered`` is the whole text when the build was for a text model; otherwise dialects work on the messages.
+    ``counting_note`` says how far token counts may be off, where the model's own tokenizer was not at hand.
     """
 
     blocks: Sequence[Block] = ()
@@ -71,6 +72,7 @@ class Plan:
     llm_options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     omissions: Sequence[Omission] = ()
     rendered: RenderedText | None = None
+    counting_note: str = ""
     count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:

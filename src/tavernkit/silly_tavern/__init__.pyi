@@ -54,6 +54,7 @@ from tavernkit.silly_tavern.text_completion.plan import TextPlan as TextPlan
 from tavernkit.silly_tavern.text_completion.stop_strings import StopInput as StopInput
 from tavernkit.silly_tavern.text_completion.stop_strings import custom_stop_strings as custom_stop_strings
 from tavernkit.silly_tavern.text_completion.stop_strings import stop_strings as stop_strings
+from tavernkit.silly_tavern.token_counting.vocabularies import TokenizerFiles as TokenizerFiles
 from tavernkit.silly_tavern.world_info.book import WorldBook as WorldBook
 from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine as WorldInfoEngine
 from tavernkit.silly_tavern.world_info.entry import Entry as Entry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API, TEXT_COMPLETION_API, MacroMemory
 from tavernkit.silly_tavern.scripts.regex_scripts import RegexScripts
+from tavernkit.silly_tavern.token_counting.vocabularies import TokenizerFiles
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence
@@ -57,6 +59,9 @@ class SillyTavernContext(Context):
 
     With ``dialect="text"`` one prompt text is built, with ``instruct``, ``context_template`` and ``system_prompt`` or
     what the settings have of them; ``context_length`` and ``response_length`` replace the settings' sizes.
+
+    ``tokenizers`` are tokenizer files for models whose vocabulary is not bundled (a folder's path will do);
+    ``model_list`` is OpenRouter's list of models, which says what tokenizer a model has.
     """
 
     preset: Preset | None = None
@@ -107,6 +112,8 @@ class SillyTavernContext(Context):
     timezone: tzinfo = UTC
     random: Callable[[], float] = random.random
     measure_media: Measure | None = None
+    tokenizers: TokenizerFiles | None = None
+    model_list: Sequence[Mapping[str, object]] = ()
 
     def _adopt(self) -> None:
         set_field = object.__setattr__
@@ -124,6 +131,9 @@ class SillyTavernContext(Context):
         if is_mapping(self.chat_metadata):
             set_field(self, "chat_metadata", ChatMetadata.from_json(self.chat_metadata))
         set_field(self, "authors_note", read_overrides(self.authors_note))
+        tokenizers: object = self.tokenizers
+        if isinstance(tokenizers, (str, os.PathLike)):
+            set_field(self, "tokenizers", TokenizerFiles(cast("str | os.PathLike[str]", tokenizers)))
         set_field(self, "tools", _each("tools", self.tools, _tool))
         set_field(self, "extension_prompts", _each("extension_prompts", self.extension_prompts, _extension_prompt))
         super()._adopt()

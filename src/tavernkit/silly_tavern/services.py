@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from tavernkit.cards.book import CharacterBook
 from tavernkit.cards.character import Character
+from tavernkit.errors import Warn
 from tavernkit.prompt.block import Block
-from tavernkit.silly_tavern.chat_completion.token_counting import CountingRule, MessageCounter
 from tavernkit.silly_tavern.limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS
 from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
 from tavernkit.silly_tavern.scripts.script_memory import ScriptMemory
+from tavernkit.silly_tavern.token_counting.messages import CountingRule, MessageCounter, TextCounts, new_counter
+from tavernkit.silly_tavern.token_counting.vocabularies import TokenizerFiles, VocabularyInUse, load_vocabulary
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine
 from tavernkit.silly_tavern.world_info.importers import embedded_book_name
@@ -28,16 +31,28 @@ class Services:
         self.scripts = ScriptMemory()
         self.blocks: LRUCache[object, Block] = LRUCache(BLOCK_CACHE_SIZE)
         self._embedded: LRUCache[int, tuple[CharacterBook, WorldBook]] = LRUCache(EMBEDDED_BOOKS)
-        self._counters: dict[CountingRule, MessageCounter] = {}
+        self._counters: dict[tuple[CountingRule, TokenizerFiles | None], MessageCounter] = {}
+        self._vocabularies: dict[tuple[str, TokenizerFiles | None], tuple[VocabularyInUse, TextCounts]] = {}
         self._lock = threading.Lock()
 
-    def counter(self, rule: CountingRule) -> MessageCounter:
+    def counter(self, rule: CountingRule, files: TokenizerFiles | None, warn: Warn) -> MessageCounter:
         """The counter of a rule, with the counts it remembers."""
+        key = (rule, files)
         with self._lock:
-            counter = self._counters.get(rule)
-            if counter is None:
-                counter = self._counters[rule] = MessageCounter(rule)
-            return counter
+            if key not in self._counters:
+                self._counters[key] = new_counter(rule, files, warn)
+            return self._counters[key]
+
+    def vocabulary(
+        self, name: str, files: TokenizerFiles | None, warn: Warn
+    ) -> tuple[VocabularyInUse, Callable[[str], int]]:
+        """A vocabulary of text completion, and what counts with it and remembers the counts."""
+        key = (name, files)
+        with self._lock:
+            if key not in self._vocabularies:
+                found = load_vocabulary(name, files, warn)
+                self._vocabularies[key] = found, TextCounts(found.count)
+            return self._vocabularies[key]
 
     def embedded_book(self, character: Character) -> WorldBook | None:
         """The book inside a card as a world book, converted once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tavernkit.arguments import checked
@@ -16,7 +16,6 @@ from tavernkit.silly_tavern.chat.turn import Turn
 from tavernkit.silly_tavern.chat_completion.assembly import Assembled
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock, Layout
 from tavernkit.silly_tavern.chat_completion.prompt_collection import Prompt, PromptCollection
-from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter, counting_rule
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.macros.build_environment import macro_environment
 from tavernkit.silly_tavern.macros.substitution import Substitution
@@ -24,7 +23,10 @@ from tavernkit.silly_tavern.scripts.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern.services import Services
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText
 from tavernkit.silly_tavern.text_completion.draft import TextDraft
-from tavernkit.silly_tavern.text_completion.token_counting import TextCounter
+from tavernkit.silly_tavern.token_counting.messages import MessageCounter, counting_rule
+from tavernkit.silly_tavern.token_counting.text_tokenizer import TOKENIZERS, chosen_tokenizer
+from tavernkit.silly_tavern.token_counting.texts import TextCounter
+from tavernkit.silly_tavern.token_counting.vocabularies import ESTIMATE
 from tavernkit.silly_tavern.world_info.lore_sources import LoreSources
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         """Random numbers of this build, one stream for macros and lore."""
         self._counter: MessageCounter | None = None
         self._text_counter: TextCounter | None = None
+        self.counting_note = ""
+        """How far token counts may be off."""
         self.macros: Substitution = self.new_macros()
         """Expands macros; steps change its environment as the build learns more."""
         self.scripts: PromptScripts | None = None
@@ -108,9 +112,17 @@ class SillyTavernState(BuildState[SillyTavernContext]):
     def text_counter(self) -> TextCounter:
         """Counts texts as SillyTavern does in text completion, with the application's estimator if given."""
         if self._text_counter is None:
-            context = self.context
-            padding = context.settings.power_user.token_padding
-            self._text_counter = TextCounter(context.token_estimator, context.model_hint, padding)
+            context, estimator = self.context, self.context.token_estimator
+            power_user = context.settings.power_user
+            if estimator is not None:
+                hint = context.model_hint
+                count: Callable[[str], int] = lambda text: estimator.estimate(text, hint)  # noqa: E731  # typed
+            else:
+                number = chosen_tokenizer(power_user.tokenizer, context.settings.text_backend)
+                name = TOKENIZERS.get(number, ESTIMATE)
+                vocabulary, count = self.services.vocabulary(name, context.tokenizers, self.warn)
+                self.counting_note = vocabulary.stands_in
+            self._text_counter = TextCounter(count, power_user.token_padding)
         return self._text_counter
 
     @property
@@ -118,9 +130,10 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         """Counts messages as SillyTavern does for the preset's model, with the application's estimator if given."""
         if self._counter is None:
             preset, estimator = self.context.active_preset, self.context.token_estimator
-            rule = counting_rule(preset.chat_completion_source, preset.model)
+            rule = counting_rule(preset.chat_completion_source, preset.model, self.context.model_list)
             if estimator is None:
-                self._counter = self.services.counter(rule)
+                self._counter = self.services.counter(rule, self.context.tokenizers, self.warn)
+                self.counting_note = self._counter.vocabulary.stands_in
             else:
                 hint = self.context.model_hint or preset.model
                 self._counter = MessageCounter(rule, count=lambda text: estimator.estimate(text, hint))

@@ -109,13 +109,17 @@ def test_the_story_string_may_stand_in_the_chat():
 
 def test_what_does_not_fit_is_named():
     plan = build(
-        context_length=120, response_length=10, settings=Settings.from_json({"power_user": {"token_padding": 0}})
+        context_length=120,
+        response_length=10,
+        settings=Settings.from_json({"power_user": {"tokenizer": 0, "token_padding": 0}}),
     )
     kept = [block.id for block in plan.blocks if block.slot == "chatHistory"]
     assert plan.warnings == ()
     assert kept == [f"chatHistory-{index}" for index in range(4)]
     plan = build(
-        context_length=45, response_length=10, settings=Settings.from_json({"power_user": {"token_padding": 0}})
+        context_length=45,
+        response_length=10,
+        settings=Settings.from_json({"power_user": {"tokenizer": 0, "token_padding": 0}}),
     )
     assert [block.id for block in plan.blocks if block.slot == "chatHistory"] == ["chatHistory-2", "chatHistory-3"]
     assert [(row.what, row.reason) for row in plan.explain().left_out] == [
@@ -136,7 +140,7 @@ def test_a_prompt_without_room_for_the_chat_is_built_with_a_warning():
 
 
 def test_an_injection_that_is_too_long_blocks_the_chat_and_says_so():
-    big = {"key": "big", "value": "x" * 30_000, "position": IN_CHAT, "depth": 4, "role": 0}
+    big = {"key": "big", "value": "x " * 15_000, "position": IN_CHAT, "depth": 4, "role": 0}
     plan = build(extension_prompts=[big])
     assert plan.prompt == STORY
     assert plan.warnings[0] == "no room for what stands in the chat: extension big left out"
@@ -144,10 +148,10 @@ def test_an_injection_that_is_too_long_blocks_the_chat_and_says_so():
 
 def test_a_newest_message_that_is_too_long_is_told():
     small = {"key": "k", "value": "Note.", "position": IN_CHAT, "depth": 0, "role": 0}
-    plan = build(message="x" * 30_000, extension_prompts=[small])
+    plan = build(message="x " * 15_000, extension_prompts=[small])
     assert "Note." in plan.prompt
     assert plan.warnings == (
-        "the newest message ('xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx) does not fit and is left out",
+        "the newest message ('x x x x x x x x x x x x x x x x x x x x) does not fit and is left out",
     )
 
 
@@ -232,7 +236,9 @@ def test_the_applications_tokenizer_counts():
         def estimate(self, text: str, model_hint: str | None = None) -> int:
             return len(text.split())
 
-    plan = build(token_estimator=Words(), settings=Settings.from_json({"power_user": {"token_padding": 0}}))
+    plan = build(
+        token_estimator=Words(), settings=Settings.from_json({"power_user": {"tokenizer": 0, "token_padding": 0}})
+    )
     assert plan.trim_report is not None
     assert plan.trim_report.final_tokens == len(plan.prompt.split())
 

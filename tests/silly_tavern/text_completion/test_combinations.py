@@ -31,7 +31,7 @@ GUIDED = {"cfg_guidance_scale": 2, "cfg_positive_prompt": "P {{user}}", "cfg_neg
 
 
 def settings(**keys: Any) -> Settings:
-    return Settings.from_json({"power_user": {"token_padding": 0, **keys}})
+    return Settings.from_json({"power_user": {"tokenizer": 0, "token_padding": 0, **keys}})
 
 
 def written(**changes: Any) -> str:

@@ -23,8 +23,8 @@ from tavernkit.silly_tavern.chat_completion.slots import (
     PlacedMessage,
     Slots,
 )
-from tavernkit.silly_tavern.chat_completion.token_counting import PRIMING_TOKENS, MessageCounter
 from tavernkit.silly_tavern.provenance import TITLES, message_source, source
+from tavernkit.silly_tavern.token_counting.messages import PRIMING_TOKENS, MessageCounter
 from tavernkit.values import FrozenObject
 
 FIRST_PROMPTS = (
@@ -298,5 +298,18 @@ def _preset_text(identifier: str, reason: str) -> FrozenObject:
 
 
 def placed(assembled: Assembled) -> Sequence[tuple[MessageCollection, PlacedMessage]]:
-    """What is sent, in order, each with its collection."""
-    return [(collection, message) for collection in assembled.slots for message in collection.messages if message.sent]
+    """What is sent, in order, each with its collection.
+
+    SillyTavern squashes system messages before it drops empty ones: an empty user or assistant prompt, for which
+    nothing is sent, keeps the system messages around it apart. An empty system prompt does not.
+    """
+    found: list[tuple[MessageCollection, PlacedMessage]] = []
+    apart = False
+    for collection in assembled.slots:
+        for message in collection.messages:
+            if message.sent:
+                message.apart, apart = apart, False
+                found.append((collection, message))
+            elif message.role != "system":
+                apart = True
+    return found

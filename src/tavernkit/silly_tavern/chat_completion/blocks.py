@@ -37,6 +37,7 @@ def _block(slot: str, message: PlacedMessage, block_id: str, cache: BlockCache |
 
 def _cacheable(message: PlacedMessage) -> bool:
     plain = message.depth is None and not message.parts and not message.tool_calls and message.tool_call_id is None
+    plain = plain and not message.apart
     return plain and message.group == "history" and len(message.content) <= LONG_TEXT_CHARACTERS
 
 
@@ -48,6 +49,8 @@ def _new_block(slot: str, message: PlacedMessage, block_id: str) -> Block:
     }
     if message.bundle is not None:
         metadata["eviction_bundle"] = message.bundle
+    if message.apart:
+        metadata["apart"] = True
     in_chat = message.depth is not None
     return Block(
         role=message.role,

@@ -11,10 +11,10 @@ from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry
 from tavernkit.silly_tavern.chat_completion.media import Measure, inline_media
 from tavernkit.silly_tavern.chat_completion.slots import PlacedMessage
-from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.chat_completion.tools import ToolCalls, tool_calls, tools_supported
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.provenance import message_source, reason_of, source, title_of
+from tavernkit.silly_tavern.token_counting.messages import MessageCounter
 from tavernkit.text.js_values import json_stringify
 from tavernkit.values import FrozenObject, JsonObject
 

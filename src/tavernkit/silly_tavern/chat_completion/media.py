@@ -17,6 +17,8 @@ from tavernkit.values import JsonObject, is_mapping, is_sequence
 LOW_COST, TILE_COST = 85, 170
 LOW_SIDE, TILE_SIDE, LONG_LIMIT, SHORT_LIMIT = 512, 512, 2048, 768
 VIDEO_TOKENS_A_SECOND, AUDIO_TOKENS_A_SECOND = 263, 32
+UNKNOWN_VIDEO_SECONDS, UNKNOWN_AUDIO_SECONDS = 40, 300
+"""What SillyTavern takes for the length of what it cannot measure."""
 
 ALWAYS = ("custom", "cometapi")
 """Sources that always take pictures."""
@@ -118,11 +120,12 @@ def inline_media(
         if kind == "image" and takes_pictures(preset):
             found.append(_picture(url, preset.inline_image_quality, measure))
         elif kind == "video" and takes_video(preset):
-            part: JsonObject = {"type": "video_url", "video_url": {"url": url}}
-            found.append(InlineMedia(part, _timed(item, VIDEO_TOKENS_A_SECOND)))
+            quality = preset.inline_image_quality or "auto"
+            part: JsonObject = {"type": "video_url", "video_url": {"url": url, "detail": quality}}
+            found.append(InlineMedia(part, timed_tokens(item.get("duration"), "video")))
         elif kind == "audio" and takes_video(preset):
             part = {"type": "audio_url", "audio_url": {"url": url}}
-            found.append(InlineMedia(part, _timed(item, AUDIO_TOKENS_A_SECOND)))
+            found.append(InlineMedia(part, timed_tokens(item.get("duration"), "audio")))
     return found
 
 
@@ -144,7 +147,7 @@ def picture_tokens(size: MediaSize | None, quality: str) -> int:
     if quality == "low" or size is None:
         return LOW_COST
     width, height = size
-    if quality == "auto" and width <= LOW_SIDE and height <= LOW_SIDE:
+    if quality in ("auto", "") and width <= LOW_SIDE and height <= LOW_SIDE:
         return LOW_COST
     for limit in (LONG_LIMIT, SHORT_LIMIT):
         scale = limit / min(width, height)
@@ -198,11 +201,19 @@ def _shown_items(line: ChatMessage, default_display: str) -> Sequence[Mapping[st
 def _picture(url: str, quality: str, measure: Measure | None) -> InlineMedia:
     size = size_of_data_url(url) or (measure(url) if measure is not None else None)
     return InlineMedia(
-        {"type": "image_url", "image_url": {"url": url, "detail": quality}}, picture_tokens(size, quality)
+        {"type": "image_url", "image_url": {"url": url, "detail": quality or "auto"}}, picture_tokens(size, quality)
     )
 
 
-def _timed(item: Mapping[str, object], tokens_a_second: int) -> int:
-    duration = item.get("duration")
-    seconds = duration if isinstance(duration, (int, float)) and not isinstance(duration, bool) else 0
-    return math.ceil(seconds) * tokens_a_second
+def timed_tokens(seconds: object, kind: str) -> int:
+    """What a video or sound costs; one of unknown length costs as much as a long one."""
+    tokens, unknown = _TIMED[kind]
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not math.isfinite(seconds):
+        return unknown * tokens
+    return math.ceil(seconds) * tokens
+
+
+_TIMED = {
+    "video": (VIDEO_TOKENS_A_SECOND, UNKNOWN_VIDEO_SECONDS),
+    "audio": (AUDIO_TOKENS_A_SECOND, UNKNOWN_AUDIO_SECONDS),
+}

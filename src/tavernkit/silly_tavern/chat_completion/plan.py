@@ -60,12 +60,15 @@ class ChatPlan(Plan):
 
 
 def squashed(blocks: Sequence[Block]) -> list[Block]:
-    """Join neighbouring system messages that have no name and are no separators."""
+    """Join neighbouring system messages that have no name and are no separators.
+
+    A block that was placed after an empty user or assistant prompt (``metadata["apart"]``) begins a new message.
+    """
     found: list[Block] = []
     for block in blocks:
         if block.role == "system" and not block.content and not block.message_metadata:
             continue
-        if found and _squashable(found[-1]) and _squashable(block):
+        if found and _squashable(found[-1]) and _squashable(block) and not block.metadata.get("apart"):
             found[-1] = found[-1].replace(content=f"{found[-1].content}\n{block.content}")
         else:
             found.append(block)

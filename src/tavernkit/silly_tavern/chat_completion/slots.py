@@ -11,7 +11,10 @@ from tavernkit.values import FrozenObject, JsonObject
 
 @dataclass(slots=True)
 class PlacedMessage:
-    """A message that has, or may get, a place in the prompt. One without content and tool calls is never sent."""
+    """A message that has, or may get, a place in the prompt. One without content and tool calls is never sent.
+
+    A message that is ``apart`` is not squashed into the one before it.
+    """
 
     identifier: str | None
     role: str
@@ -28,6 +31,7 @@ class PlacedMessage:
     order: int = 100
     bundle: str | None = None
     history_index: int | None = None
+    apart: bool = False
 
     @property
     def sent(self) -> bool:

@@ -10,8 +10,8 @@ from tavernkit.silly_tavern.chat_completion.history_messages import injected_sou
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
-from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.provenance import message_source
+from tavernkit.silly_tavern.token_counting.messages import MessageCounter
 from tavernkit.values import LazySequence
 
 

@@ -18,7 +18,8 @@ from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.limits import MAX_SETTINGS_BYTES
-from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API
+from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API, TEXT_COMPLETION_API
+from tavernkit.silly_tavern.token_counting.text_tokenizer import BEST_MATCH, TextBackend
 from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_object
 
@@ -40,6 +41,7 @@ class PowerUser:
     custom_stopping_strings_macro: bool = True
     experimental_macro_engine: bool = True
     media_display: str = "list"
+    tokenizer: int = BEST_MATCH
     token_padding: int = 64
     trim_spaces: bool = True
     auto_fix_generated_markdown: bool = True
@@ -71,6 +73,7 @@ class PowerUser:
             custom_stopping_strings_macro=reader.flag("custom_stopping_strings_macro", True),
             experimental_macro_engine=reader.flag("experimental_macro_engine", True),
             media_display=reader.text("media_display", "list"),
+            tokenizer=reader.integer("tokenizer", BEST_MATCH),
             token_padding=reader.integer("token_padding", 64),
             trim_spaces=reader.flag("trim_spaces", True),
             auto_fix_generated_markdown=reader.flag("auto_fix_generated_markdown", True),
@@ -141,10 +144,26 @@ class Settings:
         )
 
     @property
+    def text_backend(self) -> TextBackend:
+        """The text-completion backend, as far as files tell: never connected."""
+        reader = JsonReader(self.source, "settings", _told_already)
+        if self.main_api == "novel":
+            return TextBackend(main_api="novel", model=reader.reader("nai_settings").text("model_novel", "clio-v1"))
+        backend = reader.reader("textgenerationwebui_settings")
+        kind = backend.text("type", "ooba")
+        model = backend.text("custom_model" if kind == "ooba" else f"{kind}_model")
+        api = self.main_api if self.main_api != CHAT_COMPLETION_API else TEXT_COMPLETION_API
+        return TextBackend(main_api=api, type=kind, model=model)
+
+    @property
     def extension_settings(self) -> FrozenObject:
         """The settings of extensions, as the file has them."""
         found = self.source.get("extension_settings")
         return found if isinstance(found, Mapping) else EMPTY_OBJECT
+
+
+def _told_already(_message: str) -> None:
+    """Take a warning about a part of the settings that is looked up, not read."""
 
 
 def _context(reader: JsonReader) -> ContextTemplate:

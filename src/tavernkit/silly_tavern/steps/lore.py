@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tavernkit.errors import ConfigError
@@ -19,7 +19,6 @@ from tavernkit.silly_tavern.chat.extension_prompts import (
 from tavernkit.silly_tavern.chat.persona import AT_DEPTH
 from tavernkit.silly_tavern.chat.scan_messages import scan_messages
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
-from tavernkit.silly_tavern.chat_completion.token_counting import MessageCounter
 from tavernkit.silly_tavern.groups.decision import settings_fingerprint
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.steps.preparation import example_blocks, prepare
@@ -31,9 +30,6 @@ from tavernkit.silly_tavern.world_info.scan_input import ScanData, ScanInput, Sp
 from tavernkit.silly_tavern.world_info.selected_books import selected_books
 from tavernkit.text.js_values import to_number, to_string
 from tavernkit.values import FrozenJson
-
-TOKENS_A_TEXT = 6
-"""What the chat-completion counter adds to each text of the lore budget."""
 
 
 class LoreStep(Step[SillyTavernState, NoConfig]):
@@ -93,7 +89,7 @@ def scan_input(state: SillyTavernState) -> ScanInput:
         messages=scan_messages(state.core, with_names=settings.include_names),
         books=selected_books(context, state.services),
         max_context=state.draft.limit if context.text_completion else context.max_context - context.max_response,
-        count_tokens=state.text_counter.text if context.text_completion else _chat_tokens(state.counter),
+        count_tokens=state.text_counter.text if context.text_completion else state.counter.lore,
         settings=settings,
         scan_data=ScanData(
             persona_description=card.persona,
@@ -114,10 +110,6 @@ def scan_input(state: SillyTavernState) -> ScanInput:
         random=state.random,
         warn=state.warn,
     )
-
-
-def _chat_tokens(counter: MessageCounter) -> Callable[[str], int]:
-    return lambda text: max(counter.text(text), 0) + TOKENS_A_TEXT if text else 0
 
 
 def _wrap_note(state: SillyTavernState, result: WorldInfoResult) -> None:

@@ -88,6 +88,7 @@ def _plan_chat(state: SillyTavernState) -> None:
         outlets=state.outlets,
         lore_result=state.lore_result,
         llm_options=state.llm_options,  # pyright: ignore[reportArgumentType]  # frozen by the plan
+        counting_note=state.counting_note,
         count_tokens=lambda text: max(counter.text(text), 0),
         chat=state.turn.chat,
         squash=preset.squash_system_messages and not context.dry_run,

@@ -71,7 +71,7 @@ class TrimmingStep(Step[SillyTavernState, NoConfig]):
             max_tokens=context.max_context,
             reserve_tokens=context.max_response,
             token_estimator=CountingEstimator(state.counter.text),
-            message_overhead_tokens=state.counter.rule.per_message + 1,
+            message_overhead_tokens=state.counter.rule.overhead,
             step=self.name,
             on_overflow=context.on_overflow,
         )

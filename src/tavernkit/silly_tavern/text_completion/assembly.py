@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tavernkit.silly_tavern.text_completion.history_items import HistoryItem
 from tavernkit.silly_tavern.text_completion.reply_line import ReplyLine
 from tavernkit.silly_tavern.text_completion.segments import Segment, text_of
-from tavernkit.silly_tavern.text_completion.token_counting import TextCounter
+from tavernkit.silly_tavern.token_counting.texts import TextCounter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,7 @@ def plan_text(state: SillyTavernState) -> None:
         outlets=state.outlets,
         lore_result=state.lore_result,
         llm_options=state.llm_options,  # pyright: ignore[reportArgumentType]  # frozen by the plan
+        counting_note=state.counting_note,
         count_tokens=counter.text,
         rendered=rendered(state.blocks, stops),
         chat=state.turn.chat,

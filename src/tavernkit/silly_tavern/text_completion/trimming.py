@@ -16,7 +16,7 @@ from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText
 from tavernkit.silly_tavern.text_completion.messages import TextMessage
 from tavernkit.silly_tavern.text_completion.plan import TextPlan
-from tavernkit.silly_tavern.text_completion.token_counting import TextCounter
+from tavernkit.silly_tavern.token_counting.texts import TextCounter
 from tavernkit.values import LazySequence
 
 

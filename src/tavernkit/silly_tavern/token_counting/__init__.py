@@ -1,0 +1,1 @@
+"""Counting tokens exactly as SillyTavern counts them."""
