@@ -19,6 +19,7 @@ from tavernkit.vibe_tavern.directives.registry import DirectiveDefinition, Direc
 from tavernkit.vibe_tavern.directives.schema import response_format
 from tavernkit.vibe_tavern.directives.validator import token, validate
 from tavernkit.vibe_tavern.request_policy import has_free_properties
+from tavernkit.vibe_tavern.runner_config import RunnerConfig
 from tavernkit.vibe_tavern.tool_calling import presets as tool_presets
 from tests.vibe_tavern.support import loose
 
@@ -147,6 +148,7 @@ def test_a_bad_patch_operation_is_named(op: Any, code: str) -> None:
         ("'draft/foo'", None, "/draft/foo"),
         ("`/ui_state/x`", None, "/ui_state/x"),
         ("foo", ["/doc/"], "/doc/foo"),
+        ("foo", ["/doc"], "/doc/foo"),
     ],
 )
 def test_paths_are_put_below_a_prefix(path: str, prefixes: list[str] | None, normal: str) -> None:
@@ -166,8 +168,20 @@ def test_nothing_in_place_of_overrides_changes_nothing() -> None:
         "request_overrides": {"seed": 1}
     }
     assert tool_presets.merge(
-        tool_presets.provider_defaults("openai"), {"request_overrides": None, "response_transforms": None}
+        tool_presets.provider_defaults("openai"), {"request_overrides": None}
     ) == tool_presets.provider_defaults("openai")
+
+
+@pytest.mark.parametrize("cleared", [None, []])
+def test_nothing_in_place_of_a_list_of_transforms_clears_the_presets(cleared: list[str] | None) -> None:
+    built = RunnerConfig.build(
+        provider="openai",
+        model="m",
+        context={"tool_calling": {"response_transforms": cleared}, "directives": {"message_transforms": cleared}},
+    )
+    assert built.tool_calling.response_transforms == ()
+    assert built.tool_calling.tool_call_transforms
+    assert presets.merge({"message_transforms": ["a"]}, {"message_transforms": cleared})["message_transforms"] == []
 
 
 def test_presets_merge_deeply_and_openrouter_asks_for_parameters() -> None:
@@ -181,6 +195,11 @@ def test_presets_merge_deeply_and_openrouter_asks_for_parameters() -> None:
     assert merged["structured_request_overrides"]["provider"] == {"require_parameters": True, "only": ["x"]}
     assert merged["message_transforms"] == ["a", "b"]
     assert "structured_request_overrides" not in presets.preset_for("openai")
+    assert presets.provider_defaults("openrouter", require_parameters=False) == {}
+
+
+def test_output_instructions_are_trimmed() -> None:
+    assert StructuredOutputOptions(output_instructions="\n Be brief. \n").output_instructions == "Be brief."
 
 
 def test_output_options_come_from_the_registry_unless_given() -> None:

@@ -51,10 +51,13 @@ def test_output_of_exactly_the_limit_is_allowed() -> None:
 @pytest.mark.parametrize(
     ("template", "kind"),
     [
-        ("{{ 1 | divided_by: 0 }}", "zero_division_error"),
+        ("{{ 1 | divided_by: 0 }}", "zero_division"),
         ("{% if nothing %}x{% endif %}", "undefined_variable"),
         ("{% setvar a = nothing %}", "undefined_variable"),
-        ("{{ var.nothing }}", "undefined_variable"),
+        ("{{ 1 | modulo: 0 }}", "zero_division"),
+        ("{{ var.nothing }}", "undefined_drop_method"),
+        ('{{ global["nothing"] }}', "undefined_drop_method"),
+        ("{% if var.nothing %}x{% endif %}", "undefined_drop_method"),
         ("{% if x %}", "syntax_error"),
         ("{% setvar = 1 %}", "syntax_error"),
         ("{% incvar a b %}", "syntax_error"),

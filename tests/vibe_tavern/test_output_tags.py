@@ -29,11 +29,11 @@ def rule(action: str, tag: str = "x", **fields: Any) -> list[dict[str, Any]]:
     ("rules", "text"),
     [
         (rule("strip"), "ab"),
-        (rule("drop"), "ab"),
-        (rule("rename", to="y"), 'a<y k="v"></y>b'),
+        (rule("drop"), "a"),
+        (rule("rename", to="y"), 'a<y k="v">b</y>'),
     ],
 )
-def test_self_closing_tag_opens_and_closes(rules: list[dict[str, Any]], text: str) -> None:
+def test_self_closing_tag_is_an_opening_one(rules: list[dict[str, Any]], text: str) -> None:
     assert transform('a<x k="v"/>b', config(rules=rules)).text == text
 
 
@@ -97,9 +97,14 @@ def test_a_blank_code_counts_as_none() -> None:
 def test_bad_option_of_lang_spans_is_reported() -> None:
     spans = {"lang_spans": {"enabled": True, "on_invalid_code": "explode"}}
     result = transform('<lang code="??">x</lang>', config(sanitizers=spans))
-    assert result.text == "x"
-    assert result.warnings[0] == TagWarning("LANG_SPAN_BAD_OPTION", "explode")
-    assert transform("no tag at all", config(sanitizers=spans)).warnings == result.warnings[:1]
+    assert result.text == '<lang code="??">x</lang>'
+    assert result.warnings == (TagWarning("LANG_SPAN_BAD_OPTION", "explode"),)
+    assert transform("no tag at all", config(sanitizers=spans)).warnings == result.warnings
+
+
+def test_self_closing_lang_span_is_an_opening_one() -> None:
+    result = transform('<lang code="ja_jp"/>x', config(sanitizers=LANG_SPANS))
+    assert (result.text, result.warnings) == ('<lang code="ja-JP">x</lang>', ())
 
 
 @pytest.mark.parametrize(

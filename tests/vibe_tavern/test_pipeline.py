@@ -243,3 +243,10 @@ def test_policy_config_is_read_tolerantly() -> None:
         LanguagePolicyConfig.from_mapping("on")
     with pytest.raises(ConfigError):
         LanguagePolicyConfig(policy_text_builder=5)  # pyright: ignore[reportArgumentType]
+
+
+def test_dice_of_a_template_use_the_seed_of_the_context() -> None:
+    template = '{{ "1000000" | rollp }}'
+    first, again, other = (build(system_template=template, seed=seed).blocks[0].content for seed in (1, 1, 2))
+    assert first == again != other
+    assert build(system_template=template, seed=1, data={"rng_word": "2"}).blocks[0].content == other

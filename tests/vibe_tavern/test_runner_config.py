@@ -80,7 +80,7 @@ def test_context_may_be_ready_made_and_step_configs_go_by_their_old_name_too() -
     assert RunnerConfig.build(provider="x", model="m", context=ready).tool_calling.tool_use_mode == "disabled"
     neutral = Context(message="hi", data={"tool_calling": {"tool_use_mode": "disabled"}}, strict=True)
     taken = RunnerConfig.build(provider="x", model="m", context=neutral)
-    assert (taken.tool_calling.tool_use_mode, taken.context.type) == ("disabled", "vibe_tavern")
+    assert (taken.tool_calling.tool_use_mode, taken.context.type) == ("disabled", "app")
     assert (taken.context.message, taken.context.strict) == ("hi", True)
     built = config(context={"module_configs": {"Max-Tokens": {"max_tokens": 5}}})
     assert built.context.step_configs == {"max_tokens": {"max_tokens": 5}}
@@ -91,8 +91,8 @@ def test_context_may_be_ready_made_and_step_configs_go_by_their_old_name_too() -
     [
         ({"context": 5}, "INVALID_CONTEXT"),
         ({"context": {"tool_calling": []}}, "SECTION_NOT_A_MAPPING"),
-        ({"context": {"tool_calling": {"tool_use_mode": "sometimes"}}}, "UNKNOWN_TOOL_USE_MODE"),
-        ({"context": {"tool_calling": {"tool_failure_policy": "shrug"}}}, "UNKNOWN_TOOL_FAILURE_POLICY"),
+        ({"context": {"tool_calling": {"tool_use_mode": "sometimes"}}}, "TOOL_USE_MODE"),
+        ({"context": {"tool_calling": {"tool_failure_policy": "shrug"}}}, "TOOL_FAILURE_POLICY"),
         ({"context": {"directives": 1}}, "SECTION_NOT_A_MAPPING"),
         ({"context": {"language_policy": 1}}, "SECTION_NOT_A_MAPPING"),
         ({"llm_options_defaults": {"model": "x"}}, "RESERVED_LLM_OPTION"),

@@ -103,6 +103,14 @@ async def test_failed_tools_are_named_when_failure_is_fatal() -> None:
     assert caught.value.details["failed_tools"] == ["add", "greet"]
 
 
+async def test_a_failed_tool_is_named_although_another_one_succeeded_later() -> None:
+    context = {"tool_calling": {"tool_use_mode": "enforced", "tool_failure_policy": "fatal"}}
+    runner, _ = scripted(calls(tool_call("greet", {})), calls(tool_call("add", {"a": 1, "b": 2})), "x")
+    with pytest.raises(ToolUseError) as caught:
+        await ToolLoopRunner(runner, config(context=context), tools=toolset()).run("go")
+    assert (caught.value.code, caught.value.details["failed_tools"]) == ("TOOL_ERROR", ["greet"])
+
+
 async def test_without_tools_neither_tools_nor_choice_are_sent() -> None:
     runner, model = scripted("hi")
     await ToolLoopRunner(runner, config(), executor=lambda name, args: None).run("go")

@@ -350,7 +350,7 @@ def test_merging_unites_lists_and_an_empty_one_clears() -> None:
     merged = presets.merge(
         {"response_transforms": ["a", "b"], "request_overrides": {"p": {"a": 1}}},
         {"response_transforms": "b, c", "request_overrides": {"p": {"b": 2}}},
-        {"response_transforms": None},
     )
     assert merged == {"response_transforms": ["a", "b", "c"], "request_overrides": {"p": {"a": 1, "b": 2}}}
     assert presets.merge(merged, {"response_transforms": []})["response_transforms"] == []
+    assert presets.merge(merged, {"response_transforms": None})["response_transforms"] == []

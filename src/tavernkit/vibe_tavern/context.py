@@ -32,7 +32,6 @@ class VibeTavernContext(Context):
     the model of the request; the application's own hint (``context["token_estimation"]["model_hint"]``) goes first.
     """
 
-    type: str = "vibe_tavern"
     system_text: str = ""
     system_template: Template = DEFAULT
     post_history_template: Template = DEFAULT

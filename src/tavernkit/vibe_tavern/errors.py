@@ -91,8 +91,9 @@ class ToolLoopLimitError(TavernKitError):
 class LiquidError(TavernKitError):
     """A Liquid template failed (strict mode).
 
-    ``kind`` is ``syntax_error``, ``undefined_variable``, ``undefined_filter``, ``zero_division_error``,
-    ``argument_error``, ``template_too_large``, ``memory_error`` or ``render_error``.
+    ``kind`` is ``syntax_error``, ``undefined_variable``, ``undefined_drop_method`` (a chat variable that is not set),
+    ``undefined_filter``, ``zero_division``, ``argument_error``, ``template_too_large``, ``memory_error`` or
+    ``render_error``.
     """
 
     def __init__(self, message: str, *, kind: str) -> None:

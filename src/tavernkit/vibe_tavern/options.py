@@ -55,11 +55,9 @@ def names(value: object) -> list[str] | None:
     return [name for name in (trim_blanks(str(part)) for part in parts if part is not None) if name]
 
 
-def merge_names(left: object, right: object) -> list[str] | None:
-    """Merge lists of names: nothing changes nothing, an empty list clears, otherwise each name once."""
+def merge_names(left: object, right: object) -> list[str]:
+    """Merge lists of names: nothing and an empty list clear, otherwise each name once."""
     old, new = names(left), names(right)
-    if new is None:
-        return old
     return list(dict.fromkeys([*(old or ()), *new])) if new else []
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tavernkit.arguments import check_fields
 from tavernkit.errors import ConfigError
+from tavernkit.text.blank import trim_blanks
 from tavernkit.values import JsonObject, is_mapping, shown
 from tavernkit.vibe_tavern.directives.registry import DirectiveDefinition, DirectiveRegistry
 from tavernkit.vibe_tavern.directives.schema import SCHEMA_NAME
@@ -39,8 +40,9 @@ class StructuredOutputOptions:
             set_field(self, "allowed_types", registry.types)
         if self.type_aliases is None:
             set_field(self, "type_aliases", registry.type_aliases)
-        if self.output_instructions is None:
-            set_field(self, "output_instructions", registry.instructions_text)
+        instructions = self.output_instructions
+        instructions = registry.instructions_text if instructions is None else trim_blanks(instructions)
+        set_field(self, "output_instructions", instructions)
         if not self.payload_schemas:
             set_field(self, "payload_schemas", registry.payload_schemas)
         set_field(self, "schema_name", SCHEMA_NAME if is_blank(self.schema_name) else self.schema_name)

@@ -113,4 +113,4 @@ def _path(given: object, prefixes: Sequence[str]) -> str | None:
     if path.startswith(_ROOTS):
         return f"/{path}"
     default = DEFAULT_PATH_PREFIXES[0] if DEFAULT_PATH_PREFIXES[0] in prefixes else prefixes[0]
-    return f"{default}{path}"
+    return f"{default.removesuffix('/')}/{path}"

@@ -43,12 +43,13 @@ def default_directives() -> Options:
 def provider_defaults(provider: str, *, require_parameters: bool = True) -> Options:
     """The preset of a provider; empty for an unknown one.
 
-    OpenRouter is told to use only providers that take the parameters, where the answer's form depends on them.
+    OpenRouter is told to use only providers that take the parameters, where the answer's form depends on them; without
+    ``require_parameters`` it is told nothing.
     """
-    if provider_id(provider) != "openrouter":
+    if provider_id(provider) != "openrouter" or not require_parameters:
         return {}
     return {
-        "structured_request_overrides": {"provider": {"require_parameters": require_parameters}},
+        "structured_request_overrides": {"provider": {"require_parameters": True}},
         "prompt_only_request_overrides": {"provider": {"require_parameters": False}},
     }
 

@@ -22,14 +22,16 @@ def render_for(
 ) -> str:
     """Render a template with the card, the user, the context, the variables, the clock and the strictness of a build.
 
-    ``assigns`` are added to the usual variables and win over them.
+    ``assigns`` are added to the usual variables and win over them. Dice and ``pick`` use the context's ``rng_word``, or
+    else its seed.
     """
     context = state.context
+    seed = {} if context.seed is None else {"rng_word": str(context.seed)}
     return render_liquid(
         text,
         assigns={**build_assigns(context.character, context.user, context.data), **(assigns or {})},
         variables=state.variables,
-        context=context.data,
+        context={**seed, **context.data},
         strict=context.strict if strict is None else strict,
         on_error=on_error,
         now_ms=lambda: int(context.clock().timestamp() * 1000),

@@ -113,7 +113,13 @@ class MacroContext(RenderContext):
     def get_item(self, obj: object, key: object) -> object:
         """Read a property: every name of a chat variable is only that, and a list has nothing beyond its end."""
         if isinstance(obj, VariablesDrop):
-            return obj[key]
+            try:
+                return obj[key]
+            except KeyError:
+                if isinstance(self.env, MacroEnvironment) and self.env.raising:
+                    # Unlike a name that is not there, this is an error wherever it is looked up, in conditions too.
+                    raise UndefinedDropMethodError(f"no variable {to_text(key)!r} is set", token=None) from None
+                raise
         if isinstance(key, int) and is_sequence(obj) and not -len(obj) <= key < len(obj):
             return None
         return super().get_item(obj, key)
@@ -131,6 +137,10 @@ class MacroContext(RenderContext):
         self._steps += count
         if self._steps > MAX_LIQUID_STEPS:
             raise LoopIterationLimitError("memory limits exceeded", token=None)
+
+
+class UndefinedDropMethodError(LiquidError):
+    """A variable of the chat is not set, in a raising environment."""
 
 
 class VariablesDrop(Mapping[str, object]):

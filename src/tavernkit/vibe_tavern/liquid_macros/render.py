@@ -150,14 +150,16 @@ def _environment(*, raising: bool) -> MacroEnvironment:
 def _kind(error: Exception) -> str:
     from liquid import exceptions
 
+    from tavernkit.vibe_tavern.liquid_macros.engine import UndefinedDropMethodError
     from tavernkit.vibe_tavern.liquid_macros.filters import DivisionByZeroError
 
     kinds: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
         (exceptions.ResourceLimitError, "memory_error"),
+        (UndefinedDropMethodError, "undefined_drop_method"),
         (exceptions.UndefinedError, "undefined_variable"),
         (exceptions.UnknownFilterError, "undefined_filter"),
         (exceptions.LiquidSyntaxError, "syntax_error"),
-        ((DivisionByZeroError, ZeroDivisionError), "zero_division_error"),
+        ((DivisionByZeroError, ZeroDivisionError), "zero_division"),
         (exceptions.FilterArgumentError, "argument_error"),
     )
     return next((kind for classes, kind in kinds if isinstance(error, classes)), "render_error")

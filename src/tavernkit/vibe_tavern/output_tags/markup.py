@@ -21,7 +21,6 @@ class FoundTag:
     end: int
     raw: str
     closing: bool
-    self_closing: bool
     attributes: str
 
 
@@ -35,18 +34,14 @@ def find_tags(text: str, name: str) -> Iterator[FoundTag]:
         end = text.find(">", match.end())
         if end < 0:
             return
-        closing = bool(match.group(1))
-        attributes = text[match.end() : end].strip()
-        self_closing = not closing and attributes.endswith("/")
-        if self_closing:
-            attributes = attributes.removesuffix("/").rstrip()
+        # `<x/>` is an opening tag like any other, as in HTML.
+        attributes = text[match.end() : end].strip().removesuffix("/").rstrip()
         position = end + 1
         yield FoundTag(
             start=match.start(),
             end=position,
             raw=text[match.start() : position],
-            closing=closing,
-            self_closing=self_closing,
+            closing=bool(match.group(1)),
             attributes=attributes,
         )
 

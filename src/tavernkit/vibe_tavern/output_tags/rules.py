@@ -21,10 +21,7 @@ def apply_rule(text: str, rule: TagRule) -> str:
             continue
         if rule.action == "rename":
             kept.append(_renamed(rule, tag.attributes))
-        if tag.self_closing:
-            kept.append(f"</{rule.to}>" if rule.action == "rename" else "")
-        else:
-            depth += 1
+        depth += 1
     if not (rule.action == "drop" and depth):
         kept.append(text[position:])
     if rule.action == "rename":

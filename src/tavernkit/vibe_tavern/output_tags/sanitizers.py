@@ -63,8 +63,14 @@ class SanitizerRegistry:
 
 
 def lang_spans(text: str, options: FrozenObject) -> tuple[str, Sequence[TagWarning]]:
-    """Make ``<lang code="…">`` spans valid: codes normalised, spans closed, stray closings removed."""
-    return _LangSpans(options).run(text)
+    """Make ``<lang code="…">`` spans valid: codes normalised, spans closed, stray closings removed.
+
+    With an ``on_invalid_code`` that names no treatment the text stays as it is.
+    """
+    treatment = on_invalid_code(options)
+    if treatment is None:
+        return text, (TagWarning("LANG_SPAN_BAD_OPTION", str(options.get("on_invalid_code"))),)
+    return _LangSpans(options, treatment).run(text)
 
 
 def on_invalid_code(options: FrozenObject) -> str | None:
@@ -77,16 +83,13 @@ def on_invalid_code(options: FrozenObject) -> str | None:
 class _LangSpans:
     """Keeps what to do with the closing tag of each open span: write it, leave it out, or drop everything before."""
 
-    def __init__(self, options: FrozenObject) -> None:
+    def __init__(self, options: FrozenObject, on_invalid: str) -> None:
+        self._on_invalid = on_invalid
         self._validate = boolean(options.get("validate_code"), default=True)
         self._auto_close = boolean(options.get("auto_close"), default=True)
         self._warnings: dict[TagWarning, None] = {}
         self._open: list[str] = []
         self._dropping = 0
-        treatment = on_invalid_code(options)
-        if treatment is None:
-            self._warn("LANG_SPAN_BAD_OPTION", str(options.get("on_invalid_code")))
-        self._on_invalid = treatment or "strip"
 
     def run(self, text: str) -> tuple[str, Sequence[TagWarning]]:
         kept: list[str] = []
@@ -105,15 +108,12 @@ class _LangSpans:
 
     def _opened(self, tag: FoundTag) -> str:
         if self._dropping:
-            if not tag.self_closing:
-                self._open.append("strip")
+            self._open.append("strip")
             return ""
         treatment, written = self._judged(tag)
-        if not tag.self_closing:
-            self._open.append(treatment)
-            self._dropping += treatment == "drop"
-            return written
-        return f"{written}</lang>" if treatment == "write" else ""
+        self._open.append(treatment)
+        self._dropping += treatment == "drop"
+        return written
 
     def _judged(self, tag: FoundTag) -> tuple[str, str]:
         attributes = read_attributes(tag.attributes)

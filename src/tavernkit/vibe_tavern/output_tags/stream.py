@@ -79,8 +79,6 @@ class OutputTagsStream:
     def _balanced(self, masked: str, name: str) -> bool:
         depth = 0
         for tag in find_tags(masked, name):
-            if tag.self_closing:
-                continue
             depth = max(depth - 1, 0) if tag.closing else depth + 1
         return depth == 0
 

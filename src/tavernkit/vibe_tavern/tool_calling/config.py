@@ -116,7 +116,7 @@ def _choice(options: Mapping[str, object], key: str, known: tuple[str, ...], def
         return default
     name = option_name(given)
     if name not in known:
-        raise ConfigError(f"{key} must be one of {', '.join(known)}, not {given!r}", code=f"UNKNOWN_{code}")
+        raise ConfigError(f"{key} must be one of {', '.join(known)}, not {given!r}", code=code)
     return name
 
 

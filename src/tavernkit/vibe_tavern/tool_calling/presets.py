@@ -18,7 +18,7 @@ LIST_OPTIONS: Final = (
     "tool_call_transforms",
     "tool_result_transforms",
 )
-"""Options that are lists of names: merging unites them, an empty list clears them."""
+"""Options that are lists of names: merging unites them, an empty list or None clears them."""
 
 RELIABLE_RESPONSE_TRANSFORMS: Final = (
     "assistant_function_call_to_tool_calls",
@@ -34,7 +34,7 @@ Options = dict[str, object]
 def merge(*parts: Mapping[str, object] | None) -> Options:
     """Merge options: later parts win, ``request_overrides`` merge deeply, lists of names unite.
 
-    Nothing in place of overrides or a list changes nothing.
+    None in place of overrides changes nothing; in place of a list it clears the list.
     """
     merged: Options = {}
     for part in parts:
