@@ -90,10 +90,10 @@ def _preset(data: Json) -> None:
 
 
 def _database(data: Json) -> None:
-    database = risu_ai.Database.from_json(data, warn=_quiet)
-    for character in database.characters[:1]:
-        inputs = {**database.inputs(character), "warning_handler": None}
-        risu_ai.build(**inputs, message="Hello?").to_messages(dialect="openai")
+    save = risu_ai.Save.from_json(data, warn=_quiet)
+    for character in save.characters[:1]:
+        builder = save.builder(character.id, warning_handler=None)
+        builder.build(message="Hello?").to_messages(dialect="openai")
 
 
 def _databases() -> list[Json]:

@@ -13,8 +13,8 @@ import pytest
 from tavernkit import cards, risu_ai, silly_tavern
 from tavernkit.errors import ConfigError, FileFormatError, LimitExceededError, StrictModeError, TavernKitError
 from tavernkit.risu_ai.files import chat_file as risu_chat_file
-from tavernkit.risu_ai.files import database_file
 from tavernkit.risu_ai.files import preset as risu_preset
+from tavernkit.risu_ai.files import save as risu_save
 from tavernkit.silly_tavern.files import chat_file, preset, settings, template_bundle, template_file
 from tavernkit.silly_tavern.groups import group
 from tavernkit.silly_tavern.world_info import book
@@ -40,7 +40,7 @@ every_loader = pytest.mark.parametrize("load", [load for _, load in loaders()], 
 
 def test_there_are_loaders() -> None:
     names = [name.rpartition(".")[2] for name, _ in loaders()]
-    assert {"Preset", "ChatFile", "WorldBook", "Settings", "Group", "Database", "InstructTemplate"} <= set(names)
+    assert {"Preset", "ChatFile", "WorldBook", "Settings", "Group", "Save", "InstructTemplate"} <= set(names)
 
 
 @every_loader
@@ -95,7 +95,7 @@ def test_a_file_that_the_system_does_not_give_is_named(
         (book, "MAX_BOOK_BYTES", silly_tavern.WorldBook.load),
         (risu_preset, "MAX_PRESET_BYTES", risu_ai.Preset.load),
         (risu_chat_file, "MAX_CHAT_BYTES", risu_ai.ChatFile.load),
-        (database_file, "MAX_DATABASE_BYTES", risu_ai.Database.load),
+        (risu_save, "MAX_DATABASE_BYTES", risu_ai.Save.load),
     ],
 )
 def test_a_file_may_be_as_large_as_the_limit(

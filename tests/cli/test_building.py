@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tavernkit.risu_ai import Save
 from tests.cli.terminal import BOOK, CARD, CHAT, PRESET, Tavernkit, Terminal, arguments_of
 
 LAMP = "Who lit the lamp again?"
@@ -225,6 +226,29 @@ def test_a_risuai_database_is_read_as_it_is(tavernkit: Tavernkit, tmp_path: Path
     assert "keeps bees" in outcome.out
     assert "Hello, Bel." in outcome.out
     assert "Bel" in tavernkit(*arguments).err
+    assert "choose one of first" in tavernkit(*arguments, "--character", "Bel", "--chat", "second").err
+
+
+@pytest.mark.parametrize("name", ["backup.bin", "database.bin"])
+@pytest.mark.parametrize("command", ["build", "explain"])
+def test_a_risuai_save_is_read_in_every_form(tavernkit: Tavernkit, tmp_path: Path, name: str, command: str) -> None:
+    character = {"name": "Bel", "desc": "Bel keeps bees.", "chats": [{"name": "first", "message": []}]}
+    path = tmp_path / name
+    Save.from_json({"username": "Ann", "characters": [character]}).save(path)
+    arguments = [command, "--from-risuai", str(path), "--character", "Bel", "--json"]
+    outcome = tavernkit(*arguments, "--message", "Hello, {{char}}.")
+    assert outcome.code == 0, outcome.err
+    assert "keeps bees" in outcome.out
+    assert "Hello, Bel." in outcome.out
+    assert "says nothing" in tavernkit(*arguments).out
+
+
+def test_a_file_that_is_no_save_is_named_with_what_to_export(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    path = tmp_path / "card.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n")
+    outcome = tavernkit("build", "--from-risuai", str(path), "--character", "Bel")
+    assert outcome.code != 0
+    assert "Save Local Backup" in " ".join(outcome.err.split())
 
 
 def test_explain_as_table_tree_and_json(tavernkit: Tavernkit) -> None:

@@ -50,6 +50,7 @@ ABOUT = {
     "risu_ai/triggers_lua": "Lua scripts",
     "risu_ai/memory": "memory",
     "risu_ai/preset_files": ".risup, .risupreset, .risum and JSON files",
+    "risu_ai/save_files": "local backups and databases: read, started up, sent from",
     "risu_ai/prompt_convert": "context and instruct templates of SillyTavern",
     "risu_ai/jinja_templates": "chat templates",
     "risu_ai/stringlize": "prompts as one text",

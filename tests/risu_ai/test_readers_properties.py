@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tavernkit.risu_ai import (
-    Database,
     LorebookEntry,
     Preset,
     PromptSettings,
@@ -33,7 +32,6 @@ def ignore(_: str) -> None: ...
 READERS: dict[str, Reader] = {
     "character": RisuCharacter.from_json,
     "chat": RisuChat.from_json,
-    "database": lambda data: Database.from_json(data, warn=ignore),
     "entry": LorebookEntry.from_json,
     "message": RisuMessage.from_json,
     "module": RisuModule.from_json,

@@ -190,7 +190,10 @@ class BuildOptions:
     from_risuai: Annotated[
         Path | None,
         typer.Option(
-            "--from-risuai", metavar="FILE", help="RisuAI database as JSON; - is stdin.", rich_help_panel=FOLDERS
+            "--from-risuai",
+            metavar="PATH",
+            help="RisuAI local backup, database or data folder; - is stdin.",
+            rich_help_panel=FOLDERS,
         ),
     ] = None
     character: Annotated[

@@ -245,11 +245,11 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
 
     inputs = _common(options, quiet)
     if options.from_risuai is not None:
-        from tavernkit.cli.risu_database import read_database
+        from tavernkit.cli.risu_save import read_save
 
-        database = read_database(options.from_risuai, options.character, options.chat)
-        inputs |= database.inputs
-        default_user, preset = database.settings.username, database.settings.preset
+        save = read_save(options.from_risuai, options.character, options.chat)
+        inputs |= save.inputs
+        default_user, preset = save.settings.username, save.settings.preset
     else:
         bundle = load_card(_card_path(options), strict=options.strict)
         inputs["character"] = bundle

@@ -27,10 +27,12 @@ from tavernkit.risu_ai.files.card_import import character_from_card as character
 from tavernkit.risu_ai.files.chat_file import ChatFile as ChatFile
 from tavernkit.risu_ai.files.chat_file import ChatFileError as ChatFileError
 from tavernkit.risu_ai.files.chat_file import chat_variables as chat_variables
-from tavernkit.risu_ai.files.database_file import Database as Database
+from tavernkit.risu_ai.files.database_codec import DatabaseError as DatabaseError
 from tavernkit.risu_ai.files.module_file import read_module as read_module
 from tavernkit.risu_ai.files.module_file import write_module as write_module
 from tavernkit.risu_ai.files.preset import Preset as Preset
+from tavernkit.risu_ai.files.save import Save as Save
+from tavernkit.risu_ai.files.save import SaveAsset as SaveAsset
 from tavernkit.risu_ai.files.settings import BuiltInTexts as BuiltInTexts
 from tavernkit.risu_ai.files.settings import Settings as Settings
 from tavernkit.risu_ai.files.silly_tavern_files import read_st_files as read_st_files

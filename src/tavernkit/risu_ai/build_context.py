@@ -34,8 +34,9 @@ class BuildContext(Context):
     ``speaker`` the id of the one who speaks). ``history`` is a chat as RisuAI stores it, or a list of messages;
     ``message`` is the text in the input box. ``modules`` are switched on in addition to those of the settings.
     ``memory`` has the models that long-term memory asks, ``trigger_host`` what triggers may ask of the application.
-    ``inlays`` has the pictures that messages name. ``strategy``
-    and ``on_overflow`` decide about the token budget.
+    ``inlays`` has the pictures that messages name. With ``say_nothing`` an empty ``message`` is sent as
+    ``*says nothing*`` unless the user has the last word already. ``strategy`` and ``on_overflow`` decide about the
+    token budget.
     """
 
     preset: Preset | None = None
@@ -47,6 +48,7 @@ class BuildContext(Context):
     inlays: Mapping[str, Inlay] = field(default_factory=dict[str, Inlay])
     memory: MemoryModels | None = None
     trigger_host: TriggerHost | None = None
+    say_nothing: bool = False
 
     strategy: str = REFERENCE
     on_overflow: str = "error"

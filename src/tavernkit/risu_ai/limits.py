@@ -32,8 +32,26 @@ MAX_SEALED_BYTES = 8_000_000
 MAX_PACK_DEPTH = 256
 """How deeply a packed preset may nest."""
 
-MAX_DATABASE_BYTES = 512_000_000
-"""Size of a database file."""
+MAX_DATABASE_BYTES = 2**30
+"""Size of a database as it is stored."""
+
+MAX_UNPACKED_DATABASE = 2**31
+"""Size of a database when it is unpacked."""
+
+MAX_DATABASE_DEPTH = 512
+"""How deeply a database may nest."""
+
+MAX_DATABASE_BLOCKS = 100_000
+"""Blocks of a database file."""
+
+MAX_BACKUP_ENTRIES = 200_000
+"""Entries of a local backup."""
+
+MAX_BACKUP_NAME = 1024
+"""Bytes of the name of an entry of a local backup."""
+
+MAX_COLD_CHAT_BYTES = 256_000_000
+"""Size of a chat in cold storage, packed and unpacked."""
 
 MAX_CHAT_BYTES = 512_000_000
 """Size of a chat file."""

@@ -156,9 +156,10 @@ class RisuCharacter:
 
     @property
     def stored_chat(self) -> RisuChat | None:
-        """The active chat the file holds; nothing when it holds none."""
+        """The open chat: the first one where the file names none that exists, nothing when it has no chats."""
         chats, page = _objects(self.raw, "chats") or (), _number(self.raw, "chatPage")
-        return next((RisuChat.from_json(chat) for index, chat in enumerate(chats) if index == page), None)
+        opened = next((chat for index, chat in enumerate(chats) if index == page), next(iter(chats), None))
+        return None if opened is None else RisuChat.from_json(opened)
 
     @property
     def stored_chats(self) -> tuple[RisuChat, ...]:

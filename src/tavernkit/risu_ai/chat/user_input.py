@@ -7,13 +7,29 @@ from tavernkit.risu_ai.objects import RisuMessage
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.triggers.build_runs import run_triggers
 
+SAYS_NOTHING = "*says nothing*"
+
 
 def take_message(state: RisuState) -> None:
     """Put the text of the input box into the chat: input triggers first, then Lua, CBS and ``editinput`` scripts."""
     text = state.context.message
     if not text:
+        if _says_nothing(state):
+            # As RisuAI does it: no triggers, no scripts.
+            _append(state, SAYS_NOTHING)
         return
     if not state.in_group:
         run_triggers(state, "input")
-    message = RisuMessage(role="user", data=state.edit_input(text))
+    _append(state, state.edit_input(text))
+
+
+def _says_nothing(state: RisuState) -> bool:
+    context = state.context
+    if not context.say_nothing or context.continued or state.in_group:
+        return False
+    return not state.chat.messages or state.chat.messages[-1].role != "user"
+
+
+def _append(state: RisuState, text: str) -> None:
+    message = RisuMessage(role="user", data=text)
     state.see_chat(with_ids(with_messages(state.chat, (*state.chat.messages, message))))

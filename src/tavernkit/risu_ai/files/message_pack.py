@@ -1,68 +1,156 @@
-"""MessagePack, as far as JSON-like data and byte strings need it."""
+"""MessagePack, as RisuAI's files have it: JSON-like data, byte strings, dates and ``undefined``."""
 
 from __future__ import annotations
 
 import math
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 from tavernkit.risu_ai.limits import MAX_PACK_DEPTH
+from tavernkit.text.js_values import to_string
 from tavernkit.values import is_mapping, is_sequence
 
-Packed: TypeAlias = "bool | int | float | str | bytes | list[Packed] | dict[str, Packed] | None"
+Packed: TypeAlias = "bool | int | float | str | bytes | datetime | list[Packed] | dict[str, Packed] | None"
 """What a MessagePack file can hold here."""
 
 MAX_SAFE_INTEGER = 2**53 - 1
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class MessagePackError(ValueError):
     """The bytes are not MessagePack, or nest too deeply."""
 
 
+class BigInteger(int):
+    """A whole number that JavaScript reads as a ``BigInt``."""
+
+
 class _Missing:
     """msgpackr's ``undefined``."""
 
 
-MISSING = _Missing()
-_SIZES = {0: ">B", 1: ">H", 2: ">I"}
+class _Opened:
+    """A list or map has begun; its items follow."""
+
+
+MISSING, OPENED, NO_KEY = _Missing(), _Opened(), _Missing()
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """A value that was read: ``end`` is where it ends, ``problem`` says why the rest of damaged data is missing."""
+
+    value: Packed
+    end: int
+    problem: str = ""
 
 
 def unpack(data: bytes) -> Packed:
     """Read one value. Map entries and list items that are ``undefined`` are missing and null."""
+    return read_packed(data).value
+
+
+def read_packed(
+    data: bytes,
+    *,
+    big_integers: bool = False,
+    salvage: bool = False,
+    max_depth: int = MAX_PACK_DEPTH,
+    undefined: Packed = None,
+) -> Unpacked:
+    """Read one value and say where it ends.
+
+    Args:
+        data: MessagePack, possibly with more behind it.
+        big_integers: Read the 64-bit forms of whole numbers as :class:`BigInteger`.
+        salvage: Give what could be read of damaged data instead of raising.
+        max_depth: How deeply lists and maps may nest.
+        undefined: What an undefined item of a list becomes; in maps it is left out.
+
+    Raises:
+        MessagePackError: The data is damaged (without ``salvage``), or nothing of it could be read.
+    """
+    reader = _Reader(data, big_integers, max_depth, undefined)
     try:
-        value = _Reader(data).value(0)
-    except RecursionError as error:  # the caller is deep in a stack of its own
-        raise MessagePackError("the data nests too deeply for this process") from error
-    return None if isinstance(value, _Missing) else value
+        value, problem = reader.read(), ""
+    except MessagePackError as error:
+        value, problem = reader.close(), str(error)
+        if not salvage or value is MISSING:
+            raise
+    return Unpacked(None if isinstance(value, _Missing) else value, reader.at, problem)
 
 
 class _Reader:
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
+    """Reads without recursion: what is nested waits on a stack."""
 
-    def value(self, depth: int) -> Packed | _Missing:
-        if depth > MAX_PACK_DEPTH:
-            raise MessagePackError(f"the data nests deeper than {MAX_PACK_DEPTH}")
+    def __init__(self, data: bytes, big_integers: bool, max_depth: int, undefined: Packed) -> None:
+        self.at = 0
+        self._undefined = undefined
+        self._data = data
+        self._big = big_integers
+        self._max_depth = max_depth
+        self._container: list[Packed] | dict[str, Packed] | None = None
+        self._left = 0
+        self._key: str | _Missing = NO_KEY
+        self._waiting: list[tuple[list[Packed] | dict[str, Packed] | None, int, str | _Missing]] = []
+
+    def read(self) -> Packed | _Missing:
+        while True:
+            value = self._next()
+            if isinstance(value, _Opened):
+                continue
+            while True:
+                container = self._container
+                if container is None:
+                    return value
+                if isinstance(container, list):
+                    container.append(self._undefined if isinstance(value, _Missing) else value)
+                elif isinstance(self._key, _Missing):
+                    self._key = self._as_key(value)
+                    break
+                else:
+                    if not isinstance(value, _Missing):
+                        container[self._key] = value
+                    self._key = NO_KEY
+                self._left -= 1
+                if self._left:
+                    break
+                value = container
+                self._container, self._left, self._key = self._waiting.pop()
+
+    def close(self) -> Packed | _Missing:
+        """End all lists and maps that are open."""
+        value: Packed | _Missing = MISSING
+        while self._container is not None:
+            if not isinstance(value, _Missing):
+                if isinstance(self._container, list):
+                    self._container.append(value)
+                elif not isinstance(self._key, _Missing):
+                    self._container[self._key] = value
+            value = self._container
+            self._container, self._left, self._key = self._waiting.pop()
+        return value
+
+    def _next(self) -> Packed | _Missing | _Opened:
         head = self._take(1)[0]
         if head <= 0x7F:
             return head
         if head >= 0xE0:
             return head - 0x100
         if head <= 0x8F:
-            return self._map(head & 0x0F, depth)
+            return self._open({}, head & 0x0F)
         if head <= 0x9F:
-            return self._list(head & 0x0F, depth)
+            return self._open([], head & 0x0F)
         if head <= 0xBF:
             return self._text(head & 0x1F)
-        return self._long(head, depth)
-
-    def _long(self, head: int, depth: int) -> Packed | _Missing:
         if head in _CONSTANTS:
             return _CONSTANTS[head]
         if head in _NUMBERS:
-            return self._number(_NUMBERS[head])
+            number = self._number(_NUMBERS[head])
+            return BigInteger(number) if self._big and head in _WIDE else number
         if 0xC4 <= head <= 0xC6:
             return self._take(self._size(head - 0xC4))
         if 0xC7 <= head <= 0xC9:
@@ -72,17 +160,34 @@ class _Reader:
         if 0xD9 <= head <= 0xDB:
             return self._text(self._size(head - 0xD9))
         if head in {0xDC, 0xDD}:
-            return self._list(self._size(head - 0xDB), depth)
+            return self._open([], self._size(head - 0xDB))
         if head in {0xDE, 0xDF}:
-            return self._map(self._size(head - 0xDD), depth)
-        raise MessagePackError(f"byte {head:#x} at {self._at - 1} starts nothing")
+            return self._open({}, self._size(head - 0xDD))
+        raise MessagePackError(f"byte {head:#x} at {self.at - 1} starts nothing")
+
+    def _open(self, container: list[Packed] | dict[str, Packed], size: int) -> Packed | _Opened:
+        if not size:
+            return container
+        if len(self._waiting) >= self._max_depth:
+            raise MessagePackError(f"the data nests deeper than {self._max_depth}")
+        self._waiting.append((self._container, self._left, self._key))
+        self._container, self._left, self._key = container, size, NO_KEY
+        return OPENED
+
+    def _as_key(self, value: Packed | _Missing) -> str:
+        if isinstance(value, str):
+            # msgpackr keeps the prototype out of reach.
+            return "__proto_" if value == "__proto__" else value
+        if isinstance(value, (dict, list)):  # as text, keys in keys double with every level
+            raise MessagePackError(f"a key before {self.at} is a {type(value).__name__}")
+        return to_string(value) if isinstance(value, (int, float)) or value is None else str(value)
 
     def _take(self, count: int) -> bytes:
-        end = self._at + count
+        end = self.at + count
         if end > len(self._data):
             raise MessagePackError("the data is cut off")
-        taken = self._data[self._at : end]
-        self._at = end
+        taken = self._data[self.at : end]
+        self.at = end
         return taken
 
     def _number(self, kind: str) -> int | float:
@@ -94,41 +199,50 @@ class _Reader:
     def _text(self, size: int) -> str:
         return self._take(size).decode("utf-8", "replace")
 
-    def _list(self, size: int, depth: int) -> Packed:
-        found: list[Packed] = []
-        for _ in range(size):  # no comprehension: it would cost two more frames a level
-            item = self.value(depth + 1)
-            found.append(None if isinstance(item, _Missing) else item)
-        return found
-
-    def _map(self, size: int, depth: int) -> Packed:
-        found: dict[str, Packed] = {}
-        for _ in range(size):
-            key, value = self.value(depth + 1), self.value(depth + 1)
-            if isinstance(key, (dict, list)):  # as text, keys in keys double with every level
-                raise MessagePackError(f"a key before {self._at} is a {type(key).__name__}")
-            if not isinstance(value, _Missing):
-                found[key if isinstance(key, str) else str(key)] = value
-        return found
-
-    def _extension(self, size: int) -> _Missing:
+    def _extension(self, size: int) -> Packed | _Missing:
         kind = self._number(">b")
-        self._take(size)
-        if kind != 0:
-            raise MessagePackError(f"extension {kind} is not known")
-        return MISSING
+        data = self._take(size)
+        if kind == 0:
+            return MISSING
+        if kind == -1 and size in _TIMES:
+            return _date(data)
+        raise MessagePackError(f"extension {kind} is not known")
 
 
+_SIZES = {0: ">B", 1: ">H", 2: ">I"}
+_TIMES = frozenset({4, 8, 12})
+_WIDE = frozenset({0xCF, 0xD3})
 _CONSTANTS: dict[int, bool | None] = {0xC0: None, 0xC2: False, 0xC3: True}
 _NUMBERS = dict(
     zip(range(0xCA, 0xD4), (">f", ">d", ">B", ">H", ">I", ">Q", ">b", ">h", ">i", ">q"), strict=True),
 )
 
 
+def _date(data: bytes) -> datetime | None:
+    """Read a timestamp; one that no calendar has is nothing."""
+    if len(data) == 4:
+        seconds, nanoseconds = int.from_bytes(data, "big"), 0
+    elif len(data) == 8:
+        both = int.from_bytes(data, "big")
+        seconds, nanoseconds = both & (2**34 - 1), both >> 34
+    else:
+        nanoseconds, seconds = struct.unpack(">Iq", data)
+    try:
+        return EPOCH + timedelta(seconds=seconds, microseconds=nanoseconds // 1000)
+    except OverflowError:
+        return None
+
+
 def pack(value: object) -> bytes:
-    """Write JSON-like data; whole numbers beyond JavaScript's safe ones are written as floats, as JavaScript would."""
+    """Write JSON-like data, bytes and dates.
+
+    Whole numbers beyond 32 bits are written as floats, as RisuAI does: it would read the 64-bit forms as big integers.
+    """
     out = bytearray()
-    _write(value, out, 0)
+    try:
+        _write(value, out, 0)
+    except RecursionError as error:  # the caller is deep in a stack of its own
+        raise MessagePackError("the data nests too deeply for this process") from error
     return bytes(out)
 
 
@@ -149,6 +263,8 @@ def _write(value: object, out: bytearray, depth: int) -> None:
     elif isinstance(value, (bytes, bytearray)):
         _write_size(len(value), (0xC4, 0xC5, 0xC6), out)
         out += value
+    elif isinstance(value, datetime):
+        _write_date(value, out)
     elif is_mapping(value):
         _write_map(value, out, depth)
     elif is_sequence(value):
@@ -186,6 +302,12 @@ def _write_number(value: float, out: bytearray) -> None:
                 return
     out.append(0xCB)
     out += struct.pack(">d", value)
+
+
+def _write_date(value: datetime, out: bytearray) -> None:
+    moment = (value if value.tzinfo is not None else value.replace(tzinfo=UTC)) - EPOCH
+    seconds = moment.days * 86_400 + moment.seconds
+    out += b"\xc7\x0c\xff" + struct.pack(">Iq", moment.microseconds * 1000, seconds)
 
 
 _RANGES = {

@@ -260,6 +260,16 @@ _KEYS: Mapping[str, str] = {
 }
 
 
+def preset_in_database(preset: Mapping[str, object]) -> JsonObject:
+    """The keys of RisuAI's database that a switch to a preset sets; what the preset does not state has the default."""
+    typed = Preset.from_json(preset, warn=_ignore)
+    laid: JsonObject = {key: thaw(value) for key, value in preset.items() if key not in ("name", "image")}
+    for attribute, key in _KEYS.items():
+        if key not in laid and key != "name":
+            laid[key] = _plain(getattr(typed, attribute))
+    return {DATABASE_KEYS.get(key, key): value for key, value in laid.items()}
+
+
 def _optional_text(value: Mapping[str, object], key: str) -> str | None:
     found = value.get(key)
     return found if isinstance(found, str) else None

@@ -20,8 +20,19 @@ DEFAULT_RETRIES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltInTexts:
-    """Instructions RisuAI brings along. These are our own words in the places of RisuAI's; give others if you like."""
+    """Instructions RisuAI brings along. These are our own words in the places of RisuAI's; give others if you like.
 
+    The first four stand where a save has none of its own.
+    """
+
+    main_prompt: str = ""
+    jailbreak: str = ""
+    additional_prompt: str = ""
+    description_prefix: str = ""
+    auto_suggest_prompt: str = (
+        "Write what {{user}} could say next, in {{user}}'s own voice: three short suggestions, one per line, "
+        "and nothing else."
+    )
     chain_of_thought: str = (
         "Before you write, think about what happens next and why, inside <Thoughts> and </Thoughts>. "
         "Then write the reply after it."

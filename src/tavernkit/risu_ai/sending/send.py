@@ -75,14 +75,14 @@ class Send:
 
     def _take_message(self) -> None:
         """Store what the user wrote before anybody is chosen to answer it."""
-        if not self._context.message:
+        if not self._context.message and not self._context.say_nothing:
             return
         state = self._builder.make_state(self._context)
         settle(state)
         take_message(state)
         self.warnings += state.warnings
         self.chat = state.chat
-        self._context = self._context.replace(message="")
+        self._context = self._context.replace(message="", say_nothing=False)
 
     def _send(self, *, continued: bool, counted: int) -> Steps:
         context = self._context

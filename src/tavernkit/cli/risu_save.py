@@ -1,0 +1,33 @@
+"""One character of a RisuAI save with one of its chats, as the user names them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from tavernkit.cli.files import naming, readable
+from tavernkit.errors import ConfigError
+from tavernkit.risu_ai import Save, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenChat:
+    """The inputs of a build, and the settings they come from."""
+
+    inputs: dict[str, object]
+    settings: Settings
+
+
+def read_save(path: Path, character: str | None, chat: str | None) -> ChosenChat:
+    """Read a save; without a chat's name the one that is open is taken."""
+    with naming(path):
+        save = Save.load(path if path.is_dir() else readable(path))
+    if character is None:
+        names = ", ".join(each.name for each in save.characters[:12]) or "(there are none)"
+        raise typer.BadParameter(f"choose --character out of {names}")
+    try:
+        return ChosenChat(save.inputs(character, chat), save.settings)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from error

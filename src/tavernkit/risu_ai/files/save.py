@@ -1,0 +1,468 @@
+"""RisuAI's saves: local backups, databases and data folders, with everything that is in them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tavernkit.arguments import require
+from tavernkit.cards.json_text import dump_json
+from tavernkit.cards.limits import DEFAULT_LIMITS
+from tavernkit.cards.source import FileContent, Source, as_source, called, read_all
+from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
+from tavernkit.risu_ai.files.backup_file import looks_like_backup, read_index, write_backup
+from tavernkit.risu_ai.files.chat_file import chat_json
+from tavernkit.risu_ai.files.database_codec import DatabaseError, Decoder, encode_database, parse
+from tavernkit.risu_ai.files.file_kinds import foreign_file, foreign_json, is_database
+from tavernkit.risu_ai.files.message_pack import Packed
+from tavernkit.risu_ai.files.preset import Preset, preset_in_database
+from tavernkit.risu_ai.files.settings import BuiltInTexts, Settings
+from tavernkit.risu_ai.files.start_up import Stored, open_character, start_up
+from tavernkit.risu_ai.files.stored_files import DATABASE_KEY, Companions, StoredFiles
+from tavernkit.risu_ai.limits import MAX_DATABASE_BYTES
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuModule, RisuPersona
+from tavernkit.values import Json, LazySequence, thaw, thaw_object
+
+if TYPE_CHECKING:
+    from tavernkit.risu_ai.builder import Builder
+
+Kind = Literal["backup", "database", "json"]
+_LOOK = 4096
+EXPORT = "in RisuAI, Settings > Save Local Backup writes a file with everything"
+
+
+class SaveAsset:
+    """A picture or another file of a save, read when it is asked for."""
+
+    def __init__(self, name: str, size: int, read: Callable[[], bytes]) -> None:
+        self.name = name
+        self.size = size
+        self._read = read
+
+    def __repr__(self) -> str:
+        return f"SaveAsset({self.name!r}, {self.size} bytes)"
+
+    def read(self) -> bytes:
+        """Read the bytes."""
+        return self._read()
+
+
+class Save:
+    """Everything RisuAI stores: settings, characters with their chats, presets, personas, modules and assets.
+
+    >>> save = Save.load("backup.bin")                                    # doctest: +SKIP
+    >>> plan = save.builder("Mira").build(message="How much for a nail?")  # doctest: +SKIP
+
+    ``database`` is RisuAI's own object after start-up: defaults filled in, ids made unique, lore brought up to date.
+    ``warnings`` say what was damaged or missing.
+    """
+
+    def __init__(
+        self,
+        database: Stored,
+        *,
+        kind: Kind = "database",
+        assets: Mapping[str, SaveAsset] | None = None,
+        files: StoredFiles | None = None,
+        texts: BuiltInTexts | None = None,
+        warnings: Sequence[str] = (),
+        warn: Warn = log_warning,
+    ) -> None:
+        self.database = database
+        self.kind: Kind = kind
+        self.assets: Mapping[str, SaveAsset] = assets or {}
+        self.warnings = tuple(warnings)
+        self._files = files or StoredFiles(None)
+        self._texts = texts or BuiltInTexts()
+        self._warn = warn
+
+    @classmethod
+    def load(
+        cls,
+        source: FileContent,
+        *,
+        companions: Companions | None = None,
+        texts: BuiltInTexts | None = None,
+        now: datetime | None = None,
+        salvage: bool = True,
+        warn: Warn = log_warning,
+        strict: bool = False,
+    ) -> Save:
+        """Read a local backup, a database in any of its forms, or the folder in which RisuAI keeps its data.
+
+        What kind of file it is, is told by its content. Of a backup only the database is read; assets are read when
+        they are asked for.
+
+        Args:
+            source: The path of a file or folder, or the bytes of a file.
+            companions: The folder, or files by name, with chats in cold storage and blocks stored elsewhere.
+            texts: What stands for RisuAI's own texts where the save has none.
+            now: When RisuAI is started; decides which deleted characters are gone.
+            salvage: Give what can be read of a damaged database, with warnings; RisuAI refuses it as a whole.
+            warn: Told about everything that is damaged or missing.
+            strict: Raise instead of warning.
+
+        Raises:
+            DatabaseError: The file is none of RisuAI's saves, or nothing of it can be read.
+        """
+        require("source", source, FileContent, "a path or bytes")
+        warnings: list[str] = []
+
+        def report(message: str) -> None:
+            warnings.append(message)
+            (refuse_warning if strict else warn)(message)
+
+        folder = not isinstance(source, bytes) and Path(source).is_dir()
+        if folder and companions is None and not isinstance(source, bytes):
+            companions = source
+        files = StoredFiles(companions)
+        decoder = Decoder(salvage=salvage and not strict, remote=files.remote, warn=report)
+        opened = _open(source, files)
+        database, kind, assets = _read(opened, called(source), decoder, report)
+        if folder:
+            assets = {name: _file_asset(name, each) for name, each in files.assets()}
+        start_up(database, now=_milliseconds(now), texts=texts or BuiltInTexts(), warn=report)
+        return cls(database, kind=kind, assets=assets, files=files, texts=texts, warnings=warnings, warn=report)
+
+    @classmethod
+    def from_json(
+        cls,
+        data: Mapping[str, object],
+        *,
+        texts: BuiltInTexts | None = None,
+        now: datetime | None = None,
+        warn: Warn = log_warning,
+    ) -> Save:
+        """Take RisuAI's database object; the arguments are those of :meth:`load`."""
+        require("data", data, Mapping)
+        warnings: list[str] = []
+
+        def report(message: str) -> None:
+            warnings.append(message)
+            warn(message)
+
+        database: Stored = {key: _packed(value) for key, value in thaw_object(data).items()}
+        start_up(database, now=_milliseconds(now), texts=texts or BuiltInTexts(), warn=report)
+        return cls(database, kind="json", texts=texts, warnings=warnings, warn=report)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings with the preset, the persona, the modules and the toggles that are switched on."""
+        return self._settings(self.database)
+
+    @cached_property
+    def characters(self) -> Sequence[RisuCharacter]:
+        """Characters and groups, in order."""
+        stored = self._stored
+        return LazySequence(len(stored), lambda index: RisuCharacter.from_json(stored[index]))
+
+    @property
+    def presets(self) -> tuple[Preset, ...]:
+        """The presets as they were stored when they were last switched to; the one in force is in ``settings``."""
+        return self.settings.presets
+
+    @property
+    def personas(self) -> tuple[RisuPersona, ...]:
+        """The user's personas."""
+        return self.settings.personas
+
+    @property
+    def modules(self) -> tuple[RisuModule, ...]:
+        """The modules, switched on or not."""
+        return self.settings.modules
+
+    def character(self, which: str | int) -> RisuCharacter:
+        """Open a character or group by its name, id or place, as RisuAI does.
+
+        Raises:
+            ConfigError: There is none; the message names those there are.
+        """
+        return RisuCharacter.from_json(self._open(which))
+
+    def chats(self, which: str | int) -> tuple[RisuChat, ...]:
+        """The chats of a character, brought back from cold storage where their files are there."""
+        return self.character(which).stored_chats
+
+    def chat(self, which: str | int, chat: str | int | None = None) -> RisuChat:
+        """A chat of a character by its name, id or place; the open one if none is named."""
+        character = self.character(which)
+        return _chosen_chat(character, chat)
+
+    def builder(
+        self,
+        character: str | int,
+        chat: str | int | None = None,
+        *,
+        persona: str | int | None = None,
+        preset: str | int | None = None,
+        **inputs: object,
+    ) -> Builder:
+        """Make a builder that goes on with a chat, with everything the save has switched on.
+
+        Args:
+            character: Name, id or place of the character or group.
+            chat: Name, id or place of the chat; the open one if none is named.
+            persona: Switch to this persona first: its name, id or place.
+            preset: Switch to this preset first: its name or place.
+            **inputs: More inputs of the builder, which win over those of the save.
+
+        Raises:
+            ConfigError: There is no such character, chat, persona or preset; the message names those there are.
+        """
+        from tavernkit.risu_ai.builder import Builder  # which is built on the files
+
+        return Builder().replace(**{**self.inputs(character, chat, persona=persona, preset=preset), **inputs})
+
+    def inputs(
+        self,
+        character: str | int,
+        chat: str | int | None = None,
+        *,
+        persona: str | int | None = None,
+        preset: str | int | None = None,
+    ) -> dict[str, object]:
+        """What :meth:`builder` gives its builder."""
+        database = self.database
+        if persona is not None:
+            database = _with_persona(database, persona)
+        if preset is not None:
+            database = _with_preset(database, preset)
+        opened = self.character(character)
+        members = tuple(each for each in self.characters if not each.is_group) if opened.is_group else ()
+        return {
+            "character": opened,
+            "members": members,
+            "settings": self.settings if database is self.database else self._settings(database),
+            "history": _chosen_chat(opened, chat),
+            "say_nothing": bool(database.get("useSayNothing")),
+        }
+
+    def with_chat(self, which: str | int, chat: RisuChat, variables: Mapping[str, Json] | None = None) -> Save:
+        """Return the save with a chat of a character replaced (by its id), or added in front.
+
+        Args:
+            which: Name, id or place of the character or group.
+            chat: The chat to store.
+            variables: Its variables; those it was read with if none are given.
+        """
+        index = self._index(which)
+        characters: list[Packed] = [*self._stored]
+        written: Packed = _packed(chat_json(chat, variables))
+        chats: list[Packed] = [_packed(thaw_object(each.raw)) for each in self.chats(which)]
+        places = [place for place, each in enumerate(chats) if isinstance(each, dict) and each.get("id") == chat.id]
+        if places:
+            chats[places[0]] = written
+        else:
+            chats.insert(0, written)
+        characters[index] = {**self._stored[index], "chats": chats}
+        return Save(
+            {**self.database, "characters": characters},
+            kind=self.kind,
+            assets=self.assets,
+            files=self._files,
+            texts=self._texts,
+            warnings=self.warnings,
+            warn=self._warn,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a file that RisuAI loads, by the ending of its name.
+
+        ``.json`` is the database as JSON (which only TavernKit reads), a name that begins with ``database`` is a
+        database in blocks as in RisuAI's data folder, everything else a local backup with all assets.
+        """
+        target = Path(path)
+        if target.suffix.lower() == ".json":
+            target.write_text(dump_json(thaw(self.database)), encoding="utf-8")
+        elif target.name.startswith("database"):
+            target.write_bytes(encode_database(self.database, blocks=True))
+        else:
+            with target.open("wb") as out:
+                assets = ((name, asset.read()) for name, asset in self.assets.items())
+                write_backup(out, assets, encode_database(self.database))
+
+    @property
+    def used_assets(self) -> Mapping[str, SaveAsset]:
+        """The assets that something in the save mentions; RisuAI deletes the others when it starts."""
+        used = {path.rpartition("/")[2] for path in _mentioned(self.database)}
+        return {name: asset for name, asset in self.assets.items() if name.rpartition("/")[2] in used}
+
+    @property
+    def _stored(self) -> list[Stored]:
+        characters = self.database["characters"]
+        assert isinstance(characters, list)
+        return [each for each in characters if isinstance(each, dict)]
+
+    def _index(self, which: str | int) -> int:
+        stored = self._stored
+        if isinstance(which, int):
+            if 0 <= which < len(stored):
+                return which
+        else:
+            for index, each in enumerate(stored):
+                if which in (each.get("name"), each.get("chaId")):
+                    return index
+        names = ", ".join(str(each.get("name")) for each in stored[:12]) or "(there are none)"
+        raise ConfigError(f"there is no character {which!r}: choose one of {names}")
+
+    def _open(self, which: str | int) -> Stored:
+        opened: Stored = dict(self._stored[self._index(which)])
+        chats = opened.get("chats")
+        opened["chats"] = [
+            self._files.thaw(dict(each), self._warn)
+            for each in (chats if isinstance(chats, list) else ())
+            if isinstance(each, dict)
+        ]
+        open_character(opened)
+        return opened
+
+    def _settings(self, database: Stored) -> Settings:
+        return Settings.from_json(database, warn=self._warn).replace(texts=self._texts)
+
+
+def _milliseconds(now: datetime | None) -> float:
+    return (now or datetime.now(UTC)).timestamp() * 1000
+
+
+def _open(source: FileContent, files: StoredFiles) -> Source:
+    if not isinstance(source, bytes) and Path(source).is_dir():
+        found = files.find(DATABASE_KEY)
+        if found is not None:
+            return found
+    return as_source(source, DEFAULT_LIMITS)
+
+
+def _read(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[Stored, Kind, dict[str, SaveAsset]]:
+    with source.open() as stream:
+        start = stream.read(_LOOK)
+    if not is_database(start) and looks_like_backup(start, source.size):
+        return _read_backup(source, name, decoder, warn)
+    if foreign := foreign_file(start):
+        raise DatabaseError(f"{name}: this is {foreign}, not a save of RisuAI; {EXPORT}")
+    data = read_all(source, MAX_DATABASE_BYTES, limit="MAX_DATABASE_BYTES", what=name)
+    if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        return _read_json(data, name), "json", {}
+    try:
+        database = decoder.decode(data)
+    except DatabaseError as error:
+        raise DatabaseError(f"{name}: {error}; {EXPORT}") from error
+    if not is_database(start) and (foreign := foreign_json(database)):
+        raise DatabaseError(f"{name}: this is {foreign}, not a save of RisuAI; {EXPORT}")
+    return database, "database", {}
+
+
+def _read_backup(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[Stored, Kind, dict[str, SaveAsset]]:
+    index = read_index(source)
+    if index.problem:
+        warn(f"{name}: {index.problem}")
+    entry = index.database
+    if entry is None:
+        why = f" ({index.problem})" if index.problem else ""
+        raise DatabaseError(f"{name}: the backup has {len(index.assets)} assets and no database{why}; {EXPORT}")
+    try:
+        database = decoder.decode(entry.read())
+    except DatabaseError as error:
+        raise DatabaseError(f"{name}: {error}") from error
+    assets = {each.name: SaveAsset(each.name, each.size, each.read) for each in index.assets.values()}
+    return database, "backup", assets
+
+
+def _read_json(data: bytes, name: str) -> Stored:
+    try:
+        value = parse(data)
+    except ValueError as error:
+        raise DatabaseError(f"{name}: this is no JSON ({error}), nor a save of RisuAI; {EXPORT}") from error
+    if isinstance(value, dict) and isinstance(value.get("characters"), list):
+        return value
+    found = foreign_json(value) or "JSON without a list of characters"
+    raise DatabaseError(f"{name}: this is {found}, not a save of RisuAI; {EXPORT}")
+
+
+def _file_asset(name: str, source: Source) -> SaveAsset:
+    def read() -> bytes:
+        return read_all(source, MAX_DATABASE_BYTES, limit="MAX_DATABASE_BYTES", what=name)
+
+    return SaveAsset(name, source.size, read)
+
+
+def _chosen_chat(character: RisuCharacter, which: str | int | None) -> RisuChat:
+    chats = character.stored_chats
+    if which is None:
+        return character.stored_chat or RisuChat()
+    if isinstance(which, int):
+        if 0 <= which < len(chats):
+            return chats[which]
+    else:
+        for chat in chats:
+            if which in (chat.name, chat.id):
+                return chat
+    names = ", ".join(chat.name for chat in chats[:12]) or "(there are none)"
+    raise ConfigError(f"{character.name} has no chat {which!r}: choose one of {names}")
+
+
+def _place(items: Packed, which: str | int, what: str) -> tuple[int, Stored]:
+    """Find an object of a list by its name, id or place."""
+    listed = items if isinstance(items, list) else []
+    for index, item in enumerate(listed):
+        if isinstance(item, dict) and which in (index, item.get("name"), item.get("id")):
+            return index, item
+    names = ", ".join(str(item.get("name")) for item in listed[:12] if isinstance(item, dict)) or "(there are none)"
+    raise ConfigError(f"there is no {what} {which!r}: choose one of {names}")
+
+
+def _with_persona(database: Stored, which: str | int) -> Stored:
+    """Switch personas: what is in use is stored in the old one first, so choosing the one in use changes nothing."""
+    index, persona = _place(database.get("personas"), which, "persona")
+    if index == database.get("selectedPersona"):
+        return database
+    pairs = (("username", "name"), ("personaPrompt", "personaPrompt"), ("userIcon", "icon"), ("userNote", "note"))
+    stored = database.get("personas")
+    personas: list[Packed] = [*stored] if isinstance(stored, list) else []
+    selected = database.get("selectedPersona")
+    old = personas[selected] if isinstance(selected, int) and 0 <= selected < len(personas) else None
+    if isinstance(old, dict) and isinstance(selected, int):
+        personas[selected] = {**old, **{name: database.get(key) for key, name in pairs}}
+    chosen: Stored = {key: persona.get(name) or "" for key, name in pairs}
+    return {**database, **chosen, "personas": personas, "selectedPersona": index}
+
+
+def _with_preset(database: Stored, which: str | int) -> Stored:
+    """Switch presets: the one in use is stored first, so choosing it changes nothing."""
+    index, preset = _place(database.get("botPresets"), which, "preset")
+    if index == database.get("botPresetsId"):
+        return database
+    laid: Stored = {key: _packed(value) for key, value in preset_in_database(preset).items()}
+    return {**database, **laid, "botPresetsId": index}
+
+
+def _packed(value: Json) -> Packed:
+    return value  # pyright: ignore[reportReturnType]  # JSON is part of what a database may hold
+
+
+def _mentioned(database: Stored) -> list[str]:
+    """Paths of assets that RisuAI keeps because something names them."""
+    found: list[Packed] = [database.get("customBackground"), database.get("userIcon")]
+    for character in _dicts(database.get("characters")):
+        found.append(character.get("image"))
+        found += [row[1] for key in ("emotionImages", "additionalAssets") for row in _rows(character.get(key))]
+        voice = character.get("vits")
+        files = voice.get("files") if isinstance(voice, dict) else None
+        found += files.values() if isinstance(files, dict) else ()
+        found += [asset.get("uri") for asset in _dicts(character.get("ccAssets"))]
+    found += [row[1] for module in _dicts(database.get("modules")) for row in _rows(module.get("assets"))]
+    found += [persona.get("icon") for persona in _dicts(database.get("personas"))]
+    found += [folder.get("imgFile") for folder in _dicts(database.get("characterOrder"))]
+    return [path for path in found if isinstance(path, str) and path]
+
+
+def _dicts(value: Packed) -> list[Stored]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _rows(value: Packed) -> list[list[Packed]]:
+    rows = value if isinstance(value, list) else []
+    return [row for row in rows if isinstance(row, list) and len(row) > 1]
