@@ -17,7 +17,7 @@ from functools import reduce
 from inspect import Parameter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, get_origin
+from typing import Any, get_origin, is_typeddict
 
 import pytest
 
@@ -144,6 +144,8 @@ def _callables(package: Any) -> Iterator[tuple[str, bool]]:
     """
     for name in getattr(package, "__all__", None) or _own_names(package):
         value = getattr(package, name)
+        if is_typeddict(value):
+            continue
         if not isinstance(value, type):
             if callable(value) and get_origin(value) is None:  # aliases of types are callable, too
                 yield name, bool(_parameters(value))

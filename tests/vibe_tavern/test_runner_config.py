@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from tavernkit.errors import ConfigError, MaxTokensExceededError
 from tavernkit.prompt import Context
-from tavernkit.vibe_tavern import PIPELINE, PromptRunner, RunnerConfig, VibeTavernContext
+from tavernkit.vibe_tavern import (
+    PIPELINE,
+    DirectivesOptions,
+    LanguagePolicyOptions,
+    OutputTagsOptions,
+    PromptRunner,
+    RunnerConfig,
+    ToolCallingOptions,
+    VibeTavernContext,
+)
+from tavernkit.vibe_tavern.directives.config import DirectivesConfig
 from tavernkit.vibe_tavern.infrastructure import SHARED
+from tavernkit.vibe_tavern.language_policy import LanguagePolicyConfig
+from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
+from tavernkit.vibe_tavern.tool_calling.config import ToolCallingConfig
 from tavernkit.vibe_tavern.tool_calling.presets import RELIABLE_RESPONSE_TRANSFORMS
 from tests.vibe_tavern.support import config, loose, scripted
 
@@ -114,3 +128,68 @@ def test_registries_of_ones_own_are_nobody_elses() -> None:
     request = scripted()[0].build_request(built, message="hi", message_transforms=["shout_it"])
     assert request.request["messages"] == [{"role": "user", "content": "LOUD"}]
     assert "shout_it" not in SHARED.message_transforms.names
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "said"),
+    [
+        ({"tool_calling": {"tool_denylst": ["x"]}}, "UNKNOWN_OPTION", "did you mean 'tool_denylist'?"),
+        ({"context": {"tool_calling": {"tool_denylst": ["x"]}}}, "UNKNOWN_OPTION", "did you mean 'tool_denylist'?"),
+        ({"directives": {"mode": ["json_object"]}}, "UNKNOWN_OPTION", "did you mean 'modes'?"),
+        ({"language_policy": {"target_language": "ja"}}, "UNKNOWN_OPTION", "did you mean 'target_lang'?"),
+        ({"output_tags": {"rulez": []}}, "UNKNOWN_OPTION", "did you mean 'rules'?"),
+        ({"output_tags": {"rules": [{"tags": "x"}]}}, "UNKNOWN_OPTION", "did you mean 'tag'?"),
+        ({"output_tags": {"escape_hatch": {"enable": True}}}, "UNKNOWN_OPTION", "did you mean 'enabled'?"),
+        ({"token_estimation": {"modelhint": "x"}}, "UNKNOWN_OPTION", "did you mean 'model_hint'?"),
+        ({"tool_calling": {"xyz": 1}}, "UNKNOWN_OPTION", "it has fallback_retry_count"),
+        ({"tool_calling": {"tool_denylist": 5}}, "INVALID_OPTION", "a list of names"),
+        ({"tool_calling": {"message_transforms": [5]}}, "INVALID_OPTION", "a list of names"),
+        ({"tool_calling": {"fix_empty_final": "maybe"}}, "INVALID_OPTION", "True or False"),
+        ({"tool_calling": {"max_total_tokens": "lots"}}, "INVALID_OPTION", "a whole number"),
+        ({"tool_calling": {"tool_timeout_seconds": "soon"}}, "INVALID_OPTION", "a number"),
+        ({"tool_calling": {"tool_timeout_seconds": []}}, "INVALID_OPTION", "a number"),
+        ({"tool_calling": {"fix_empty_final_user_text": 5}}, "INVALID_OPTION", "a text"),
+        ({"tool_calling": {"tool_choice": 5}}, "INVALID_OPTION", "a text"),
+        ({"tool_calling": {"tool_use_mode": "enforce"}}, "TOOL_USE_MODE", "did you mean 'enforced'?"),
+        ({"tool_calling": {"request_overrides": []}}, "SECTION_NOT_A_MAPPING", "must be a mapping"),
+        ({"language_policy": {"special_tags": 1}}, "INVALID_OPTION", "a list of names"),
+        ({"language_policy": {"enabled": "perhaps"}}, "INVALID_OPTION", "True or False"),
+    ],
+)
+def test_options_that_do_not_exist_or_cannot_be_read_are_refused(fields: Any, code: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        RunnerConfig.build(provider="openai", model="m", **fields)
+    assert caught.value.code == code
+    assert said in str(caught.value)
+
+
+def test_sections_go_over_those_of_the_context_option_by_option() -> None:
+    context = {"tool_calling": {"tool_use_mode": "disabled", "fallback_retry_count": "2"}}
+    built = config(
+        context=context, tool_calling={"tool_use_mode": "Relaxed"}, toggles={"expand_user_input_macros": True}
+    )
+    assert (built.tool_calling.tool_use_mode, built.tool_calling.fallback_retry_count) == ("relaxed", 2)
+    assert built.context["toggles"] == {"expand_user_input_macros": True}
+
+
+def test_numbers_out_of_range_are_the_default() -> None:
+    options = config(tool_calling={"max_tool_args_bytes": -1, "max_tool_calls_per_turn": 0, "tool_timeout_seconds": 0})
+    assert options.tool_calling == config().tool_calling
+
+
+def test_every_option_of_a_section_is_typed() -> None:
+    pairs = {
+        ToolCallingOptions: ToolCallingConfig,
+        DirectivesOptions: DirectivesConfig,
+        LanguagePolicyOptions: LanguagePolicyConfig,
+        OutputTagsOptions: OutputTagsConfig,
+    }
+    for options, settled in pairs.items():
+        assert set(options.__annotations__) == {each.name for each in dataclasses.fields(settled)}
+
+
+def test_sections_and_modes_that_look_misspelt_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    built = config(context={"tool_caling": {}}, directives={"modes": ["json_shema", "prompt_only"]})
+    assert built.directives.modes == ("prompt_only",)
+    assert "did you mean 'tool_calling'?" in caplog.text
+    assert "did you mean 'json_schema'?" in caplog.text

@@ -38,6 +38,14 @@ from tavernkit.vibe_tavern.prompt_runner import PromptRequest as PromptRequest
 from tavernkit.vibe_tavern.prompt_runner import PromptResult as PromptResult
 from tavernkit.vibe_tavern.prompt_runner import PromptRunner as PromptRunner
 from tavernkit.vibe_tavern.runner_config import RunnerConfig as RunnerConfig
+from tavernkit.vibe_tavern.section_options import DirectivesOptions as DirectivesOptions
+from tavernkit.vibe_tavern.section_options import EscapeHatchOptions as EscapeHatchOptions
+from tavernkit.vibe_tavern.section_options import LanguagePolicyOptions as LanguagePolicyOptions
+from tavernkit.vibe_tavern.section_options import OutputTagsOptions as OutputTagsOptions
+from tavernkit.vibe_tavern.section_options import TagRuleOptions as TagRuleOptions
+from tavernkit.vibe_tavern.section_options import ToggleOptions as ToggleOptions
+from tavernkit.vibe_tavern.section_options import TokenEstimationOptions as TokenEstimationOptions
+from tavernkit.vibe_tavern.section_options import ToolCallingOptions as ToolCallingOptions
 from tavernkit.vibe_tavern.telemetry import OpenTelemetryInstrumenter as OpenTelemetryInstrumenter
 from tavernkit.vibe_tavern.tool_calling.functions import FunctionToolset as FunctionToolset
 from tavernkit.vibe_tavern.tool_calling.loop import ToolLoopRunner as ToolLoopRunner

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from tavernkit.errors import ConfigError
 from tavernkit.text import language_tag
 from tavernkit.text.blank import trim_blanks
 from tavernkit.text.coerce import boolean
-from tavernkit.vibe_tavern.options import names, section
+from tavernkit.vibe_tavern.options import OptionReader, names
+from tavernkit.vibe_tavern.section_options import LanguagePolicyOptions
 from tavernkit.vibe_tavern.whitespace import is_blank
 
 PolicyTextBuilder: TypeAlias = Callable[[str, str | None, Sequence[str]], str]
@@ -64,10 +65,15 @@ class LanguagePolicyConfig:
     @classmethod
     def from_mapping(cls, value: object) -> LanguagePolicyConfig:
         """Read a context's ``language_policy``."""
-        options = section(value, "language_policy")
-        known = ("enabled", "target_lang", "style_hint", "special_tags", "supported_languages", "policy_text_builder")
-        given = {key: options[key] for key in known if options.get(key) is not None}
-        return cls(**given)  # pyright: ignore[reportArgumentType]  # read tolerantly in __post_init__
+        options = OptionReader(value, "language_policy", LanguagePolicyOptions)
+        return cls(
+            enabled=options.flag("enabled", default=False),
+            target_lang=options.text("target_lang"),
+            style_hint=options.text("style_hint"),
+            special_tags=options.names("special_tags"),
+            supported_languages=options.names("supported_languages"),
+            policy_text_builder=cast("PolicyTextBuilder | None", options.get("policy_text_builder")),
+        )
 
 
 def canonical_language(value: str) -> str:

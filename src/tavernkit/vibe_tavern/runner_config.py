@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from tavernkit.arguments import check_fields, require, require_choice
-from tavernkit.errors import ConfigError
+from tavernkit.errors import ConfigError, log_warning
 from tavernkit.prompt.context import Context, normalize_step_configs
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.values import FrozenObject, deep_merge, freeze_object, is_mapping
@@ -18,9 +18,17 @@ from tavernkit.vibe_tavern.directives import presets as directives_presets
 from tavernkit.vibe_tavern.directives.config import DirectivesConfig
 from tavernkit.vibe_tavern.infrastructure import SHARED, Infrastructure
 from tavernkit.vibe_tavern.language_policy import LanguagePolicyConfig
-from tavernkit.vibe_tavern.options import section
+from tavernkit.vibe_tavern.options import OptionReader, section, suggestion
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.pipeline import PIPELINE
+from tavernkit.vibe_tavern.section_options import (
+    DirectivesOptions,
+    LanguagePolicyOptions,
+    OutputTagsOptions,
+    ToggleOptions,
+    TokenEstimationOptions,
+    ToolCallingOptions,
+)
 from tavernkit.vibe_tavern.tool_calling import presets as tool_presets
 from tavernkit.vibe_tavern.tool_calling.config import ToolCallingConfig
 
@@ -36,8 +44,9 @@ RESERVED_LLM_OPTIONS: Final = frozenset(
 class RunnerConfig:
     """Provider, model and everything about one request; made with :meth:`build`, then read-only.
 
-    The context's sections are ``tool_calling``, ``directives``, ``language_policy``, ``output_tags``,
-    ``token_estimation`` and ``toggles``. Presets of the provider and model hold below the sections.
+    Its sections are ``tool_calling``, ``directives``, ``language_policy``, ``output_tags``, ``token_estimation`` and
+    ``toggles``, given to :meth:`build` or in the context's data. Presets of the provider and model hold below
+    the sections.
     """
 
     provider: str
@@ -68,11 +77,36 @@ class RunnerConfig:
         capabilities_overrides: Mapping[str, object] | None = None,
         infrastructure: Infrastructure = SHARED,
         presets: Presets = "all",
+        tool_calling: ToolCallingOptions | None = None,
+        directives: DirectivesOptions | None = None,
+        language_policy: LanguagePolicyOptions | None = None,
+        output_tags: OutputTagsOptions | None = None,
+        token_estimation: TokenEstimationOptions | None = None,
+        toggles: ToggleOptions | None = None,
     ) -> RunnerConfig:
         """Check and settle a configuration.
 
-        ``presets`` says which ready-made options hold below the sections: those of the provider and the model
-        (``all``), only the provider's (``provider``), or none.
+        Args:
+            provider: Who serves the model, such as ``openrouter``.
+            model: The model's name there.
+            context: The inputs that all requests share; its ``data`` may hold the sections below.
+            pipeline: The steps of a build.
+            step_options: Options of single steps, by their names.
+            llm_options_defaults: What goes into every request, such as ``temperature``.
+            capabilities_overrides: What is known of the model that the table does not say, such as
+                ``context_window_tokens``.
+            infrastructure: The registries of transforms, sanitizers and capabilities.
+            presets: Which ready-made options hold below the sections: those of the provider and the model (``all``),
+                only the provider's (``provider``), or none.
+            tool_calling: How tools are offered, run and guarded.
+            directives: How structured answers are asked for.
+            language_policy: The language of the answer.
+            output_tags: What is done to tags in the answer.
+            token_estimation: What counts tokens.
+            toggles: What is off unless it is switched on.
+
+        Raises:
+            ConfigError: An option does not exist or has a wrong value; the message says what to pass.
         """
         require("pipeline", pipeline, Pipeline)
         require("step_options", step_options, Mapping[str, Mapping[str, object]] | None)
@@ -80,15 +114,24 @@ class RunnerConfig:
         require("infrastructure", infrastructure, Infrastructure)
         require_choice("presets", presets, get_args(Presets))
         capabilities = infrastructure.capabilities.resolve(provider, model, capabilities_overrides)
-        settled = _context(context)
-        language_policy = LanguagePolicyConfig.from_mapping(settled.get("language_policy"))
+        given = {
+            "tool_calling": tool_calling,
+            "directives": directives,
+            "language_policy": language_policy,
+            "output_tags": output_tags,
+            "token_estimation": token_estimation,
+            "toggles": toggles,
+        }
+        settled = _with_sections(_context(context), given)
+        OptionReader(settled.get("token_estimation"), "token_estimation", TokenEstimationOptions)
+        policy = LanguagePolicyConfig.from_mapping(settled.get("language_policy"))
         tool_options = section(settled.get("tool_calling"), "tool_calling")
         directive_options = section(settled.get("directives"), "directives")
         return cls(
             provider=capabilities.provider,
             model=capabilities.model,
             context=settled,
-            pipeline=_configured(pipeline, language_policy, capabilities, normalize_step_configs(step_options or {})),
+            pipeline=_configured(pipeline, policy, capabilities, normalize_step_configs(step_options or {})),
             llm_options_defaults=_options_defaults(llm_options_defaults),
             capabilities=capabilities,
             tool_calling=ToolCallingConfig.from_mapping(
@@ -97,10 +140,24 @@ class RunnerConfig:
             directives=DirectivesConfig.from_mapping(
                 directives_presets.merge(_directives_preset(presets, provider), directive_options)
             ),
-            language_policy=language_policy,
+            language_policy=policy,
             output_tags=OutputTagsConfig.from_mapping(settled.get("output_tags")),
             infrastructure=infrastructure,
         )
+
+
+def _with_sections(context: VibeTavernContext, given: Mapping[str, object]) -> VibeTavernContext:
+    """Put sections over those of the context, option by option; report what looks like a misspelt section."""
+    for key in context.data:
+        near = "" if key in given else suggestion(key, given)
+        if near:
+            log_warning(f"context has a key {key!r}, which is not a section{near}")
+    sections = {
+        name: {**section(context.get(name), name), **section(options, name)}
+        for name, options in given.items()
+        if options is not None
+    }
+    return context.replace(data={**context.data, **sections}) if sections else context
 
 
 def _tool_preset(presets: Presets, provider: str, model: str) -> dict[str, object]:

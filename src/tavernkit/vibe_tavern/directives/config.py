@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, cast
+from typing import Final, cast
 
-from tavernkit.text.coerce import boolean
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object
-from tavernkit.vibe_tavern.options import integer, names, option_name, section
+from tavernkit.errors import log_warning
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, shown
+from tavernkit.vibe_tavern.options import OptionReader, integer, option_name, suggestion
+from tavernkit.vibe_tavern.section_options import DirectivesMode as Mode
+from tavernkit.vibe_tavern.section_options import DirectivesOptions
 
-Mode = Literal["json_schema", "json_object", "prompt_only"]
-
-MODES: Final = ("json_schema", "json_object", "prompt_only")
+MODES: Final[tuple[Mode, ...]] = ("json_schema", "json_object", "prompt_only")
 DEFAULT_REPAIRS: Final = 1
 
 
@@ -34,23 +34,20 @@ class DirectivesConfig:
 
     @classmethod
     def from_mapping(cls, value: object) -> DirectivesConfig:
-        """Read options; unknown modes are left out."""
-        options = section(value, "directives")
-        known = [name for name in map(option_name, names(options.get("modes")) or ()) if name in MODES]
-        repairs = integer(options.get("repair_retry_count"))
+        """Read options; ones that do not exist or cannot be read are refused.
+
+        Unknown modes, and a number of repairs that cannot be read, are reported and count as not given.
+        """
+        options = OptionReader(value, "directives", DirectivesOptions)
         return cls(
-            modes=cast("tuple[Mode, ...]", tuple(dict.fromkeys(known)) or MODES),
-            repair_retry_count=DEFAULT_REPAIRS if repairs is None else max(repairs, 0),
-            json_repair=boolean(options.get("json_repair"), default=False),
-            request_overrides=_overrides(options.get("request_overrides"), "request_overrides"),
-            structured_request_overrides=_overrides(
-                options.get("structured_request_overrides"), "structured_request_overrides"
-            ),
-            prompt_only_request_overrides=_overrides(
-                options.get("prompt_only_request_overrides"), "prompt_only_request_overrides"
-            ),
-            message_transforms=tuple(names(options.get("message_transforms")) or ()),
-            response_transforms=tuple(names(options.get("response_transforms")) or ()),
+            modes=_modes(options.names("modes")),
+            repair_retry_count=_repairs(options.get("repair_retry_count")),
+            json_repair=options.flag("json_repair", default=False),
+            request_overrides=freeze_object(options.mapping("request_overrides")),
+            structured_request_overrides=freeze_object(options.mapping("structured_request_overrides")),
+            prompt_only_request_overrides=freeze_object(options.mapping("prompt_only_request_overrides")),
+            message_transforms=options.names("message_transforms"),
+            response_transforms=options.names("response_transforms"),
         )
 
     def overrides_for(self, mode: Mode) -> FrozenObject:
@@ -58,5 +55,22 @@ class DirectivesConfig:
         return self.prompt_only_request_overrides if mode == "prompt_only" else self.structured_request_overrides
 
 
-def _overrides(value: object, name: str) -> FrozenObject:
-    return freeze_object(section(value, f"directives.{name}"))
+def _modes(given: tuple[str, ...]) -> tuple[Mode, ...]:
+    known: dict[str, None] = {}
+    for name in given:
+        if option_name(name) in MODES:
+            known[option_name(name)] = None
+        else:
+            log_warning(f"directives.modes has no mode {name!r}: left out{suggestion(name, MODES)}")
+    return cast("tuple[Mode, ...]", tuple(known)) or MODES
+
+
+def _repairs(given: object) -> int:
+    repairs = integer(given)
+    if repairs is not None:
+        return max(repairs, 0)
+    if given is not None:
+        log_warning(
+            f"directives.repair_retry_count is {shown(given)}, which is not a number: {DEFAULT_REPAIRS} is used"
+        )
+    return DEFAULT_REPAIRS

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.text.blank import trim_blanks
 from tavernkit.text.coerce import boolean
 from tavernkit.text.verbatim_masker import DEFAULT_ESCAPE_HATCH, EscapeHatch
 from tavernkit.values import FrozenObject, freeze_object, is_mapping, is_sequence
-from tavernkit.vibe_tavern.options import option_name
-
-Action = Literal["strip", "drop", "rename"]
+from tavernkit.vibe_tavern.options import OptionReader, option_name
+from tavernkit.vibe_tavern.section_options import EscapeHatchOptions, OutputTagsOptions, TagRuleOptions
+from tavernkit.vibe_tavern.section_options import TagAction as Action
 
 ACTIONS: Final = ("strip", "drop", "rename")
 
@@ -35,6 +35,7 @@ class TagRule:
         """Read ``{tag, action, to, attrs}``."""
         if not is_mapping(value):
             raise ConfigError(f"an output tag rule is a mapping, not {value!r}", code="OUTPUT_TAGS_RULE_NOT_A_MAPPING")
+        OptionReader(value, "a rule of output_tags", TagRuleOptions)
         tag, action, to = (_text(value.get(key)) for key in ("tag", "action", "to"))
         if not tag:
             raise ConfigError("an output tag rule needs a tag", code="OUTPUT_TAGS_RULE_TAG")
@@ -74,17 +75,18 @@ class OutputTagsConfig:
             return cls()
         if not is_mapping(value):
             raise ConfigError(f"output_tags must be a mapping, not {value!r}", code="OUTPUT_TAGS_NOT_A_MAPPING")
-        warner = value.get("warner")
+        options = OptionReader(value, "output_tags", OutputTagsOptions)
+        warner, hatch = options.get("warner"), options.get("escape_hatch")
         if warner is not None and not callable(warner):
             raise ConfigError("output_tags.warner must be callable", code="OUTPUT_TAGS_WARNER")
+        if is_mapping(hatch):
+            OptionReader(hatch, "output_tags.escape_hatch", EscapeHatchOptions)
         return cls(
-            enabled=boolean(value.get("enabled"), default=False),
-            escape_hatch=EscapeHatch.from_mapping(value["escape_hatch"])
-            if value.get("escape_hatch") is not None
-            else DEFAULT_ESCAPE_HATCH,
-            rules=_rules(value.get("rules")),
-            sanitizers=_sanitizers(value.get("sanitizers")),
-            warn=boolean(value.get("warn"), default=False),
+            enabled=options.flag("enabled", default=False),
+            escape_hatch=DEFAULT_ESCAPE_HATCH if hatch is None else EscapeHatch.from_mapping(hatch),
+            rules=_rules(options.get("rules")),
+            sanitizers=_sanitizers(options.get("sanitizers")),
+            warn=options.flag("warn", default=False),
             warner=cast("Warn | None", warner),
         )
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tavernkit.budget.estimator import TokenEstimator
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.values import is_mapping
 from tavernkit.vibe_tavern.context import VibeTavernState
-from tavernkit.vibe_tavern.options import section
+from tavernkit.vibe_tavern.options import OptionReader
+from tavernkit.vibe_tavern.section_options import TokenEstimationOptions
 from tavernkit.vibe_tavern.token_estimation import canonical_model_hint, estimator
 from tavernkit.vibe_tavern.whitespace import is_blank
 
@@ -22,20 +21,20 @@ class Prepare(Step[VibeTavernState, NoConfig]):
     def before(self, state: VibeTavernState) -> None:
         """Settle both, and make sure there is a variables store."""
         _ = state.variables
-        options = section(state.context.get("token_estimation"), "token_estimation")
+        options = OptionReader(state.context.get("token_estimation"), "token_estimation", TokenEstimationOptions)
         if is_blank(state.model_hint):
             self._choose_hint(state, options)
         if state.token_estimator is None:
             self._choose_estimator(state, options)
 
-    def _choose_hint(self, state: VibeTavernState, options: Mapping[str, object]) -> None:
+    def _choose_hint(self, state: VibeTavernState, options: OptionReader) -> None:
         for hint, source in ((options.get("model_hint"), "context"), (state.context.default_model_hint, "default")):
             if not is_blank(hint):
                 state.model_hint = canonical_model_hint(str(hint))
                 state.model_hint_source = source
                 return
 
-    def _choose_estimator(self, state: VibeTavernState, options: Mapping[str, object]) -> None:
+    def _choose_estimator(self, state: VibeTavernState, options: OptionReader) -> None:
         given, registry = options.get("token_estimator"), options.get("registry")
         if given is not None:
             if not callable(getattr(given, "estimate", None)):

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
-from tavernkit.errors import ConfigError, log_warning
-from tavernkit.text.blank import trim_blanks
-from tavernkit.text.coerce import boolean
+from tavernkit.errors import log_warning
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze, freeze_object, is_mapping
 from tavernkit.vibe_tavern.limits import MAX_TOOL_ARGS_BYTES, MAX_TOOL_OUTPUT_BYTES, TOOL_TIMEOUT_SECONDS
-from tavernkit.vibe_tavern.options import (
-    integer,
-    names,
-    option_name,
-    positive_integer,
-    positive_number,
-    section,
-)
-from tavernkit.vibe_tavern.whitespace import is_blank
+from tavernkit.vibe_tavern.options import OptionReader
+from tavernkit.vibe_tavern.section_options import ToolCallingOptions, ToolDispatch, ToolFailurePolicy, ToolUseMode
 
-ToolUseMode = Literal["enforced", "relaxed", "disabled"]
-ToolFailurePolicy = Literal["fatal", "tolerated"]
-ToolDispatch = Literal["sequential", "parallel"]
 ToolChoice: TypeAlias = "str | FrozenObject"
 
 TOOL_USE_MODES: Final = ("enforced", "relaxed", "disabled")
@@ -68,56 +56,40 @@ class ToolCallingConfig:
 
     @classmethod
     def from_mapping(cls, value: object) -> ToolCallingConfig:
-        """Read options; unknown modes and policies are errors, numbers that cannot be read are the default."""
-        options = section(value, "tool_calling")
-        text = options.get("fix_empty_final_user_text")
-        overrides = section(options.get("request_overrides"), "tool_calling.request_overrides")
+        """Read options; ones that do not exist or cannot be read are refused, numbers out of range are the default."""
+        options = OptionReader(value, "tool_calling", ToolCallingOptions)
         return cls(
-            tool_use_mode=cast(
-                "ToolUseMode", _choice(options, "tool_use_mode", TOOL_USE_MODES, "relaxed", "TOOL_USE_MODE")
-            ),
+            tool_use_mode=cast("ToolUseMode", options.choice("tool_use_mode", TOOL_USE_MODES, default="relaxed")),
             tool_failure_policy=cast(
                 "ToolFailurePolicy",
-                _choice(options, "tool_failure_policy", TOOL_FAILURE_POLICIES, "tolerated", "TOOL_FAILURE_POLICY"),
+                options.choice("tool_failure_policy", TOOL_FAILURE_POLICIES, default="tolerated"),
             ),
-            tool_allowlist=_optional_names(options.get("tool_allowlist")),
-            tool_denylist=_optional_names(options.get("tool_denylist")),
-            fix_empty_final=boolean(options.get("fix_empty_final"), default=True),
-            fix_empty_final_user_text=FIX_EMPTY_FINAL_TEXT if is_blank(text) else trim_blanks(str(text)),
-            fix_empty_final_disable_tools=boolean(options.get("fix_empty_final_disable_tools"), default=True),
-            fallback_retry_count=max(integer(options.get("fallback_retry_count")) or 0, 0),
-            max_tool_args_bytes=positive_integer(options.get("max_tool_args_bytes")) or MAX_TOOL_ARGS_BYTES,
-            max_tool_output_bytes=positive_integer(options.get("max_tool_output_bytes")) or MAX_TOOL_OUTPUT_BYTES,
-            max_tool_calls_per_turn=positive_integer(options.get("max_tool_calls_per_turn")),
-            max_total_tokens=positive_integer(options.get("max_total_tokens")),
-            tool_timeout_seconds=positive_number(options.get("tool_timeout_seconds")) or TOOL_TIMEOUT_SECONDS,
-            tool_dispatch=cast(
-                "ToolDispatch", _choice(options, "tool_dispatch", TOOL_DISPATCHES, "sequential", "TOOL_DISPATCH")
-            ),
-            validate_tool_arguments=boolean(options.get("validate_tool_arguments"), default=False),
-            tool_choice=_tool_choice(options.get("tool_choice")),
-            message_transforms=tuple(names(options.get("message_transforms")) or ()),
-            tool_transforms=tuple(names(options.get("tool_transforms")) or ()),
-            response_transforms=tuple(names(options.get("response_transforms")) or ()),
-            tool_call_transforms=tuple(names(options.get("tool_call_transforms")) or ()),
-            tool_result_transforms=tuple(names(options.get("tool_result_transforms")) or ()),
-            request_overrides=_without_reserved(overrides),
+            tool_allowlist=options.names("tool_allowlist") or None,
+            tool_denylist=options.names("tool_denylist") or None,
+            fix_empty_final=options.flag("fix_empty_final", default=True),
+            fix_empty_final_user_text=options.text("fix_empty_final_user_text") or FIX_EMPTY_FINAL_TEXT,
+            fix_empty_final_disable_tools=options.flag("fix_empty_final_disable_tools", default=True),
+            fallback_retry_count=max(options.integer("fallback_retry_count") or 0, 0),
+            max_tool_args_bytes=options.positive_integer("max_tool_args_bytes") or MAX_TOOL_ARGS_BYTES,
+            max_tool_output_bytes=options.positive_integer("max_tool_output_bytes") or MAX_TOOL_OUTPUT_BYTES,
+            max_tool_calls_per_turn=options.positive_integer("max_tool_calls_per_turn"),
+            max_total_tokens=options.positive_integer("max_total_tokens"),
+            tool_timeout_seconds=options.positive_number("tool_timeout_seconds") or TOOL_TIMEOUT_SECONDS,
+            tool_dispatch=cast("ToolDispatch", options.choice("tool_dispatch", TOOL_DISPATCHES, default="sequential")),
+            validate_tool_arguments=options.flag("validate_tool_arguments", default=False),
+            tool_choice=_tool_choice(options),
+            message_transforms=options.names("message_transforms"),
+            tool_transforms=options.names("tool_transforms"),
+            response_transforms=options.names("response_transforms"),
+            tool_call_transforms=options.names("tool_call_transforms"),
+            tool_result_transforms=options.names("tool_result_transforms"),
+            request_overrides=_without_reserved(options.mapping("request_overrides")),
         )
 
     @property
     def tools_enabled(self) -> bool:
         """Whether tools are sent at all."""
         return self.tool_use_mode != "disabled"
-
-
-def _choice(options: Mapping[str, object], key: str, known: tuple[str, ...], default: str, code: str) -> str:
-    given = options.get(key)
-    if is_blank(given):
-        return default
-    name = option_name(given)
-    if name not in known:
-        raise ConfigError(f"{key} must be one of {', '.join(known)}, not {given!r}", code=code)
-    return name
 
 
 def _without_reserved(overrides: Mapping[str, object]) -> FrozenObject:
@@ -127,12 +99,6 @@ def _without_reserved(overrides: Mapping[str, object]) -> FrozenObject:
     return freeze_object({key: freeze(item) for key, item in overrides.items() if key not in RESERVED_OVERRIDES})
 
 
-def _tool_choice(value: object) -> ToolChoice:
-    if is_mapping(value):
-        return freeze_object(value)
-    return "auto" if is_blank(value) else str(value)
-
-
-def _optional_names(value: object) -> tuple[str, ...] | None:
-    listed = names(value)
-    return tuple(listed) if listed else None
+def _tool_choice(options: OptionReader) -> ToolChoice:
+    value = options.get("tool_choice")
+    return freeze_object(value) if is_mapping(value) else options.text("tool_choice") or "auto"
