@@ -22,6 +22,8 @@ ABOUT = {
     "silly_tavern/build_chat": "whole chat-completion prompts: preset, card, lore, history, injections, budget",
     "silly_tavern/build_chat_models": "chat prompts near the budget, with the tokenizers of all sources",
     "silly_tavern/build_chat_squash": "system messages squashed",
+    "silly_tavern/build_group_folder": "group chats from a data folder: scripts, books and tags of the speaker",
+    "silly_tavern/chat_extras": "injects, personas, summaries, attachments, Vector Storage, notes of chats and folders",
     "silly_tavern/token_counts": "tokens of messages, texts, pictures, videos and sounds",
     "silly_tavern/build_text": "whole text-completion prompts: context template, instruct, stop strings",
     "silly_tavern/macros_v1": "the legacy macro engine",

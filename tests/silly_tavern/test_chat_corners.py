@@ -64,9 +64,10 @@ def test_a_model_that_takes_no_tools_is_given_none() -> None:
 
 def test_sounds_are_sent_to_models_that_hear() -> None:
     line = ChatMessage(mes="listen", extra={"media": [{"url": "data:audio/mp3;base64,AA==", "type": "audio"}]})
-    (found,) = inline_media(line, preset(**GEMINI), default_display="list", measure=None)
-    assert found.part == {"type": "audio_url", "audio_url": {"url": "data:audio/mp3;base64,AA=="}}
-    assert inline_media(line, preset(media_inlining=True), default_display="list", measure=None) == []
+    found = inline_media(line, preset(**GEMINI), default_display="list", measure=None)
+    assert found is not None
+    assert found[0].part == {"type": "audio_url", "audio_url": {"url": "data:audio/mp3;base64,AA=="}}
+    assert inline_media(line, preset(media_inlining=True), default_display="list", measure=None) is None
 
 
 def test_a_picture_that_is_no_base64_has_no_size() -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import ChatMessage, ReasoningSettings
+from tavernkit.silly_tavern.chat.attachments import attached_text
 from tavernkit.silly_tavern.chat.core_chat import (
     CoreMessage,
     add_reasoning,
@@ -64,10 +65,15 @@ def test_files_come_before_the_text_and_titles_behind():
         "media": [{"title": "U", "append_title": True}, {"title": "no"}],
     }
     core = core_chat([line("m", extra=extra)], generation_type="normal", with_tools=False)
-    log = WarningLog()
-    prepare_texts(core, generation_type="normal", scripts=None, warn=log)
+    missing: list[object] = []
+
+    def file_text(_message: CoreMessage, files: Sequence[Mapping[str, object]]) -> str:
+        return attached_text(files, {}, lambda file: missing.append(file["name"]))
+
+    prepare_texts(core, generation_type="normal", scripts=None, file_text=file_text)
     assert core[0].text == "F1\n\nF2\n\nm\n\nT\n\nU"
-    assert "gone.txt" in log.messages[0]
+    assert core[0].file_length == len("F1\n\nF2")
+    assert missing == ["gone.txt"]
 
 
 def test_reasoning_stays_out_unless_asked_for():

@@ -128,3 +128,73 @@ def test_what_is_wrong_in_any_file_of_the_folder_is_told_to_the_folders_listener
         before = len(log.messages)
         read(name)
         assert len(log.messages) > before, name
+
+
+SCRIPT = {"id": "1", "scriptName": "s", "placement": [1, 2], "promptOnly": True, "findRegex": "/e/g"}
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    write(path, {**json.loads(path.read_text("utf-8")), **changes})
+
+
+def test_in_a_group_books_tags_and_scripts_are_the_speakers(folder: Path):
+    scripts = {"regex": [{**SCRIPT, "replaceString": "#"}], "character_allowed_regex": ["Lyra.json"]}
+    rewrite(folder / "settings.json", extension_settings=scripts)
+    own = {"world": "linked", "regex_scripts": [{**SCRIPT, "findRegex": "/G/", "replaceString": "g"}]}
+    write(folder / "characters" / "Lyra.json", card("Lyra", extensions=own))
+    builder = DataFolder(folder).builder(group="g1")
+    texts = {name: [m.content for m in builder.build(speaker=name).messages] for name in ("Lyra", "Bram")}
+    assert "Lyra: good #v#ning." in texts["Lyra"]
+    assert any("Lore of linked." in text for text in texts["Lyra"])
+    assert "Lyra: Good #v#ning." in texts["Bram"]
+    assert not any("Lore of linked." in text for text in texts["Bram"])
+
+
+def test_nobody_is_the_character_of_a_groups_first_message(folder: Path):
+    lines = [{"chat_metadata": {}}, {"name": "Lyra", "mes": "{{char}} nods."}, {"name": "Lyra", "mes": "{{char}} too."}]
+    write(folder / "group chats" / "g-chat.jsonl", "\n".join(map(json.dumps, lines)))
+    texts = [m.content for m in DataFolder(folder).builder(group="g1").build(speaker="Bram").messages]
+    assert "Lyra:  nods." in texts
+    assert "Lyra: Bram too." in texts
+
+
+def test_a_chat_that_is_locked_to_a_persona_is_opened_as_it(folder: Path):
+    stored = {"personas": {"zoe.png": "Zoe"}, "persona_descriptions": {"zoe.png": {"description": "A diver."}}}
+    rewrite(folder / "settings.json", power_user=stored)
+    write(folder / "User Avatars" / "zoe.png", "picture")
+    write(folder / "User Avatars" / "mira.png", "picture")
+    header = json.dumps({"chat_metadata": {"persona": "zoe.png"}})
+    write(folder / "chats" / "Lyra" / "first.jsonl", f"{header}\n{json.dumps({'name': 'Lyra', 'mes': 'Hi {{user}}.'})}")
+    data = DataFolder(folder)
+    assert data.persona("Lyra", "first").reason == "the chat is locked to it"
+    texts = [m.content for m in data.builder("Lyra", "first").build().messages]
+    assert "A diver." in texts
+    assert "Hi Zoe." in texts
+
+
+def test_a_chat_without_messages_begins_with_the_greeting(folder: Path):
+    write(folder / "characters" / "Lyra.json", card("Lyra", first_mes="Late, {{user}}."))
+    write(folder / "chats" / "Lyra" / "empty.jsonl", json.dumps({"chat_metadata": {}}))
+    texts = [m.content for m in DataFolder(folder).builder("Lyra", "empty").build(message="Hm.").messages]
+    assert texts[-2:] == ["Late, Mira.", "Hm."]
+
+
+def test_attached_files_are_read_from_the_folder_and_nowhere_else(folder: Path):
+    write(folder / "user" / "files" / "a b.txt", "Tide table.")
+    write(folder / "secret.txt", "secret")
+    urls = ["/user/files/a%20b.txt", "/user/../secret.txt", "/secret.txt", "/user/files/../../secret.txt"]
+    line = {"name": "Mira", "is_user": True, "mes": "Read.", "extra": {"files": [{"url": url} for url in urls]}}
+    write(folder / "chats" / "Lyra" / "files.jsonl", f"{json.dumps({'chat_metadata': {}})}\n{json.dumps(line)}")
+    plan = DataFolder(folder).builder("Lyra", "files").build(warning_handler=None)
+    assert plan.messages[-1].content == "Tide table.\n\nRead."
+    assert len([each for each in plan.omissions if each.kind == "attachment"]) == 3
+
+
+@pytest.mark.parametrize("content", [None, "no JSON", "[]"])
+def test_missing_or_broken_settings_are_reported(tmp_path: Path, content: str | None):
+    if content is not None:
+        write(tmp_path / "settings.json", content)
+    log = WarningLog()
+    assert DataFolder(tmp_path, warn=log).settings.username == "User"
+    assert "settings.json" in log.messages[0]
+    assert "defaults are used" in log.messages[-1]

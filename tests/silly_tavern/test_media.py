@@ -22,7 +22,7 @@ def message(*items: dict[str, Any], **extra: Any) -> ChatMessage:
 
 def parts(line: ChatMessage, **keys: Any) -> list[Any]:
     found = inline_media(line, preset(**{"openai_model": "gpt-4o", **keys}), default_display="list", measure=None)
-    return [(each.part["type"], each.tokens) for each in found]
+    return [(each.part["type"], each.tokens) for each in found or ()]
 
 
 @pytest.mark.parametrize(

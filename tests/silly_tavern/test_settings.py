@@ -16,7 +16,8 @@ DATA = {
         "pin_examples": True,
         "persona_description": "A sailor.",
         "persona_description_position": 1,
-        "persona_descriptions": {"mira.png": {"lorebook": "Sea"}},
+        "persona_description_lorebook": "Sea",
+        "persona_descriptions": {"mira.png": {"lorebook": "Not this one"}},
         "reasoning": {"prefix": "<r>", "add_to_prompts": True},
     },
     "extension_settings": {

@@ -8,6 +8,9 @@ from tavernkit.silly_tavern.chat.output_cleanup import CleanUp as CleanUp
 from tavernkit.silly_tavern.chat.output_cleanup import clean_up as clean_up
 from tavernkit.silly_tavern.chat.persona import Persona as Persona
 from tavernkit.silly_tavern.chat.reasoning import ReasoningSettings as ReasoningSettings
+from tavernkit.silly_tavern.chat.vector_storage import VectorCall as VectorCall
+from tavernkit.silly_tavern.chat.vector_storage import VectorHit as VectorHit
+from tavernkit.silly_tavern.chat.vector_storage import VectorResults as VectorResults
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan as ChatPlan
 from tavernkit.silly_tavern.chat_completion.tools import Tool as Tool
 from tavernkit.silly_tavern.context import SillyTavernContext as SillyTavernContext
@@ -23,6 +26,7 @@ from tavernkit.silly_tavern.errors import UnknownMacroError as UnknownMacroError
 from tavernkit.silly_tavern.files.chat_file import ChatFile as ChatFile
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata as ChatMetadata
 from tavernkit.silly_tavern.files.data_folder import DataFolder as DataFolder
+from tavernkit.silly_tavern.files.personas import ChosenPersona as ChosenPersona
 from tavernkit.silly_tavern.files.preset import Preset as Preset
 from tavernkit.silly_tavern.files.preset_prompts import OrderEntry as OrderEntry
 from tavernkit.silly_tavern.files.preset_prompts import PresetPrompt as PresetPrompt
@@ -34,6 +38,7 @@ from tavernkit.silly_tavern.files.settings import Settings as Settings
 from tavernkit.silly_tavern.files.template_bundle import TemplateBundle as TemplateBundle
 from tavernkit.silly_tavern.groups import Group as Group
 from tavernkit.silly_tavern.groups import GroupDecision as GroupDecision
+from tavernkit.silly_tavern.groups.character_extras import CharacterExtras as CharacterExtras
 from tavernkit.silly_tavern.instruct.selection import select_for_model as select_for_model
 from tavernkit.silly_tavern.instruct.selection import template_for_chat_template as template_for_chat_template
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt as SystemPrompt

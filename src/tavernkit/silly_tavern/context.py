@@ -19,6 +19,7 @@ from tavernkit.silly_tavern.chat.authors_note import read_overrides
 from tavernkit.silly_tavern.chat.chat_log import ChatLog, chat_log
 from tavernkit.silly_tavern.chat.extension_prompts import ExtensionPrompt
 from tavernkit.silly_tavern.chat.persona import Persona
+from tavernkit.silly_tavern.chat.vector_storage import VectorResults
 from tavernkit.silly_tavern.chat_completion.media import Measure
 from tavernkit.silly_tavern.chat_completion.tools import Tool
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
@@ -26,6 +27,7 @@ from tavernkit.silly_tavern.files.chat_file import ChatFile, ChatMetadata
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.files.preset_prompts import GENERATION_TYPES
 from tavernkit.silly_tavern.files.settings import Settings
+from tavernkit.silly_tavern.groups.character_extras import CharacterExtras
 from tavernkit.silly_tavern.groups.decision import GroupDecision
 from tavernkit.silly_tavern.groups.group import Group
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
@@ -60,6 +62,13 @@ class SillyTavernContext(Context):
     With ``dialect="text"`` one prompt text is built, with ``instruct``, ``context_template`` and ``system_prompt`` or
     what the settings have of them; ``context_length`` and ``response_length`` replace the settings' sizes.
 
+    In a group, ``member_extras`` has the books, tags and regex scripts of the members by file name: the speaker's take
+    the place of ``character_books``, ``tags`` and ``regex_scripts``.
+
+    ``attachments`` has the texts of files by the URL that chat lines and the Data Bank have for them, ``media``
+    pictures, videos and sounds as ``data:`` URLs; without it their URLs are sent as they are. ``vectors`` is what
+    searches of Vector Storage found.
+
     ``tokenizers`` are tokenizer files for models whose vocabulary is not bundled (a folder's path will do);
     ``model_list`` is OpenRouter's list of models, which says what tokenizer a model has.
     """
@@ -75,6 +84,7 @@ class SillyTavernContext(Context):
 
     group: Group | None = None
     members: Mapping[str, Character] = field(default_factory=dict[str, Character])
+    member_extras: Mapping[str, CharacterExtras] = field(default_factory=dict[str, CharacterExtras])
     speaker: str | None = None
     decision: GroupDecision | None = None
 
@@ -112,6 +122,9 @@ class SillyTavernContext(Context):
     timezone: tzinfo = UTC
     random: Callable[[], float] = random.random
     measure_media: Measure | None = None
+    attachments: Mapping[str, str] = field(default_factory=dict[str, str])
+    media: Mapping[str, str] | None = None
+    vectors: VectorResults | None = None
     tokenizers: TokenizerFiles | None = None
     model_list: Sequence[Mapping[str, object]] = ()
 

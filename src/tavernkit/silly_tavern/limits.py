@@ -8,6 +8,9 @@ MAX_INJECTION_DEPTH = 10_000
 MAX_CHAT_FILE_BYTES = 512 * 1024 * 1024
 """A chat file larger than this is not read."""
 
+MAX_ATTACHMENT_BYTES = 64 * 1024 * 1024
+"""A file that is attached to a chat and larger than this is not read."""
+
 TOKEN_CACHE_SIZE = 16_384
 """How many texts a builder remembers the token count of."""
 

@@ -13,6 +13,7 @@ from tavernkit.silly_tavern.chat.card_fields import CardTexts
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage
 from tavernkit.silly_tavern.chat.extension_prompts import ExtensionPrompts
 from tavernkit.silly_tavern.chat.turn import Turn
+from tavernkit.silly_tavern.chat.vector_storage import VectorCall
 from tavernkit.silly_tavern.chat_completion.assembly import Assembled
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock, Layout
 from tavernkit.silly_tavern.chat_completion.prompt_collection import Prompt, PromptCollection
@@ -28,6 +29,7 @@ from tavernkit.silly_tavern.token_counting.text_tokenizer import TOKENIZERS, cho
 from tavernkit.silly_tavern.token_counting.texts import TextCounter
 from tavernkit.silly_tavern.token_counting.vocabularies import ESTIMATE
 from tavernkit.silly_tavern.world_info.lore_sources import LoreSources
+from tavernkit.values import JsonObject
 
 if TYPE_CHECKING:
     from tavernkit.budget.report import TrimReport
@@ -66,6 +68,10 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         """lore: the registry of extension prompts, note, persona and lore at depth included."""
         self.note: AuthorsNote | None = None
         """lore: the author's note of this turn."""
+        self.vector_calls: list[VectorCall] = []
+        """lore: what Vector Storage asks an index for."""
+        self.forced_lore: list[JsonObject] = []
+        """lore: entries that Vector Storage found."""
         self.lore_result: WorldInfoResult | None = None
         """lore: what the scan gave."""
         self.lore_sources = LoreSources()

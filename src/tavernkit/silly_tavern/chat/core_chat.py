@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tavernkit.errors import Warn
+from tavernkit.silly_tavern.chat.attachments import FILE_SEPARATOR, attached_files, titles
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat.reasoning import ReasoningSettings
 from tavernkit.silly_tavern.scripts.prompt_scripts import PromptScripts
-from tavernkit.values import FrozenObject, is_mapping, is_sequence
 
 EMPTY_REASONING = "\u200b"
 """Stands for reasoning that was hidden by the provider."""
@@ -20,11 +19,15 @@ NAMES_NONE, NAMES_DEFAULT, NAMES_FIELD, NAMES_CONTENT = -1, 0, 1, 2
 
 @dataclass(slots=True)
 class CoreMessage:
-    """A message of the core chat: its line, its place in the stored chat, and its text for this prompt."""
+    """A message of the core chat: its line, its place in the stored chat, and its text for this prompt.
+
+    ``file_length`` counts the characters that attached files have in it.
+    """
 
     line: ChatMessage
     index: int
     text: str
+    file_length: int = 0
 
 
 def core_chat(chat: Sequence[ChatMessage], *, generation_type: str, with_tools: bool) -> list[CoreMessage]:
@@ -40,9 +43,16 @@ def core_chat(chat: Sequence[ChatMessage], *, generation_type: str, with_tools: 
 
 
 def prepare_texts(
-    core: Sequence[CoreMessage], *, generation_type: str, scripts: PromptScripts | None, warn: Warn
+    core: Sequence[CoreMessage],
+    *,
+    generation_type: str,
+    scripts: PromptScripts | None,
+    file_text: Callable[[CoreMessage, Sequence[Mapping[str, object]]], str],
 ) -> None:
-    """Apply the prompt-stage scripts, then put attached files before each text and titles behind it."""
+    """Apply the prompt-stage scripts, then put attached files before each text and titles behind it.
+
+    ``file_text`` gives the joined text of a message's files.
+    """
     newest_depth = -1 if generation_type == "continue" else 0
     for position, message in enumerate(core):
         line = message.line
@@ -50,7 +60,12 @@ def prepare_texts(
             depth = len(core) - 1 - position + newest_depth
             message.text = scripts.message(message.text, is_user=line.is_user, depth=depth)
         if line.extra:
-            message.text = _files(line.extra, message.index, warn) + message.text + _titles(line.extra)
+            files = attached_files(line.extra)
+            if files:
+                text = file_text(message, files)
+                message.file_length = len(text)
+                message.text = text + FILE_SEPARATOR + message.text
+            message.text += titles(line.extra)
 
 
 def add_reasoning(
@@ -79,6 +94,8 @@ def add_reasoning(
             continue
         if scripts is not None:
             reasoning = scripts.reasoning(reasoning, depth=back - 1 if continuing else back)
+            if not reasoning:
+                continue
         message.text = _with_reasoning(reasoning, message.text, settings, continued, expand)
         added += 1
 
@@ -108,24 +125,3 @@ def _with_reasoning(
     if continued and not text:
         return prefix + reasoning
     return prefix + reasoning + expand(settings.suffix) + expand(settings.separator) + text
-
-
-def _files(extra: FrozenObject, index: int, warn: Warn) -> str:
-    texts: list[str] = []
-    for item in _objects(extra.get("files")):
-        text = item.get("text")
-        if isinstance(text, str) and text:
-            texts.append(text)
-        else:
-            warn(f"message {index}: the attached file {item.get('name')!r} is left out, its text is not in the chat")
-    return "\n\n".join(texts) + "\n\n" if texts else ""
-
-
-def _titles(extra: FrozenObject) -> str:
-    titles = [extra.get("title")] if extra.get("append_title") else []
-    titles += [item.get("title") for item in _objects(extra.get("media")) if item.get("append_title")]
-    return "".join(f"\n\n{title}" for title in titles if title)
-
-
-def _objects(value: object) -> list[Mapping[str, object]]:
-    return [item for item in value if is_mapping(item)] if is_sequence(value) else []

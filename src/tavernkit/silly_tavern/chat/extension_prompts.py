@@ -50,6 +50,9 @@ _INJECTION_POSITIONS = {"before": BEFORE_MAIN, "after": AFTER_MAIN, "chat": IN_C
 class ExtensionPrompt:
     """One registered text. With an odd role or depth it never shows.
 
+    A ``filtered`` text is not scanned and has no place beside the main prompt of chat completion; in the chat and in
+    text completion it shows all the same, as in SillyTavern.
+
     ``kind``, ``reason``, ``title`` and the lore ``entries`` it is made of are its provenance.
     """
 
@@ -59,6 +62,7 @@ class ExtensionPrompt:
     depth: int | float = 0
     role: int | float = 0
     scan: bool = False
+    filtered: bool = False
     kind: str = "extension"
     reason: str = "registered by an extension"
     title: str = ""
@@ -142,7 +146,7 @@ class ExtensionPrompts:
 
     def scanned(self, expand: Callable[[str], str]) -> tuple[str, ...]:
         """The texts that lore keys may match in, macros expanded; empty ones are left out."""
-        expanded = (expand(prompt.value) for prompt in self if prompt.scan and prompt.value)
+        expanded = (expand(prompt.value) for prompt in self if prompt.scan and prompt.value and not prompt.filtered)
         return tuple(text for text in expanded if text)
 
     def in_chat(self) -> dict[tuple[int, int], list[ExtensionPrompt]]:

@@ -19,6 +19,15 @@ _POSITIONS = {
 }
 
 
+def stored_position(value: object) -> int:
+    """Read a position from a file; a number that is written as text is none that SillyTavern knows."""
+    if value is None:
+        return IN_PROMPT
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not float(value).is_integer():
+        return NOWHERE
+    return IN_PROMPT if value == AFTER_CHARACTER else int(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Persona:
     """A persona description and where it goes; ``position`` is SillyTavern's number or one of its names.

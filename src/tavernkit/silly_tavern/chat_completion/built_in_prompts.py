@@ -83,7 +83,7 @@ def merge_built_ins(
         found = source(_STAGE, "persona", PERSONA_DESCRIPTION, TITLES[PERSONA_DESCRIPTION], "the user's persona")
         collection.merge(Prompt(PERSONA_DESCRIPTION, expand(texts.persona), found, role="system"))
     for found in extensions:
-        if found.key not in NAMED_EXTENSIONS and found.value and found.position in _POSITIONS:
+        if found.key not in NAMED_EXTENSIONS and found.value and found.position in _POSITIONS and not found.filtered:
             prompt = _from_extension(found, identifier_of(found.key), _role(found), expand)
             collection.merge(replace(prompt, extension=True))
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tavernkit.silly_tavern.chat.attachments import has_media
 from tavernkit.silly_tavern.chat.core_chat import NAMES_FIELD, CoreMessage, name_prefix, role_of
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry
@@ -39,6 +40,7 @@ class HistoryConverter:
     core: Sequence[CoreMessage]
     media_display: str = "list"
     measure: Measure | None = None
+    resolve: Callable[[str], str] = str
 
     def content(self, message: CoreMessage) -> str:
         """The text of a chat message with the name before it where the preset asks for that; macros unexpanded."""
@@ -77,13 +79,19 @@ class HistoryConverter:
             group="history",
             history_index=entry.index,
         )
-        if "media" in entry.line.extra:
+        if entry.line.extra and has_media(entry.line.extra):
             self._inline(placed, entry)
         return placed
 
     def _inline(self, placed: PlacedMessage, entry: CoreMessage) -> None:
-        media = inline_media(entry.line, self.preset, default_display=self.media_display, measure=self.measure)
-        if media:
+        media = inline_media(
+            entry.line,
+            self.preset,
+            default_display=self.media_display,
+            measure=self.measure,
+            resolve=self.resolve,
+        )
+        if media is not None:
             text: JsonObject = {"type": "text", "text": placed.content}
             placed.parts = [text, *(each.part for each in media)]
             placed.tokens += sum(each.tokens for each in media)

@@ -6,13 +6,14 @@ import base64
 import binascii
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from tavernkit.silly_tavern.chat.attachments import IMAGE, VIDEO, shown_media
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.text.js_values import js_round
-from tavernkit.values import JsonObject, is_mapping, is_sequence
+from tavernkit.values import JsonObject
 
 LOW_COST, TILE_COST = 85, 170
 LOW_SIDE, TILE_SIDE, LONG_LIMIT, SHORT_LIMIT = 512, 512, 2048, 768
@@ -106,27 +107,42 @@ class InlineMedia:
 
 
 def inline_media(
-    line: ChatMessage, preset: Preset, *, default_display: str, measure: Measure | None
-) -> list[InlineMedia]:
-    """The attachments of a message that the model can be shown."""
+    line: ChatMessage,
+    preset: Preset,
+    *,
+    default_display: str,
+    measure: Measure | None,
+    resolve: Callable[[str], str] = str,
+) -> list[InlineMedia] | None:
+    """The attachments of a message that the model can be shown; nothing if there are none.
+
+    ``resolve`` gives the ``data:`` URL of a file, or an empty text if it cannot be read: SillyTavern then sends the
+    text of the message as its only part.
+    """
     if not preset.media_inlining:
-        return []
-    items = _shown_items(line, default_display)
+        return None
     found: list[InlineMedia] = []
-    for item in items:
-        url, kind = item.get("url"), item.get("type", "image")
+    some = False
+    for item in shown_media(line.extra, default_display):
+        url, kind = item.get("url"), item.get("type", IMAGE)
         if not isinstance(url, str) or not url:
             continue
-        if kind == "image" and takes_pictures(preset):
+        takes = takes_pictures(preset) if kind == IMAGE else takes_video(preset)
+        if not takes:
+            continue
+        some, url = True, resolve(url)
+        if not url:
+            continue
+        if kind == IMAGE:
             found.append(_picture(url, preset.inline_image_quality, measure))
-        elif kind == "video" and takes_video(preset):
+        elif kind == VIDEO:
             quality = preset.inline_image_quality or "auto"
             part: JsonObject = {"type": "video_url", "video_url": {"url": url, "detail": quality}}
             found.append(InlineMedia(part, timed_tokens(item.get("duration"), "video")))
-        elif kind == "audio" and takes_video(preset):
+        elif kind == "audio":
             part = {"type": "audio_url", "audio_url": {"url": url}}
             found.append(InlineMedia(part, timed_tokens(item.get("duration"), "audio")))
-    return found
+    return found if some else None
 
 
 def takes_pictures(preset: Preset) -> bool:
@@ -185,17 +201,6 @@ def _jpeg_size(data: bytes) -> MediaSize | None:
             return width, height
         position += 2 + length
     return None
-
-
-def _shown_items(line: ChatMessage, default_display: str) -> Sequence[Mapping[str, object]]:
-    media = line.extra.get("media")
-    items = [item for item in media if is_mapping(item)] if is_sequence(media) else []
-    display = line.extra.get("media_display") or default_display
-    if display == "gallery" and items:
-        index = line.extra.get("media_index")
-        shown = index if isinstance(index, int) and 0 <= index < len(items) else 0
-        return [items[shown]]
-    return items
 
 
 def _picture(url: str, quality: str, measure: Measure | None) -> InlineMedia:

@@ -10,6 +10,7 @@ from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
 from tavernkit.silly_tavern.chat.chat_message import require_lines
+from tavernkit.silly_tavern.chat.vector_storage import VectorCall
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, thaw, thaw_object
 
 if TYPE_CHECKING:  # not known to the check of a plan's fields, which would go through thousands of lines
@@ -26,7 +27,7 @@ class ChatPlan(Plan):
     ``chat`` is the chat as it would be stored when the reply comes in (the message just sent included). Blocks are
     there one by one; system messages are squashed, if the preset says so, when messages are made of them.
     ``token_counts`` is the cost of each prompt identifier, ``budget_left`` what remained, ``overflow`` why the
-    assembly ended early, if it did.
+    assembly ended early, if it did. ``vector_calls`` is what Vector Storage asks an index for.
     """
 
     chat: Sequence[ChatMessage] = ()
@@ -36,6 +37,7 @@ class ChatPlan(Plan):
     budget_left: int = 0
     overflow: str | None = None
     overridden_prompts: Sequence[str] = ()
+    vector_calls: Sequence[VectorCall] = ()
     timed_world_info: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     def __post_init__(self) -> None:
@@ -82,7 +84,7 @@ def _squashable(block: Block) -> bool:
 def _request_message(block: Block) -> JsonObject:
     message: JsonObject = {"role": block.role}
     metadata = block.message_metadata or EMPTY_OBJECT
-    if block.attachments:
+    if block.attachments is not None:
         message["content"] = [{"type": "text", "text": block.content}, *(thaw(part) for part in block.attachments)]
     elif "tool_calls" not in metadata:
         message["content"] = block.content

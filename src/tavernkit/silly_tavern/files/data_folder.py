@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -13,11 +14,15 @@ from tavernkit.cards.character import Character
 from tavernkit.cards.participant import User
 from tavernkit.errors import FileFormatError, TavernKitError, Warn, log_warning
 from tavernkit.silly_tavern.builder import Builder
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.context import TEXT_DIALECT
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
+from tavernkit.silly_tavern.files.attached_files import FolderMedia, FolderTexts
 from tavernkit.silly_tavern.files.chat_file import ChatFile
+from tavernkit.silly_tavern.files.personas import ChosenPersona, choose_persona
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.files.settings import Settings
+from tavernkit.silly_tavern.groups.character_extras import CharacterExtras
 from tavernkit.silly_tavern.groups.group import Group
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
@@ -28,9 +33,18 @@ from tavernkit.silly_tavern.world_info.selection import character_book_names, fi
 from tavernkit.values import is_mapping, is_sequence
 
 CHARACTERS, CHATS, GROUPS, GROUP_CHATS = "characters", "chats", "groups", "group chats"
-WORLDS, PRESETS = "worlds", "OpenAI Settings"
+WORLDS, PRESETS, AVATARS = "worlds", "OpenAI Settings", "User Avatars"
 INSTRUCT, CONTEXT, SYSTEM_PROMPTS = "instruct", "context", "sysprompt"
 CARD_SUFFIXES = (".png", ".json", ".charx", ".webp", ".jpg", ".jpeg")
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A chat of the folder, opened."""
+
+    group: Group | None
+    history: ChatFile | None
+    persona: ChosenPersona
 
 
 class DataFolder:
@@ -52,9 +66,16 @@ class DataFolder:
 
     @cached_property
     def settings(self) -> Settings:
-        """``settings.json``; a fresh installation's if there is none."""
+        """``settings.json``. Where it is missing or cannot be read, that is reported and defaults are used."""
         path = self.path / "settings.json"
-        return Settings.load(path, warn=self._warn) if path.is_file() else Settings()
+        if not path.is_file():
+            self._warn(f"there is no settings.json in {self.path}: defaults are used")
+            return Settings()
+        try:
+            return Settings.load(path, warn=self._warn)
+        except (TavernKitError, OSError) as error:
+            self._warn(f"{path} cannot be read, defaults are used: {error}")
+            return Settings()
 
     def characters(self) -> list[str]:
         """File names of the cards."""
@@ -164,40 +185,81 @@ class DataFolder:
         """
         return Builder().replace(**self._inputs(character, chat, group))
 
+    def persona(
+        self, character: str | None = None, chat: str | None = None, *, group: str | None = None
+    ) -> ChosenPersona:
+        """The persona that a chat is opened with, and why.
+
+        Args:
+            character: The character's card.
+            chat: The chat's name.
+            group: The group's id, for a chat of a group.
+        """
+        return self._opened(character, chat, group).persona
+
+    def _opened(self, character: str | None, chat: str | None, group: str | None) -> _Opened:
+        chosen = self.group(group) if group is not None else None
+        history: ChatFile | None = None
+        if chosen is not None:
+            chat_id = chat if chat is not None else chosen.source.get("chat_id")
+            history = self.group_chat(chat_id) if isinstance(chat_id, str) else None
+        elif character is not None and chat is not None:
+            history = self._greeted(self.chat(character, chat), character)
+        persona = choose_persona(
+            self.settings,
+            avatars=self._names(AVATARS),
+            lock=history.metadata.get("persona") if history is not None else None,
+            connected_to=chosen.id if chosen is not None else self.avatar(character) if character is not None else None,
+        )
+        return _Opened(chosen, history, persona)
+
+    def _greeted(self, history: ChatFile, character: str) -> ChatFile:
+        """SillyTavern puts the character's greeting into a chat that has no message yet."""
+        card = self.character(character)
+        if history.messages or not card.first_mes:
+            return history
+        return history.with_messages(ChatMessage(name=card.name, mes=card.first_mes))
+
     def _inputs(self, character: str | None, chat: str | None, group: str | None) -> dict[str, object]:
-        settings = self.settings
+        settings, opened = self.settings, self._opened(character, chat, group)
+        persona, chosen, history = opened.persona, opened.group, opened.history
+        lorebook = persona.persona.lorebook
         found: dict[str, object] = {
-            "user": User(name=settings.username),
+            "user": User(name=persona.name),
+            "persona": persona.persona,
             "settings": settings,
             "dialect": TEXT_DIALECT if settings.main_api != CHAT_COMPLETION_API else None,
             "books": self._books(settings.world_info.global_select),
-            "persona_books": self._books([settings.persona.lorebook] if settings.persona.lorebook else []),
+            "persona_books": self._books([lorebook] if lorebook else []),
             "use_embedded_book": False,
+            "attachments": FolderTexts(self.path, self._warn),
+            "media": FolderMedia(self.path, self._warn),
         }
-        history: ChatFile | None = None
-        if group is not None:
-            chosen = self.group(group)
-            chat_id = chosen.source.get("chat_id")
-            found |= {"group": chosen, "members": self.members(chosen)}
-            if chat is not None or isinstance(chat_id, str):
-                history = self.group_chat(chat if chat is not None else str(chat_id))
+        if chosen is not None:
+            members = self.members(chosen)
+            extras = {avatar: self._extras(avatar, card) for avatar, card in members.items()}
+            found |= {"group": chosen, "members": members, "member_extras": extras}
         if character is not None:
             avatar, card = self.avatar(character), self.character(character)
-            worlds = character_book_names(card.world_name, avatar, settings.world_info.character_lore)
+            extras = self._extras(avatar, card)
             found |= {
                 "character": card,
                 "avatar": avatar,
-                "tags": self._tags(avatar),
-                "character_books": self._books(worlds),
-                "regex_scripts": self._scripts(card, avatar),
+                "tags": extras.tags,
+                "character_books": extras.books,
+                "regex_scripts": extras.regex_scripts,
             }
-            if chat is not None and group is None:
-                history = self.chat(character, chat)
         if history is not None:
             found["history"] = history
             if history.metadata.world_info:
                 found["chat_books"] = self._books([history.metadata.world_info])
         return found
+
+    def _extras(self, avatar: str, card: Character) -> CharacterExtras:
+        worlds = character_book_names(card.world_name, avatar, self.settings.world_info.character_lore)
+        return CharacterExtras(
+            books=self._books(worlds), tags=self._tags(avatar), regex_scripts=self._scripts(card, avatar)
+        )
 
     def _books(self, names: tuple[str, ...] | list[str]) -> list[WorldBook]:
         books: list[WorldBook] = []
@@ -226,7 +288,8 @@ class DataFolder:
         return tuple(str(tag) for tag in tags) if is_sequence(tags) else ()
 
     def _names(self, folder: str, *suffixes: str) -> list[str]:
-        return sorted(path.name for path in _files(self.path / folder) if path.suffix.lower() in suffixes)
+        found = (path for path in _files(self.path / folder) if not suffixes or path.suffix.lower() in suffixes)
+        return sorted(path.name for path in found)
 
     def _inside(self, *parts: str) -> Path:
         path = self.path

@@ -10,7 +10,7 @@ from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern.chat.authors_note import NoteSettings
-from tavernkit.silly_tavern.chat.persona import AFTER_CHARACTER, IN_PROMPT, Persona
+from tavernkit.silly_tavern.chat.persona import Persona, stored_position
 from tavernkit.silly_tavern.chat.reasoning import ReasoningSettings
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.files.json_reader import JsonReader
@@ -21,7 +21,7 @@ from tavernkit.silly_tavern.limits import MAX_SETTINGS_BYTES
 from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API, TEXT_COMPLETION_API
 from tavernkit.silly_tavern.token_counting.text_tokenizer import BEST_MATCH, TextBackend
 from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_object
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_object, is_sequence
 
 DEFAULT_MAX_CONTEXT, DEFAULT_AMOUNT_GEN = 8192, 350
 """The context and the reply of text completion, in tokens."""
@@ -41,6 +41,7 @@ class PowerUser:
     custom_stopping_strings_macro: bool = True
     experimental_macro_engine: bool = True
     media_display: str = "list"
+    chat_truncation: int = 100
     tokenizer: int = BEST_MATCH
     token_padding: int = 64
     trim_spaces: bool = True
@@ -73,6 +74,7 @@ class PowerUser:
             custom_stopping_strings_macro=reader.flag("custom_stopping_strings_macro", True),
             experimental_macro_engine=reader.flag("experimental_macro_engine", True),
             media_display=reader.text("media_display", "list"),
+            chat_truncation=reader.integer("chat_truncation", 100),
             tokenizer=reader.integer("tokenizer", BEST_MATCH),
             token_padding=reader.integer("token_padding", 64),
             trim_spaces=reader.flag("trim_spaces", True),
@@ -133,7 +135,7 @@ class Settings:
             user_avatar=avatar,
             power_user=PowerUser.from_json(power_user, warn=warn),
             note=NoteSettings.from_json(extensions.object("note"), warn=warn),
-            persona=_persona(power_user, avatar, warn),
+            persona=_persona(power_user, warn),
             main_api=reader.text("main_api", CHAT_COMPLETION_API) or CHAT_COMPLETION_API,
             preset=Preset.from_settings(reader.object("oai_settings"), warn=warn),
             max_context=reader.integer("max_context", DEFAULT_MAX_CONTEXT),
@@ -161,6 +163,15 @@ class Settings:
         found = self.source.get("extension_settings")
         return found if isinstance(found, Mapping) else EMPTY_OBJECT
 
+    def of_extension(self, name: str) -> FrozenObject | None:
+        """The settings of one extension, empty if there are none; nothing if the extension is switched off."""
+        settings = self.extension_settings
+        switched_off = settings.get("disabledExtensions")
+        if is_sequence(switched_off) and name in switched_off:
+            return None
+        found = settings.get(name)
+        return found if isinstance(found, Mapping) else EMPTY_OBJECT
+
 
 def _told_already(_message: str) -> None:
     """Take a warning about a part of the settings that is looked up, not read."""
@@ -186,16 +197,13 @@ def _system_prompt(reader: JsonReader) -> SystemPrompt:
     return SystemPrompt.from_json(reader.object("sysprompt"), warn=reader.warn)
 
 
-def _persona(power_user: Mapping[str, object], avatar: str, warn: Warn) -> Persona:
-    """The persona in force is the live copy; the descriptions by avatar know which lorebook belongs to it."""
+def _persona(power_user: Mapping[str, object], warn: Warn) -> Persona:
+    """The persona in force: the live copy, not the stored description of the avatar."""
     reader = JsonReader(power_user, "settings.power_user", warn)
-    stored = reader.object("persona_descriptions").get(avatar)
-    lorebook = stored.get("lorebook") if is_mapping(stored) else None
-    position = reader.integer("persona_description_position", IN_PROMPT)
     return Persona(
         description=reader.text("persona_description"),
-        position=IN_PROMPT if position == AFTER_CHARACTER else position,
+        position=stored_position(power_user.get("persona_description_position")),
         depth=reader.number("persona_description_depth", 2),
         role=reader.number("persona_description_role", 0),
-        lorebook=lorebook if isinstance(lorebook, str) and lorebook else None,
+        lorebook=reader.text("persona_description_lorebook") or None,
     )

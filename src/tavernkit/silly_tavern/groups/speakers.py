@@ -46,7 +46,11 @@ def with_speaker(context: SillyTavernContext, warn: Warn) -> SillyTavernContext:
         if not decision.activated:
             raise ConfigError("nobody speaks in this turn: pass speaker= to choose one", code="NO_SPEAKER")
         avatar = decision.activated[0]
-    return context.replace(character=context.members.get(avatar), avatar=avatar, decision=decision)
+    extras = context.member_extras.get(avatar)
+    own: dict[str, object] = {}
+    if extras is not None:
+        own = {"character_books": extras.books, "tags": extras.tags, "regex_scripts": extras.regex_scripts}
+    return context.replace(character=context.members.get(avatar), avatar=avatar, decision=decision, **own)
 
 
 def _avatar(context: SillyTavernContext, speaker: str) -> str:

@@ -103,7 +103,7 @@ def scan_input(state: SillyTavernState) -> ScanInput:
         generation_type=context.prompt_type,
         speaker=Speaker(context.avatar_file, frozenset(context.tags)) if context.card is not None else None,
         timed_state=context.metadata.timed_world_info,
-        forced=context.forced_world_info,
+        forced=(*context.forced_world_info, *state.forced_lore),
         dry_run=context.dry_run,
         expand=state.macros,
         apply_regex=state.scripts.lore if state.scripts is not None else _unchanged,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tavernkit.prompt.context import REFERENCE
+from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.chat_completion.assembly import assemble, placed
 from tavernkit.silly_tavern.chat_completion.blocks import make_blocks
@@ -62,6 +64,7 @@ def _plan_chat(state: SillyTavernState) -> None:
         core=state.core,
         media_display=power_user.media_display,
         measure=context.measure_media,
+        resolve=_media(state),
     )
     budget = context.max_context - context.max_response if context.strategy == REFERENCE else math.inf
     assembled = assemble(layout, budget, counter, converter)
@@ -91,6 +94,7 @@ def _plan_chat(state: SillyTavernState) -> None:
         counting_note=state.counting_note,
         count_tokens=lambda text: max(counter.text(text), 0),
         chat=state.turn.chat,
+        vector_calls=tuple(state.vector_calls),
         squash=preset.squash_system_messages and not context.dry_run,
         system_as_user=system_becomes_user(preset),
         token_counts=counts,
@@ -99,6 +103,22 @@ def _plan_chat(state: SillyTavernState) -> None:
         overridden_prompts=tuple(state.prompt_entries.overridden),
         timed_world_info=state.lore_result.timed_state if state.lore_result is not None else EMPTY_OBJECT,
     )
+
+
+def _media(state: SillyTavernState) -> Callable[[str], str]:
+    """What gives the ``data:`` URL of a file of the folder."""
+    media = state.context.media
+    if media is None:
+        return str
+
+    def resolve(url: str) -> str:
+        found = url if url.startswith(("data:", "http:", "https:")) else media.get(url)
+        if found is None:
+            state.omit(Omission("attachment", url, "the file is not in the folder"))
+            state.warn(f"the attached file {url!r} is left out, it cannot be found")
+        return found or ""
+
+    return resolve
 
 
 def _put_greeting(state: SillyTavernState) -> None:

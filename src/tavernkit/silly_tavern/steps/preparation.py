@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tavernkit.prompt.omission import Omission
+from tavernkit.silly_tavern.chat.attachments import attached_text
 from tavernkit.silly_tavern.chat.authors_note import authors_note, read_overrides
 from tavernkit.silly_tavern.chat.card_fields import CardTexts, card_texts
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.chat.core_chat import add_reasoning, core_chat, prepare_texts
+from tavernkit.silly_tavern.chat.core_chat import CoreMessage, add_reasoning, core_chat, prepare_texts
 from tavernkit.silly_tavern.chat.depth_prompt import DepthPrompt, depth_prompt_of
 from tavernkit.silly_tavern.chat.examples import START_LINE, parse_block, split_examples
 from tavernkit.silly_tavern.chat.extension_prompts import (
@@ -20,14 +21,24 @@ from tavernkit.silly_tavern.chat.extension_prompts import (
     ExtensionPrompt,
     ExtensionPrompts,
 )
+from tavernkit.silly_tavern.chat.script_injects import script_injects
+from tavernkit.silly_tavern.chat.summary import EXTENSION as MEMORY_EXTENSION
+from tavernkit.silly_tavern.chat.summary import SummarySettings, stored_summary, summary_prompt
 from tavernkit.silly_tavern.chat.turn import TurnInput, begin_turn
+from tavernkit.silly_tavern.chat.vector_storage import EXTENSION as VECTORS_EXTENSION
+from tavernkit.silly_tavern.chat.vector_storage import VectorResults, VectorStorage, data_bank
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern.chat_completion.tools import tools_supported
 from tavernkit.silly_tavern.groups.cards import group_depth_prompts, merge_cards
 from tavernkit.silly_tavern.provenance import CARD_FIELD
 from tavernkit.silly_tavern.scripts.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.world_info.selected_books import selected_books
 from tavernkit.silly_tavern.world_info.selection import file_stem
+from tavernkit.silly_tavern.world_info.vectors import forced_entry
+
+SHOWN_MESSAGES = 100
+"""How many messages of a chat SillyTavern shows when it opens it."""
 
 
 def prepare(state: SillyTavernState) -> None:
@@ -38,18 +49,35 @@ def prepare(state: SillyTavernState) -> None:
     state.scripts = PromptScripts.of(context.regex_scripts, state.macros, state.warn, state.services.scripts)
     if not context.dry_run:
         context.memory.generation_started(context.generation_type)
+    opened = _opened_prompts(state)
     chat = _with_first_message_shown(state, context.log.lines)
     state.quiet_prompt = state.macros(context.quiet_prompt)
     _begin(state, chat)
     state.card = _card(state)
-    state.extensions = ExtensionPrompts(context.extension_prompts)
+    state.extensions = ExtensionPrompts((*opened, *context.extension_prompts))
     _register_injections(state)
     _register_depth_prompts(state)
     _expand_first_message(state)
     _prepare_core_chat(state)
     state.examples = example_blocks(state, state.card.examples, ExampleBlock(()))
+    _search_vectors(state)
     _register_note(state)
     state.extensions.set(ExtensionPrompt(QUIET_PROMPT, state.quiet_prompt, scan=True, kind="quiet prompt", reason=""))
+
+
+def _opened_prompts(state: SillyTavernState) -> list[ExtensionPrompt]:
+    """What SillyTavern registers when it opens the chat: injects and the summary, from the chat as it is stored."""
+    context = state.context
+    found = list(script_injects(context.metadata.get("script_injects"), state.macros, state.warn))
+    settings = context.settings.of_extension(MEMORY_EXTENSION)
+    if settings is None:
+        return found
+    text, line = stored_summary(context.log.lines)
+    if text:
+        state.macros.change(extensions=replace(state.macros.environment.extensions, summary=text))
+        prompt = summary_prompt(text, line, SummarySettings.from_json(settings), state.macros)
+        found += [prompt] if prompt is not None else []
+    return found
 
 
 def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...]) -> None:
@@ -166,10 +194,22 @@ def _register_depth_prompt(state: SillyTavernState, key: str, prompt: DepthPromp
 
 
 def _with_first_message_shown(state: SillyTavernState, lines: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
-    """SillyTavern expands the first message when it shows the chat, and stores it so."""
+    """SillyTavern expands the first message when it shows the chat, and stores it so.
+
+    In a group nobody is the current character then: ``{{char}}`` and the card's texts are empty. Of a long chat the
+    first message is not shown, so the speaker's generation expands it, as it does a user's or hidden message.
+    """
     if not lines:
         return ()
-    chat = (lines[0].replace(mes=state.macros(lines[0].mes)), *lines[1:])
+    first, environment = lines[0], state.macros.environment
+    if state.context.group is not None:
+        shown = state.context.settings.power_user.chat_truncation
+        # A smaller number than the default is recorded to change nothing.
+        if first.is_user or first.is_system or (shown > 0 and len(lines) > max(shown, SHOWN_MESSAGES)):
+            return tuple(lines)
+        state.macros.change(character=None, character_name="")
+    chat = (first.replace(mes=state.macros(first.mes)), *lines[1:])
+    state.macros.environment = environment
     state.macros.change(chat=chat)
     return chat
 
@@ -187,7 +227,11 @@ def _prepare_core_chat(state: SillyTavernState) -> None:
     context, kind = state.context, state.context.prompt_type
     with_tools = not context.text_completion and tools_supported(context.active_preset)
     state.core = core_chat(state.turn.chat, generation_type=kind, with_tools=with_tools)
-    prepare_texts(state.core, generation_type=kind, scripts=state.scripts, warn=state.warn)
+
+    def file_text(message: CoreMessage, files: Sequence[Mapping[str, object]]) -> str:
+        return attached_text(files, context.attachments, lambda file: _miss_file(state, message, file))
+
+    prepare_texts(state.core, generation_type=kind, scripts=state.scripts, file_text=file_text)
     add_reasoning(
         state.core,
         context.settings.power_user.reasoning,
@@ -196,6 +240,41 @@ def _prepare_core_chat(state: SillyTavernState) -> None:
         expand=state.macros,
         scripts=state.scripts,
     )
+
+
+def _search_vectors(state: SillyTavernState) -> None:
+    """Let Vector Storage change the chat and register what was found: files, then lore, then the chat."""
+    context = state.context
+    settings = context.settings.of_extension(VECTORS_EXTENSION)
+    if not settings or context.generation_type == "quiet" or context.dry_run:
+        return
+    results = context.vectors if context.vectors is not None else VectorResults()
+    storage = VectorStorage(settings, results, state.macros, state.macros.with_macros, state.vector_calls)
+    found: list[ExtensionPrompt | None] = []
+    if storage.on("enabled_files"):
+        listed = data_bank(
+            context.settings.extension_settings, context.metadata.get("attachments"), context.avatar_file
+        )
+        found.append(storage.put_data_bank(listed, state.core, context.attachments))
+        storage.replace_files(state.core, context.attachments)
+    if storage.on("enabled_world_info"):
+        books = selected_books(context, state.services).books
+        state.forced_lore = [forced_entry(entry) for entry in storage.force_lore(books, state.core)]
+    if storage.on("enabled_chats"):
+        found.append(storage.take_memories(state.core))
+    for prompt in found:
+        if prompt is not None:
+            state.extensions.set(prompt)
+    if state.vector_calls and context.vectors is None:
+        reason = "Vector Storage is switched on, and no search results were given (vectors=)"
+        state.omit(Omission("vectors", "vectors", reason, "what Vector Storage would find"))
+
+
+def _miss_file(state: SillyTavernState, message: CoreMessage, file: Mapping[str, object]) -> None:
+    """Leave out a file that cannot be read. SillyTavern would send nothing at all."""
+    name = str(file.get("name") or file.get("url") or "")
+    state.omit(Omission("attachment", name, "its text is neither in the chat nor in the folder"))
+    state.warn(f"message {message.index}: the attached file {name!r} is left out, its text cannot be found")
 
 
 def _register_note(state: SillyTavernState) -> None:

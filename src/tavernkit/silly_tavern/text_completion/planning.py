@@ -57,6 +57,7 @@ def plan_text(state: SillyTavernState) -> None:
         count_tokens=counter.text,
         rendered=rendered(state.blocks, stops),
         chat=state.turn.chat,
+        vector_calls=tuple(state.vector_calls),
         timed_world_info=state.lore_result.timed_state if state.lore_result is not None else EMPTY_OBJECT,
         negative_prompt=negative,
         guidance_scale=guidance.scale,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tavernkit.silly_tavern.instruct.formatting import InstructFormatter
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.guidance import Guidance
+from tavernkit.silly_tavern.world_info.selection import file_stem
+from tavernkit.values import EMPTY_OBJECT
 
 
 def begin_draft(state: SillyTavernState) -> None:
@@ -19,7 +21,8 @@ def begin_draft(state: SillyTavernState) -> None:
             in_group=context.group is not None,
         )
     draft.limit = context.max_context - context.max_response
-    guidance = Guidance.of(context.metadata)
+    settings = context.settings.of_extension("cfg") or EMPTY_OBJECT
+    guidance = Guidance.of(context.metadata, settings, file_stem(context.avatar_file))
     if guidance.in_use:
         positive, negative = state.macros(guidance.positive), state.macros(guidance.negative)
         draft.guidance = Guidance(guidance.scale, positive, negative, guidance.depth)

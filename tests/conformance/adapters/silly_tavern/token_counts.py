@@ -116,7 +116,9 @@ def media(given: Any) -> object:
     )
     line = ChatMessage.from_json({"mes": given["text"], "is_user": True, "extra": {"media": [item]}})
     size = None if given.get("broken") else (given.get("width", 0), given.get("height", 0))
-    (inline,) = inline_media(line, preset, default_display="list", measure=lambda _url: size)
+    found_media = inline_media(line, preset, default_display="list", measure=lambda _url: size)
+    assert found_media is not None
+    inline = found_media[0]
     part: Any = inline.part
     found = {
         "media_tokens": inline.tokens,

@@ -1,0 +1,194 @@
+"""What a chat's header and lines carry into a prompt besides their texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tavernkit.errors import WarningLog
+from tavernkit.silly_tavern import ChatMessage, RegexScripts, Settings
+from tavernkit.silly_tavern.chat.attachments import attached_files, attached_media, shown_media
+from tavernkit.silly_tavern.chat.script_injects import script_injects
+from tavernkit.silly_tavern.chat.summary import stored_summary
+from tavernkit.silly_tavern.files.chat_file import ChatMetadata
+from tavernkit.silly_tavern.scripts.regex_scripts import read_scripts
+from tavernkit.silly_tavern.text_completion.guidance import Guidance
+from tests.silly_tavern.scene import CHAT, build, contents, preset
+from tests.silly_tavern.text_completion.scene import build as build_text
+
+RAIN = {"value": "It rains.", "position": 1, "depth": 0, "scan": False, "role": 0}
+
+
+def injects(stored: object, log: WarningLog | None = None) -> list[Any]:
+    return list(script_injects(stored, lambda text: text.replace("{{user}}", "Mira"), log or WarningLog()))
+
+
+def test_an_inject_of_the_chat_is_in_the_prompt_and_says_where_it_is_stored():
+    plan = build(chat_metadata={"script_injects": {"w": RAIN}})
+    block = next(block for block in plan.blocks if block.content == "It rains.")
+    assert "stored in the chat's header by /inject" in str(block.source)
+
+
+def test_injects_come_in_the_order_javascript_has_for_keys():
+    stored = {"b": RAIN, "10": RAIN, "a": RAIN, "2": RAIN}
+    assert [each.key for each in injects(stored)] == [f"script_inject_{key}" for key in ("2", "10", "b", "a")]
+    assert [each.key for each in injects([RAIN, RAIN])] == ["script_inject_0", "script_inject_1"]
+
+
+@pytest.mark.parametrize(("missing", "shown"), [("position", False), ("depth", False), ("role", True), ("scan", True)])
+def test_an_inject_without_a_place_is_never_printed(missing: str, shown: bool):
+    inject = {key: value for key, value in RAIN.items() if key != missing}
+    assert ("It rains." in contents(build(chat_metadata={"script_injects": {"w": inject}}))) is shown
+
+
+def test_an_inject_without_a_value_is_the_word_javascript_has_for_nothing():
+    assert injects({"w": {**RAIN, "value": None}})[0].value == "null"
+    assert injects({"w": {"position": 1}})[0].value == "undefined"
+
+
+@pytest.mark.parametrize(
+    ("script", "passes"),
+    [
+        ("", True),
+        ("/return true", True),
+        ("/return ON", True),
+        ("{: /return 1 :}", True),
+        ("/return", False),
+        ("/return maybe", False),
+        ("/if left={{user}} right=Mira rule=eq else={: /return false :} {: /return true :}", True),
+        ("/if left={{user}} right=Bob rule=eq else={: /return false :} {: /return true :}", False),
+        ("/if left={{user}} right=Bob rule=neq {: /return true :}", True),
+    ],
+)
+def test_simple_filters_are_worked_out(script: str, passes: bool):
+    log = WarningLog()
+    assert injects({"w": {**RAIN, "filter": script}}, log)[0].filtered is not passes
+    assert log.messages == ()
+
+
+def test_a_filter_that_is_a_script_is_reported_and_taken_as_active():
+    log = WarningLog()
+    assert not injects({"w": {**RAIN, "filter": "/echo hi | /return true"}}, log)[0].filtered
+    assert "its filter is a script" in log.messages[0]
+
+
+def test_a_filtered_inject_is_left_out_beside_the_main_prompt_and_stays_in_the_chat():
+    def shown(position: int) -> bool:
+        inject = {**RAIN, "position": position, "filter": "/return false"}
+        return "It rains." in contents(build(chat_metadata={"script_injects": {"w": inject}}))
+
+    assert (shown(0), shown(1), shown(2)) == (False, True, False)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(JSON)
+def test_any_stored_injects_can_be_read(stored: object):
+    injects(stored)
+    injects({"w": stored})
+
+
+def summarized(**extra: Any) -> list[dict[str, Any]]:
+    return [{**CHAT[0], "extra": extra}, *CHAT[1:]]
+
+
+def test_the_stored_summary_is_in_the_prompt():
+    plan = build(history=summarized(memory=" They met. "))
+    block = next(block for block in plan.blocks if "They met." in block.content)
+    assert block.content == "[Summary: They met.]"
+    assert "summary stored on message 0" in str(block.source)
+
+
+def test_the_summary_of_the_last_line_does_not_count():
+    chat = [ChatMessage(mes="a", extra={"memory": "old"}), ChatMessage(mes="b", extra={"memory": "new"})]
+    assert stored_summary(chat) == ("old", 0)
+    assert stored_summary([*chat, ChatMessage(mes="c")]) == ("new", 1)
+    assert stored_summary([ChatMessage(extra={"memory": 3}), ChatMessage()]) == ("", -1)
+
+
+def test_a_summary_is_placed_as_the_settings_say_and_goes_with_its_extension():
+    def texts(**settings: Any) -> list[str]:
+        extensions = Settings.from_json({"extension_settings": settings})
+        return contents(build(history=summarized(memory="S"), settings=extensions))
+
+    assert "Summary: S" in texts(memory={"template": "", "position": 1, "depth": 0})
+    assert not any("S]" in text for text in texts(disabledExtensions=["memory"]))
+
+
+def test_a_file_of_the_folder_stands_before_the_line():
+    history = [{"name": "Mira", "is_user": True, "mes": "Read.", "extra": {"files": [{"url": "/user/files/a.txt"}]}}]
+    assert contents(build(history=history, attachments={"/user/files/a.txt": "Log."}))[-1] == "Log.\n\nRead."
+
+
+def test_a_file_that_is_nowhere_is_left_out_with_a_warning():
+    history = [{"name": "Mira", "is_user": True, "mes": "Read.", "extra": {"files": [{"url": "u", "name": "a.txt"}]}}]
+    plan = build(history=history)
+    assert "a.txt" in plan.warnings[0]
+    assert [each.id for each in plan.omissions if each.kind == "attachment"] == ["a.txt"]
+
+
+def test_older_lines_have_one_file_and_one_picture():
+    assert attached_files({"file": {"url": "b"}, "files": [{"url": "a"}]}) == [{"url": "a"}, {"url": "b"}]
+    assert attached_media({"image": "i.png"}) == [{"url": "i.png", "type": "image"}]
+    assert attached_media({"video": "v.mp4"}) == [{"url": "v.mp4", "type": "video"}]
+    swipes: Any = {"image_swipes": ["a.png", "b.png"], "image": "b.png"}
+    assert shown_media(swipes, "list") == [{"url": "b.png", "type": "image"}]
+
+
+def test_a_picture_of_the_folder_is_sent_as_a_data_url():
+    history = [{"name": "Mira", "is_user": True, "mes": "Look.", "extra": {"image": "/user/images/a.png"}}]
+
+    def content(media: dict[str, str]) -> Any:
+        chosen = preset(openai_model="gpt-4o", media_inlining=True)
+        messages: Any = build(history=history, media=media, preset=chosen).to_request()["messages"]
+        return messages[-1]["content"]
+
+    assert content({"/user/images/a.png": "data:image/png;base64,AA=="})[1]["image_url"]["url"].startswith("data:")
+    assert content({}) == [{"type": "text", "text": "Look."}]
+
+
+def test_reasoning_that_a_script_empties_is_not_printed():
+    script = {"findRegex": "/.*/s", "replaceString": "", "placement": [6], "promptOnly": True, "scriptName": "r"}
+    scripts = RegexScripts(global_=read_scripts([script], "scripts"))
+    reasoning = Settings.from_json({"power_user": {"reasoning": {"add_to_prompts": True, "max_additions": 5}}})
+    plan = build(history=summarized(reasoning="hm"), settings=reasoning, regex_scripts=scripts)
+    assert not any("<think>" in text for text in contents(plan))
+
+
+def guidance(settings: dict[str, Any], **header: Any) -> Guidance:
+    return Guidance.of(ChatMetadata.from_json(header), settings, "Lyra")
+
+
+CFG = {
+    "global": {"guidance_scale": 1.5, "positive_prompt": "G", "negative_prompt": "g"},
+    "chara": [{"name": "Lyra", "guidance_scale": 3, "positive_prompt": "H"}],
+}
+
+
+def test_guidance_is_the_chats_else_the_characters_else_the_global_one():
+    assert guidance(CFG).scale == 3
+    assert guidance(CFG, cfg_guidance_scale=2).scale == 2
+    assert guidance({"global": CFG["global"]}).positive == "G"
+    assert not guidance({}).in_use
+
+
+def test_guidance_texts_are_combined_as_the_chat_asks():
+    found = guidance(
+        CFG, cfg_guidance_scale=2, cfg_positive_prompt="C", cfg_prompt_combine=[1, 2], cfg_prompt_separator='" / "'
+    )
+    assert (found.positive, found.negative) == ("G / H / C", "g")
+    assert guidance(CFG, cfg_prompt_combine=[2], cfg_prompt_separator="no JSON").positive == "G\nH"
+
+
+def test_global_guidance_is_used_in_text_completion():
+    settings = Settings.from_json({"extension_settings": {"cfg": CFG}})
+    plan = build_text(settings=settings)
+    assert plan.guidance_scale == 3
+    assert "g" not in plan.negative_prompt.split("\n")
