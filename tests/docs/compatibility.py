@@ -53,6 +53,7 @@ ABOUT = {
     "risu_ai/memory": "memory",
     "risu_ai/preset_files": ".risup, .risupreset, .risum and JSON files",
     "risu_ai/save_files": "local backups and databases: read, started up, sent from",
+    "risu_ai/request_bodies": "requests in the format of each provider",
     "risu_ai/prompt_convert": "context and instruct templates of SillyTavern",
     "risu_ai/jinja_templates": "chat templates",
     "risu_ai/stringlize": "prompts as one text",

@@ -12,6 +12,7 @@ from tavernkit.risu_ai.requests.messages import RequestRules, request_messages
 from tavernkit.risu_ai.requests.model_flags import flag_names, model_flags
 from tavernkit.risu_ai.requests.reformat import reformat
 from tavernkit.risu_ai.requests.text_completion import OobaFormat, chat_text, cut_reply, ooba_text
+from tavernkit.risu_ai.requests.wire_model import WireFormat
 
 
 def message(role: str, content: str, **fields: Any) -> PromptMessage:
@@ -85,14 +86,14 @@ def test_rules_follow_the_settings():
         }
     )
     rules = RequestRules.of(Preset(ai_model="xcustom:::m", system_role_replacement="assistant"), settings)
-    assert rules.mistral
+    assert rules.format == WireFormat.MISTRAL
     assert rules.flags == {"hasFullSystemPrompt"}
     assert rules.system_role == "assistant"
     assert not rules.new_openai_handle
 
 
 def test_mistral_takes_functions_for_the_user_and_joins_what_comes_in_the_same_role():
-    rules = RequestRules(flags=frozenset({"hasFullSystemPrompt"}), mistral=True)
+    rules = RequestRules(flags=frozenset({"hasFullSystemPrompt"}), format=WireFormat.MISTRAL)
     given = [message("user", "a"), message("function", "b"), message("user", "c"), message("system", "d")]
     found = request_messages([*given, message("assistant", "e"), message("assistant", "f")], rules)
     assert [(each["role"], each["content"]) for each in found] == [
@@ -114,9 +115,8 @@ def test_start_lines_are_blanked_only_by_the_new_handling():
 def test_media_are_written_in_parts_and_keep_an_empty_message_alive():
     picture = {"type": "image", "url": "https://example.invalid/a.png"}
     found = request_messages([message("user", "", multimodals=(picture,))], RequestRules())
-    assert found == [
-        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://example.invalid/a.png"}}]}
-    ]
+    written = {"url": "https://example.invalid/a.png", "detail": "low"}
+    assert found == [{"role": "user", "content": [{"type": "image_url", "image_url": written}]}]
 
 
 def test_replacement_patterns_act():

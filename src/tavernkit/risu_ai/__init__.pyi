@@ -65,6 +65,9 @@ from tavernkit.risu_ai.regex_scripts import run_translation_scripts as run_trans
 from tavernkit.risu_ai.regex_scripts import scripts_of as scripts_of
 from tavernkit.risu_ai.regex_scripts import translation_scripts_of as translation_scripts_of
 from tavernkit.risu_ai.regex_scripts import write_scripts as write_scripts
+from tavernkit.risu_ai.requests.messages import RequestRules as RequestRules
+from tavernkit.risu_ai.requests.reference import RisuRequest as RisuRequest
+from tavernkit.risu_ai.requests.reference import reference_request as reference_request
 from tavernkit.risu_ai.sending import ModelRequest as ModelRequest
 from tavernkit.risu_ai.sending import RequestFailedError as RequestFailedError
 from tavernkit.risu_ai.sending import SendResult as SendResult

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -16,9 +16,10 @@ from tavernkit.risu_ai.cbs.escapes import unescape
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage, explained, title_of
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
 from tavernkit.risu_ai.requests.messages import RequestRules, request_messages, unescaped
+from tavernkit.risu_ai.requests.reference import EMPTY_KEYS, RisuRequest, reference_request
 from tavernkit.risu_ai.requests.text_completion import cut_reply, stop_texts
 from tavernkit.risu_ai.requests.text_prompt import TextRules, write_text
-from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, thaw_object
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,53 @@ class RisuPlan(Plan):
         return [message.replace(content=unescape(message.content)) for message in messages]
 
     def prompt_messages(self) -> list[PromptMessage]:
-        """The messages with everything RisuAI knows of them, as they were built."""
-        return [prompt_message(block) for block in self.enabled_blocks]
+        """The messages with everything RisuAI knows of them, as they were built; one shown twice is one object."""
+        found: list[PromptMessage] = []
+        shown: dict[str, PromptMessage] = {}
+        for block in self.enabled_blocks:
+            first = shown.get(str(block.metadata.get(SHOWN_BEFORE)))
+            again = first is not None and (first.role or "", first.content) == (block.role, block.content)
+            message = first if again and first is not None else prompt_message(block)
+            shown[block.id] = message
+            found.append(message)
+        return found
+
+    def posted_messages(self, *, warn: Warn = log_warning) -> list[JsonObject]:
+        """The messages as RisuAI would post them to a model with OpenAI's interface."""
+        return request_messages(unescaped(self.prompt_messages()), self.rules, warn=warn)
+
+    def reference_request(
+        self,
+        *,
+        keys: Mapping[str, str] = EMPTY_KEYS,
+        stream: bool = False,
+        warn: Warn = log_warning,
+        strict: bool = False,
+    ) -> RisuRequest:
+        """The request RisuAI would post for the preset's model: address, headers and body.
+
+        Args:
+            keys: API keys by provider, such as ``openai`` or ``anthropic``; without one RisuAI writes ``undefined``.
+            stream: Whether the reply is asked for piece by piece.
+            warn: Told about what cannot be written as RisuAI would.
+            strict: Raise where RisuAI itself would throw.
+        """
+        most = self.llm_options.get("max_tokens")
+        return reference_request(
+            unescaped(self.prompt_messages()),
+            self.rules,
+            max_tokens=most if isinstance(most, int) else self.rules.preset.max_response,
+            text=self.to_text(warn=warn) if self.text_rules.template else None,
+            keys=keys,
+            stream=stream,
+            warn=warn,
+            strict=strict,
+        )
 
     @checked
     def to_request(self, *, warn: Warn = log_warning) -> JsonObject:
-        """The body RisuAI would post: roles rewritten for the model, start lines and empty messages left out."""
-        messages = request_messages(unescaped(self.prompt_messages()), self.rules, warn=warn)
-        return {"messages": list(messages), **thaw_object(self.llm_options)}
+        """The body RisuAI would post to the preset's model, in that provider's own format."""
+        return self.reference_request(warn=warn).body
 
     @checked
     def to_text(self, *, warn: Warn = log_warning) -> str:
@@ -75,6 +115,7 @@ def make_blocks(messages: Sequence[PromptMessage], tokens: Sequence[int]) -> lis
     """Make the blocks of messages, in order; a message that is shown twice gives two blocks."""
     seen: Counter[str] = Counter()
     shown: Counter[int] = Counter()
+    firsts: dict[int, str] = {}
     blocks: list[Block] = []
     for message, count in zip(messages, tokens, strict=True):
         label = message.memo or str(message.source.get("kind", "message"))
@@ -82,8 +123,14 @@ def make_blocks(messages: Sequence[PromptMessage], tokens: Sequence[int]) -> lis
         time = shown[id(message)]
         shown[id(message)] += 1
         place = message.printed[time] if time < len(message.printed) else ""
-        blocks.append(_block(message, label if seen[label] == 1 else f"{label}#{seen[label]}", place, count))
+        name = label if seen[label] == 1 else f"{label}#{seen[label]}"
+        blocks.append(_block(message, name, place, count, firsts.get(id(message))))
+        firsts.setdefault(id(message), name)
     return blocks
+
+
+SHOWN_BEFORE = "shown_before"
+"""In a block's metadata: the id of the block that shows the same message before it."""
 
 
 LISTED_PARTS = 6
@@ -92,7 +139,7 @@ LISTED_PARTS = 6
 _GROUPS = {"chat": "history", "lore": "lore"}
 
 
-def _block(message: PromptMessage, block_id: str, place: str, tokens: int) -> Block:
+def _block(message: PromptMessage, block_id: str, place: str, tokens: int, shown_before: str | None) -> Block:
     source = explained(message.source, place, place=place) if place else message.source
     stage, kind = message.source.get("stage"), message.source.get("kind")
     group = "examples" if kind == "example" else _GROUPS.get(str(stage), "system")
@@ -104,6 +151,7 @@ def _block(message: PromptMessage, block_id: str, place: str, tokens: int) -> Bl
         ("thoughts", message.thoughts),
         ("cache_point", message.cache_point),
         ("parts", (source, *message.merged) if message.merged else ()),
+        (SHOWN_BEFORE, shown_before),
     )
     metadata.update((key, value) for key, value in secondary if value)
     return Block(

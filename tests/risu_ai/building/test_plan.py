@@ -17,7 +17,7 @@ def test_the_request_is_what_risu_ai_would_post():
         *(None, "example_user", "example_assistant")
     ]
     assert all(message["content"] != "[Start a new chat]" for message in request["messages"])  # type: ignore[index, union-attr, call-overload]
-    assert request["model"] == "gpt4o"
+    assert request["model"] == "gpt-4o"
 
 
 def test_a_plan_becomes_text_by_the_presets_format():

@@ -14,10 +14,11 @@ from tavernkit.risu_ai.chat.prompt_message import NEW_CHAT_MEMO, PromptMessage
 from tavernkit.risu_ai.files.preset import Preset
 from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.requests.model_flags import DEVELOPER_ROLE, PREFIX_FIELD, THINKING_FIELD
-from tavernkit.risu_ai.requests.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, reformat
-from tavernkit.values import JsonObject, thaw
+from tavernkit.risu_ai.requests.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, copied, reformat
+from tavernkit.risu_ai.requests.tool_marks import TOOL_CALL, without_tool_calls
+from tavernkit.risu_ai.requests.wire_model import WireFormat
+from tavernkit.values import FrozenJson, Json, JsonObject, is_mapping, is_object, thaw
 
-MISTRAL_FORMAT = 4
 REVERSE_PROXY = "reverse_proxy"
 _EXAMPLE_PREFIX = "example_"
 _MEDIA = "attachments"
@@ -25,45 +26,66 @@ _MEDIA = "attachments"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRules:
-    """How messages are written for one model under one user's settings."""
+    """How requests are written for one model under one user's settings.
+
+    ``format`` is RisuAI's number for the provider's wire format (:class:`WireFormat`).
+    """
 
     model: str = ""
     flags: frozenset[str] = field(default_factory=frozenset[str])
-    mistral: bool = False
+    format: int = WireFormat.OPENAI
     system_content: str = DEFAULT_SYSTEM_CONTENT
     system_role: str = DEFAULT_SYSTEM_ROLE
     new_openai_handle: bool = True
     ooba_mode: bool = False
+    preset: Preset = field(default_factory=Preset, repr=False)
+    settings: Settings = field(default_factory=Settings, repr=False)
 
     @classmethod
     def of(cls, preset: Preset, settings: Settings, model: str | None = None) -> RequestRules:
         """The rules of a preset's model, or of another one in its place."""
         model = preset.ai_model if model is None else model
         customs = settings.for_texts(preset).custom_models
+        stated = preset.raw.get("customAPIFormat", settings.raw.get("customAPIFormat"))
+        proxy_format = int(stated) if isinstance(stated, (int, float)) else WireFormat.OPENAI
         return cls(
             model=model,
             flags=settings.flags_of(model),
-            mistral=model_info(model, customs).format == MISTRAL_FORMAT,
+            format=proxy_format if model == REVERSE_PROXY else model_info(model, customs).format,
             system_content=preset.system_content_replacement,
             system_role=preset.system_role_replacement,
             new_openai_handle=settings.new_openai_handle,
             ooba_mode=settings.reverse_proxy_ooba_mode and model == REVERSE_PROXY,
+            preset=preset,
+            settings=settings,
         )
+
+    @property
+    def proxied(self) -> bool:
+        """Whether the user's own address is asked."""
+        return self.model == REVERSE_PROXY
+
+    def setting(self, key: str, default: FrozenJson = None) -> FrozenJson:
+        """A value of RisuAI's database: the preset's own wins over what was stored last."""
+        for source in (self.preset.raw, self.settings.raw):
+            if source.get(key) is not None:
+                return source[key]
+        return default
 
 
 def unescaped(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
     """Copies of the messages with escaped characters turned back; done once, before request triggers."""
-    found = [message.copy() for message in messages]
+    found = copied(messages)
     for message in found:
         message.content = unescape(message.content)
     return found
 
 
-def request_messages(
+def rewritten_messages(
     messages: Sequence[PromptMessage], rules: RequestRules, *, warn: Warn = log_warning, strict: bool = False
-) -> list[JsonObject]:
-    """Write the messages of an OpenAI-style request."""
-    rewritten = reformat(
+) -> list[PromptMessage]:
+    """Rewrite the roles for the model, as RisuAI does for every format."""
+    return reformat(
         messages,
         rules.flags,
         system_content=rules.system_content,
@@ -71,6 +93,13 @@ def request_messages(
         warn=warn,
         strict=strict,
     )
+
+
+def request_messages(
+    messages: Sequence[PromptMessage], rules: RequestRules, *, warn: Warn = log_warning, strict: bool = False
+) -> list[JsonObject]:
+    """Write the messages of an OpenAI-style request."""
+    rewritten = rewritten_messages(messages, rules, warn=warn, strict=strict)
     body = [_body_message(message, rules) for message in rewritten]
     if rewritten and rewritten[-1].role == "assistant":
         if PREFIX_FIELD in rules.flags:
@@ -85,14 +114,19 @@ def request_messages(
         for message in body:
             if message["role"] == "system":
                 message["role"] = "developer"
-    return [_with_media(message, warn) for message in (_mistral(body) if rules.mistral else body)]
+    written = _mistral(body) if rules.format == WireFormat.MISTRAL else body
+    return [_with_media(message, rules, warn) for message in written]
 
 
 def _body_message(message: PromptMessage, rules: RequestRules) -> JsonObject:
     content = message.content
     if rules.new_openai_handle and (message.memo or "").startswith(NEW_CHAT_MEMO):
         content = ""
-    written: JsonObject = {"role": message.role, "content": content}
+    role = message.role
+    if TOOL_CALL in content:
+        # RisuAI sends a text that a tool was called from as the assistant's, whoever wrote it.
+        content, role = without_tool_calls(content), "assistant"
+    written: JsonObject = {"role": role, "content": content}
     if message.multimodals:
         written[_MEDIA] = [thaw(part) for part in message.multimodals]
     if rules.new_openai_handle and message.name is not None and message.name.startswith(_EXAMPLE_PREFIX):
@@ -100,14 +134,25 @@ def _body_message(message: PromptMessage, rules: RequestRules) -> JsonObject:
     return written
 
 
-def _with_media(message: JsonObject, warn: Warn) -> JsonObject:
-    """Write the content in parts if there is more than text."""
+def _with_media(message: JsonObject, rules: RequestRules, warn: Warn) -> JsonObject:
+    """Write the content in parts if there is more than text: pictures first, each with the user's vision quality."""
     media = message.pop(_MEDIA, None)
     if not isinstance(media, list):
         return message
-    said = Message(role=str(message["role"]), content=str(message["content"]), attachments=media)
+    quality = rules.setting("gptVisionQuality", "low")
+    detailed = [{"detail": quality, **part} if _is_picture(part) else part for part in media if is_object(part)]
+    said = Message(role=str(message["role"]), content=str(message["content"]), attachments=detailed)
     (written,) = convert([said], attachments=True, warn=warn)
-    return {**message, "content": written["content"]}
+    content = written["content"]
+    if isinstance(content, list):
+        text = [part for part in content if is_object(part) and part.get("type") == "text"]
+        parts: list[Json] = [*(part for part in content if part not in text), *text]
+        return {**message, "content": parts}
+    return {**message, "content": content}
+
+
+def _is_picture(part: object) -> bool:
+    return is_mapping(part) and part.get("type") == "image"
 
 
 def _system_last(body: Sequence[JsonObject]) -> list[JsonObject]:

@@ -15,6 +15,12 @@ DEFAULT_SYSTEM_CONTENT = "system: {{slot}}"
 DEFAULT_SYSTEM_ROLE = "user"
 
 
+def copied(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
+    """Copy messages; one that is shown twice stays one, so that a change to it shows in both places."""
+    copies: dict[int, PromptMessage] = {}
+    return [copies.setdefault(id(message), message.copy()) for message in messages]
+
+
 def reformat(
     messages: Sequence[PromptMessage],
     flags: Collection[str],
@@ -30,7 +36,7 @@ def reformat(
     on a list of nothing but system messages, or of nothing at all, when the model takes only a first one: here they
     are joined, and strict mode raises.
     """
-    found = [message.copy() for message in messages]
+    found = copied(messages)
     first: PromptMessage | None = None
     if FULL_SYSTEM not in flags:
         if FIRST_SYSTEM in flags:

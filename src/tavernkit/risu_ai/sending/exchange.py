@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tavernkit.arguments import check_fields
-from tavernkit.errors import TavernKitError
+from tavernkit.errors import TavernKitError, Warn, log_warning
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.plan import RisuPlan
+from tavernkit.risu_ai.requests.messages import RequestRules
+from tavernkit.risu_ai.requests.reference import EMPTY_KEYS, RisuRequest, reference_request
 from tavernkit.values import JsonObject
 
 
@@ -17,6 +20,7 @@ class ModelRequest:
     """A request to a model: the messages as RisuAI would post them, and what else belongs to the body.
 
     ``plan`` is the prompt they were made of; ``stream`` says whether the user wants the reply piece by piece.
+    ``prompt`` has the messages before they were written for a provider, as triggers left them.
     """
 
     model: str
@@ -24,9 +28,22 @@ class ModelRequest:
     options: JsonObject
     stream: bool
     plan: RisuPlan
+    prompt: Sequence[PromptMessage] = ()
+    rules: RequestRules = field(default_factory=RequestRules, repr=False)
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    def reference_request(self, *, keys: Mapping[str, str] = EMPTY_KEYS, warn: Warn = log_warning) -> RisuRequest:
+        """The request RisuAI would post: address, headers and body in the format of the model's provider.
+
+        Args:
+            keys: API keys by provider, as for :meth:`RisuPlan.reference_request`.
+            warn: Told about what cannot be written as RisuAI would.
+        """
+        most = self.options.get("max_tokens")
+        size = most if isinstance(most, int) else self.rules.preset.max_response
+        return reference_request(self.prompt, self.rules, max_tokens=size, keys=keys, stream=self.stream, warn=warn)
 
 
 @dataclass(frozen=True, slots=True)

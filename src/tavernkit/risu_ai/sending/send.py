@@ -186,6 +186,8 @@ class Send:
                 options=thaw_object(plan.llm_options),
                 stream=settings.use_streaming,
                 plan=plan,
+                prompt=tuple(messages),
+                rules=rules,
             )
             require("the answer", answer, Answer)
             text = answer.text if isinstance(answer, Reply) else ""

@@ -18,7 +18,7 @@ from tavernkit.server.talks.talk import Ask, BuiltPrompt, TalkInput, TalkResult,
 from tavernkit.server.upstreams import Reply
 from tavernkit.silly_tavern import WorldBook
 from tavernkit.stores import InMemoryVariablesStore
-from tavernkit.values import JsonObject, LRUCache, is_object
+from tavernkit.values import JsonObject, LRUCache
 
 IMPERSONATION = "[Write the next message of {user}, in their own voice. Write nothing for {char}.]"
 """RisuAI has no prompt of its own for this: it is added behind everything else."""
@@ -114,9 +114,8 @@ class RisuTalk:
         if given.cast.group is not None and inputs["speaker"] is None:
             inputs["speaker"] = groups.first_speaker(builder.make_context(**inputs))
         plan = await self._build_room.run(_kind(given), lambda: builder.build(**inputs))
-        posted = plan.to_request(warn=_quiet)["messages"]
-        messages = [message for message in posted if is_object(message)] if isinstance(posted, list) else []
-        messages = [*lines_of_chats.system_messages(kept), *messages, *lines_of_chats.open_exchange(kept)]
+        posted = plan.posted_messages(warn=_quiet)
+        messages = [*lines_of_chats.system_messages(kept), *posted, *lines_of_chats.open_exchange(kept)]
         if given.kind == "impersonate":
             persona = given.cast.persona
             user = persona.name if persona is not None else given.user_name
