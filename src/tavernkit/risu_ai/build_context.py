@@ -24,6 +24,7 @@ from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.values import is_mapping
 
 GENERATION_TYPES = ("normal", "continue")
+QUIRKS = ("", "reference")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +36,8 @@ class BuildContext(Context):
     ``message`` is the text in the input box. ``modules`` are switched on in addition to those of the settings.
     ``memory`` has the models that long-term memory asks, ``trigger_host`` what triggers may ask of the application.
     ``inlays`` has the pictures that messages name. With ``say_nothing`` an empty ``message`` is sent as
-    ``*says nothing*`` unless the user has the last word already. ``strategy`` and ``on_overflow`` decide about the
-    token budget.
+    ``*says nothing*`` unless the user has the last word already. ``quirks="reference"`` reproduces what RisuAI does to
+    the damage of a chat. ``strategy`` and ``on_overflow`` decide about the token budget.
     """
 
     preset: Preset | None = None
@@ -49,6 +50,7 @@ class BuildContext(Context):
     memory: MemoryModels | None = None
     trigger_host: TriggerHost | None = None
     say_nothing: bool = False
+    quirks: str = ""
 
     strategy: str = REFERENCE
     on_overflow: str = "error"
@@ -70,6 +72,7 @@ class BuildContext(Context):
         set_field = object.__setattr__
         require_choice("strategy", self.strategy, STRATEGIES)
         require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
+        require_choice("quirks", self.quirks, QUIRKS)
         require_choice("generation_type", self.generation_type, GENERATION_TYPES)
         set_field(self, "history", chat_log(self.history))
         set_field(self, "owns_variables", self.variables is not None)

@@ -46,6 +46,8 @@ class RisuState(BuildState[BuildContext]):
         """What outlives a build: the engines and what they remember."""
         self.preset = context.active_preset
         """prepare: the preset of this build (a preset chain may pick another one)."""
+        self.settings = context.settings
+        """prepare: the settings, switched to the preset that a preset chain picked."""
         self.chat = context.chat
         """prepare: the chat as it is stored for this generation; triggers may change it."""
         self.character = context.owner
@@ -94,6 +96,11 @@ class RisuState(BuildState[BuildContext]):
         """template_assembly: the finished list."""
         self.trim_report: TrimReport | None = None
         """plan_assembly: what was left out for want of room."""
+
+    @property
+    def milliseconds(self) -> int:
+        """The time, as RisuAI stores it with messages."""
+        return int(self.context.clock().timestamp() * 1000)
 
     @property
     def in_group(self) -> bool:

@@ -16,6 +16,14 @@ _CHARACTERS = str.maketrans(
 )
 
 
+_BRACES = str.maketrans({"{": "\ue9b8", "}": "\ue9b9", "(": "\ue9ba", ")": "\ue9bb"})
+
+
+def escape_braces(text: str) -> str:
+    """Escape braces and parentheses, so that no macro in the text can act."""
+    return text.translate(_BRACES)
+
+
 def unescape(text: str) -> str:
     """Turn escaped characters back, as RisuAI does before it sends or shows a text (angle brackets as entities)."""
     return text if text.isascii() else text.translate(_CHARACTERS)

@@ -34,6 +34,7 @@ class CharacterFields:
     emotion_instructions: str = ""
     image_instructions: str = ""
     supa_memory: bool = False
+    escape_output: bool = False
     scripts: tuple[FrozenObject, ...] = ()
     triggers: tuple[FrozenObject, ...] = ()
     low_level_access: bool = False
@@ -58,6 +59,7 @@ def character_fields(character: RisuCharacter) -> CharacterFields:
         emotion_instructions=_text(generation, "emotionInstructions"),
         image_instructions=_text(generation, "instructions"),
         supa_memory=bool(raw.get("supaMemory")),
+        escape_output=bool(raw.get("escapeOutput")),
         scripts=_objects(raw, "customscript"),
         triggers=_objects(raw, "triggerscript"),
         low_level_access=bool(raw.get("lowLevelAccess")),

@@ -15,12 +15,15 @@ def take_message(state: RisuState) -> None:
     text = state.context.message
     if not text:
         if _says_nothing(state):
-            # As RisuAI does it: no triggers, no scripts.
-            _append(state, SAYS_NOTHING)
+            # As RisuAI does it: no triggers, no scripts, no time.
+            _append(state, RisuMessage(role="user", data=SAYS_NOTHING))
         return
-    if not state.in_group:
-        run_triggers(state, "input")
-    _append(state, state.edit_input(text))
+    if state.in_group:
+        # A group stores the text as it was typed; its macros run with the first speaker's prompt.
+        _append(state, RisuMessage(role="user", data=text, time=state.milliseconds))
+        return
+    run_triggers(state, "input")
+    _append(state, RisuMessage(role="user", data=state.edit_input(text), time=state.milliseconds))
 
 
 def _says_nothing(state: RisuState) -> bool:
@@ -30,6 +33,5 @@ def _says_nothing(state: RisuState) -> bool:
     return not state.chat.messages or state.chat.messages[-1].role != "user"
 
 
-def _append(state: RisuState, text: str) -> None:
-    message = RisuMessage(role="user", data=text)
+def _append(state: RisuState, message: RisuMessage) -> None:
     state.see_chat(with_ids(with_messages(state.chat, (*state.chat.messages, message))))

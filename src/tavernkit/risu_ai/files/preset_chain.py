@@ -7,18 +7,18 @@ from collections.abc import Callable
 
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.build_context import BuildContext
-from tavernkit.risu_ai.files.preset import Preset
+from tavernkit.risu_ai.files.settings import Settings
 
 
-def chained_preset(context: BuildContext, random: Callable[[], float], warn: Warn) -> Preset:
-    """The preset of a send: the one given, one of the chain, or the one in force."""
+def chained_settings(context: BuildContext, random: Callable[[], float], warn: Warn) -> Settings:
+    """The settings of a send: switched to a preset of the chain, unless the application gave one itself."""
     settings = context.settings
     if context.preset is not None or not settings.preset_chain:
-        return context.active_preset
+        return settings
     names = [name.strip() for name in settings.preset_chain.split(",")]
     wanted = names[min(math.floor(random() * len(names)), len(names) - 1)]
-    found = next((preset for preset in settings.presets if preset.name == wanted), None)
+    found = next((index for index, preset in enumerate(settings.presets) if preset.name == wanted), None)
     if found is None:
         warn(f"the preset chain names {wanted!r}, which is not among the presets; the one in force is used")
-        return context.active_preset
-    return found
+        return settings
+    return settings.switch_preset(found)

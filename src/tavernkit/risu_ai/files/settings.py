@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.files.json_reader import JsonReader
-from tavernkit.risu_ai.files.preset import Preset
+from tavernkit.risu_ai.files.preset import Preset, preset_in_database
 from tavernkit.risu_ai.objects import RisuCustomModel, RisuModule, RisuPersona, RisuSettings
 from tavernkit.risu_ai.requests.model_flags import model_flags
 from tavernkit.text.js_values import trim
@@ -135,6 +135,20 @@ class Settings:
     def replace(self, **changes: object) -> Settings:
         """Return a changed copy."""
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked by `check_fields`
+
+    def switch_preset(self, index: int) -> Settings:
+        """Switch to another preset as RisuAI does: what is in force is stored in the current one first.
+
+        So a switch to the current preset changes nothing, however old its stored copy is.
+        """
+        current = self.raw.get("botPresetsId", 0 if self.raw else None)
+        if index == current:
+            return self
+        presets = list(self.presets)
+        if isinstance(current, int) and 0 <= current < len(presets):
+            presets[current] = self.preset.replace(name=presets[current].name)
+        raw = {**self.raw, **freeze_object(preset_in_database(presets[index].to_json())), "botPresetsId": index}
+        return self.replace(preset=presets[index], presets=tuple(presets), raw=freeze_object(raw))
 
     @checked
     def flags_of(self, model: str) -> frozenset[str]:

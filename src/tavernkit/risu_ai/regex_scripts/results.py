@@ -34,6 +34,11 @@ class ScriptResults:
         with self._lock:
             return self._results.get(key, "")
 
+    def clear(self) -> None:
+        """Forget all results."""
+        with self._lock:
+            self._results.clear()
+
     def put(self, key: Hashable, result: str) -> None:
         """Remember a result, in the place of an older one with the same key."""
         with self._lock:

@@ -111,6 +111,10 @@ class RegexScriptRunner:
                 fixed_texts.put(chosen, version, given, FixedResult(expanded, scripts_key, result))
         return result
 
+    def forget(self) -> None:
+        """Forget all results, as RisuAI does when a trigger wrote a variable or drew the screen anew."""
+        self._results.clear()
+
     def _scripts_of(self, mode: ScriptMode, scripts: Sequence[RegexScript]) -> ModeScripts:
         """The scripts of a mode, looked up only if the list is another object than the last time."""
         last = self._last.get(mode)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tavernkit.errors import TavernKitError
+from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ class SendError:
 class SendResult:
     """The outcome. ``chat`` and ``character`` are to be stored, whether the send succeeded or not.
 
+    So are the ``members`` of a group and the ``settings``, in which triggers may have changed personas and a preset
+    chain the preset.
+
     A send that a trigger stopped, or whose error was written into the chat, is not ``ok`` and has no ``error``.
     ``plans`` are the prompts that were built, in order; ``emotions`` the pictures that scripts asked for.
     """
@@ -37,6 +41,8 @@ class SendResult:
     ok: bool
     chat: RisuChat
     character: RisuCharacter
+    members: Sequence[RisuCharacter] = ()
+    settings: Settings = field(default_factory=Settings, repr=False)
     error: SendError | None = None
     plans: Sequence[RisuPlan] = ()
     emotions: Sequence[str] = ()

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 from tavernkit.arguments import checked, require
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.risu_ai.build_context import BuildContext
+from tavernkit.risu_ai.cbs.escapes import escape_braces
 from tavernkit.risu_ai.chat.chat_log import with_messages, with_text
 from tavernkit.risu_ai.chat.groups import speakers
 from tavernkit.risu_ai.chat.ids import made_id
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.chat.user_input import take_message
 from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError
-from tavernkit.risu_ai.files.preset_chain import chained_preset
+from tavernkit.risu_ai.files.preset_chain import chained_settings
+from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.limits import MAX_ROUNDS
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai.plan import RisuPlan
+from tavernkit.risu_ai.prompt_template.chat_ml import parse_chat_ml
 from tavernkit.risu_ai.requests.messages import RequestRules, request_messages, unescaped
 from tavernkit.risu_ai.sending.exchange import Answer, Ask, Chunk, Failure, ModelRequest, NextChunk, Reply
 from tavernkit.risu_ai.sending.reply_text import cut_incomplete, ends_closed, has_banned_script
@@ -67,6 +70,8 @@ class Send:
             ok=ok,
             chat=self.chat,
             character=self._context.owner,
+            members=tuple(self._context.members),
+            settings=self._context.settings,
             error=self.error,
             plans=tuple(self.plans),
             emotions=tuple(self.emotions),
@@ -78,10 +83,11 @@ class Send:
         if not self._context.message and not self._context.say_nothing:
             return
         state = self._builder.make_state(self._context)
-        settle(state)
+        settle(state, chained=False)
         take_message(state)
         self.warnings += state.warnings
         self.chat = state.chat
+        self._keep_changes(state)
         self._context = self._context.replace(message="", say_nothing=False)
 
     def _send(self, *, continued: bool, counted: int) -> Steps:
@@ -93,7 +99,7 @@ class Send:
     def _round(self) -> Steps:
         """A group's round: the chosen members one after another; the first that fails ends it."""
         random = self._context.random
-        context = self._context.replace(preset=chained_preset(self._context, random, self._warn))
+        context = self._context.replace(settings=chained_settings(self._context, random, self._warn))
         self._context = context
         try:
             chosen = speakers(context.owner, context.members, self.chat, random)
@@ -117,7 +123,8 @@ class Send:
             self._fail(state, answer.message)
             return False
         if isinstance(answer, Reply):
-            new = self._store(state, answer.text, continued=continued)
+            text = escape_braces(answer.text) if state.fields.escape_output else answer.text
+            new = self._store(state, text, continued=continued)
         else:
             new = yield from self._stream(state, continued=continued)
         self._settle(state)
@@ -127,8 +134,9 @@ class Send:
         tokens = state.counter.text(new) + counted
         if self._unfinished(new, tokens):
             return (yield from self._turn(speaker, continued=True, counted=tokens))
+        yield from self._inlay_prompt(state)
         if resend:
-            return (yield from self._send(continued=False, counted=0))
+            return (yield from self._turn(speaker, continued=False, counted=0))
         return True
 
     def _build(self, speaker: str | None, *, continued: bool) -> RisuState | None:
@@ -149,6 +157,8 @@ class Send:
                 raise
             self.error = SendError(cause.code, str(cause), cause=cause)
             return None
+        if state.settings is not context.settings:
+            self._context = self._context.replace(settings=state.settings)
         self.plans.append(plan)
         self.warnings += plan.warnings
         self.chat = state.chat
@@ -184,7 +194,7 @@ class Send:
                 model=model,
                 messages=request_messages(messages, rules, warn=self._warn, strict=self._context.strict),
                 options=thaw_object(plan.llm_options),
-                stream=settings.use_streaming,
+                stream=settings.use_streaming and not state.fields.escape_output,
                 plan=plan,
                 prompt=tuple(messages),
                 rules=rules,
@@ -222,13 +232,54 @@ class Send:
         while True:
             answer = yield NextChunk()
             require("the answer", answer, Answer)
-            if not isinstance(answer, Chunk) or answer.text is None:
+            if not isinstance(answer, Chunk):
                 return new
-            raw += answer.text
+            raw += answer.text or ""
             new = cut_incomplete(raw) if self._context.settings.remove_incomplete_response else raw
             *others, last = state.chat.messages
             text = state.edit_output(trim(before + new), len(others))
             self._see(state, with_messages(state.chat, (*others, with_text(last, text))))
+            if answer.text is None:  # the end of a stream is a packet as well, so the text passes once more
+                return new
+
+    def _inlay_prompt(self, state: RisuState) -> Generator[Ask, Answer, None]:
+        """Ask for what is added to the reply (RisuAI's ``igpPrompt``), and add it."""
+        prompt = self._context.settings.raw.get("igpPrompt")
+        if not isinstance(prompt, str) or not prompt:
+            return
+        parsed = parse_chat_ml(prompt, lambda text: state.texts.as_speaker(text, None))
+        if parsed is None:
+            problem = "igpPrompt must be written in ChatML"
+            if self._context.strict:
+                raise PromptTemplateError(problem)
+            self._warn(f"{problem}; RisuAI throws here, nothing is added to the reply")
+            return
+        answer = yield from self._helper(state, parsed)
+        messages = state.chat.messages
+        if answer is not None and messages:
+            # RisuAI adds the object that it got instead of the text in it.
+            added = "[object Object]" if self._context.quirks == "reference" else answer
+            changed = with_text(messages[-1], messages[-1].data + added)
+            self._see(state, with_messages(state.chat, (*messages[:-1], changed)))
+
+    def _helper(self, state: RisuState, messages: Sequence[PromptMessage]) -> Generator[Ask, Answer, str | None]:
+        """Ask the auxiliary model for something; a failure is reported and gives nothing."""
+        rules = RequestRules.of(state.preset, self._context.settings, state.preset.sub_model)
+        plan = state.need_plan()
+        answer = yield ModelRequest(
+            model=rules.model,
+            messages=request_messages(messages, rules, warn=self._warn),
+            options={**thaw_object(plan.llm_options), "model": rules.model, "max_tokens": state.preset.max_response},
+            stream=False,
+            plan=plan,
+            prompt=tuple(messages),
+            rules=rules,
+        )
+        require("the answer", answer, Answer)
+        if isinstance(answer, Reply):
+            return answer.text
+        self._warn(f"a helper request failed: {answer.message if isinstance(answer, Failure) else 'it was streamed'}")
+        return None
 
     def _nothing_to_continue(self) -> None:
         problem = "there is no message to continue"
@@ -255,8 +306,13 @@ class Send:
             changes["character"] = seen.character
         if isinstance(seen.speaker, RisuCharacter) and context.owner.is_group:
             changes["members"] = [seen.speaker if each.id == seen.speaker.id else each for each in context.members]
+        prompt = seen.settings.persona_prompt
         if seen.personas != context.settings.personas:
             changes["settings"] = context.settings.replace(personas=seen.personas)
+        if prompt is not None and prompt != context.active_settings.persona_prompt:
+            settings = changes.get("settings", context.settings)
+            assert isinstance(settings, Settings)
+            changes["settings"] = settings.replace(persona_prompt=prompt)
         if changes:
             self._context = context.replace(**changes)
 
@@ -281,7 +337,9 @@ class Send:
 
     def _message(self, state: RisuState, text: str, index: int) -> RisuMessage:
         made = made_id("reply", state.chat.id, index, state.character.id)
-        return RisuMessage(role="char", data=text, saying=state.character.id, raw={"chatId": made})
+        return RisuMessage(
+            role="char", data=text, time=state.milliseconds, saying=state.character.id, raw={"chatId": made}
+        )
 
     def _see(self, state: RisuState, chat: RisuChat) -> None:
         state.see_chat(chat)

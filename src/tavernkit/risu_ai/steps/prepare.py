@@ -8,7 +8,7 @@ from tavernkit.risu_ai.chat.chat_log import with_ids, with_messages, with_text
 from tavernkit.risu_ai.chat.groups import UNKNOWN_CHARACTER
 from tavernkit.risu_ai.chat.ids import made_id
 from tavernkit.risu_ai.chat.user_input import take_message
-from tavernkit.risu_ai.files.preset_chain import chained_preset
+from tavernkit.risu_ai.files.preset_chain import chained_settings
 from tavernkit.risu_ai.objects import RisuCharacter
 from tavernkit.risu_ai.prompt_template.card_writer import active_template
 from tavernkit.risu_ai.prompt_template.settings import PromptSettings
@@ -27,18 +27,26 @@ class PrepareStep(Step[RisuState, NoConfig]):
 
     def before(self, state: RisuState) -> None:
         """Prepare the turn."""
-        settle(state)
-        take_message(state)
+        context = state.context
+        typed = bool(context.message) or context.say_nothing
+        settle(state, chained=not typed)
+        if typed:
+            take_message(state)
+            if context.settings.preset_chain:  # picked after the message was taken, as in RisuAI
+                chat = state.chat
+                settle(state)
+                state.see_chat(chat)
         expand = state.texts.with_writes
         messages = (with_text(message, expand(message.data)) for message in state.chat.messages)
         state.see_chat(with_messages(state.chat, messages))
 
 
-def settle(state: RisuState) -> None:
-    """Find out who speaks, with which preset, template and scripts."""
+def settle(state: RisuState, *, chained: bool = True) -> None:
+    """Find out who speaks, with which preset, template and scripts; without ``chained`` the preset chain waits."""
     context = state.context
-    if not state.in_group:
-        state.preset = chained_preset(context, state.texts.context.random, state.warn)
+    if chained and not state.in_group:
+        state.settings = chained_settings(context, state.texts.context.random, state.warn)
+        state.preset = context.preset if context.preset is not None else state.settings.preset
     state.character = _speaker(state)
     state.fields = character_fields(state.character)
     state.texts = state.new_texts()

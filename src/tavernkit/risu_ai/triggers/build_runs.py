@@ -46,6 +46,8 @@ def run_triggers(state: RisuState, mode: TriggerMode) -> TriggerResult | None:
         if error.stored is not None:
             _store(state, error.stored)
         raise
+    if result.reloads.screen:
+        state.runner.forget()
     _store(state, result.applied())
     return result if result.ok else None
 
@@ -59,6 +61,8 @@ def edit_text(state: RisuState, text: str, mode: ScriptMode, index: int) -> str:
     result = state.trigger_engine.edit(
         context.replace(speaker=None) if state.in_group else context, kind, text, index=index, **_options(state)
     )
+    if result.reloads.screen:
+        state.runner.forget()
     _store(state, result.stored)
     return to_string(result.data)
 
