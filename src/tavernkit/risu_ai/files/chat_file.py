@@ -35,6 +35,10 @@ VARIABLE_MARK = "$"
 """What stands before the name of a variable in a chat's ``scriptstate``."""
 
 
+_PAGE_START = 1000
+_PAGE_MARK = b'"idat"'
+
+
 class ChatFileError(FileFormatError):
     """The file holds no RisuAI chat."""
 
@@ -52,17 +56,32 @@ class ChatFile:
     @classmethod
     @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
-        """Read a ``.json`` chat file, with one chat or all of them, or a ``.jsonl`` chat of SillyTavern's."""
+        """Read a ``.json`` chat file, with one chat or all of them, RisuAI's ``.html``, or SillyTavern's ``.jsonl``."""
         warn = refuse_warning if strict else warn
         data = read_file(source, MAX_CHAT_BYTES, limit="MAX_CHAT_BYTES")
         if _has_lines(data) if isinstance(source, bytes) else Path(source).suffix.lower() == ".jsonl":
             return cls((read_silly_tavern_chat(data, warn=warn),))
+        if data[:_PAGE_START].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+            return cls((_read_page(data, warn),))
         return read_chats(data, warn=warn)
 
     @checked
     def save(self, path: str | PathLike[str]) -> None:
         """Write the chats: one as a chat, several as all chats."""
         Path(path).write_bytes(write_chats(self))
+
+
+def _read_page(data: bytes, warn: Warn) -> RisuChat:
+    """Read the chat that an exported page holds in an element of its own, with its angle brackets escaped."""
+    start = data.find(b">", data.find(_PAGE_MARK)) if _PAGE_MARK in data else -1
+    end = data.find(b"<", start)
+    if start < 0 or end < 0:
+        raise ChatFileError("the page holds no RisuAI chat")
+    text = data[start + 1 : end].replace(b"&lt;", b"<").replace(b"&gt;", b">")
+    value = parse_json(text, what="chat", warn=warn, limits=Limits(max_json_file_bytes=MAX_CHAT_BYTES))
+    if not is_mapping(value) or not is_sequence(value.get("message")):
+        raise ChatFileError("the page holds no RisuAI chat")
+    return RisuChat.from_json(value)
 
 
 def _has_lines(data: bytes) -> bool:
