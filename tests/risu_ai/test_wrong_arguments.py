@@ -237,6 +237,8 @@ UNCALLED = {
             "Save.save",
             "Save.with_chat",
             "SaveAsset",
+            "ModuleServer",
+            "module_servers",
             "Settings.switch_preset",
             "read_persona",
             "write_persona",

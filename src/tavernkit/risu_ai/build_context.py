@@ -12,7 +12,7 @@ from tavernkit.cards.participant import Participant
 from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context
 from tavernkit.risu_ai.cbs.context import RisuContext, RisuDevice
 from tavernkit.risu_ai.chat.chat_log import RisuChatLog, chat_log
-from tavernkit.risu_ai.chat.inlays import Inlay
+from tavernkit.risu_ai.chat.inlays import Caption, Inlay
 from tavernkit.risu_ai.files.card_import import risu_character
 from tavernkit.risu_ai.files.chat_file import chat_variables
 from tavernkit.risu_ai.files.preset import Preset
@@ -35,9 +35,10 @@ class BuildContext(Context):
     ``speaker`` the id of the one who speaks). ``history`` is a chat as RisuAI stores it, or a list of messages;
     ``message`` is the text in the input box. ``modules`` are switched on in addition to those of the settings.
     ``memory`` has the models that long-term memory asks, ``trigger_host`` what triggers may ask of the application.
-    ``inlays`` has the pictures that messages name. With ``say_nothing`` an empty ``message`` is sent as
-    ``*says nothing*`` unless the user has the last word already. ``quirks="reference"`` reproduces what RisuAI does to
-    the damage of a chat. ``strategy`` and ``on_overflow`` decide about the token budget.
+    ``inlays`` has the pictures that messages name; ``caption`` describes those without a caption of their own to models
+    that cannot see them. With ``say_nothing`` an empty ``message`` is sent as ``*says nothing*`` unless the user has
+    the last word already. ``quirks="reference"`` reproduces what RisuAI does to the damage of a chat. ``strategy`` and
+    ``on_overflow`` decide about the token budget.
     """
 
     preset: Preset | None = None
@@ -47,6 +48,7 @@ class BuildContext(Context):
     modules: Sequence[RisuModule] = ()
     toggles: Mapping[str, bool | int | float | str] = field(default_factory=dict[str, bool | int | float | str])
     inlays: Mapping[str, Inlay] = field(default_factory=dict[str, Inlay])
+    caption: Caption | None = None
     memory: MemoryModels | None = None
     trigger_host: TriggerHost | None = None
     say_nothing: bool = False

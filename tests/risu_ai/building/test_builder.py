@@ -10,11 +10,13 @@ import pytest
 import tavernkit.examples
 from tavernkit import risu_ai
 from tavernkit.cards import Character, User
+from tavernkit.dialects.attachments import Attachment
 from tavernkit.errors import ConfigError, StrictModeError
 from tavernkit.prompt import HookRegistry, InjectionRegistry, Message, TraceCollector
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai import PIPELINE, Builder, Preset, RisuChat, RisuModule, Settings
 from tavernkit.risu_ai import build as build_once
+from tavernkit.risu_ai.chat.inlays import Inlay
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.stores import InMemoryVariablesStore
 from tests.risu_ai.building.scene import CHAT, STANDARD, build, character, contents, inputs, lore, preset
@@ -251,3 +253,15 @@ def test_fields_of_the_request_are_samplers_and_the_size_of_the_reply():
 def test_every_public_name_can_be_imported():
     for name in risu_ai.__all__:
         assert getattr(risu_ai, name) is not None
+
+
+def test_a_picture_is_described_to_a_model_that_cannot_see_it():
+    picture = Inlay(Attachment.image(url="https://example.invalid/a.png"))
+    own = Inlay(Attachment.image(url="https://example.invalid/b.png"), caption="own words")
+    plan = build(
+        preset=preset(ai_model="gpt4_0613"),
+        message="{{inlayed::a}}{{inlayed::b}}",
+        inlays={"a": picture, "b": own},
+        caption=lambda seen: f"a picture at {seen.url}",
+    )
+    assert "[a picture at https://example.invalid/a.png][own words]" in contents(plan)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tavernkit.arguments import check_fields
 from tavernkit.dialects.attachments import Attachment
@@ -16,6 +17,9 @@ from tavernkit.risu_ai.objects import RisuCharacter
 _INLAY = re.compile(r"\{\{(inlay|inlayed|inlayeddata)::(.+?)\}\}")
 _ASSET_PROMPT = re.compile(r"\{\{(?:asset_prompt|assetprompt)::(.+?)\}\}")
 ICON = "icon"
+
+Caption: TypeAlias = Callable[[Attachment], str]
+"""Says in words what a picture shows, for models that cannot see it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,17 @@ def _take(pattern: re.Pattern[str], text: str) -> tuple[str, list[tuple[str, ...
 class Media:
     """Attaches what messages name, for one character and model."""
 
-    def __init__(self, inlays: Mapping[str, Inlay], character: RisuCharacter, *, sees_images: bool, warn: Warn) -> None:
+    def __init__(
+        self,
+        inlays: Mapping[str, Inlay],
+        character: RisuCharacter,
+        *,
+        sees_images: bool,
+        warn: Warn,
+        caption: Caption | None = None,
+    ) -> None:
         self._inlays = inlays
+        self._caption = caption
         self._character = character
         self._sees_images = sees_images
         self._warn = warn
@@ -86,6 +99,7 @@ class Media:
         if inlay is None:
             self._warn(f"a message names {name!r:.80}, which is not among the inlays; nothing is attached")
         elif inlay.attachment.kind == "image" and not self._sees_images:
-            message.content += f"[{inlay.caption}]"
+            text = inlay.caption or (self._caption(inlay.attachment) if self._caption is not None else "")
+            message.content += f"[{text}]"
         else:
             message.multimodals += (inlay.attachment.to_dict(),)

@@ -321,7 +321,9 @@ class Save:
         return opened
 
     def _settings(self, database: Stored) -> Settings:
-        return Settings.from_json(database, warn=self._warn).replace(texts=self._texts)
+        # Characters are large, and no setting.
+        stated = {key: value for key, value in database.items() if key != "characters"}
+        return Settings.from_json(stated, warn=self._warn).replace(texts=self._texts)
 
 
 def _milliseconds(now: datetime | None) -> float:

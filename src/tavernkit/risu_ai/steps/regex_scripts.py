@@ -41,6 +41,7 @@ class RegexScriptsStep(Step[RisuState, NoConfig]):
                 state.character,
                 sees_images=IMAGE_INPUT in context.settings.flags_of(preset.ai_model),
                 warn=state.warn,
+                caption=state.context.caption,
             ),
             speaker=state.character,
             warn=state.warn,
