@@ -192,7 +192,9 @@ def test_marks_of_tool_calls_are_cut_out():
 
 def test_a_format_that_was_never_recorded_is_written_as_openais_with_a_warning():
     log = WarningLog()
-    assert "messages" in request("novelai_kayra", warn=log).body
+    found = request("novelai_kayra", warn=log)
+    assert "messages" in found.body
+    assert (found.url, dict(found.headers)) == ("", {})  # no key goes to where it does not belong
     assert "not known here" in log.messages[0]
 
 

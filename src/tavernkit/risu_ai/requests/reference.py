@@ -45,7 +45,10 @@ _WRITTEN_HERE = frozenset(WireFormat)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RisuRequest:
-    """A request to a provider. The headers, and Google's address, hold the key that was given."""
+    """A request to a provider. The headers, and Google's address, hold the key that was given.
+
+    There is no address for services that the user runs, or whose address is part of a signature.
+    """
 
     url: str
     headers: Mapping[str, str] = field(repr=False)
@@ -84,11 +87,11 @@ def reference_request(
         RequestFormatError: In strict mode, for a prompt that RisuAI cannot send to this model.
     """
     wire_name = _wire_name(rules)
-    form = rules.format
-    if form not in _WRITTEN_HERE:
-        warn(f"the format of {rules.model!r} is not known here; the request is written in OpenAI's")
+    form, known = rules.format, rules.format in _WRITTEN_HERE
+    if not known:
+        warn(f"the format of {rules.model!r} is not known here; the body is written in OpenAI's, without an address")
         form = WireFormat.OPENAI
-    headers = _headers(rules, form, keys, max_tokens)
+    headers = _headers(rules, form, keys, max_tokens) if known else {}
     body: JsonObject
     if form in (WireFormat.OPENAI, WireFormat.MISTRAL):
         written = request_messages(messages, rules, warn=warn, strict=strict)
@@ -110,7 +113,8 @@ def reference_request(
         body = _other_body(rules, form, wire_name, messages, max_tokens, stream, mode, warn, strict)
     if not stream:
         add_fields(body, headers, additional_pairs(rules))
-    return RisuRequest(url=_url(rules, form, wire_name, keys, stream), headers=headers, body=body)
+    url = _url(rules, form, wire_name, keys, stream) if known else ""
+    return RisuRequest(url=url, headers=headers, body=body)
 
 
 def _other_body(
