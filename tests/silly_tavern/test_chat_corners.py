@@ -15,9 +15,9 @@ from tavernkit.silly_tavern.chat_completion.media import inline_media, size_of_d
 from tavernkit.silly_tavern.chat_completion.tools import tool_calls, tools_supported
 from tavernkit.silly_tavern.errors import LoreParseError, UnconsumedMacroError
 from tavernkit.silly_tavern.files.json_reader import JsonReader
-from tavernkit.silly_tavern.providers.google import convert_google
-from tavernkit.silly_tavern.providers.mistral import convert_mistral
-from tavernkit.silly_tavern.providers.names import PromptNames
+from tavernkit.silly_tavern.providers.converters.google import convert_google
+from tavernkit.silly_tavern.providers.converters.mistral import convert_mistral
+from tavernkit.silly_tavern.providers.converters.names import PromptNames
 from tavernkit.silly_tavern.scripts.regex_scripts import read_scripts
 from tavernkit.silly_tavern.world_info.editing import new_entry
 from tavernkit.silly_tavern.world_info.lore_png import read_lore_png

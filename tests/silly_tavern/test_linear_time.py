@@ -14,9 +14,9 @@ from tavernkit.silly_tavern.chat.output_cleanup import CleanUp, clean_up
 from tavernkit.silly_tavern.context_template.handlebars.rendering import Piece
 from tavernkit.silly_tavern.context_template.story_string import split_by_parameter
 from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
-from tavernkit.silly_tavern.providers.google import convert_google
-from tavernkit.silly_tavern.providers.names import PromptNames
-from tavernkit.silly_tavern.providers.openrouter import embed_media
+from tavernkit.silly_tavern.providers.converters.google import convert_google
+from tavernkit.silly_tavern.providers.converters.names import PromptNames
+from tavernkit.silly_tavern.providers.converters.openrouter import embed_media
 from tests.quickness import linear_time
 from tests.silly_tavern.scene import build, order, preset
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.silly_tavern.providers.claude import convert_claude
-from tavernkit.silly_tavern.providers.config import ConverterConfig
-from tavernkit.silly_tavern.providers.messages import MessageConversionError
-from tavernkit.silly_tavern.providers.names import PromptNames
-from tavernkit.silly_tavern.providers.post_process import post_process
-from tavernkit.silly_tavern.providers.requests import SOURCES, build_request
+from tavernkit.silly_tavern.providers.chat import SOURCES, build_request
+from tavernkit.silly_tavern.providers.config import ServerConfig
+from tavernkit.silly_tavern.providers.converters.claude import convert_claude
+from tavernkit.silly_tavern.providers.converters.messages import MessageConversionError
+from tavernkit.silly_tavern.providers.converters.names import PromptNames
+from tavernkit.silly_tavern.providers.converters.post_process import post_process
 from tavernkit.values import Json, JsonObject
 from tests.conformance import runner
 
@@ -65,9 +65,7 @@ def test_claude_caches_system_prompt_tools_and_depth_when_asked() -> None:
         "tool_choice": "auto",
         "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}],
     }
-    config = ConverterConfig(
-        claude_enable_system_prompt_cache=True, claude_caching_at_depth=0, claude_extended_ttl=True
-    )
+    config = ServerConfig(claude_enable_system_prompt_cache=True, claude_caching_at_depth=0, claude_extended_ttl=True)
     sent = build_request(body, config).body
     mark = {"type": "ephemeral", "ttl": "1h"}
     assert sent["system"] == [{"type": "text", "text": "s", "cache_control": mark}]

@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from tavernkit.silly_tavern.providers.ai21 import convert_ai21
-from tavernkit.silly_tavern.providers.config import ConverterConfig
-from tavernkit.silly_tavern.providers.google import convert_google
-from tavernkit.silly_tavern.providers.messages import Messages
-from tavernkit.silly_tavern.providers.mistral import convert_mistral
-from tavernkit.silly_tavern.providers.names import PromptNames
-from tavernkit.silly_tavern.providers.openrouter import add_signatures, embed_media
-from tavernkit.silly_tavern.providers.post_process import post_process
-from tavernkit.silly_tavern.providers.reasoning import claude_budget, google_budget
-from tavernkit.silly_tavern.providers.text import add_assistant_prefix, to_text_prompt
-from tavernkit.silly_tavern.providers.xai import convert_xai
+from tavernkit.silly_tavern.providers.config import ServerConfig
+from tavernkit.silly_tavern.providers.converters.ai21 import convert_ai21
+from tavernkit.silly_tavern.providers.converters.google import convert_google
+from tavernkit.silly_tavern.providers.converters.messages import Messages
+from tavernkit.silly_tavern.providers.converters.mistral import convert_mistral
+from tavernkit.silly_tavern.providers.converters.names import PromptNames
+from tavernkit.silly_tavern.providers.converters.openrouter import add_signatures, embed_media
+from tavernkit.silly_tavern.providers.converters.post_process import post_process
+from tavernkit.silly_tavern.providers.converters.reasoning import claude_budget, google_budget
+from tavernkit.silly_tavern.providers.converters.text import add_assistant_prefix, to_text_prompt
+from tavernkit.silly_tavern.providers.converters.xai import convert_xai
 from tavernkit.values import Json, JsonObject
 
 NAMES = PromptNames(char_name="Vesna", user_name="Tomas", group_names=("Orrin",))
@@ -52,7 +52,7 @@ TALK: Messages = [
     ],
 )
 def test_each_kind_of_post_processing_has_its_roles_and_names(kind: str, roles: str, texts: list[str]) -> None:
-    found = post_process(TALK, kind, NAMES, ConverterConfig(prompt_placeholder="PH"))
+    found = post_process(TALK, kind, NAMES, ServerConfig(prompt_placeholder="PH"))
     assert ([turn["role"] for turn in found], [turn["content"] for turn in found]) == (roles.split(), texts)
     assert any("tool_calls" in turn for turn in found) == (kind.endswith("_tools") or kind == "Strict")
 
@@ -190,7 +190,7 @@ def test_the_router_hears_wav_as_such_and_everything_else_as_mp3() -> None:
 def test_signatures_say_in_whose_format_they_are(model: str, written: str) -> None:
     message = said("assistant", "a", signature="M", tool_calls=[{**CALL, "signature": "C"}, {"signature": ""}])
     (kept,) = add_signatures([message], model)
-    (dropped,) = add_signatures([message], model, ConverterConfig(gemini_thought_signatures=False))
+    (dropped,) = add_signatures([message], model, ServerConfig(gemini_thought_signatures=False))
     detail = {"type": "reasoning.encrypted", "format": written}
     assert kept["reasoning_details"] == [
         {"index": 0, "id": "signature-0", "data": "M", **detail},

@@ -3,25 +3,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tavernkit.silly_tavern.providers import caching, openrouter
-from tavernkit.silly_tavern.providers.ai21 import convert_ai21
-from tavernkit.silly_tavern.providers.claude import convert_claude
-from tavernkit.silly_tavern.providers.claude_text import convert_claude_text
-from tavernkit.silly_tavern.providers.cohere import convert_cohere
-from tavernkit.silly_tavern.providers.config import ConverterConfig
-from tavernkit.silly_tavern.providers.google import convert_google
-from tavernkit.silly_tavern.providers.messages import MessageConversionError, ToolArgumentsError
-from tavernkit.silly_tavern.providers.mistral import convert_mistral
-from tavernkit.silly_tavern.providers.names import PromptNames
-from tavernkit.silly_tavern.providers.post_process import MergeOptions, merge_messages, post_process
-from tavernkit.silly_tavern.providers.reasoning import claude_budget, google_budget
-from tavernkit.silly_tavern.providers.text import (
+from tavernkit.silly_tavern.providers.config import ServerConfig
+from tavernkit.silly_tavern.providers.converters import caching, openrouter
+from tavernkit.silly_tavern.providers.converters.ai21 import convert_ai21
+from tavernkit.silly_tavern.providers.converters.claude import convert_claude
+from tavernkit.silly_tavern.providers.converters.claude_text import convert_claude_text
+from tavernkit.silly_tavern.providers.converters.cohere import convert_cohere
+from tavernkit.silly_tavern.providers.converters.google import convert_google
+from tavernkit.silly_tavern.providers.converters.messages import MessageConversionError, ToolArgumentsError
+from tavernkit.silly_tavern.providers.converters.mistral import convert_mistral
+from tavernkit.silly_tavern.providers.converters.names import PromptNames
+from tavernkit.silly_tavern.providers.converters.post_process import MergeOptions, merge_messages, post_process
+from tavernkit.silly_tavern.providers.converters.reasoning import claude_budget, google_budget
+from tavernkit.silly_tavern.providers.converters.text import (
     add_assistant_prefix,
     add_reasoning_content,
     convert_deepseek,
     to_text_prompt,
 )
-from tavernkit.silly_tavern.providers.xai import convert_xai
+from tavernkit.silly_tavern.providers.converters.xai import convert_xai
 from tests.conformance.runner import Case
 
 
@@ -38,7 +38,7 @@ def run(case: Case) -> object:
             "starts_with_group_name": [names.starts_with_group_name(probe) for probe in given["probes"]],
         }
     raw = given["config"]
-    config = ConverterConfig(
+    config = ServerConfig(
         prompt_placeholder=raw["promptPlaceholder"],
         gemini_thought_signatures=raw["gemini.thoughtSignatures"],
         mistral_enable_prefix=raw["mistral.enablePrefix"],
@@ -52,7 +52,7 @@ def run(case: Case) -> object:
         return {"throws": "TypeError"}
 
 
-def claude(given: Any, names: PromptNames, config: ConverterConfig) -> object:
+def claude(given: Any, names: PromptNames, config: ServerConfig) -> object:
     prompt = convert_claude(
         given["messages"],
         prefill=given["prefill"],
@@ -64,7 +64,7 @@ def claude(given: Any, names: PromptNames, config: ConverterConfig) -> object:
     return {"messages": prompt.messages, "systemPrompt": prompt.system_prompt}
 
 
-def claude_text(given: Any, names: PromptNames, config: ConverterConfig) -> object:
+def claude_text(given: Any, names: PromptNames, config: ServerConfig) -> object:
     return convert_claude_text(
         given["messages"],
         add_assistant_postfix=given["addAssistantPostfix"],
@@ -76,14 +76,14 @@ def claude_text(given: Any, names: PromptNames, config: ConverterConfig) -> obje
     )
 
 
-def google(given: Any, names: PromptNames, config: ConverterConfig) -> object:
+def google(given: Any, names: PromptNames, config: ServerConfig) -> object:
     prompt = convert_google(
         given["messages"], model=given["model"], use_system_prompt=given["useSysPrompt"], names=names, config=config
     )
     return {"contents": prompt.contents, "system_instruction": {"parts": prompt.system_parts}}
 
 
-Function = Callable[[Any, PromptNames, ConverterConfig], object]
+Function = Callable[[Any, PromptNames, ServerConfig], object]
 FUNCTIONS: dict[str, Function] = {
     "addAssistantPrefix": lambda g, n, c: add_assistant_prefix(g["messages"], g.get("tools"), g["property"]),
     "postProcessPrompt": lambda g, n, c: post_process(g["messages"], g["type"], n, c),

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from tavernkit.silly_tavern.providers.config import ConverterConfig
-from tavernkit.silly_tavern.providers.requests import build_request
+from tavernkit.silly_tavern.providers.chat import build_request
+from tavernkit.silly_tavern.providers.config import ServerConfig
 from tests.conformance.runner import Case
 
 
 def run(case: Case) -> object:
     body, raw = case.input["body"], case.input["config"]
-    config = ConverterConfig(
+    config = ServerConfig(
         prompt_placeholder=raw["promptPlaceholder"],
         gemini_api_version=raw["gemini.apiVersion"],
         gemini_thought_signatures=raw.get("gemini.thoughtSignatures", True),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.providers.messages import (
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ServerConfig
+from tavernkit.silly_tavern.providers.converters.messages import (
     Messages,
     copied,
     function_of,
@@ -13,7 +13,7 @@ from tavernkit.silly_tavern.providers.messages import (
     string_content,
     tool_calls,
 )
-from tavernkit.silly_tavern.providers.names import PromptNames, with_prefix
+from tavernkit.silly_tavern.providers.converters.names import PromptNames, with_prefix
 from tavernkit.text.js_values import join, to_string
 from tavernkit.values import JsonObject, is_list
 
@@ -21,7 +21,7 @@ CALLING_TOOLS = "I'm going to call a tool for that: "
 
 
 def convert_cohere(
-    messages: Sequence[JsonObject], *, names: PromptNames, config: ConverterConfig = DEFAULT_CONFIG
+    messages: Sequence[JsonObject], *, names: PromptNames, config: ServerConfig = DEFAULT_CONFIG
 ) -> Messages:
     """Give every tool call a text and write names into messages."""
     turns = copied(messages)

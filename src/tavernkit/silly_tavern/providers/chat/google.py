@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tavernkit.silly_tavern.providers.google import NO_PREFILL_MODELS, convert_google
-from tavernkit.silly_tavern.providers.messages import function_of
-from tavernkit.silly_tavern.providers.reasoning import google_budget
-from tavernkit.silly_tavern.providers.requests.request import PageRequest, ProviderRequest, without_schema_mark
+from tavernkit.silly_tavern.providers.chat.request import PageRequest, ProviderRequest, without_schema_mark
+from tavernkit.silly_tavern.providers.converters.google import NO_PREFILL_MODELS, convert_google
+from tavernkit.silly_tavern.providers.converters.messages import function_of
+from tavernkit.silly_tavern.providers.converters.reasoning import google_budget
 from tavernkit.values import Json, JsonObject, is_object
 
 HARM_CATEGORIES = ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT", "CIVIC_INTEGRITY")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tavernkit.silly_tavern.providers.messages import Messages, copied, string_content
-from tavernkit.silly_tavern.providers.names import PromptNames
+from tavernkit.silly_tavern.providers.converters.messages import Messages, copied, string_content
+from tavernkit.silly_tavern.providers.converters.names import PromptNames
 
 
 def convert_xai(messages: object, *, names: PromptNames) -> Messages:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from tavernkit.silly_tavern.providers.caching import cache_at_depth, cache_mark
-from tavernkit.silly_tavern.providers.claude import convert_claude
-from tavernkit.silly_tavern.providers.messages import Messages, function_of, present
-from tavernkit.silly_tavern.providers.reasoning import claude_budget
-from tavernkit.silly_tavern.providers.requests.request import PageRequest, ProviderRequest, without_schema_mark
+from tavernkit.silly_tavern.providers.chat.request import PageRequest, ProviderRequest, without_schema_mark
+from tavernkit.silly_tavern.providers.converters.caching import cache_at_depth, cache_mark
+from tavernkit.silly_tavern.providers.converters.claude import convert_claude
+from tavernkit.silly_tavern.providers.converters.messages import Messages, function_of, present
+from tavernkit.silly_tavern.providers.converters.reasoning import claude_budget
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 VERSION = "2023-06-01"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.providers.messages import Messages, copied, printed_content
-from tavernkit.silly_tavern.providers.names import PromptNames
-from tavernkit.silly_tavern.providers.post_process import post_process
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ServerConfig
+from tavernkit.silly_tavern.providers.converters.messages import Messages, copied, printed_content
+from tavernkit.silly_tavern.providers.converters.names import PromptNames
+from tavernkit.silly_tavern.providers.converters.post_process import post_process
 from tavernkit.text.js_values import UNDEFINED, to_string
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
@@ -47,7 +47,7 @@ def add_reasoning_content(messages: Sequence[JsonObject]) -> Messages:
 
 
 def convert_deepseek(
-    messages: Sequence[JsonObject], *, tools: Json = None, names: PromptNames, config: ConverterConfig = DEFAULT_CONFIG
+    messages: Sequence[JsonObject], *, tools: Json = None, names: PromptNames, config: ServerConfig = DEFAULT_CONFIG
 ) -> Messages:
     """Everything SillyTavern does to messages for DeepSeek."""
     merged = post_process(messages, "semi_tools", names, config)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import hashlib
 from itertools import pairwise
 
-from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.providers.messages import (
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ServerConfig
+from tavernkit.silly_tavern.providers.converters.messages import (
     Messages,
     copied,
     printed_content,
     string_content,
     tool_calls,
 )
-from tavernkit.silly_tavern.providers.names import EXAMPLE_ASSISTANT, EXAMPLE_USER, PromptNames
+from tavernkit.silly_tavern.providers.converters.names import EXAMPLE_ASSISTANT, EXAMPLE_USER, PromptNames
 from tavernkit.text.js_values import to_string, truthy
 from tavernkit.values import Json, JsonObject, is_list
 
 TOOL_ID_LENGTH = 9
 
 
-def convert_mistral(messages: object, *, names: PromptNames, config: ConverterConfig = DEFAULT_CONFIG) -> Messages:
+def convert_mistral(messages: object, *, names: PromptNames, config: ServerConfig = DEFAULT_CONFIG) -> Messages:
     """Shorten tool ids, write names into messages and bring roles into an order Mistral accepts."""
     if not isinstance(messages, list):
         return []

@@ -1,6 +1,6 @@
 """Whole provider requests: what SillyTavern's server sends for a chat-completion body.
 
->>> from tavernkit.silly_tavern.providers.requests import build_request
+>>> from tavernkit.silly_tavern.providers.chat import build_request
 >>> request = build_request({"chat_completion_source": "openai", "model": "gpt-4o", "messages": []})
 >>> request.path
 '/chat/completions'
@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tavernkit.errors import ConfigError
-from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.providers.messages import copied
-from tavernkit.silly_tavern.providers.names import PromptNames
-from tavernkit.silly_tavern.providers.post_process import post_process
-from tavernkit.silly_tavern.providers.requests.claude import claude_request
-from tavernkit.silly_tavern.providers.requests.google import google_request
-from tavernkit.silly_tavern.providers.requests.openai_like import (
+from tavernkit.silly_tavern.providers.chat.claude import claude_request
+from tavernkit.silly_tavern.providers.chat.google import google_request
+from tavernkit.silly_tavern.providers.chat.openai_like import (
     custom_request,
     deepseek_request,
     mistral_request,
     openai_request,
     xai_request,
 )
-from tavernkit.silly_tavern.providers.requests.request import PageRequest, ProviderRequest
+from tavernkit.silly_tavern.providers.chat.request import PageRequest, ProviderRequest
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ServerConfig
+from tavernkit.silly_tavern.providers.converters.messages import copied
+from tavernkit.silly_tavern.providers.converters.names import PromptNames
+from tavernkit.silly_tavern.providers.converters.post_process import post_process
 from tavernkit.values import Json, JsonObject
 
 SOURCES: Mapping[str, Callable[[PageRequest], ProviderRequest]] = {
@@ -40,7 +40,7 @@ SOURCES: Mapping[str, Callable[[PageRequest], ProviderRequest]] = {
 """The chat-completion sources whose requests are known exactly."""
 
 
-def build_request(body: Mapping[str, Json], config: ConverterConfig = DEFAULT_CONFIG) -> ProviderRequest:
+def build_request(body: Mapping[str, Json], config: ServerConfig = DEFAULT_CONFIG) -> ProviderRequest:
     """Make the request of a body with ``chat_completion_source``, ``messages`` and the preset's values."""
     source = body.get("chat_completion_source")
     make = SOURCES.get(source) if isinstance(source, str) else None

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from tavernkit.cards.limits import Limits
 from tavernkit.cards.yaml_card import parse_yaml
 from tavernkit.errors import FileFormatError, log_warning
-from tavernkit.silly_tavern.providers.messages import function_of
-from tavernkit.silly_tavern.providers.mistral import convert_mistral
-from tavernkit.silly_tavern.providers.openrouter import embed_media
-from tavernkit.silly_tavern.providers.requests.request import PageRequest, ProviderRequest
-from tavernkit.silly_tavern.providers.text import convert_deepseek
-from tavernkit.silly_tavern.providers.xai import convert_xai
+from tavernkit.silly_tavern.providers.chat.request import PageRequest, ProviderRequest
+from tavernkit.silly_tavern.providers.converters.messages import function_of
+from tavernkit.silly_tavern.providers.converters.mistral import convert_mistral
+from tavernkit.silly_tavern.providers.converters.openrouter import embed_media
+from tavernkit.silly_tavern.providers.converters.text import convert_deepseek
+from tavernkit.silly_tavern.providers.converters.xai import convert_xai
 from tavernkit.text.js_values import json_stringify, to_string
 from tavernkit.values import Json, JsonObject, is_list, is_object
 

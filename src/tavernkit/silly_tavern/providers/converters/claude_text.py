@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tavernkit.silly_tavern.providers.messages import Messages, copied, text_of
-from tavernkit.silly_tavern.providers.names import EXAMPLE_ASSISTANT, EXAMPLE_USER
+from tavernkit.silly_tavern.providers.converters.messages import Messages, copied, text_of
+from tavernkit.silly_tavern.providers.converters.names import EXAMPLE_ASSISTANT, EXAMPLE_USER
 from tavernkit.text.js_values import json_stringify, to_string, truthy
 from tavernkit.values import JsonObject
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tavernkit.silly_tavern.providers.config import ConverterConfig
-from tavernkit.silly_tavern.providers.messages import Messages
-from tavernkit.silly_tavern.providers.names import PromptNames
+from tavernkit.silly_tavern.providers.config import ServerConfig
+from tavernkit.silly_tavern.providers.converters.messages import Messages
+from tavernkit.silly_tavern.providers.converters.names import PromptNames
 from tavernkit.values import JsonObject, is_list, is_object
 
 
@@ -28,7 +28,7 @@ class PageRequest:
     body: JsonObject
     messages: Messages
     names: PromptNames
-    config: ConverterConfig
+    config: ServerConfig
 
     @property
     def model(self) -> str:

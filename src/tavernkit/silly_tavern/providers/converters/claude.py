@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ConverterConfig
-from tavernkit.silly_tavern.providers.messages import (
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ServerConfig
+from tavernkit.silly_tavern.providers.converters.messages import (
     MessageConversionError,
     Messages,
     ToolArgumentsError,
@@ -16,7 +16,7 @@ from tavernkit.silly_tavern.providers.messages import (
     present,
     tool_calls,
 )
-from tavernkit.silly_tavern.providers.names import PromptNames
+from tavernkit.silly_tavern.providers.converters.names import PromptNames
 from tavernkit.text.js_values import JSSyntaxError, json_parse, json_stringify, to_string, trim_end
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
@@ -38,7 +38,7 @@ def convert_claude(
     use_system_prompt: bool = True,
     use_tools: bool = True,
     names: PromptNames,
-    config: ConverterConfig = DEFAULT_CONFIG,
+    config: ServerConfig = DEFAULT_CONFIG,
 ) -> ClaudePrompt:
     """Separate the leading system messages, turn the rest into user and assistant turns of parts, merge neighbours."""
     turns = copied(messages)

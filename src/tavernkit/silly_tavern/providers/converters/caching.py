@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tavernkit.silly_tavern.providers.messages import MessageConversionError, Messages, copied
+from tavernkit.silly_tavern.providers.converters.messages import MessageConversionError, Messages, copied
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 

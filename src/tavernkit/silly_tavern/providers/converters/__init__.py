@@ -1,0 +1,1 @@
+"""Messages in the form each provider gets from SillyTavern's server, quirks included."""
