@@ -1,1 +1,16 @@
 """Messages in the form each provider gets from SillyTavern's server, quirks included."""
+
+from tavernkit.silly_tavern.providers.config import ServerConfig
+from tavernkit.silly_tavern.providers.request import Connection, ProviderRequest, RequestRefusedError
+from tavernkit.silly_tavern.providers.text import TEXT_BACKENDS, TextInput, text_page_body, text_request
+
+__all__ = [
+    "TEXT_BACKENDS",
+    "Connection",
+    "ProviderRequest",
+    "RequestRefusedError",
+    "ServerConfig",
+    "TextInput",
+    "text_page_body",
+    "text_request",
+]

@@ -1,0 +1,145 @@
+"""The requests SillyTavern's server makes for the backends of its text-completion type list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tavernkit.silly_tavern.providers.config import ServerConfig
+from tavernkit.silly_tavern.providers.request import Connection, ProviderRequest
+from tavernkit.silly_tavern.providers.text.addresses import local_address, override_headers
+from tavernkit.silly_tavern.providers.text.given import text
+from tavernkit.values import Json, JsonObject, is_list
+
+APP_HEADERS: Mapping[str, str] = {"http-referer": "https://sillytavern.app", "x-title": "SillyTavern"}
+"""How SillyTavern introduces itself to some hosted backends."""
+BEARER = ("bearer",)
+BEARER_AND_API_KEY = ("bearer", "x-api-key")
+GENERIC_STOPS = 4
+
+VLLM_KEYS = (
+    "model", "prompt", "best_of", "echo", "frequency_penalty", "logit_bias", "logprobs", "max_tokens", "n",
+    "presence_penalty", "seed", "stop", "stream", "suffix", "temperature", "top_p", "user", "use_beam_search",
+    "top_k", "min_p", "repetition_penalty", "length_penalty", "early_stopping", "stop_token_ids", "ignore_eos",
+    "min_tokens", "skip_special_tokens", "spaces_between_special_tokens", "truncate_prompt_tokens",
+    "include_stop_str_in_output", "response_format", "guided_json", "guided_regex", "guided_choice",
+    "guided_grammar", "guided_decoding_backend", "guided_whitespace_pattern",
+)  # fmt: skip
+TOGETHER_KEYS = (
+    "model", "prompt", "max_tokens", "temperature", "top_p", "top_k", "repetition_penalty", "min_p",
+    "presence_penalty", "frequency_penalty", "stream", "stop",
+)  # fmt: skip
+INFERMATIC_KEYS = (
+    "model", "prompt", "max_tokens", "temperature", "top_p", "top_k", "repetition_penalty", "stream", "stop",
+    "presence_penalty", "frequency_penalty", "min_p", "seed", "ignore_eos", "n", "best_of", "min_tokens",
+    "spaces_between_special_tokens", "skip_special_tokens", "logprobs",
+)  # fmt: skip
+OPENAI_KEYS = (
+    "model", "prompt", "stream", "temperature", "top_p", "frequency_penalty", "presence_penalty", "stop", "seed",
+    "logit_bias", "logprobs", "max_tokens", "n", "best_of",
+)  # fmt: skip
+OPENROUTER_KEYS = (
+    "max_tokens", "temperature", "top_k", "top_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
+    "min_p", "top_a", "seed", "logit_bias", "model", "stream", "prompt", "stop", "provider", "include_reasoning",
+)  # fmt: skip
+OLLAMA_OPTIONS = (
+    "num_predict", "num_ctx", "num_batch", "stop", "temperature", "repeat_penalty", "presence_penalty",
+    "frequency_penalty", "top_k", "top_p", "tfs_z", "typical_p", "seed", "repeat_last_n", "min_p",
+)  # fmt: skip
+"""Ollama's options. The page writes ``tfs``, so ``tfs_z`` never arrives: SillyTavern's own slip."""
+
+Change = Callable[[JsonObject, ServerConfig], JsonObject]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """One type: the path below its root, the keys of the page's body it gets, and how the API key is sent.
+
+    ``keys`` is ``None`` if the page's body is passed on as it is; ``change`` is applied before keys are chosen.
+    """
+
+    path: str = "/v1/completions"
+    keys: tuple[str, ...] | None = None
+    key_headers: tuple[str, ...] = BEARER
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    change: Change | None = None
+
+
+def _first_stops(body: JsonObject, _config: ServerConfig) -> JsonObject:
+    stops = body.get("stop")
+    return {**body, "stop": stops[:GENERIC_STOPS]} if is_list(stops) else body
+
+
+def _openrouter(body: JsonObject, _config: ServerConfig) -> JsonObject:
+    changed: JsonObject = {key: value for key, value in body.items() if key != "provider"}
+    if provider := provider_choice(body):
+        changed["provider"] = provider
+    return changed
+
+
+def _ollama(body: JsonObject, config: ServerConfig) -> JsonObject:
+    options: JsonObject = {key: body[key] for key in OLLAMA_OPTIONS if key in body}
+    if config.ollama_batch_size > 0:
+        options["num_batch"] = config.ollama_batch_size
+    return {
+        **{key: body[key] for key in ("model", "prompt") if key in body},
+        "stream": body.get("stream", False),
+        "keep_alive": config.ollama_keep_alive,
+        "raw": True,
+        "options": options,
+    }
+
+
+BACKENDS: Mapping[str, Backend] = {
+    "ooba": Backend(),
+    "koboldcpp": Backend(),
+    "huggingface": Backend(),
+    "tabby": Backend(key_headers=BEARER_AND_API_KEY),
+    "aphrodite": Backend(key_headers=BEARER_AND_API_KEY),
+    "mancer": Backend(path="/oai/v1/completions", key_headers=BEARER_AND_API_KEY),
+    "dreamgen": Backend(path="/api/openai/v1/completions"),
+    "llamacpp": Backend(path="/completion"),
+    "ollama": Backend(path="/api/generate", key_headers=(), change=_ollama),
+    "vllm": Backend(keys=VLLM_KEYS),
+    "featherless": Backend(keys=VLLM_KEYS, headers=APP_HEADERS),
+    "togetherai": Backend(keys=TOGETHER_KEYS),
+    "infermaticai": Backend(keys=INFERMATIC_KEYS),
+    "generic": Backend(keys=OPENAI_KEYS, change=_first_stops),
+    # Text goes to the chat path, with a prompt: SillyTavern does so.
+    "openrouter": Backend(path="/v1/chat/completions", keys=OPENROUTER_KEYS, headers=APP_HEADERS, change=_openrouter),
+}
+"""The types of the list, by SillyTavern's names."""
+
+
+def textgen_request(
+    kind: str, body: Mapping[str, Json], connection: Connection, config: ServerConfig
+) -> ProviderRequest:
+    """Make the request of the page's body."""
+    backend = BACKENDS[kind]
+    server = local_address(text(body.get("api_server")))
+    root = server.removesuffix("/").removesuffix("/v1")
+    sent: JsonObject = {**body, "api_server": server} if "api_server" in body else {**body}
+    if backend.change is not None:
+        sent = backend.change(sent, config)
+    if backend.keys is not None:
+        sent = {key: sent[key] for key in backend.keys if key in sent}
+    headers = dict(backend.headers)
+    if connection.key and "bearer" in backend.key_headers:
+        headers["authorization"] = f"Bearer {connection.key}"
+    if connection.key and "x-api-key" in backend.key_headers:
+        headers["x-api-key"] = connection.key
+    return ProviderRequest(
+        root + backend.path, sent, override_headers(server, headers, config), secrets=(connection.key,)
+    )
+
+
+def provider_choice(body: Mapping[str, Json]) -> JsonObject:
+    """Which of OpenRouter's providers are asked, in its own words; nothing if the user has no wishes."""
+    choice: JsonObject = {}
+    order, quantizations = body.get("provider"), body.get("quantizations")
+    if is_list(order) and order:
+        fallbacks = body.get("allow_fallbacks")
+        choice = {"allow_fallbacks": True if fallbacks is None else fallbacks, "order": order}
+    if is_list(quantizations) and quantizations:
+        choice["quantizations"] = quantizations
+    return choice

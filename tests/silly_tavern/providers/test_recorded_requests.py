@@ -1,0 +1,72 @@
+"""Recorded requests and bodies, key by key: the conformance runner would let an object have more keys."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tavernkit.silly_tavern.providers import TEXT_BACKENDS, TextInput, text_page_body
+from tests.conformance import runner
+
+TEXT = "silly_tavern/text_backend_requests"
+TOKENIZED = ("stop_sequences", "bad_words_ids", "logit_bias_exp")
+"""What NovelAI gets as token ids of tokenizers that are not here."""
+API_NAMES = {"novel": "novelai"}
+NAMES = {"{{char}}": "Orla", "{{user}}": "Ansel"}
+
+
+def expand(text: str) -> str:
+    for macro, name in NAMES.items():
+        text = text.replace(macro, name)
+    return text
+
+
+def unlike(expected: Any, actual: Any) -> list[str]:
+    """What differs, missing and surplus keys included."""
+    return [*runner.differences(expected, actual), *runner.differences(actual, expected)]
+
+
+def test_every_text_request_is_the_recorded_one() -> None:
+    wrong = {case.id: found for case in runner.cases(TEXT) if (found := unlike(case.expected, runner.run(case).actual))}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("backend", TEXT_BACKENDS)
+def test_text_page_makes_the_recorded_body(backend: str) -> None:
+    wrong: dict[str, list[str]] = {}
+    for case in runner.cases(TEXT):
+        page, expected = case.input["page"], case.input["body"]
+        if API_NAMES.get(page["api"], page["api"]) != backend:
+            continue
+        made = page_body(backend, page)
+        if backend == "huggingface" and page["settings"].get("seed", -1) < 0:
+            assert 0 <= made["seed"] < 2**32
+            made["seed"] = expected["seed"]
+        if backend == "novelai":
+            made |= {key: expected[key] for key in TOKENIZED if key in expected and key in made}
+        if found := unlike(expected, made):
+            wrong[case.id] = found
+    assert wrong == {}
+
+
+def page_body(backend: str, page: dict[str, Any]) -> dict[str, Any]:
+    cfg = page.get("cfg", {})
+    given = TextInput(
+        prompt=page["prompt"],
+        max_tokens=page["max_tokens"],
+        max_context=page["max_context"],
+        stop_strings=page.get("stop_strings", []),
+        generation_type=page["type"],
+        server=page.get("server", ""),
+        stream=page.get("stream", False),
+        token_probabilities=page.get("request_token_probabilities", False),
+        guidance_scale=cfg.get("guidanceScale", {}).get("value"),
+        negative_prompt=cfg.get("negativePrompt"),
+        features=page.get("features", []),
+        expand=expand,
+        warn=lambda _message: None,
+    )
+    made: dict[str, Any] = text_page_body(backend, page["settings"], given)
+    return json.loads(json.dumps(made))
