@@ -34,6 +34,7 @@ ABOUT = {
     "silly_tavern/regex_scripts": "regex scripts",
     "silly_tavern/converters": "messages for Claude, Google, Mistral, Cohere and others",
     "silly_tavern/provider_requests": "whole requests to providers",
+    "silly_tavern/provider_requests_all": "whole requests to all 26 chat-completion sources, from presets",
     "silly_tavern/text_backend_requests": "whole requests to text-completion backends, from sampler presets",
     "silly_tavern/instruct": "instruct templates",
     "silly_tavern/context_template": "story strings",

@@ -11,6 +11,7 @@ from tavernkit.silly_tavern.providers import TEXT_BACKENDS, TextInput, text_page
 from tests.conformance import runner
 
 TEXT = "silly_tavern/text_backend_requests"
+CHAT = "silly_tavern/provider_requests_all"
 TOKENIZED = ("stop_sequences", "bad_words_ids", "logit_bias_exp")
 """What NovelAI gets as token ids of tokenizers that are not here."""
 API_NAMES = {"novel": "novelai"}
@@ -28,8 +29,11 @@ def unlike(expected: Any, actual: Any) -> list[str]:
     return [*runner.differences(expected, actual), *runner.differences(actual, expected)]
 
 
-def test_every_text_request_is_the_recorded_one() -> None:
-    wrong = {case.id: found for case in runner.cases(TEXT) if (found := unlike(case.expected, runner.run(case).actual))}
+@pytest.mark.parametrize("surface", [TEXT, CHAT])
+def test_every_request_is_the_recorded_one(surface: str) -> None:
+    wrong = {
+        case.id: found for case in runner.cases(surface) if (found := unlike(case.expected, runner.run(case).actual))
+    }
     assert wrong == {}
 
 

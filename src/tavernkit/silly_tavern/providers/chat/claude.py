@@ -2,120 +2,150 @@
 
 from __future__ import annotations
 
-import re
-
-from tavernkit.silly_tavern.providers.chat.request import PageRequest, ProviderRequest, without_schema_mark
+from tavernkit.silly_tavern.providers.chat.models import Claude, claude_traits
+from tavernkit.silly_tavern.providers.chat.page_body import Made, PageBody
+from tavernkit.silly_tavern.providers.chat.schemas import flatten_schema
 from tavernkit.silly_tavern.providers.converters.caching import cache_at_depth, cache_mark
 from tavernkit.silly_tavern.providers.converters.claude import convert_claude
 from tavernkit.silly_tavern.providers.converters.messages import Messages, function_of, present
 from tavernkit.silly_tavern.providers.converters.reasoning import claude_budget
-from tavernkit.values import Json, JsonObject, is_list, is_object
+from tavernkit.values import Json, JsonObject, is_object
 
 VERSION = "2023-06-01"
 BETAS = ("output-128k-2025-02-19", "context-1m-2025-08-07")
 TOOLS_BETA = "tools-2024-05-16"
 CACHING_BETAS = ("prompt-caching-2024-07-31", "extended-cache-ttl-2025-04-11")
-MOST_TOKENS_RAISED = 1024
-
-_THINKING = re.compile(r"^claude-(3-7|opus-4|sonnet-4|haiku-4-5)")
-_ONE_SAMPLER = re.compile(r"^claude-(opus|sonnet|haiku)-4-[156]")
-_NO_SAMPLING = re.compile(r"^claude-((opus|sonnet|haiku)-4-[78]|((opus|sonnet|haiku)-)?5(?!\d)|fable)")
-_SOMETIMES_ADAPTIVE = re.compile(r"^claude-(opus|sonnet)-4-6")
-"""Models that think adaptively if the server's settings allow it; those without sampling always do."""
+EFFORT_BETA = "effort-2025-11-24"
+WEB_SEARCH: JsonObject = {"type": "web_search_20250305", "name": "web_search"}
+FEW_TOKENS = 1024
+"""A reply of at most that many tokens gets as many more when the model thinks."""
+SAMPLERS = ("temperature", "top_p", "top_k")
 
 
-def claude_request(given: PageRequest) -> ProviderRequest:
-    """Make a request of the messages endpoint."""
-    use_system_prompt = given.flag("use_sysprompt")
+def claude_request(given: PageBody) -> Made:
+    """Make a request of the messages endpoint (provider_requests §4.1, in its order)."""
+    traits = claude_traits(given.model)
+    with_system_prompt = given.is_set("use_sysprompt")
     tools = _tools(given)
-    schema = given.json_schema
     prompt = convert_claude(
         given.messages,
         prefill=given.text("assistant_prefill"),
-        use_system_prompt=use_system_prompt,
-        use_tools=bool(tools),
+        use_system_prompt=with_system_prompt,
+        use_tools=bool(given.tools),
         names=given.names,
         config=given.config,
     )
-    body: JsonObject = {"system": prompt.system_prompt} if use_system_prompt else {}
-    body["model"] = given.model
-    body.update(given.pick(("max_tokens", "temperature", "top_p", "top_k")))
-    body["stop_sequences"] = given.body.get("stop") or []
-    body["stream"] = given.flag("stream")
-    if tools:
-        body["tools"] = [*tools]
-        choice = given.body.get("tool_choice")
-        if choice is not None:
-            body["tool_choice"] = _tool_choice(choice)
-    if schema is not None:
-        body["tools"] = [*tools, _schema_tool(schema)]
-        body["tool_choice"] = {"type": "tool", "name": schema.get("name")}
-    messages = _cache(body, prompt.messages, given)
-    no_prefill = _matches(_NO_SAMPLING, given.model) or _matches(_SOMETIMES_ADAPTIVE, given.model)
-    if _set_sampling_and_thinking(body, given) or no_prefill:
-        _trailing_assistant_as_user(messages)
-    body["messages"] = [*messages]
-    return ProviderRequest("/messages", body, _headers(given, tools=bool(tools)))
-
-
-def _tools(given: PageRequest) -> list[JsonObject]:
-    return [
-        without_schema_mark(
-            present(function_of(tool), name="name", description="description", input_schema="parameters"),
-            "input_schema",
-        )
-        for tool in given.tools
-        if tool.get("type") == "function"
-    ]
-
-
-def _tool_choice(choice: Json) -> JsonObject:
-    # A named function is written as Anthropic wants it; other choices go out under the word they came with.
-    return {"type": "tool", "name": function_of(choice).get("name")} if is_object(choice) else {"type": choice}
-
-
-def _schema_tool(schema: JsonObject) -> JsonObject:
-    return {
-        "name": schema.get("name"),
-        "description": schema.get("description") or "Well-formed JSON object",
-        "input_schema": schema.get("value"),
+    body: JsonObject = {
+        **given.pick(("model", "max_tokens", *SAMPLERS, "stream")),
+        "stop_sequences": given.stops,
     }
+    if with_system_prompt:
+        body["system"] = _cached(given, prompt.system_prompt)
+    if given.tools:
+        # Whatever the choice is: a named function goes out as a type, too.
+        body["tool_choice"] = present({**given.body}, type="tool_choice")
+    _add_schema(body, tools, given, traits)
+    if Claude.SEARCHES in traits and given.is_set("enable_web_search"):
+        tools.insert(0, {**WEB_SEARCH})
+    if tools or given.tools:
+        body["tools"] = tools
+    messages = prompt.messages
+    if given.config.claude_caching_at_depth >= 0:
+        messages = cache_at_depth(messages, given.config.claude_caching_at_depth, given.config.cache_ttl)
+    _limit_samplers(body, given, traits)
+    if _set_thinking(body, given, traits) or Claude.NO_PREFILL in traits:
+        _trailing_assistant_as_user(messages)
+    turns: list[Json] = [*messages]
+    body["messages"] = turns
+    return Made(body, _headers(given, with_effort=_set_effort(body, given, traits)))
 
 
-def _set_sampling_and_thinking(body: JsonObject, given: PageRequest) -> bool:
-    """Bring sampling and thinking into what the model allows; tell whether it thinks."""
-    model = given.model
-    no_sampling = _matches(_NO_SAMPLING, model)
-    sometimes = given.config.claude_enable_adaptive_thinking and _matches(_SOMETIMES_ADAPTIVE, model)
-    adaptive = no_sampling or sometimes
-    if no_sampling:
-        _drop(body, "temperature", "top_p", "top_k")
-    elif _matches(_ONE_SAMPLER, model):
-        top_p = body.get("top_p")
-        _drop(body, "temperature" if isinstance(top_p, (int, float)) and top_p < 1 else "top_p")
-    effort = given.text("reasoning_effort") or "auto"
-    budget = claude_budget(given.number("max_tokens"), effort, stream=given.flag("stream"), adaptive=adaptive)
-    if adaptive:
-        return _think_adaptively(body, given, budget, no_sampling=no_sampling)
-    if not _matches(_THINKING, model) or not isinstance(budget, int):
+def _tools(given: PageBody) -> list[Json]:
+    tools: list[Json] = []
+    for tool in given.tools:
+        if tool.get("type") == "function":
+            function = present(function_of(tool), name="name", description="description", input_schema="parameters")
+            if "input_schema" in function:
+                function["input_schema"] = flatten_schema(function["input_schema"], given.source)
+            tools.append(function)
+    return _cached(given, tools)
+
+
+def _cached(given: PageBody, parts: list[Json]) -> list[Json]:
+    """Parts with a cache mark on the last one, if the server's settings say so."""
+    if given.config.claude_enable_system_prompt_cache and parts and is_object(parts[-1]):
+        parts[-1]["cache_control"] = cache_mark(given.config.cache_ttl)
+    return parts
+
+
+def _add_schema(body: JsonObject, tools: list[Json], given: PageBody, traits: frozenset[Claude]) -> None:
+    schema = given.json_schema
+    if schema is None:
+        return
+    if Claude.SCHEMA_FORMAT in traits:
+        body["output_config"] = {"format": {"type": "json_schema", **present(schema, schema="value")}}
+        return
+    tools.append(
+        {
+            **present(schema, name="name", input_schema="value"),
+            "description": schema.get("description") or "Well-formed JSON object",
+        }
+    )
+    body["tool_choice"] = {"type": "tool", **present(schema, name="name")}
+
+
+def _limit_samplers(body: JsonObject, given: PageBody, traits: frozenset[Claude]) -> None:
+    if Claude.ONE_SAMPLER in traits:
+        # A missing top_p is not below 1, but null is: so JavaScript compares.
+        below_one = "top_p" in given.body and given.number("top_p") < 1
+        body.pop("temperature" if below_one else "top_p", None)
+    if Claude.NO_SAMPLING in traits:
+        _drop(body, *SAMPLERS)
+
+
+def _set_thinking(body: JsonObject, given: PageBody, traits: frozenset[Claude]) -> bool:
+    """Let the model think as much as the page wants; return True if it does."""
+    if Claude.THINKS not in traits:
         return False
-    if given.number("max_tokens") <= MOST_TOKENS_RAISED:
-        body["max_tokens"] = given.number("max_tokens") + MOST_TOKENS_RAISED
+    allowed = given.config.claude_enable_adaptive_thinking and Claude.ADAPTIVE_IF_ALLOWED in traits
+    adaptive = Claude.NO_SAMPLING in traits or allowed
+    tokens = int(given.number("max_tokens"))
+    budget = claude_budget(tokens, given.effort, stream=given.is_set("stream"), adaptive=adaptive)
+    shows_thoughts = given.is_set("include_reasoning")
+    if isinstance(budget, str):
+        thinking: JsonObject = {"type": "adaptive"}
+        if Claude.NO_SAMPLING in traits and shows_thoughts:
+            thinking["display"] = "summarized"
+        body["thinking"] = thinking
+        _output_config(body)["effort"] = budget
+        _drop(body, "top_k")
+        return True
+    if Claude.SUMMARIZES in traits and given.effort == "auto" and shows_thoughts:
+        body["thinking"] = {"type": "adaptive", "display": "summarized"}
+        return True
+    if budget is None:
+        return False
+    if tokens <= FEW_TOKENS:
+        body["max_tokens"] = tokens + FEW_TOKENS
     body["thinking"] = {"type": "enabled", "budget_tokens": budget}
-    _drop(body, "temperature", "top_p", "top_k")
+    _drop(body, *SAMPLERS)
     return True
 
 
-def _think_adaptively(body: JsonObject, given: PageRequest, effort: Json, *, no_sampling: bool) -> bool:
-    if effort is None:
+def _set_effort(body: JsonObject, given: PageBody, traits: frozenset[Claude]) -> bool:
+    """Send the verbosity as effort, if none is sent yet; return True if so."""
+    config = body.get("output_config")
+    has_effort = is_object(config) and "effort" in config
+    if Claude.EFFORT not in traits or not given.is_set("verbosity") or has_effort:
         return False
-    thinking: JsonObject = {"type": "adaptive"}
-    if no_sampling and given.flag("include_reasoning"):
-        thinking["display"] = "summarized"
-    body["thinking"] = thinking
-    body["output_config"] = {"effort": effort}
-    _drop(body, "top_k")
+    _output_config(body)["effort"] = given.body["verbosity"]
     return True
+
+
+def _output_config(body: JsonObject) -> JsonObject:
+    config = body.setdefault("output_config", {})
+    assert is_object(config)
+    return config
 
 
 def _trailing_assistant_as_user(messages: Messages) -> None:
@@ -123,29 +153,15 @@ def _trailing_assistant_as_user(messages: Messages) -> None:
         messages[-1]["role"] = "user"
 
 
-def _cache(body: JsonObject, messages: Messages, given: PageRequest) -> Messages:
-    config = given.config
-    if config.claude_enable_system_prompt_cache:
-        for key in ("system", "tools"):
-            parts = body.get(key)
-            if is_list(parts) and parts and is_object(parts[-1]):
-                parts[-1]["cache_control"] = cache_mark(config.cache_ttl)
-    if config.claude_caching_at_depth >= 0:
-        return cache_at_depth(messages, config.claude_caching_at_depth, config.cache_ttl)
-    return messages
-
-
-def _headers(given: PageRequest, *, tools: bool) -> dict[str, str]:
+def _headers(given: PageBody, *, with_effort: bool) -> dict[str, str]:
     betas = [*BETAS]
-    if tools:
+    if given.tools:
         betas.append(TOOLS_BETA)
     if given.config.claude_enable_system_prompt_cache or given.config.claude_caching_at_depth >= 0:
         betas.extend(CACHING_BETAS)
+    if with_effort:
+        betas.append(EFFORT_BETA)
     return {"anthropic-version": VERSION, "anthropic-beta": ",".join(betas)}
-
-
-def _matches(pattern: re.Pattern[str], model: str) -> bool:
-    return pattern.search(model) is not None
 
 
 def _drop(body: JsonObject, *keys: str) -> None:
