@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tavernkit.silly_tavern.providers import TEXT_BACKENDS, TextInput, text_page_body
+from tavernkit.silly_tavern import Preset
+from tavernkit.silly_tavern.providers import (
+    CHAT_SOURCES,
+    TEXT_BACKENDS,
+    ChatInput,
+    TextInput,
+    chat_page_body,
+    text_page_body,
+)
 from tests.conformance import runner
 
 TEXT = "silly_tavern/text_backend_requests"
@@ -73,4 +82,43 @@ def page_body(backend: str, page: dict[str, Any]) -> dict[str, Any]:
         warn=lambda _message: None,
     )
     made: dict[str, Any] = text_page_body(backend, page["settings"], given)
+    return json.loads(json.dumps(made))
+
+
+@pytest.mark.parametrize("source", CHAT_SOURCES)
+def test_chat_page_makes_the_recorded_body(source: str) -> None:
+    wrong: dict[str, list[str]] = {}
+    for case in runner.cases(CHAT):
+        page, expected = case.input.get("page"), case.input["body"]
+        if page is None or page["settings"]["chat_completion_source"] != source:
+            continue
+        made = chat_body(case.folder, page, expected)
+        made |= {key: expected[key] for key in page.get("added_by_hand", ())}
+        if found := unlike(expected, made):
+            wrong[case.id] = found
+    assert wrong == {}
+
+
+def chat_body(folder: Path, page: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
+    source = page["settings"]["chat_completion_source"]
+    defaults = json.loads((folder / "provider_requests_all.defaults.json").read_text(encoding="utf-8"))
+    preset = Preset.from_settings({**defaults, **page["settings"]}).with_model(page["model"])
+    listed = next((each["metadata"] for each in page.get("model_list", ()) if each["id"] == page["model"]), {})
+    given = ChatInput(
+        generation_type=page["type"],
+        user_name="Ansel",
+        char_name="Orla",
+        group_names=page.get("group_names", ()),
+        stop_strings=[expand(text) for text in page.get("custom_stopping_strings", ())],
+        tools=expected.get("tools") or [{"type": "function"} for _ in page.get("function_tools", ())],
+        can_call_tools=listed.get("function_call"),
+        efforts=listed.get("supported_reasoning_efforts"),
+        json_schema=expected.get("json_schema"),
+        logit_bias=page.get("logit_bias"),
+        token_probabilities=page.get("request_token_probabilities", False),
+        chat_id=page.get("chat_id", ""),
+        expand=expand,
+    )
+    assert preset.chat_completion_source == source
+    made: dict[str, Any] = chat_page_body(preset, page.get("messages", expected["messages"]), given)
     return json.loads(json.dumps(made))

@@ -8,6 +8,7 @@ from random import Random
 from urllib.parse import urlsplit
 
 from tavernkit.silly_tavern.providers.chat.google import is_service_account
+from tavernkit.silly_tavern.providers.chat.page import ChatInput, chat_page_body
 from tavernkit.silly_tavern.providers.chat.page_body import PageBody
 from tavernkit.silly_tavern.providers.chat.schemas import flatten_schema
 from tavernkit.silly_tavern.providers.chat.sources import CHAT_SOURCES, DISABLED, SOURCES, Source
@@ -121,4 +122,4 @@ def _address(given: PageBody, source: Source, path: str | None) -> str:
     return root + (path or source.path)
 
 
-__all__ = ["CHAT_SOURCES", "chat_request"]
+__all__ = ["CHAT_SOURCES", "ChatInput", "chat_page_body", "chat_request"]
