@@ -22,6 +22,7 @@ PACKAGES = (
     "tavernkit.prompt",
     "tavernkit.risu_ai",
     "tavernkit.silly_tavern",
+    "tavernkit.silly_tavern.providers",
     "tavernkit.stores",
     "tavernkit.testing",
     "tavernkit.vibe_tavern",

@@ -17,7 +17,7 @@ from tavernkit.silly_tavern.providers import (
     Connection,
     ProviderRequest,
     RequestRefusedError,
-    ServerConfig,
+    SillyTavernConfig,
     chat_request,
 )
 from tavernkit.silly_tavern.providers.chat.models import CLAUDE_MODELS, EFFORT_MODELS, GOOGLE_MODELS, google_traits
@@ -131,7 +131,7 @@ def test_keys_are_never_shown(source: str) -> None:
 
 
 def test_openai_may_get_a_random_user() -> None:
-    config = ServerConfig(openai_randomize_user_id=True)
+    config = SillyTavernConfig(openai_randomize_user_id=True)
     body: dict[str, Json] = {"chat_completion_source": "openai", "messages": [], "model": "gpt-4o"}
     users = [chat_request(body, KEY, config, random=Random(seed)).body["user"] for seed in (1, 1, 2)]
     assert users[0] == users[1] != users[2]

@@ -4,7 +4,7 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.silly_tavern.providers import Connection, chat_request
-from tavernkit.silly_tavern.providers.config import ServerConfig
+from tavernkit.silly_tavern.providers.config import SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.claude import convert_claude
 from tavernkit.silly_tavern.providers.converters.messages import MessageConversionError
 from tavernkit.silly_tavern.providers.converters.names import PromptNames
@@ -60,7 +60,9 @@ def test_claude_caches_system_prompt_tools_and_depth_when_asked() -> None:
         "tool_choice": "auto",
         "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}],
     }
-    config = ServerConfig(claude_enable_system_prompt_cache=True, claude_caching_at_depth=0, claude_extended_ttl=True)
+    config = SillyTavernConfig(
+        claude_enable_system_prompt_cache=True, claude_caching_at_depth=0, claude_extended_ttl=True
+    )
     sent = chat_request(body, KEY, config).body
     mark = {"type": "ephemeral", "ttl": "1h"}
     assert sent["system"] == [{"type": "text", "text": "s", "cache_control": mark}]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tavernkit.silly_tavern.providers.config import ServerConfig
+from tavernkit.silly_tavern.providers.config import SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.ai21 import convert_ai21
 from tavernkit.silly_tavern.providers.converters.google import convert_google
 from tavernkit.silly_tavern.providers.converters.messages import Messages
@@ -52,7 +52,7 @@ TALK: Messages = [
     ],
 )
 def test_each_kind_of_post_processing_has_its_roles_and_names(kind: str, roles: str, texts: list[str]) -> None:
-    found = post_process(TALK, kind, NAMES, ServerConfig(prompt_placeholder="PH"))
+    found = post_process(TALK, kind, NAMES, SillyTavernConfig(prompt_placeholder="PH"))
     assert ([turn["role"] for turn in found], [turn["content"] for turn in found]) == (roles.split(), texts)
     assert any("tool_calls" in turn for turn in found) == (kind.endswith("_tools") or kind == "Strict")
 
@@ -190,7 +190,7 @@ def test_the_router_hears_wav_as_such_and_everything_else_as_mp3() -> None:
 def test_signatures_say_in_whose_format_they_are(model: str, written: str) -> None:
     message = said("assistant", "a", signature="M", tool_calls=[{**CALL, "signature": "C"}, {"signature": ""}])
     (kept,) = add_signatures([message], model)
-    (dropped,) = add_signatures([message], model, ServerConfig(gemini_thought_signatures=False))
+    (dropped,) = add_signatures([message], model, SillyTavernConfig(gemini_thought_signatures=False))
     detail = {"type": "reasoning.encrypted", "format": written}
     assert kept["reasoning_details"] == [
         {"index": 0, "id": "signature-0", "data": "M", **detail},

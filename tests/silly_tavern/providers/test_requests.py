@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.silly_tavern.providers import Connection, ProviderRequest, ServerConfig, chat_request
+from tavernkit.silly_tavern.providers import Connection, ProviderRequest, SillyTavernConfig, chat_request
 from tavernkit.values import Json, JsonObject
 
 CONNECTION = Connection(key="k3y")
-ADAPTIVE = ServerConfig(claude_enable_adaptive_thinking=True)
-NOT_ADAPTIVE = ServerConfig(claude_enable_adaptive_thinking=False)
+ADAPTIVE = SillyTavernConfig(claude_enable_adaptive_thinking=True)
+NOT_ADAPTIVE = SillyTavernConfig(claude_enable_adaptive_thinking=False)
 TOOL: JsonObject = {
     "type": "function",
     "function": {"name": "wx", "description": "w", "parameters": {"$schema": "s", "type": "object", "properties": {}}},
@@ -17,7 +17,7 @@ TOOL: JsonObject = {
 SCHEMA: JsonObject = {"name": "out", "value": {"type": "object"}}
 
 
-def request(source: str, model: str, config: ServerConfig = NOT_ADAPTIVE, **fields: Json) -> ProviderRequest:
+def request(source: str, model: str, config: SillyTavernConfig = NOT_ADAPTIVE, **fields: Json) -> ProviderRequest:
     body: JsonObject = {
         "chat_completion_source": source,
         "model": model,
@@ -32,7 +32,7 @@ def request(source: str, model: str, config: ServerConfig = NOT_ADAPTIVE, **fiel
     return chat_request(body | fields, CONNECTION, config)
 
 
-def claude(model: str, config: ServerConfig = NOT_ADAPTIVE, **fields: Json) -> JsonObject:
+def claude(model: str, config: SillyTavernConfig = NOT_ADAPTIVE, **fields: Json) -> JsonObject:
     return request("claude", model, config, **fields).body
 
 
@@ -104,7 +104,7 @@ def test_a_small_answer_of_a_thinking_claude_gets_room_to_think() -> None:
 
 
 def test_a_prefill_is_not_counted_when_caching_at_depth_even_if_it_is_sent_as_user() -> None:
-    config = ServerConfig(claude_caching_at_depth=0)
+    config = SillyTavernConfig(claude_caching_at_depth=0)
     messages = claude("claude-opus-4-7", config)["messages"]
     mark = {"type": "ephemeral", "ttl": "5m"}
     assert messages == [
@@ -114,9 +114,9 @@ def test_a_prefill_is_not_counted_when_caching_at_depth_even_if_it_is_sent_as_us
 
 
 @pytest.mark.parametrize(
-    "config", [ServerConfig(claude_caching_at_depth=2), ServerConfig(claude_enable_system_prompt_cache=True)]
+    "config", [SillyTavernConfig(claude_caching_at_depth=2), SillyTavernConfig(claude_enable_system_prompt_cache=True)]
 )
-def test_any_caching_asks_for_the_caching_betas(config: ServerConfig) -> None:
+def test_any_caching_asks_for_the_caching_betas(config: SillyTavernConfig) -> None:
     headers = request("claude", "claude-3-5-sonnet-latest", config, tools=[TOOL], tool_choice="auto").headers
     assert headers["anthropic-beta"].split(",") == [
         "output-128k-2025-02-19",
@@ -146,7 +146,7 @@ def test_claude_with_tools_and_a_schema_is_forced_to_the_schema() -> None:
 
 
 def test_google_streams_as_server_sent_events_of_the_configured_version() -> None:
-    config = ServerConfig(gemini_api_version="v1")
+    config = SillyTavernConfig(gemini_api_version="v1")
     given = request("makersuite", "gemini-2.5-pro", config, stream=True)
     root = "https://generativelanguage.googleapis.com"
     assert given.url == f"{root}/v1/models/gemini-2.5-pro:streamGenerateContent?key=k3y&alt=sse"

@@ -13,7 +13,7 @@ from tavernkit.silly_tavern.providers import (
     TEXT_BACKENDS,
     Connection,
     RequestRefusedError,
-    ServerConfig,
+    SillyTavernConfig,
     TextInput,
     text_page_body,
     text_request,
@@ -156,7 +156,7 @@ def test_without_a_key_no_key_headers_are_sent() -> None:
 
 
 def test_only_the_first_override_of_a_host_counts() -> None:
-    config = ServerConfig.from_yaml(
+    config = SillyTavernConfig.from_yaml(
         {
             "requestOverrides": [
                 {"hosts": ["other:1"], "headers": {"A": "0"}},
@@ -170,8 +170,8 @@ def test_only_the_first_override_of_a_host_counts() -> None:
 
 
 def test_server_settings_may_be_nested_and_wrong_types_keep_the_shipped_value() -> None:
-    config = ServerConfig.from_yaml({"ollama": {"keepAlive": 5, "batchSize": "many"}, "gemini": 3})
-    assert config == ServerConfig(ollama_keep_alive=5)
+    config = SillyTavernConfig.from_yaml({"ollama": {"keepAlive": 5, "batchSize": "many"}, "gemini": 3})
+    assert config == SillyTavernConfig(ollama_keep_alive=5)
 
 
 JSON = st.recursive(

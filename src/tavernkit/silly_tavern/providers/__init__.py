@@ -1,21 +1,20 @@
-"""Messages in the form each provider gets from SillyTavern's server, quirks included."""
+"""Requests to every provider, as SillyTavern sends them, quirks included.
 
-from tavernkit.silly_tavern.providers.chat import CHAT_SOURCES, ChatInput, chat_page_body, chat_request
-from tavernkit.silly_tavern.providers.config import ServerConfig
-from tavernkit.silly_tavern.providers.request import Connection, ProviderRequest, RequestRefusedError
-from tavernkit.silly_tavern.providers.text import TEXT_BACKENDS, TextInput, text_page_body, text_request
+SillyTavern makes a request in two steps, and so does this room. Its page makes a body of the preset and the prompt:
+:func:`chat_page_body` and :func:`text_page_body`. Its server makes the provider's request of that body:
+:func:`chat_request` and :func:`text_request`.
 
-__all__ = [
-    "CHAT_SOURCES",
-    "TEXT_BACKENDS",
-    "ChatInput",
-    "Connection",
-    "ProviderRequest",
-    "RequestRefusedError",
-    "ServerConfig",
-    "TextInput",
-    "chat_page_body",
-    "chat_request",
-    "text_page_body",
-    "text_request",
-]
+>>> from tavernkit.silly_tavern import Preset
+>>> from tavernkit.silly_tavern.providers import ChatInput, Connection, chat_page_body, chat_request
+>>> preset = Preset.from_json({"chat_completion_source": "groq", "groq_model": "llama-3.3-70b-versatile"})
+>>> body = chat_page_body(preset, [{"role": "user", "content": "Hello"}], ChatInput(stop_strings=["END"]))
+>>> request = chat_request(body, Connection(key="a key"))
+>>> request.method, request.url
+('POST', 'https://api.groq.com/openai/v1/chat/completions')
+>>> request.masked().headers["authorization"]
+'Bearer <key>'
+"""
+
+from tavernkit._lazy import lazy_exports
+
+__getattr__, __all__ = lazy_exports(__name__)

@@ -19,7 +19,7 @@ class RequestOverride:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerConfig:
+class SillyTavernConfig:
     """Settings of SillyTavern's ``config.yaml``; the defaults are those of the shipped file."""
 
     prompt_placeholder: str = PROMPT_PLACEHOLDER
@@ -37,7 +37,7 @@ class ServerConfig:
     request_overrides: Sequence[RequestOverride] = ()
 
     @classmethod
-    def from_yaml(cls, data: Mapping[str, object]) -> ServerConfig:
+    def from_yaml(cls, data: Mapping[str, object]) -> SillyTavernConfig:
         """Read the parsed ``config.yaml``; a key may be nested or dotted (``claude.extendedTTL``).
 
         What is missing or of another type keeps the shipped value.
@@ -75,7 +75,7 @@ CONFIG_KEYS: Mapping[str, str] = {
 }
 """Keys of ``config.yaml`` and the attributes that hold their values."""
 
-DEFAULT_CONFIG = ServerConfig()
+DEFAULT_CONFIG = SillyTavernConfig()
 
 
 def _lookup(data: Mapping[str, object], dotted: str) -> object:

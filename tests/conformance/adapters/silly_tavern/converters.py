@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tavernkit.silly_tavern.providers.config import ServerConfig
+from tavernkit.silly_tavern.providers.config import SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters import caching, openrouter
 from tavernkit.silly_tavern.providers.converters.ai21 import convert_ai21
 from tavernkit.silly_tavern.providers.converters.claude import convert_claude
@@ -38,7 +38,7 @@ def run(case: Case) -> object:
             "starts_with_group_name": [names.starts_with_group_name(probe) for probe in given["probes"]],
         }
     raw = given["config"]
-    config = ServerConfig(
+    config = SillyTavernConfig(
         prompt_placeholder=raw["promptPlaceholder"],
         gemini_thought_signatures=raw["gemini.thoughtSignatures"],
         mistral_enable_prefix=raw["mistral.enablePrefix"],
@@ -52,7 +52,7 @@ def run(case: Case) -> object:
         return {"throws": "TypeError"}
 
 
-def claude(given: Any, names: PromptNames, config: ServerConfig) -> object:
+def claude(given: Any, names: PromptNames, config: SillyTavernConfig) -> object:
     prompt = convert_claude(
         given["messages"],
         prefill=given["prefill"],
@@ -64,7 +64,7 @@ def claude(given: Any, names: PromptNames, config: ServerConfig) -> object:
     return {"messages": prompt.messages, "systemPrompt": prompt.system_prompt}
 
 
-def claude_text(given: Any, names: PromptNames, config: ServerConfig) -> object:
+def claude_text(given: Any, names: PromptNames, config: SillyTavernConfig) -> object:
     return convert_claude_text(
         given["messages"],
         add_assistant_postfix=given["addAssistantPostfix"],
@@ -76,14 +76,14 @@ def claude_text(given: Any, names: PromptNames, config: ServerConfig) -> object:
     )
 
 
-def google(given: Any, names: PromptNames, config: ServerConfig) -> object:
+def google(given: Any, names: PromptNames, config: SillyTavernConfig) -> object:
     prompt = convert_google(
         given["messages"], model=given["model"], use_system_prompt=given["useSysPrompt"], names=names, config=config
     )
     return {"contents": prompt.contents, "system_instruction": {"parts": prompt.system_parts}}
 
 
-Function = Callable[[Any, PromptNames, ServerConfig], object]
+Function = Callable[[Any, PromptNames, SillyTavernConfig], object]
 FUNCTIONS: dict[str, Function] = {
     "addAssistantPrefix": lambda g, n, c: add_assistant_prefix(g["messages"], g.get("tools"), g["property"]),
     "postProcessPrompt": lambda g, n, c: post_process(g["messages"], g["type"], n, c),

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from tavernkit.silly_tavern.providers import Connection, ServerConfig, chat_request
+from tavernkit.silly_tavern.providers import Connection, SillyTavernConfig, chat_request
 from tests.conformance.runner import Case
 
 
 def run(case: Case) -> object:
-    body, config = case.input["body"], ServerConfig.from_yaml(case.input["config"])
+    body, config = case.input["body"], SillyTavernConfig.from_yaml(case.input["config"])
     request = chat_request(body, Connection(key="<key>"), config).masked()
     address = urlsplit(request.url)
     query = f"?{address.query}" if address.query else ""

@@ -4,7 +4,7 @@ import re
 from random import Random
 from urllib.parse import urlsplit
 
-from tavernkit.silly_tavern.providers import Connection, RequestRefusedError, ServerConfig, chat_request
+from tavernkit.silly_tavern.providers import Connection, RequestRefusedError, SillyTavernConfig, chat_request
 from tests.conformance.runner import Case
 
 CONNECTION = Connection(
@@ -45,7 +45,7 @@ OPAQUE = {"x-session-affinity": "<affinity>"}
 
 def run(case: Case) -> object:
     given = case.input
-    config = ServerConfig.from_yaml(given["config"])
+    config = SillyTavernConfig.from_yaml(given["config"])
     try:
         request = chat_request(given["body"], CONNECTION, config, random=Random(0))
     except RequestRefusedError as refusal:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from tavernkit.silly_tavern.providers import Connection, ServerConfig, text_request
+from tavernkit.silly_tavern.providers import Connection, SillyTavernConfig, text_request
 from tests.conformance.runner import Case
 
 BACKENDS: dict[str, str] = {"novel": "novelai"}
@@ -22,7 +22,7 @@ HOSTS = {
 def run(case: Case) -> object:
     given = case.input
     api: str = given["page"]["api"]
-    config = ServerConfig.from_yaml(given["config"])
+    config = SillyTavernConfig.from_yaml(given["config"])
     request = text_request(BACKENDS.get(api, api), given["body"], Connection(key="<key>"), config)
     address = urlsplit(request.url)
     return {

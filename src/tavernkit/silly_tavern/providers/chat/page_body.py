@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from tavernkit.silly_tavern.providers.config import ServerConfig
+from tavernkit.silly_tavern.providers.config import SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.messages import Messages
 from tavernkit.silly_tavern.providers.converters.names import PromptNames
 from tavernkit.silly_tavern.providers.request import Connection
@@ -38,7 +38,7 @@ class PageBody:
     prompt: str | None
     json_schema: JsonObject | None
     names: PromptNames
-    config: ServerConfig
+    config: SillyTavernConfig
     connection: Connection
     proxy: str = ""
     key: str = field(default="", repr=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ServerConfig
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.messages import Messages, copied, printed_content, string_content
 from tavernkit.silly_tavern.providers.converters.names import PromptNames, with_prefix
 from tavernkit.text.js_values import to_string, trim
@@ -10,7 +10,7 @@ from tavernkit.text.js_values import to_string, trim
 SEPARATOR = "\n\n"
 
 
-def convert_ai21(messages: object, *, names: PromptNames, config: ServerConfig = DEFAULT_CONFIG) -> Messages:
+def convert_ai21(messages: object, *, names: PromptNames, config: SillyTavernConfig = DEFAULT_CONFIG) -> Messages:
     """Join the leading system messages into one, write names into messages and merge neighbours."""
     if not isinstance(messages, list):
         return []

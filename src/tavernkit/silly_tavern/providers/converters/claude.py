@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ServerConfig
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.messages import (
     MessageConversionError,
     Messages,
@@ -38,7 +38,7 @@ def convert_claude(
     use_system_prompt: bool = True,
     use_tools: bool = True,
     names: PromptNames,
-    config: ServerConfig = DEFAULT_CONFIG,
+    config: SillyTavernConfig = DEFAULT_CONFIG,
 ) -> ClaudePrompt:
     """Separate the leading system messages, turn the rest into user and assistant turns of parts, merge neighbours."""
     turns = copied(messages)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ServerConfig
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.messages import (
     Messages,
     copied,
@@ -21,7 +21,7 @@ CALLING_TOOLS = "I'm going to call a tool for that: "
 
 
 def convert_cohere(
-    messages: Sequence[JsonObject], *, names: PromptNames, config: ServerConfig = DEFAULT_CONFIG
+    messages: Sequence[JsonObject], *, names: PromptNames, config: SillyTavernConfig = DEFAULT_CONFIG
 ) -> Messages:
     """Give every tool call a text and write names into messages."""
     turns = copied(messages)

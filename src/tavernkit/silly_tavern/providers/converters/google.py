@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ServerConfig
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.messages import Messages, copied, function_of, part_url, present
 from tavernkit.silly_tavern.providers.converters.names import EXAMPLE_ASSISTANT, EXAMPLE_USER, PromptNames, with_prefix
 from tavernkit.text.js_values import JSSyntaxError, json_parse, to_string
@@ -34,7 +34,7 @@ def convert_google(
     model: str,
     use_system_prompt: bool,
     names: PromptNames,
-    config: ServerConfig = DEFAULT_CONFIG,
+    config: SillyTavernConfig = DEFAULT_CONFIG,
 ) -> GooglePrompt:
     """Separate the leading system messages (never the last message) and turn the rest into turns of parts."""
     turns = copied(messages)
@@ -145,7 +145,7 @@ def _media_part(piece: JsonObject, kind: str, default_mime: str, model: str) -> 
 class _Signer:
     """Adds the thought signatures that newer models ask for."""
 
-    def __init__(self, model: str, config: ServerConfig) -> None:
+    def __init__(self, model: str, config: SillyTavernConfig) -> None:
         self._third = "gemini-3" in model
         self._applies = self._third or "gemini-2.5" in model
         self._image_model = "-image" in model

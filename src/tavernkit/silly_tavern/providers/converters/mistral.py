@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from itertools import pairwise
 
-from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ServerConfig
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.messages import (
     Messages,
     copied,
@@ -20,7 +20,7 @@ from tavernkit.values import Json, JsonObject, is_list
 TOOL_ID_LENGTH = 9
 
 
-def convert_mistral(messages: object, *, names: PromptNames, config: ServerConfig = DEFAULT_CONFIG) -> Messages:
+def convert_mistral(messages: object, *, names: PromptNames, config: SillyTavernConfig = DEFAULT_CONFIG) -> Messages:
     """Shorten tool ids, write names into messages and bring roles into an order Mistral accepts."""
     if not isinstance(messages, list):
         return []

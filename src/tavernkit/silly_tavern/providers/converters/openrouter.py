@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ServerConfig
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.caching import cache_mark, turns_at_depth
 from tavernkit.silly_tavern.providers.converters.messages import Messages, copied, part_url, tool_calls
 from tavernkit.text.js_values import to_string
@@ -40,7 +40,7 @@ def _audio_part(part: Json) -> Json:
     return {"type": "input_audio", "input_audio": {"format": sound_format, "data": found[2]}}
 
 
-def add_signatures(messages: Sequence[JsonObject], model: str, config: ServerConfig = DEFAULT_CONFIG) -> Messages:
+def add_signatures(messages: Sequence[JsonObject], model: str, config: SillyTavernConfig = DEFAULT_CONFIG) -> Messages:
     """Move signatures of messages and tool calls into ``reasoning_details``."""
     signature_format = next((value for name, value in _SIGNATURE_FORMATS if name in model), "unknown")
     turns = copied(messages)

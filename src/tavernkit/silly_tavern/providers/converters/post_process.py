@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ServerConfig
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.messages import Messages, copied, part_text, text_of
 from tavernkit.silly_tavern.providers.converters.names import PromptNames, with_prefix
 from tavernkit.text.js_values import to_string
@@ -41,7 +41,7 @@ POST_PROCESSING_TYPES: Mapping[str, MergeOptions] = {
 
 
 def post_process(
-    messages: Sequence[JsonObject], kind: str, names: PromptNames, config: ServerConfig = DEFAULT_CONFIG
+    messages: Sequence[JsonObject], kind: str, names: PromptNames, config: SillyTavernConfig = DEFAULT_CONFIG
 ) -> Messages:
     """Bring messages into the form a post-processing type asks for; an unknown type leaves them as they are."""
     options = POST_PROCESSING_TYPES.get(kind)
@@ -52,7 +52,7 @@ def merge_messages(
     messages: Sequence[JsonObject],
     names: PromptNames,
     options: MergeOptions,
-    config: ServerConfig = DEFAULT_CONFIG,
+    config: SillyTavernConfig = DEFAULT_CONFIG,
 ) -> Messages:
     """Flatten, name and join messages of the same role."""
     media = _MediaTokens()

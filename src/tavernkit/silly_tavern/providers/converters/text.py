@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, ServerConfig
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.messages import Messages, copied, printed_content
 from tavernkit.silly_tavern.providers.converters.names import PromptNames
 from tavernkit.silly_tavern.providers.converters.post_process import post_process
@@ -47,7 +47,11 @@ def add_reasoning_content(messages: Sequence[JsonObject]) -> Messages:
 
 
 def convert_deepseek(
-    messages: Sequence[JsonObject], *, tools: Json = None, names: PromptNames, config: ServerConfig = DEFAULT_CONFIG
+    messages: Sequence[JsonObject],
+    *,
+    tools: Json = None,
+    names: PromptNames,
+    config: SillyTavernConfig = DEFAULT_CONFIG,
 ) -> Messages:
     """Everything SillyTavern does to messages for DeepSeek."""
     merged = post_process(messages, "semi_tools", names, config)

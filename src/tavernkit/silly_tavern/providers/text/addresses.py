@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from tavernkit.silly_tavern.providers.config import ServerConfig
+from tavernkit.silly_tavern.providers.config import SillyTavernConfig
 from tavernkit.silly_tavern.providers.request import json_headers
 
 DEFAULT_PORTS: Mapping[str, int] = {"http": 80, "https": 443}
@@ -16,7 +16,7 @@ def local_address(server: str) -> str:
     return server.replace("localhost", "127.0.0.1", 1)
 
 
-def override_headers(url: str, headers: Mapping[str, str], config: ServerConfig) -> dict[str, str]:
+def override_headers(url: str, headers: Mapping[str, str], config: SillyTavernConfig) -> dict[str, str]:
     """Headers with those that ``requestOverrides`` has for the address; the first entry that lists it counts."""
     host = _host(url)
     overrides = [each.headers for each in config.request_overrides if host in each.hosts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tavernkit.silly_tavern.providers.config import ServerConfig
+from tavernkit.silly_tavern.providers.config import SillyTavernConfig
 from tavernkit.silly_tavern.providers.request import Connection, ProviderRequest
 from tavernkit.silly_tavern.providers.text.addresses import local_address, override_headers
 from tavernkit.silly_tavern.providers.text.given import text
@@ -48,7 +48,7 @@ OLLAMA_OPTIONS = (
 )  # fmt: skip
 """Ollama's options. The page writes ``tfs``, so ``tfs_z`` never arrives: SillyTavern's own slip."""
 
-Change = Callable[[JsonObject, ServerConfig], JsonObject]
+Change = Callable[[JsonObject, SillyTavernConfig], JsonObject]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,19 +65,19 @@ class Backend:
     change: Change | None = None
 
 
-def _first_stops(body: JsonObject, _config: ServerConfig) -> JsonObject:
+def _first_stops(body: JsonObject, _config: SillyTavernConfig) -> JsonObject:
     stops = body.get("stop")
     return {**body, "stop": stops[:GENERIC_STOPS]} if is_list(stops) else body
 
 
-def _openrouter(body: JsonObject, _config: ServerConfig) -> JsonObject:
+def _openrouter(body: JsonObject, _config: SillyTavernConfig) -> JsonObject:
     changed: JsonObject = {key: value for key, value in body.items() if key != "provider"}
     if provider := provider_choice(body):
         changed["provider"] = provider
     return changed
 
 
-def _ollama(body: JsonObject, config: ServerConfig) -> JsonObject:
+def _ollama(body: JsonObject, config: SillyTavernConfig) -> JsonObject:
     options: JsonObject = {key: body[key] for key in OLLAMA_OPTIONS if key in body}
     if config.ollama_batch_size > 0:
         options["num_batch"] = config.ollama_batch_size
@@ -112,7 +112,7 @@ BACKENDS: Mapping[str, Backend] = {
 
 
 def textgen_request(
-    kind: str, body: Mapping[str, Json], connection: Connection, config: ServerConfig
+    kind: str, body: Mapping[str, Json], connection: Connection, config: SillyTavernConfig
 ) -> ProviderRequest:
     """Make the request of the page's body."""
     backend = BACKENDS[kind]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tavernkit.silly_tavern.providers.config import ServerConfig
+from tavernkit.silly_tavern.providers.config import SillyTavernConfig
 from tavernkit.silly_tavern.providers.request import ProviderRequest
 from tavernkit.silly_tavern.providers.text.addresses import local_address, override_headers
 from tavernkit.silly_tavern.providers.text.given import TextInput, copied_fields, number, text, with_defaults
@@ -73,7 +73,7 @@ def kobold_body(settings: Mapping[str, Json], given: TextInput) -> JsonObject:
     return body
 
 
-def kobold_request(body: Mapping[str, Json], config: ServerConfig) -> ProviderRequest:
+def kobold_request(body: Mapping[str, Json], config: SillyTavernConfig) -> ProviderRequest:
     """Make the request of the page's body; Kobold has no keys."""
     root = local_address(text(body.get("api_server")))
     path = "/extra/generate/stream" if body.get("streaming") else "/v1/generate"

@@ -1,0 +1,14 @@
+from tavernkit.silly_tavern.providers.chat.page import ChatInput as ChatInput
+from tavernkit.silly_tavern.providers.chat.page import chat_page_body as chat_page_body
+from tavernkit.silly_tavern.providers.chat.requests import chat_request as chat_request
+from tavernkit.silly_tavern.providers.chat.sources import CHAT_SOURCES as CHAT_SOURCES
+from tavernkit.silly_tavern.providers.config import RequestOverride as RequestOverride
+from tavernkit.silly_tavern.providers.config import SillyTavernConfig as SillyTavernConfig
+from tavernkit.silly_tavern.providers.converters.messages import MessageConversionError as MessageConversionError
+from tavernkit.silly_tavern.providers.request import Connection as Connection
+from tavernkit.silly_tavern.providers.request import ProviderRequest as ProviderRequest
+from tavernkit.silly_tavern.providers.request import RequestRefusedError as RequestRefusedError
+from tavernkit.silly_tavern.providers.text.given import TextInput as TextInput
+from tavernkit.silly_tavern.providers.text.requests import TEXT_BACKENDS as TEXT_BACKENDS
+from tavernkit.silly_tavern.providers.text.requests import text_page_body as text_page_body
+from tavernkit.silly_tavern.providers.text.requests import text_request as text_request
