@@ -188,7 +188,15 @@ SOURCES = {*SEEDED.split(), *OTHERS.split()}
     [
         ("seed", {"seed": 0}, SEEDED),
         ("n", {"n": 2}, "openai azure_openai custom xai aimlapi moonshot"),
-        ("top_k", {}, "claude openrouter makersuite vertexai cohere perplexity"),
+        (
+            "top_k",
+            {"claude_model": "claude-3-5-haiku"},
+            "claude openrouter makersuite vertexai cohere perplexity nanogpt electronhub",
+        ),
+        ("min_p", {}, "openrouter nanogpt chutes"),
+        ("repetition_penalty", {}, "openrouter nanogpt chutes"),
+        ("azure_base_url", {}, "azure_openai"),
+        ("vertexai_region", {}, "vertexai"),
         ("use_sysprompt", {}, "claude makersuite vertexai"),
         ("assistant_prefill", {}, "claude"),
         ("stop", {}, "claude mistralai chutes makersuite vertexai cohere zai"),
@@ -252,3 +260,8 @@ def test_tools_are_offered_to_models_that_take_them(source: str, model: str, off
 )
 def test_the_first_reasoning_models_are_not_streamed(model: str, streamed: bool):
     assert fields(stream_openai=True, openai_model=model)["stream"] is streamed
+
+
+def test_plans_hold_no_proxy_and_no_password():
+    found = fields(chat_completion_source="claude", reverse_proxy="https://p.example", proxy_password="pw")
+    assert not {"reverse_proxy", "proxy_password"} & found.keys()

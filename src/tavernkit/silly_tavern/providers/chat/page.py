@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -120,8 +119,7 @@ def chat_page_body(preset: Preset, messages: Sequence[JsonObject], given: ChatIn
 
 def _messages(messages: Sequence[JsonObject], source: str, model: str) -> Messages:
     turns = copied([*messages])
-    pattern = rules.NO_SYSTEM_ROLE.get(source)
-    if pattern is not None and re.search(pattern, model):
+    if rules.takes_no_system_role(source, model):
         for turn in turns:
             if turn.get("role") == "system":
                 turn["role"] = "user"

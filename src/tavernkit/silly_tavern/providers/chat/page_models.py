@@ -213,6 +213,11 @@ def translate_effort(source: str, model: str, effort: str, *, shows_thoughts: bo
     return effort
 
 
+def takes_no_system_role(source: str, model: str) -> bool:
+    """Return True if system messages must be sent as the user's."""
+    return source in NO_SYSTEM_ROLE and re.search(NO_SYSTEM_ROLE[source], model) is not None
+
+
 def drop_refused(body: JsonObject, source: str, model: str) -> None:
     """Take out of a body what its model refuses."""
     has_effort = "reasoning_effort" in body
