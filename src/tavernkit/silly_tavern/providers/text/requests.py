@@ -31,7 +31,7 @@ def text_page_body(backend: str, settings: Mapping[str, Json], given: TextInput)
     Raises:
         ConfigError: The backend is not known.
     """
-    _require_known(backend)
+    require_backend(backend)
     if backend == KOBOLD:
         return kobold_body(settings, given)
     if backend == NOVELAI:
@@ -57,7 +57,7 @@ def text_request(
         ConfigError: The backend is not known.
         RequestRefusedError: SillyTavern would send nothing (NovelAI without a key).
     """
-    _require_known(backend)
+    require_backend(backend)
     connection = connection or Connection()
     if backend == KOBOLD:
         return kobold_request(body, config)
@@ -66,7 +66,8 @@ def text_request(
     return textgen_request(backend, body, connection, config)
 
 
-def _require_known(backend: str) -> None:
+def require_backend(backend: str) -> None:
+    """Raise an error that lists the known backends if this is none of them."""
     if backend not in TEXT_BACKENDS:
         known = ", ".join(TEXT_BACKENDS)
         raise ConfigError(f"unknown text backend {backend!r}; pass one of {known}", code="UNKNOWN_BACKEND")
