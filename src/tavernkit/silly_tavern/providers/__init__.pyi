@@ -16,3 +16,5 @@ from tavernkit.silly_tavern.providers.text.replies import read_text_reply as rea
 from tavernkit.silly_tavern.providers.text.requests import TEXT_BACKENDS as TEXT_BACKENDS
 from tavernkit.silly_tavern.providers.text.requests import text_page_body as text_page_body
 from tavernkit.silly_tavern.providers.text.requests import text_request as text_request
+from tavernkit.silly_tavern.providers.unsent import unsent_chat_settings as unsent_chat_settings
+from tavernkit.silly_tavern.providers.unsent import unsent_text_settings as unsent_text_settings
