@@ -57,6 +57,11 @@ def test_banned_words_become_tokens_of_the_tokenizer() -> None:
     assert made["banned_strings"] == ["ab"]
 
 
+def test_macros_ban_words_too() -> None:
+    given = TextInput(prompt="p", max_tokens=1, max_context=1, banned_words=["b", "ab", "b"], tokenize=codes)
+    assert text_page_body("ooba", {"banned_tokens": "[7]"}, given)["custom_token_bans"] == "7,98,97"
+
+
 def test_bans_can_be_switched_off() -> None:
     assert body("mancer", banned_tokens="[7]", send_banned_tokens=False)["custom_token_bans"] == []
 

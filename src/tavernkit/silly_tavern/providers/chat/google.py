@@ -10,6 +10,7 @@ from tavernkit.silly_tavern.providers.chat.schemas import without_schema_mark
 from tavernkit.silly_tavern.providers.converters.google import convert_google
 from tavernkit.silly_tavern.providers.converters.messages import function_of
 from tavernkit.silly_tavern.providers.converters.reasoning import google_budget
+from tavernkit.text.js_values import UNDEFINED, to_string
 from tavernkit.values import Json, JsonObject, is_object
 
 AI_STUDIO = "https://generativelanguage.googleapis.com"
@@ -133,8 +134,9 @@ def _generation_config(given: PageBody, traits: frozenset[Google], *, draws: boo
 
 
 def _image_config(given: PageBody, traits: frozenset[Google]) -> JsonObject:
-    # A body without these fields sends the word; the page always has them.
-    shape, size = (str(given.body.get(f"request_image_{key}", "undefined")) for key in ("aspect_ratio", "resolution"))
+    # A body without these fields sends the word "undefined"; the page always has them.
+    keys = ("request_image_aspect_ratio", "request_image_resolution")
+    shape, size = (to_string(given.body.get(key, UNDEFINED)) for key in keys)
     config: JsonObject = {}
     if size and Google.IMAGE_SIZE in traits:
         config["imageSize"] = size

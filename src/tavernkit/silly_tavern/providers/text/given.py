@@ -33,6 +33,7 @@ class TextInput:
         token_probabilities: Whether the page asks for the probabilities of tokens.
         guidance_scale: The chat's CFG scale, if it has one.
         negative_prompt: The chat's negative prompt, if it has one.
+        banned_words: Words that macros of the prompt (``{{banned}}``) want to ban.
         features: What a Kobold server was found to be able to do (``can_use_min_p``, …).
         unlimited: Whether NovelAI's highest subscription is active, which allows longer replies.
         expand: Expands the macros in a text of the settings.
@@ -51,6 +52,7 @@ class TextInput:
     token_probabilities: bool = False
     guidance_scale: float | None = None
     negative_prompt: str | None = None
+    banned_words: Sequence[str] = ()
     features: Collection[str] = ()
     unlimited: bool = False
     expand: Callable[[str], str] = str

@@ -325,7 +325,7 @@ class _Bans:
         lines = [
             line for key in ("banned_tokens", "global_banned_tokens") for line in text(settings.get(key)).split("\n")
         ]
-        for line in dict.fromkeys(filter(None, lines)):
+        for line in dict.fromkeys(filter(None, [*lines, *given.banned_words])):
             self._add(given.expand(line), given)
         self.ids = list(dict.fromkeys(self.ids))
 
