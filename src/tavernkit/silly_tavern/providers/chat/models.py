@@ -161,9 +161,9 @@ GOOGLE_MODELS: tuple[tuple[str, Iterable[Google]], ...] = (
     (r"^gemini-3[\d.]*-(flash|pro)", (Google.THINKS,)),
 )
 
-DIGITS_OF_COHERE_WITHOUT_SAFETY = "08-2024"
+COHERE_WITHOUT_SAFETY = "08-2024"
 """Cohere's models whose names end like this get their safety mode switched off (§4.10)."""
-MAX_TOKENS_OF: Mapping[str, int] = {"M2-her": 2048}
+MINIMAX_MAX_TOKENS: Mapping[str, int] = {"M2-her": 2048}
 """MiniMax's models that allow no more tokens (§4.9)."""
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tavernkit.silly_tavern.providers.chat.models import (
-    DIGITS_OF_COHERE_WITHOUT_SAFETY,
-    MAX_TOKENS_OF,
+    COHERE_WITHOUT_SAFETY,
+    MINIMAX_MAX_TOKENS,
     openai_effort,
 )
 from tavernkit.silly_tavern.providers.chat.page_body import Made, PageBody
@@ -136,7 +136,7 @@ def chutes_request(given: PageBody) -> Made:
 def minimax_request(given: PageBody) -> Made:
     """Make a request of MiniMax, which is told no schema at all (§4.9)."""
     body = _body(given, post_process(given.messages, "merge_tools", given.names, given.config))
-    most = MAX_TOKENS_OF.get(given.model)
+    most = MINIMAX_MAX_TOKENS.get(given.model)
     if most is not None and given.number("max_tokens") > most:
         body["max_tokens"] = most
     return Made(body | given.offered_tools())
@@ -155,7 +155,7 @@ def cohere_request(given: PageBody) -> Made:
             for tool in given.tools
         ],
     }
-    if given.model.endswith(DIGITS_OF_COHERE_WITHOUT_SAFETY):
+    if given.model.endswith(COHERE_WITHOUT_SAFETY):
         body["safety_mode"] = "OFF"
     if given.json_schema is not None:
         body["response_format"] = {"type": "json_schema", **present(given.json_schema, schema="value")}
