@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from random import Random
-from typing import TypeGuard, cast
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 from tavernkit.errors import Warn, log_warning
 from tavernkit.text.js_values import JSSyntaxError, json_parse
-from tavernkit.values import Json, JsonObject, is_list, is_object
+from tavernkit.values import Json, JsonObject, is_list, is_object, thaw
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern.text_completion.plan import TextPlan
 
 SINGLE_REPLY_TYPES = ("continue", "impersonate", "quiet")
 """Generation types that always ask for one reply."""
@@ -59,6 +62,27 @@ class TextInput:
     tokenize: Callable[[str], Sequence[int]] | None = None
     random: Random | None = None
     warn: Warn = log_warning
+
+    @classmethod
+    def from_plan(cls, plan: TextPlan, *, server: str = "", generation_type: str = "normal") -> TextInput:
+        """Take the prompt, its stop strings, the lengths and the guidance of a plan.
+
+        Args:
+            plan: The plan of a text build.
+            server: The address of a backend the user runs.
+            generation_type: What the plan was built for.
+        """
+        guided = plan.guidance_scale != 1
+        return cls(
+            prompt=plan.prompt,
+            max_tokens=int(number(thaw(plan.llm_options.get("max_tokens")))),
+            max_context=int(number(thaw(plan.llm_options.get("truncation_length")))),
+            stop_strings=plan.stop_strings,
+            generation_type=generation_type,
+            server=server,
+            guidance_scale=plan.guidance_scale if guided else None,
+            negative_prompt=plan.negative_prompt if guided else None,
+        )
 
 
 @cache
