@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.errors import ConfigError
+from tavernkit.errors import ConfigError, StrictModeError, refuse_warning
 from tavernkit.silly_tavern.providers import Connection, chat_request
 from tavernkit.silly_tavern.providers.config import SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.claude import convert_claude
@@ -70,7 +70,10 @@ def test_claude_caches_system_prompt_tools_and_depth_when_asked() -> None:
     assert sent["messages"][-1]["content"][-1]["cache_control"] == mark  # type: ignore[index, call-overload]
 
 
-def test_broken_yaml_of_a_custom_endpoint_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_broken_yaml_of_a_custom_endpoint_is_ignored_with_a_warning() -> None:
     body: JsonObject = {"chat_completion_source": "custom", "messages": [], "custom_include_body": "a: [1"}
-    assert "a" not in chat_request(body, KEY).body
-    assert "YAML" in caplog.text
+    warnings: list[str] = []
+    assert "a" not in chat_request(body, KEY, warn=warnings.append).body
+    assert [text.partition(":")[0] for text in warnings] == ["a custom endpoint's YAML is ignored"]
+    with pytest.raises(StrictModeError, match="YAML"):
+        chat_request(body, KEY, warn=refuse_warning)

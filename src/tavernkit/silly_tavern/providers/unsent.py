@@ -98,7 +98,7 @@ def unsent_text_settings(
 
 def _chat(preset: Preset, given: ChatInput, config: SillyTavernConfig) -> JsonObject:
     body = chat_page_body(preset, ANY_MESSAGES, given)
-    return chat_request(body, ANY_CONNECTION, config, random=Random(0)).body
+    return chat_request(body, ANY_CONNECTION, config, random=Random(0), warn=_ignore).body
 
 
 def _without(given: ChatInput, attribute: str) -> ChatInput:

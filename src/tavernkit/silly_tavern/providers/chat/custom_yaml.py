@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tavernkit.cards.limits import Limits
 from tavernkit.cards.yaml_card import parse_yaml
-from tavernkit.errors import FileFormatError, log_warning
+from tavernkit.errors import FileFormatError, Warn
 from tavernkit.text.js_values import to_string
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 
-def yaml_object(text: str, *, keep_infinity: bool = False) -> JsonObject:
+def yaml_object(text: str, warn: Warn, *, keep_infinity: bool = False) -> JsonObject:
     """A YAML mapping, or a list of mappings taken together; what is not YAML adds nothing and is reported."""
-    value = _yaml(text, keep_infinity=keep_infinity)
+    value = _yaml(text, warn, keep_infinity=keep_infinity)
     if is_object(value):
         return value
     merged: JsonObject = {}
@@ -21,9 +21,9 @@ def yaml_object(text: str, *, keep_infinity: bool = False) -> JsonObject:
     return merged
 
 
-def yaml_keys(text: str) -> list[str]:
+def yaml_keys(text: str, warn: Warn) -> list[str]:
     """Names in a YAML list, the keys of a mapping, or one name."""
-    value = _yaml(text)
+    value = _yaml(text, warn)
     if is_list(value):
         return [to_string(item) for item in value]
     if is_object(value):
@@ -31,10 +31,10 @@ def yaml_keys(text: str) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def _yaml(text: str, *, keep_infinity: bool = False) -> Json:
+def _yaml(text: str, warn: Warn, *, keep_infinity: bool = False) -> Json:
     data = text.encode("utf-8", "surrogatepass")
     try:
-        return parse_yaml(data, Limits(), log_warning, keep_infinity=keep_infinity)
+        return parse_yaml(data, Limits(), warn, keep_infinity=keep_infinity)
     except FileFormatError as error:
-        log_warning(f"a custom endpoint's YAML is ignored: {error}")
+        warn(f"a custom endpoint's YAML is ignored: {error}")
         return None

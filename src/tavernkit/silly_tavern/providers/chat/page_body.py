@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
+from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.providers.config import SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.messages import Messages
 from tavernkit.silly_tavern.providers.converters.names import PromptNames
@@ -43,6 +44,7 @@ class PageBody:
     proxy: str = ""
     key: str = field(default="", repr=False)
     random: Random = field(default_factory=Random)
+    warn: Warn = log_warning
 
     @property
     def source(self) -> str:

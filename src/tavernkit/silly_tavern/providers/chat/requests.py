@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from random import Random
 from urllib.parse import urlsplit
 
+from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.providers.chat.google import is_service_account
 from tavernkit.silly_tavern.providers.chat.page_body import PageBody
 from tavernkit.silly_tavern.providers.chat.schemas import flatten_schema
@@ -28,6 +29,7 @@ def chat_request(
     config: SillyTavernConfig = DEFAULT_CONFIG,
     *,
     random: Random | None = None,
+    warn: Warn = log_warning,
 ) -> ProviderRequest:
     """Make the request SillyTavern's server sends for a body of :func:`chat_page_body`.
 
@@ -36,6 +38,7 @@ def chat_request(
         connection: The API key and what else the server knows about the provider.
         config: The server's settings.
         random: Makes the seed and the user's id where the server makes them up.
+        warn: Gets what is ignored: a custom endpoint's fields that are not YAML.
 
     Raises:
         RequestRefusedError: SillyTavern would send nothing: the source is unknown or disabled, a key or a part of
@@ -53,7 +56,8 @@ def chat_request(
         raise RequestRefusedError(
             f"unknown chat_completion_source {name!r}; pass one of {known}", code="UNKNOWN_SOURCE"
         )
-    given = _with_key(_read(body, connection or Connection(), config, random or Random()), source)
+    read = _read(body, connection or Connection(), config)
+    given = _with_key(dataclasses.replace(read, random=random or Random(), warn=warn), source)
     made = source.make(given)
     headers = dict(source.headers(given) if callable(source.headers) else source.headers)
     if source.key_header == "authorization":
@@ -68,7 +72,7 @@ def chat_request(
     )
 
 
-def _read(body: Mapping[str, Json], connection: Connection, config: SillyTavernConfig, random: Random) -> PageBody:
+def _read(body: Mapping[str, Json], connection: Connection, config: SillyTavernConfig) -> PageBody:
     """Read the page's body, with the steps that come before the source's own."""
     names = PromptNames.from_request(body)
     raw = body.get("messages")
@@ -84,7 +88,6 @@ def _read(body: Mapping[str, Json], connection: Connection, config: SillyTavernC
         names=names,
         config=config,
         connection=connection,
-        random=random,
     )
 
 

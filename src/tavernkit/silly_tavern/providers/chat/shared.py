@@ -86,7 +86,7 @@ def shared_request(given: PageBody) -> Made:
         body |= {"messages": [*draft.messages], **given.pick(("stop",))}
     body |= extra
     if given.source == "custom":
-        for key in yaml_keys(given.text("custom_exclude_body")):
+        for key in yaml_keys(given.text("custom_exclude_body"), given.warn):
             body.pop(key, None)
     path = TEXT_PATH if text and given.source not in KEEPS_CHAT_PATH else None
     return Made(body, draft.headers, path)
@@ -115,9 +115,9 @@ def _openai(given: PageBody, draft: Draft) -> None:
 
 def _custom(given: PageBody, draft: Draft) -> None:
     _openai(given, draft)
-    draft.extra |= yaml_object(given.text("custom_include_body"))
+    draft.extra |= yaml_object(given.text("custom_include_body"), given.warn)
     # A header is text, so Infinity can be sent; in the body it would become null.
-    headers = yaml_object(given.text("custom_include_headers"), keep_infinity=True)
+    headers = yaml_object(given.text("custom_include_headers"), given.warn, keep_infinity=True)
     draft.headers |= {name.lower(): to_string(value) for name, value in headers.items()}
     _set_format(given, draft, named_schema)
 
