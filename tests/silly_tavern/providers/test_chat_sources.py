@@ -175,6 +175,18 @@ def test_a_schema_that_doubles_at_every_step_is_stopped() -> None:
         request("openai", json_schema={"name": "n", "value": {"$defs": definitions, "$ref": "#/$defs/d0"}})
 
 
+@pytest.mark.parametrize("source", SOURCES)
+def test_deep_values_break_no_request(source: str) -> None:
+    deep: Json = "end"
+    for _ in range(5000):
+        deep = [deep]
+    part: dict[str, Json] = {"type": "other", "value": deep}
+    sent = request(source, messages=[{"role": "user", "content": [part]}], tools=[{"type": "other", "other": deep}])
+    assert sent.method == "POST"
+    with pytest.raises(LimitExceededError, match="200 levels"):
+        request(source, json_schema={"name": "n", "value": {"a": deep}})
+
+
 @pytest.mark.parametrize(
     ("model", "thinks"),
     [

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import TypeAlias
 
 from tavernkit.errors import TavernKitError
 from tavernkit.text.js_values import UNDEFINED, to_string, truthy
-from tavernkit.values import Json, JsonObject, is_list, is_object
+from tavernkit.values import Json, JsonObject, is_list, is_object, thaw_object
 
 
 class MessageConversionError(TavernKitError):
@@ -25,7 +24,7 @@ Messages: TypeAlias = list[JsonObject]
 
 def copied(messages: object) -> Messages:
     """Deep copies of the messages of a list; anything else gives none."""
-    return [copy.deepcopy(message) for message in messages if is_object(message)] if is_list(messages) else []
+    return [thaw_object(message) for message in messages if is_object(message)] if is_list(messages) else []
 
 
 def text_of(message: JsonObject) -> str:
