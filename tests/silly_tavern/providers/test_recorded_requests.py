@@ -46,6 +46,17 @@ def test_every_request_is_the_recorded_one(surface: str) -> None:
     assert wrong == {}
 
 
+@pytest.mark.parametrize("surface", [TEXT, CHAT])
+def test_making_a_request_leaves_the_body_as_it_was(surface: str) -> None:
+    changed: list[str] = []
+    for case in runner.cases(surface):
+        before = json.dumps(case.input)
+        runner.run(case)
+        if json.dumps(case.input) != before:
+            changed.append(case.id)
+    assert changed == []
+
+
 @pytest.mark.parametrize("backend", TEXT_BACKENDS)
 def test_text_page_makes_the_recorded_body(backend: str) -> None:
     wrong: dict[str, list[str]] = {}
