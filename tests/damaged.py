@@ -92,7 +92,7 @@ def _preset(data: Json) -> None:
 def _database(data: Json) -> None:
     save = risu_ai.Save.from_json(data, warn=_quiet)
     for character in save.characters[:1]:
-        builder = save.builder(character.id, warning_handler=None)
+        builder = save.builder(character.id).replace(warning_handler=None)
         builder.build(message="Hello?").to_messages(dialect="openai")
 
 

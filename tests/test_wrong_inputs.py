@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 from tavernkit import Character, ConfigError, risu_ai, silly_tavern, vibe_tavern
 from tavernkit.cards import Bundle
 from tavernkit.prompt import Context
-from tests.wrong_arguments import Odd
+
+
+class Odd:
+    """Something that no input takes."""
+
 
 CARD = Character.from_card({"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Aria"}})
 
@@ -36,16 +40,22 @@ def test_both_platforms_say_what_to_pass(platform: Any, inputs: dict[str, Any], 
         ({"group": "x"}, "group must be a Group or None, not str"),
         ({"books": "x"}, "books must be a list of WorldBooks, not str"),
         ({"chat_books": [5]}, "chat_books must be a list of WorldBooks, not list \\[5\\]"),
-        ({"chat_metadata": 5}, "chat_metadata must be a ChatMetadata or None, not int"),
+        ({"chat_metadata": 5}, "chat_metadata must be a ChatMetadata, a mapping or None, not int"),
         ({"character": Bundle()}, "holds none"),
     ],
 )
 def test_silly_tavern_says_what_to_pass(inputs: dict[str, Any], told: str) -> None:
+    given: dict[str, Any] = {"character": CARD, **inputs}
     with pytest.raises(ConfigError, match=told):
-        silly_tavern.build(**{"character": CARD, **inputs})
+        silly_tavern.build(**given)
 
 
-CONTEXTS = [Context, silly_tavern.SillyTavernContext, risu_ai.BuildContext, vibe_tavern.VibeTavernContext]
+CONTEXTS = [silly_tavern.SillyTavernContext, risu_ai.BuildContext, vibe_tavern.VibeTavernContext]
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_every_input_of_a_context_is_typed(context: type[Context]) -> None:
+    assert context.input_names() == set(get_type_hints(context.inputs_type))
 
 
 @pytest.mark.parametrize(
@@ -60,11 +70,11 @@ def test_every_input_says_what_to_pass(context: type[Context], name: str) -> Non
     ("context", "name", "told"),
     [
         (silly_tavern.SillyTavernContext, "stop_strings", "a list of texts"),
-        (silly_tavern.SillyTavernContext, "tools", "a tool must be a Tool or a mapping"),
-        (silly_tavern.SillyTavernContext, "extension_prompts", "an extension prompt must be an ExtensionPrompt or"),
+        (silly_tavern.SillyTavernContext, "tools", r"tools must be a list of \(a Tool or a mapping\)"),
+        (silly_tavern.SillyTavernContext, "extension_prompts", r"a list of \(an ExtensionPrompt or a mapping\)"),
         (silly_tavern.SillyTavernContext, "forced_world_info", "a list of mappings"),
         (risu_ai.BuildContext, "modules", "a list of RisuModules"),
-        (risu_ai.BuildContext, "members", "character"),
+        (risu_ai.BuildContext, "members", "members must be a list of"),
     ],
 )
 def test_lists_say_what_to_put_in(context: type[Context], name: str, told: str) -> None:

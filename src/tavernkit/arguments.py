@@ -53,6 +53,29 @@ def require_choice(name: str, value: object, known: Sequence[str]) -> None:
         raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}", code=f"UNKNOWN_{name.upper()}")
 
 
+def check_values(
+    values: Mapping[str, object], hints: type, *, skip: Sequence[str] = (), wanted: Mapping[str, str] | None = None
+) -> None:
+    """Refuse values of a wrong type.
+
+    Args:
+        values: The values by name.
+        hints: The typed dictionary that has their types.
+        skip: Names that are not looked at.
+        wanted: What to ask for in the message, by name, instead of the name of the type.
+    """
+    kinds = _typed_dict_kinds(hints)
+    for name, value in values.items():
+        kind = kinds.get(name)
+        if kind is not None and name not in skip and not _is(value, kind):
+            _refuse(name, kind, value, (wanted or {}).get(name))
+
+
+@lru_cache(maxsize=64)
+def _typed_dict_kinds(hints: type) -> Mapping[str, _Kind | None]:
+    return {name: _kind_of(hint) for name, hint in typing.get_type_hints(hints).items()}
+
+
 def check_fields(record: object, beside: tuple[str, ...] = (), *, whose: str | None = None) -> None:
     """Refuse a dataclass that has a field of a wrong kind; for its ``__post_init__``.
 

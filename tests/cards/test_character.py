@@ -6,7 +6,7 @@ import pytest
 
 from tavernkit.cards import BookEntry, Character, CharacterBook, Participant, User, card_version, load
 from tavernkit.cards.errors import NotACardError
-from tavernkit.errors import ConfigError, WarningLog
+from tavernkit.errors import WarningLog
 from tests.cards.files import FILES, card
 
 READABLE = sorted(
@@ -145,11 +145,6 @@ def test_talkativeness_is_read_as_javascript_reads_a_number(value: object, expec
 def test_characters_and_users_are_participants() -> None:
     people: list[Participant] = [User("Ann", "curious"), Character(name="Ida", description="d", personality="p")]
     assert [(one.name, one.persona_text) for one in people] == [("Ann", "curious"), ("Ida", "d\n\np")]
-
-
-def test_a_text_for_a_list_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(ConfigError, match="tags must be a list of texts"):
-        Character(name="Ida", tags="a")  # pyright: ignore[reportArgumentType]
 
 
 def test_extensions_cannot_be_changed() -> None:

@@ -76,8 +76,6 @@ def test_an_attachment_is_one_thing_only() -> None:
         Attachment.image(url="u", data=b"x")
     with pytest.raises(ConfigError):
         Attachment.make("smell", url="u")
-    with pytest.raises(ConfigError):
-        Attachment.image(url="u", colour="red")
 
 
 def test_texts_with_half_a_character_are_attached() -> None:

@@ -13,7 +13,7 @@ from tavernkit.prompt.context import Context
 def test_a_seed_is_a_number_or_a_text() -> None:
     assert Context(seed="x").seed == "x"
     with pytest.raises(ConfigError, match=r"seed must be a whole number, text or None, not float 1\.5"):
-        Context(seed=1.5)  # pyright: ignore[reportArgumentType]  # the mistake
+        Context.make(seed=1.5)
 
 
 def test_a_context_is_made_of_a_context_or_a_mapping() -> None:

@@ -144,9 +144,9 @@ def test_the_builder_brings_late_warnings_onto_the_plan() -> None:
 
 def test_the_builder_refuses_unknown_inputs_at_once() -> None:
     with pytest.raises(ConfigError, match="did you mean 'message'"):
-        Builder(pipeline(), mesage="hi")
+        Builder(pipeline(), mesage="hi")  # pyright: ignore[reportCallIssue]  # the mistake
     with pytest.raises(ConfigError, match="unknown input"):
-        Builder(pipeline()).build(nonsense=1)
+        Builder(pipeline()).build(nonsense=1)  # pyright: ignore[reportCallIssue]  # the mistake
     with pytest.raises(ConfigError, match="must be a Pipeline"):
         Builder([])  # type: ignore[arg-type]
 

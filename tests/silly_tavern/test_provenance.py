@@ -70,7 +70,7 @@ def check(plan: Plan) -> None:
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("name", INPUTS)
 def test_blocks_and_what_is_left_out_have_titles_and_reasons(name: str, kind: str) -> None:
-    more = {"quiet_prompt": "Sum up."} if kind == "quiet" else {}
+    more: dict[str, Any] = {"quiet_prompt": "Sum up."} if kind == "quiet" else {}
     check(Builder(**INPUTS[name]).build(generation_type=kind, **more))
 
 

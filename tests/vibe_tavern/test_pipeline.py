@@ -76,6 +76,8 @@ def test_templates_replace_the_built_in_texts() -> None:
         post_history_template=None,
     )
     assert [(block.source, block.content) for block in plan.blocks] == [("system_template", "Sephy is glad.")]
+    assert store.get("mood") == "glad", "a build changes nothing"
+    plan.variables.apply(store)
     assert store.get("mood") == "sad"
 
 
@@ -155,7 +157,7 @@ def test_trace_and_late_warnings_are_on_the_plan() -> None:
 
 
 def test_to_messages_builds_and_converts() -> None:
-    assert to_messages("anthropic", message="hi") == {
+    assert to_messages(dialect="anthropic", message="hi") == {
         "system": "",
         "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
     }

@@ -75,11 +75,14 @@ def test_native_dialects_keep_what_their_transport_can_use() -> None:
     assert message["attachments"][0]["type"] == "image"
 
 
-def test_variables_store_is_the_callers() -> None:
+async def test_variables_are_written_when_the_answer_is_there() -> None:
     store = InMemoryVariablesStore()
     built = config(context={"system_template": "{% incvar n %}{{ var.n }}"})
-    request = scripted()[0].build_request(built, variables=store)
+    runner = scripted("Hello.")[0]
+    request = runner.build_request(built, variables=store)
     assert request.messages[0]["content"] == "1"
+    assert store.get("n") is None
+    await runner.perform(request)
     assert store.get("n") == 1
 
 

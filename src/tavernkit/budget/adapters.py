@@ -7,7 +7,6 @@ import math
 import os
 from typing import Protocol, cast
 
-from tavernkit.arguments import require
 from tavernkit.budget.families import DEFAULT_TOKENIZER, Family, family_or_default
 from tavernkit.budget.file_tokenizer import load_file_tokenizer
 from tavernkit.budget.limits import MODEL_CACHE_SIZE
@@ -39,17 +38,14 @@ class ModelAdapter:
     """Counts with the bundled tokenizer of the model's family, or always with the one that is named."""
 
     def __init__(self, tokenizer: str | None = None) -> None:
-        require("tokenizer", tokenizer, str | None)
         self._fixed = None if tokenizer is None else Family(tokenizer)
 
     def estimate(self, text: str, model_hint: str | None) -> int:
         """Return the number of tokens."""
-        require_texts(text, model_hint)
         return get_tokenizer(self._family(model_hint).tokenizer).count(text)
 
     def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
         """Return ids and the text of each token; offsets where the tokens spell the text byte by byte."""
-        require_texts(text, model_hint)
         tokenizer = get_tokenizer(self._family(model_hint).tokenizer)
         ids = tokenizer.encode(text)
         pieces = [tokenizer.token_bytes(token_id) for token_id in ids]
@@ -64,7 +60,6 @@ class ModelAdapter:
 
     def describe(self, model_hint: str | None) -> JsonObject:
         """Name the encoding, and whether the model decided it and it is the model's own."""
-        require_texts("", model_hint)
         family = self._family(model_hint)
         known = family.exact or family.tokenizer != DEFAULT_TOKENIZER
         return {
@@ -82,22 +77,18 @@ class FileAdapter:
     """Counts with a local ``tokenizer.json``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        require("path", path, str | os.PathLike[str], "the path of a file")
         self.path = str(path)
 
     def estimate(self, text: str, model_hint: str | None) -> int:
         """Return the number of tokens."""
-        require_texts(text, model_hint)
         return load_file_tokenizer(self.path).count(text)
 
     def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
         """Return ids, tokens and character offsets."""
-        require_texts(text, model_hint)
         return load_file_tokenizer(self.path).tokenize(text)
 
     def describe(self, model_hint: str | None) -> JsonObject:
         """Name the file."""
-        require_texts("", model_hint)
         return {"backend": "hf_tokenizers", "tokenizer_path": self.path}
 
 
@@ -109,19 +100,16 @@ class HeuristicAdapter:
 
     def estimate(self, text: str, model_hint: str | None) -> int:
         """Return the number of tokens."""
-        require_texts(text, model_hint)
         return math.ceil(len(text) / self.chars_per_token)
 
     def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
         """Return the number; there are no tokens to show."""
-        require_texts(text, model_hint)
         return Tokenization(
             backend="heuristic", token_count=self.estimate(text, model_hint), details=self.describe(model_hint)
         )
 
     def describe(self, model_hint: str | None) -> JsonObject:
         """Name the ratio."""
-        require_texts("", model_hint)
         return {"backend": "heuristic", "chars_per_token": self.chars_per_token}
 
 
@@ -133,18 +121,15 @@ class TiktokenAdapter:
 
     def estimate(self, text: str, model_hint: str | None) -> int:
         """Return the number of tokens."""
-        require_texts(text, model_hint)
         return len(self._encoding(model_hint)[0].encode_ordinary(text))
 
     def tokenize(self, text: str, model_hint: str | None) -> Tokenization:
         """Return ids."""
-        require_texts(text, model_hint)
         ids = self._encoding(model_hint)[0].encode_ordinary(text)
         return Tokenization(backend="tiktoken", token_count=len(ids), ids=ids, details=self.describe(model_hint))
 
     def describe(self, model_hint: str | None) -> JsonObject:
         """Name the encoding and whether the model decided it."""
-        require_texts("", model_hint)
         encoding, source = self._encoding(model_hint)
         return {"backend": "tiktoken", "encoding": encoding.name, "source": source}
 
@@ -172,14 +157,6 @@ def _tiktoken_encoding(model_hint: str | None) -> tuple[_TiktokenEncoding, str]:
         except KeyError:
             pass  # tiktoken's way to say that it does not know the model
     return tiktoken.get_encoding(DEFAULT_TOKENIZER), "default"
-
-
-def require_texts(text: object, model_hint: object) -> None:
-    """Refuse a text and the name of a model that are none."""
-    if type(text) is not str:
-        require("text", text, str)
-    if model_hint is not None and type(model_hint) is not str:
-        require("model_hint", model_hint, str | None)
 
 
 def _ratio(value: object) -> float:

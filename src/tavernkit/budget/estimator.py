@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
-from tavernkit.arguments import checked, require
-from tavernkit.budget.adapters import Adapter, HeuristicAdapter, ModelAdapter, require_texts
+from tavernkit.arguments import checked
+from tavernkit.budget.adapters import Adapter, HeuristicAdapter, ModelAdapter
 from tavernkit.budget.count_cache import CountCache
 from tavernkit.budget.file_tokenizer import load_file_tokenizer
 from tavernkit.budget.limits import ESTIMATE_CACHE_SIZE, MODEL_CACHE_SIZE
@@ -64,22 +64,15 @@ class TokenEstimator:
     def estimate(self, text: str, model_hint: str | None = None) -> int:
         """Return the number of tokens of a text. No text makes it raise."""
         if not text:
-            require_texts(text, model_hint)
             return 0
-        try:
-            count = self._counts.get(model_hint, text)
-        except (AttributeError, TypeError):  # what a text that is none leads to
-            require_texts(text, model_hint)
-            raise
+        count = self._counts.get(model_hint, text)
         if count is None:
-            require_texts(text, model_hint)
             count = self._try(model_hint, lambda adapter: adapter.estimate(text, model_hint), 0)
             self._counts.put(model_hint, text, count)
         return count
 
     def tokenize(self, text: str, model_hint: str | None = None) -> Tokenization:
         """Return the tokens of a text in as much detail as the backend gives. No text makes it raise."""
-        require_texts(text, model_hint)
         nothing = Tokenization(backend="heuristic", token_count=0)
         result = self._try(model_hint, lambda adapter: adapter.tokenize(text, model_hint), nothing)
         _, entry = self._choice(model_hint)
@@ -97,13 +90,11 @@ class TokenEstimator:
 
     def describe(self, model_hint: str | None = None) -> JsonObject:
         """Say how tokens are counted for a model. Never raises."""
-        require_texts("", model_hint)
         unknown: JsonObject = {"backend": "heuristic"}
         description = self._try(model_hint, lambda adapter: adapter.describe(model_hint), unknown)
         _, entry = self._choice(model_hint)
         return description if entry is None else _with_entry(description, entry, model_hint)
 
-    @checked
     def preload(self, *, strict: bool = False) -> PreloadResult:
         """Load every tokenizer file the registry names now rather than at the first estimate.
 
@@ -163,8 +154,6 @@ def default_estimator() -> TokenEstimator:
 
 def count_tokens(text: str, model: str | None = None) -> int:
     """Return the number of tokens of a text for a model (``cl100k_base`` when the model is not known)."""
-    if model is not None and type(model) is not str:
-        require("model", model, str | None)
     return default_estimator().estimate(text, model)
 
 

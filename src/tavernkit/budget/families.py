@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.budget.limits import MODEL_CACHE_SIZE
 
 DEFAULT_TOKENIZER = "cl100k_base"
@@ -19,9 +18,6 @@ class Family:
 
     tokenizer: str
     exact: bool = True
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 _DEFAULT = Family(DEFAULT_TOKENIZER, exact=False)
@@ -104,7 +100,6 @@ _CLOSEST: tuple[tuple[str, str], ...] = (
 )
 
 
-@checked
 def family_of(model: str) -> Family | None:
     """Return the tokenizer family of a model, or nothing if its name says nothing.
 

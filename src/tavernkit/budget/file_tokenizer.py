@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, cast
 
-from tavernkit.arguments import checked, require
 from tavernkit.budget.limits import FILE_TOKENIZER_CACHE_SIZE
 from tavernkit.budget.tokenization import Tokenization
 from tavernkit.budget.tokenizers import without_lone_surrogates
@@ -25,26 +24,21 @@ class FileTokenizer:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        _require_path(path)
         self.name = str(path)
         self._encode, self._decode = _load(Path(path))
 
-    @checked
     def count(self, text: str) -> int:
         """Return the number of tokens."""
         return len(self._encode(text).ids)
 
-    @checked
     def encode(self, text: str) -> list[int]:
         """Return the token ids."""
         return self._encode(text).ids
 
-    @checked
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text."""
         return self._decode(list(ids))
 
-    @checked
     def tokenize(self, text: str) -> Tokenization:
         """Return ids, and tokens and offsets where the backend knows them."""
         ids, tokens, offsets = self._encode(text)
@@ -71,7 +65,6 @@ _cache: LRUCache[str, FileTokenizer | Exception] = LRUCache(FILE_TOKENIZER_CACHE
 
 def load_file_tokenizer(path: str | os.PathLike[str]) -> FileTokenizer:
     """Return the tokenizer of a file, loaded once; raises ``OSError`` or ``ValueError`` (failures are kept too)."""
-    _require_path(path)
     found = _cache.get_or_make(str(path), lambda: _load_or_error(path))
     if isinstance(found, FileTokenizer):
         return found
@@ -81,11 +74,6 @@ def load_file_tokenizer(path: str | os.PathLike[str]) -> FileTokenizer:
 def forget_file_tokenizers() -> None:
     """Drop loaded files and remembered failures: for when files have changed on disk."""
     _cache.clear()
-
-
-def _require_path(path: object) -> None:
-    if type(path) is not str:
-        require("path", path, str | os.PathLike[str], "the path of a file")
 
 
 def _load_or_error(path: str | os.PathLike[str]) -> FileTokenizer | Exception:

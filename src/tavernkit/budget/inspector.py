@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tavernkit.arguments import checked, require
 from tavernkit.budget.estimator import default_estimator
 from tavernkit.budget.tokenization import Tokenization
 from tavernkit.budget.trimmer import compact_json
-from tavernkit.prompt.context import Estimator
+from tavernkit.prompt.inputs import Estimator
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
 from tavernkit.values import FrozenObject, JsonObject, thaw_object
@@ -82,7 +81,6 @@ class Inspection:
         }
 
 
-@checked
 def inspect_plan(
     plan: Plan,
     *,
@@ -103,7 +101,6 @@ def inspect_plan(
     )
 
 
-@checked
 def inspect_messages(
     messages: Iterable[Message | Mapping[str, object]],
     *,
@@ -159,7 +156,6 @@ def tokenize_with(estimator: Estimator, text: str, model_hint: str | None) -> To
 def _parts(message: Message | Mapping[str, object]) -> tuple[str, str, Mapping[str, object]]:
     if isinstance(message, Message):
         return message.role, message.content, message.metadata or {}
-    require("a message of messages", message, Mapping, "a Message or a mapping with role and content")
     content = message.get("content")
     text = content if isinstance(content, str) else "" if content is None else compact_json(content)
     role = str(message.get("role") or "").strip()

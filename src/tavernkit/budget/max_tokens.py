@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, cast
 
-from tavernkit.arguments import check_fields
 from tavernkit.budget.estimator import default_estimator
 from tavernkit.budget.inspector import describe_estimator
 from tavernkit.budget.trimmer import compact_json, metadata_tokens
 from tavernkit.errors import ConfigError, MaxTokensExceededError
-from tavernkit.prompt.context import Context, Estimator
+from tavernkit.prompt.context import Context
+from tavernkit.prompt.inputs import Estimator
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.state import BuildState
 from tavernkit.prompt.step import Step
@@ -49,7 +49,6 @@ class MaxTokensConfig:
                 _token_number(value, name)
         if not callable(self.mode):
             _require_mode(self.mode)
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import linear_regression
 
-from tavernkit.arguments import check_fields, checked, require
-
 
 @dataclass(frozen=True, slots=True)
 class UsageSample:
@@ -18,9 +16,6 @@ class UsageSample:
     estimated_tokens: int
     prompt_tokens: int
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
 class OverheadProfile:
@@ -29,18 +24,13 @@ class OverheadProfile:
     per_message: int = 0
     per_request: int = 0
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
     def fit(cls, samples: Iterable[UsageSample]) -> OverheadProfile:
         """Find the profile that explains the samples best, rounded up so that budgets stay on the safe side.
 
         Samples of different lengths tell the two parts apart; otherwise everything counts as per message.
         """
-        require("samples", samples, Iterable, "a list of UsageSamples")
         listed = list(samples)
-        require("samples", listed, list[UsageSample])
         points = [(s.message_count, s.prompt_tokens - s.estimated_tokens) for s in listed if s.message_count > 0]
         if not points:
             return cls()
@@ -52,7 +42,6 @@ class OverheadProfile:
             return cls(per_message=_safe(sum(extras) / sum(counts)))
         return cls(per_message=_safe(slope), per_request=_safe(intercept))
 
-    @checked
     def total(self, message_count: int) -> int:
         """Return what is added to a request of so many messages."""
         return self.per_request + self.per_message * message_count

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tavernkit.arguments import checked
-
 
 class PresetBudget(Protocol):
     """A preset that says how much room there is. Every platform's preset is one."""
@@ -26,7 +24,6 @@ class PresetBudget(Protocol):
         ...
 
 
-@checked
 def max_prompt_tokens(context_window_tokens: int | None, reserved_response_tokens: int | None) -> int:
     """Return the room for the prompt: the difference, below zero when the reply alone is too big."""
     return (context_window_tokens or 0) - (reserved_response_tokens or 0)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.budget.adapters import Adapter, FileAdapter, HeuristicAdapter, ModelAdapter
 from tavernkit.budget.tokenizers import TOKENIZER_NAMES
 from tavernkit.values import JsonObject, is_mapping
@@ -43,9 +42,6 @@ class RegistryEntry:
     source_hint: str | None = None
     source_repo: str | None = None
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
     def parse(cls, raw: object) -> RegistryEntry | None:
         """Read an entry; keys may be written in any case and with hyphens. What is no mapping is no entry."""
@@ -72,7 +68,6 @@ class RegistryEntry:
                 return ModelAdapter(name)
         return None
 
-    @checked
     def describe(self, model_hint: str) -> JsonObject:
         """Return what the entry adds to an estimator's description."""
         parts = {

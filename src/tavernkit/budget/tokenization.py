@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tavernkit.arguments import check_fields, require
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, thaw_object
 
 
@@ -22,11 +21,6 @@ class Tokenization:
     tokens: Sequence[str] | None = None
     offsets: Sequence[tuple[int, int]] | None = None
     details: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-
-    def __post_init__(self) -> None:
-        check_fields(self, ("ids", "tokens", "offsets"))
-        for name in ("ids", "tokens", "offsets"):  # they may be long: what is in them is not looked at
-            require(f"Tokenization.{name}", getattr(self, name), Sequence | None)
 
     @property
     def detailed(self) -> bool:

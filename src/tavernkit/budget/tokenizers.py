@@ -6,7 +6,6 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from tavernkit.arguments import checked, require
 from tavernkit.budget.families import family_or_default
 from tavernkit.errors import ConfigError
 
@@ -90,7 +89,6 @@ class BundledTokenizer:
                     return len(self.encode(text))
             return len(self._flat(text)) // _BYTES_PER_ID
         except TypeError:
-            require("text", text, str)
             raise
         except UnicodeEncodeError:
             return len(self.encode(text))
@@ -100,7 +98,6 @@ class BundledTokenizer:
         try:
             return self._ordinary(text)
         except TypeError:
-            require("text", text, str)
             raise
         except UnicodeEncodeError:
             return self._ordinary(without_lone_surrogates(text))
@@ -110,7 +107,6 @@ class BundledTokenizer:
         try:
             return self._core.decode(ids)
         except TypeError:
-            require("ids", ids, Sequence[int])
             raise
         except (ValueError, OverflowError):
             return b"".join(map(self.token_bytes, ids)).decode("utf-8", "replace")
@@ -120,15 +116,12 @@ class BundledTokenizer:
         try:
             return self._core.decode_token_bytes(token_id)
         except TypeError:
-            require("token_id", token_id, int)
             raise
         except (ValueError, OverflowError) as error:
             raise ConfigError(f"{self.name} has no token {token_id}", code="UNKNOWN_TOKEN") from error
 
     def has_special_token(self, text: str) -> bool:
         """Tell whether a text spells out one of the model's own special tokens."""
-        if type(text) is not str:
-            require("text", text, str)
         return any(marker in text for marker in self._markers) and any(token in text for token in self.special_tokens)
 
     def __repr__(self) -> str:
@@ -141,8 +134,6 @@ _loading = threading.Lock()
 
 def get_tokenizer(name: str) -> BundledTokenizer:
     """Return a bundled tokenizer by name (:data:`TOKENIZER_NAMES`); it is loaded once for the whole process."""
-    if type(name) is not str:
-        require("name", name, str)
     found = _loaded.get(name)
     if found is not None:
         return found
@@ -155,7 +146,6 @@ def get_tokenizer(name: str) -> BundledTokenizer:
         return _loaded[name]
 
 
-@checked
 def tokenizer_for_model(model: str | None) -> BundledTokenizer:
     """Return the tokenizer of a model, or ``cl100k_base`` for models that are not known."""
     return get_tokenizer(family_or_default(model).tokenizer)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tavernkit.arguments import checked, require, require_choice
+from tavernkit.arguments import require_choice
 from tavernkit.budget.estimator import default_estimator
 from tavernkit.budget.report import EvictionRecord, ShortenedRecord, TrimReport, TrimResult
 from tavernkit.errors import ConfigError, MaxTokensExceededError
 from tavernkit.prompt.block import Block
-from tavernkit.prompt.context import ON_OVERFLOW, Estimator
+from tavernkit.prompt.context import ON_OVERFLOW
+from tavernkit.prompt.inputs import Estimator
 from tavernkit.values import thaw
 
 EVICTION_ORDER = ("examples", "lore", "history")
@@ -25,7 +26,6 @@ Shorten: TypeAlias = Callable[[Block, int], Block | None]
 """Gets a block that would be left out and the tokens its content may have; returns a shorter copy, or nothing."""
 
 
-@checked
 def trim(
     blocks: Iterable[Block],
     *,
@@ -79,24 +79,16 @@ def trim(
     return result
 
 
-@checked
 def apply(blocks: Iterable[Block], result: TrimResult) -> list[Block]:
     """Return all blocks in their order with the evicted ones disabled and the shortened ones in their short form."""
     changed = {block.id: block for block in result.evicted}
     shortened = {record.block_id for record in result.report.shortened}
     changed.update((block.id, block) for block in result.kept if block.id in shortened)
-    listed = list(blocks)
-    require("blocks", listed, list[Block])
-    return [changed.get(block.id, block) if block.enabled else block for block in listed]
+    return [changed.get(block.id, block) if block.enabled else block for block in blocks]
 
 
 def _enabled(blocks: Iterable[Block]) -> list[Block]:
-    listed = list(blocks)
-    try:
-        return [block for block in listed if block.enabled]
-    except AttributeError:
-        require("blocks", listed, list[Block])
-        raise
+    return [block for block in blocks if block.enabled]
 
 
 def metadata_tokens(metadata: Mapping[str, object] | None, estimator: Estimator, model_hint: str | None) -> int:

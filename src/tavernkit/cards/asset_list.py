@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.fields import (
     Field,
     Fields,
@@ -32,11 +31,7 @@ class AssetEntry:
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
     pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> AssetEntry:
         """Read one element of ``assets``."""
         raw = frozen(data)

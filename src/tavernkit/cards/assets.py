@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tavernkit.arguments import check_fields, checked, require
 from tavernkit.cards.character import Character
 from tavernkit.cards.errors import MissingAssetError
 from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
@@ -118,11 +117,7 @@ class Asset:
     blob: Blob | None = field(default=None, repr=False, compare=False)
     max_bytes: int = field(default=DEFAULT_LIMITS.max_entry_bytes, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_bytes(cls, data: bytes, *, type: str, name: str, ext: str = "") -> Asset:  # noqa: A002
         """Make an asset to add to a bundle."""
         return cls(type=type, name=name, ext=ext or sniff(data) or "unknown", blob=BytesBlob(data))
@@ -132,14 +127,12 @@ class Asset:
         """Whether the bytes can be read; those of a web address cannot."""
         return self.blob is not None
 
-    @checked
     def same_as(self, other: Asset) -> bool:
         """Tell whether another asset stands for the same bytes of the same file."""
         return self.blob is other.blob or (self.path != "" and self.path == other.path)
 
     def read(self, max_bytes: int | None = None) -> bytes:
         """Fetch the bytes, up to a limit (that of the load by default)."""
-        require("max_bytes", max_bytes, int | None)
         if self.blob is None:
             raise MissingAssetError(f"the asset {self.name!r} is not in the file ({self.uri[:80]!r})")
         return self.blob.read(self.max_bytes if max_bytes is None else max_bytes)

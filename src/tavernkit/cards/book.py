@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tavernkit.arguments import check_fields, checked, require
 from tavernkit.cards.fields import (
     Field,
     Fields,
@@ -54,11 +53,7 @@ class BookEntry:
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
     pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> BookEntry:
         """Read an entry of a character book."""
         raw = frozen(data)
@@ -89,21 +84,15 @@ class CharacterBook:
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
     pristine: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
     def from_json(cls, data: Mapping[str, object], *, where: str = "", warn: Warn = log_warning) -> CharacterBook:
         """Read a character book, or the ``data`` of a stand-alone one."""
         if not is_mapping(data):
             raise LoreParseError(f"a character book is a JSON object, not {kind(data)}")
-        require("where", where, str)
-        require("warn", warn, Warn)
         raw = frozen(data)
         return BOOK_FIELDS.make(cls, raw, where, warn, raw=raw)
 
     @staticmethod
-    @checked
     def fits(value: Mapping[str, object]) -> bool:
         """Tell the JSON of a card's book from the files that programs keep books in: a list of entries with keys.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tavernkit.arguments import check_fields
 from tavernkit.cards.assets import Asset
 from tavernkit.cards.book import CharacterBook
 from tavernkit.cards.character import Character
@@ -49,9 +48,6 @@ class Bundle:
     """Members of an archive that the card does not mention; they are kept when it is written as an archive again."""
     source_format: Format | None = None
     warnings: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def character(self) -> Character:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.asset_list import AssetEntry, read_assets, write_assets
 from tavernkit.cards.book import CharacterBook, read_book, write_book
 from tavernkit.cards.errors import NotACardError, VersionWarning
@@ -84,11 +83,9 @@ class Character:
             value: object = getattr(self, name)
             if isinstance(value, Iterable) and not isinstance(value, str):
                 object.__setattr__(self, name, tuple(value))
-        check_fields(self)
         object.__setattr__(self, "extensions", frozen(self.extensions))
 
     @classmethod
-    @checked
     def from_card(cls, card: object, *, warn: Warn = log_warning) -> Character:
         """Read a card (parsed JSON) of any version; raises :class:`NotACardError` if it is none."""
         version = card_version(card, warn=warn)
@@ -155,7 +152,6 @@ class Character:
         """What may open a group chat: all greetings and those for groups only."""
         return (*self.all_greetings, *(text for text in self.group_only_greetings if text))
 
-    @checked
     def creator_notes_for(self, language: str) -> str:
         """The creator's notes in a language (ISO 639-1), else in English, else the plain ones."""
         notes = self.creator_notes_multilingual
@@ -171,7 +167,6 @@ class Character:
         """The background named main, else the first background."""
         return _main(self.assets or (), "background")
 
-    @checked
     def talkativeness(self, default: float = DEFAULT_TALKATIVENESS) -> float:
         """How often the character speaks in a group, from 0 to 1 (``extensions.talkativeness``)."""
         value = self.extensions.get("talkativeness")
@@ -185,7 +180,6 @@ class Character:
         return world if isinstance(world, str) and world else None
 
 
-@checked
 def card_version(card: object, *, warn: Warn = log_warning) -> CardVersion:
     """Tell the version of a card; raises :class:`NotACardError` with what it looks like instead."""
     if not is_mapping(card):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tavernkit.arguments import checked
 from tavernkit.cards import jpeg, png, risum, webp
 from tavernkit.cards.archive import LOCAL, Archive, find_end, open_archive
 from tavernkit.cards.bundle import Format
@@ -39,7 +38,6 @@ def archive_format(archive: Archive) -> Format:
     raise ZipError("the archive has neither a card.json nor a manifest.json: it is no character")
 
 
-@checked
 def detect_format(readable: Readable, *, limits: Limits = DEFAULT_LIMITS) -> Format:
     """Tell a file's format from its content, without reading its card; raises :class:`UnknownFormatError`."""
     require_readable("readable", readable)

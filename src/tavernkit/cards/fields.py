@@ -16,7 +16,6 @@ from tavernkit.arguments import require
 from tavernkit.errors import Warn
 from tavernkit.text.js_values import number_to_string
 from tavernkit.text.json_pointer import escape
-from tavernkit.trusted import trusted
 from tavernkit.values import (
     EMPTY_OBJECT,
     FrozenObject,
@@ -82,7 +81,7 @@ class Fields:
 
         Readers see to the kinds, so they are not checked once more.
         """
-        made = trusted(model, **self.read(source, where, warn), **others)
+        made = model(**self.read(source, where, warn), **others)
         mark_pristine(made)
         return made
 

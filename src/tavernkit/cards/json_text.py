@@ -44,11 +44,6 @@ def parse_json(
     Small damage (a byte order mark, bad UTF-8, control characters in texts, zero bytes at the end, repeated keys) is
     repaired with a warning. With ``exact`` it is read as SillyTavern reads it: UTF-8 without a mark, nothing repaired.
     """
-    if type(what) is not str or type(limits) is not Limits or type(exact) is not bool or not callable(warn):
-        require("what", what, str)
-        require("warn", warn, Warn)
-        require("limits", limits, Limits)
-        require("exact", exact, bool)
     if isinstance(data, str):
         text = data
     else:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from tavernkit.arguments import check_fields
-
 
 class Participant(Protocol):
     """Anyone who takes part in a chat; a character can be the user."""
@@ -28,9 +26,6 @@ class User:
 
     name: str
     persona: str = ""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def persona_text(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import TypeAlias
 
-from tavernkit.arguments import checked, require
+from tavernkit.arguments import require
 from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.limits import Limits
 from tavernkit.cards.source import Readable, require_readable
@@ -31,7 +31,6 @@ class ReaderRegistry:
         for ending, reader in (readers or {}).items():
             self.register(ending, reader)
 
-    @checked
     def register(self, ending: str, reader: Reader) -> None:
         """Read files of an ending with a reader, in place of an earlier one for that ending."""
         name = f".{ending.strip().lower().removeprefix('.')}"

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.cards.assets import Asset
 from tavernkit.cards.errors import RisumError, RisumVersionError
 from tavernkit.cards.fields import (
@@ -46,11 +45,7 @@ class Module:
     """What the module file carries; the module's JSON names them in the same order."""
     raw: FrozenObject = dataclasses.field(default_factory=empty_object)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Module:
         """Read the JSON of a module."""
         raw = frozen(data)

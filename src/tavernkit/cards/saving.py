@@ -122,7 +122,6 @@ def save(
     return SaveReport(chosen, card.version if card else None, conversion, tuple(log.messages))
 
 
-@checked
 def to_bytes(content: Bundle | Character, format: Format | str, *, version: CardVersion | None = None) -> bytes:  # noqa: A002
     """Write a bundle or character into memory."""
     buffer = io.BytesIO()

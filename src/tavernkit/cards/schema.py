@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tavernkit.arguments import checked
 from tavernkit.cards.asset_list import ASSET_FIELDS, read_assets
 from tavernkit.cards.book import BOOK_FIELDS, ENTRY_FIELDS, read_book
 from tavernkit.cards.character import (
@@ -58,7 +57,6 @@ _BY_READER: Mapping[object, JsonObject] = {
 _BY_KEY: Mapping[str, JsonObject] = {"position": {"enum": ["before_char", "after_char"]}}
 
 
-@checked
 def card_schema(version: CardVersion = "v3") -> JsonObject:
     """Give the JSON schema of cards of a version; keys that the version does not name are allowed, as in cards."""
     newer = {field.key for field in V3_FIELDS} if version == "v2" else set[str]()

@@ -16,13 +16,15 @@ from tavernkit.cli.files import STDIN, load_card, naming, read_bytes, readable, 
 from tavernkit.cli.kinds import refuse_mistaken
 from tavernkit.cli.platforms import Platform
 from tavernkit.errors import WarningLog, log_warning
+from tavernkit.prompt.inputs import CommonInputs
 from tavernkit.prompt.plan import Plan
 from tavernkit.values import is_sequence
 
 if TYPE_CHECKING:
     from tavernkit.cards import Bundle
+    from tavernkit.risu_ai import HistoryInput, RisuModule
     from tavernkit.risu_ai.files.preset import Preset as RisuPreset
-    from tavernkit.silly_tavern import ChatFile, DataFolder, Preset, RegexScripts
+    from tavernkit.silly_tavern import ChatFile, DataFolder, Preset, RegexScripts, SillyTavernInputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,11 @@ def build_plan(options: BuildOptions, **inputs: object) -> Plan:
     return prepare(options).build(**inputs)
 
 
-def _common(options: BuildOptions, quiet: bool) -> dict[str, object]:
-    inputs: dict[str, object] = {
+def _common(options: BuildOptions, quiet: bool) -> CommonInputs:
+    inputs: CommonInputs = {
         "message": options.message,
         "generation_type": options.generation_type,
         "strict": options.strict,
-        "on_overflow": options.on_overflow,
     }
     if quiet:
         inputs["warning_handler"] = None
@@ -64,8 +65,6 @@ def _common(options: BuildOptions, quiet: bool) -> dict[str, object]:
         inputs["clock"] = fixed_clock(options.now)
     if options.model is not None:
         inputs["model_hint"] = options.model
-    if options.speaker is not None:
-        inputs["speaker"] = options.speaker
     return inputs
 
 
@@ -85,7 +84,9 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
     from tavernkit import silly_tavern as st
     from tavernkit.cards import User
 
-    inputs = _common(options, quiet)
+    inputs: st.SillyTavernInputs = {**_common(options, quiet), "on_overflow": options.on_overflow}
+    if options.speaker is not None:
+        inputs["speaker"] = options.speaker
     if options.from_sillytavern is not None:
         folder = st.DataFolder(options.from_sillytavern)
         if options.character is None and options.group is None and options.card is None:
@@ -184,11 +185,11 @@ def _scripts(options: BuildOptions, bundle: Bundle, preset: Preset) -> RegexScri
     return replace(read, preset_allowed=options.allow_scripts, scoped_allowed=options.allow_scripts)
 
 
-def _text_inputs(options: BuildOptions) -> dict[str, object]:
+def _text_inputs(options: BuildOptions) -> SillyTavernInputs:
     """What one text is put together with, instead of a list of messages."""
     from tavernkit.silly_tavern import ContextTemplate, InstructTemplate, SystemPrompt
 
-    found: dict[str, object] = {"dialect": TEXT}
+    found: SillyTavernInputs = {"dialect": TEXT}
     if options.context_template is not None:
         with naming(options.context_template):
             found["context_template"] = ContextTemplate.load(readable(options.context_template), strict=options.strict)
@@ -241,9 +242,11 @@ def _limited(preset: Preset, options: BuildOptions) -> Preset:
 
 def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
     from tavernkit.cards import User
-    from tavernkit.risu_ai.builder import Builder
+    from tavernkit.risu_ai import Builder, RisuAIInputs
 
-    inputs = _common(options, quiet)
+    inputs: RisuAIInputs = {**_common(options, quiet), "on_overflow": options.on_overflow}
+    if options.speaker is not None:
+        inputs["speaker"] = options.speaker
     if options.from_risuai is not None:
         from tavernkit.cli.risu_save import read_save
 
@@ -261,11 +264,11 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
         inputs["user"] = User(name=options.user or default_user, persona=options.persona or "")
     inputs["preset"] = _risu_limited(preset, options)
     inputs["modules"] = [*map(_module, options.module or ()), *map(_book_module, options.book or ())]
-    ready = Builder().replace(**inputs)
+    ready = Builder(**inputs)
     return Prepared(Platform.RISU_AI, ready.make_context().owner.name, options.user or default_user, ready.build)
 
 
-def _risu_history(options: BuildOptions, bundle: Bundle) -> tuple[object, str | None]:
+def _risu_history(options: BuildOptions, bundle: Bundle) -> tuple[HistoryInput, str | None]:
     """The chat so far, and what its user is called if it says so."""
     if options.chat is None:
         if options.greeting < 0:
@@ -309,14 +312,14 @@ def _risu_limited(preset: RisuPreset | None, options: BuildOptions) -> RisuPrese
     return (preset or Preset()).replace(**changes)
 
 
-def _module(path: Path) -> object:
+def _module(path: Path) -> RisuModule:
     from tavernkit.risu_ai.files.module_file import read_module
 
     with naming(path):
         return read_module(readable(path), name=path.stem, new_id=None)
 
 
-def _book_module(path: Path) -> object:
+def _book_module(path: Path) -> RisuModule:
     """A book is switched on as a module of its own."""
     from tavernkit.risu_ai.objects import RisuModule
 

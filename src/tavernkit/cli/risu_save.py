@@ -9,14 +9,14 @@ import typer
 
 from tavernkit.cli.files import naming, readable
 from tavernkit.errors import ConfigError
-from tavernkit.risu_ai import Save, Settings
+from tavernkit.risu_ai import RisuAIInputs, Save, Settings
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenChat:
     """The inputs of a build, and the settings they come from."""
 
-    inputs: dict[str, object]
+    inputs: RisuAIInputs
     settings: Settings
 
 

@@ -6,9 +6,9 @@ import base64
 import mimetypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast, get_args
 
-from tavernkit.arguments import check_fields, checked, require
+from tavernkit.arguments import require_choice
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.prompt.message import Message
 from tavernkit.values import Json, JsonObject, is_mapping
@@ -40,34 +40,28 @@ class Attachment:
     detail: str | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if sum(value is not None for value in (self.url, self.data, self.file_id)) != 1:
             raise ConfigError("an attachment needs exactly one of url, data and file_id")
 
     @classmethod
-    @checked
     def image(cls, *, url: str | None = None, data: bytes | str | None = None, **fields: str) -> Attachment:
         """An image by URL (``data:`` URLs too) or by its bytes."""
         return cls.make("image", url=url, data=data, **fields)
 
     @classmethod
-    @checked
     def audio(cls, *, url: str | None = None, data: bytes | str | None = None, **fields: str) -> Attachment:
         """A sound by URL or by its bytes."""
         return cls.make("audio", url=url, data=data, **fields)
 
     @classmethod
-    @checked
     def file(cls, *, url: str | None = None, data: bytes | str | None = None, **fields: str) -> Attachment:
         """A document by URL or by its bytes."""
         return cls.make("file", url=url, data=data, **fields)
 
     @classmethod
-    @checked
     def make(cls, kind: str, *, url: str | None = None, data: bytes | str | None = None, **rest: str) -> Attachment:
         """Make an attachment; bytes are encoded, ``data:`` URLs taken apart, the media type guessed from the name."""
-        for name, value in rest.items():
-            require(name, value, str)
+        require_choice("kind", kind, get_args(Kind))
         media_type = rest.pop("media_type", None)
         if isinstance(data, bytes):
             data = base64.b64encode(data).decode("ascii")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from tavernkit.arguments import require
 from tavernkit.dialects.messages import warn_about_loss
 from tavernkit.dialects.tool_calls import ToolCall, result_object, tool_calls
 from tavernkit.dialects.tool_results import settle_tool_results
@@ -21,7 +20,6 @@ def convert(
 
     With ``strict_alternation=True`` the system is ``SYSTEM`` and tool calls and results are kept.
     """
-    require("strict_alternation", strict_alternation, bool)
     warn_about_loss(messages, "cohere", warn, tools=not strict_alternation, attachments=True)
     if not strict_alternation:
         return {

@@ -49,7 +49,6 @@ def metadata_value(message: Message, key: str) -> FrozenJson:
 
 def warn_about_loss(messages: Sequence[Message], dialect: str, warn: Warn, *, tools: bool, attachments: bool) -> None:
     """Say what a dialect leaves out of these messages: tool data, attachments or both."""
-    require("warn", warn, Warn)
     lost_tools = lost_attachments = 0
     for message in messages:
         if tools and (metadata_value(message, "tool_calls") or metadata_value(message, "tool_call_id")):

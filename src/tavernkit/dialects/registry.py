@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Literal, TypeAlias, overload
 
-from tavernkit.arguments import checked, require
+from tavernkit.arguments import require
 from tavernkit.dialects import ai21, anthropic, cohere, google, mistral, openai, text, xai
 from tavernkit.dialects.messages import MessageLike, as_messages
 from tavernkit.errors import ConfigError
@@ -35,7 +35,6 @@ class DialectRegistry:
         require("dialects", dialects, Mapping[str, Dialect])
         self._dialects = dict(dialects)
 
-    @checked
     def register(self, name: str, dialect: Dialect, *, replace: bool = False) -> None:
         """Add a dialect; one that is there already must be replaced on purpose."""
         if name in self._dialects and not replace:
@@ -45,7 +44,6 @@ class DialectRegistry:
             )
         self._dialects[name] = dialect
 
-    @checked
     def unregister(self, name: str) -> None:
         """Remove a dialect."""
         self._find(name)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tavernkit.arguments import checked
 from tavernkit.values import Json, JsonObject, is_mapping, thaw, thaw_object
 
 _NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}}
 
 
-@checked
 def anthropic_tools(tools: Sequence[Mapping[str, object]]) -> list[Json]:
     """Translate tool definitions; those in Anthropic's own shape pass as they are."""
     translated: list[Json] = []
@@ -29,7 +27,6 @@ def anthropic_tools(tools: Sequence[Mapping[str, object]]) -> list[Json]:
     return translated
 
 
-@checked
 def anthropic_tool_choice(choice: object, *, parallel_tool_calls: bool | None = None) -> JsonObject | None:
     """Translate ``auto``, ``none``, ``required`` or a named function; anything else in Anthropic's shape passes."""
     name = _function_name(choice)
@@ -47,7 +44,6 @@ def anthropic_tool_choice(choice: object, *, parallel_tool_calls: bool | None = 
     return translated
 
 
-@checked
 def google_tools(tools: Sequence[Mapping[str, object]]) -> list[Json]:
     """Translate tool definitions into one list of function declarations; Google's own tools pass as they are."""
     declarations: list[Json] = []

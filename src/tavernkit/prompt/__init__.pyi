@@ -1,4 +1,5 @@
 from tavernkit.prompt.block import Block as Block
+from tavernkit.prompt.builder import BaseBuilder as BaseBuilder
 from tavernkit.prompt.builder import Builder as Builder
 from tavernkit.prompt.context import Context as Context
 from tavernkit.prompt.entry import EntryConditions as EntryConditions
@@ -7,6 +8,8 @@ from tavernkit.prompt.explain import Explanation as Explanation
 from tavernkit.prompt.hooks import HookRegistry as HookRegistry
 from tavernkit.prompt.injections import Injection as Injection
 from tavernkit.prompt.injections import InjectionRegistry as InjectionRegistry
+from tavernkit.prompt.inputs import CommonInputs as CommonInputs
+from tavernkit.prompt.inputs import Estimator as Estimator
 from tavernkit.prompt.message import Message as Message
 from tavernkit.prompt.omission import Omission as Omission
 from tavernkit.prompt.pipeline import Pipeline as Pipeline

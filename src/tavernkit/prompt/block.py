@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tavernkit.arguments import check_fields
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze, freeze_object, thaw
@@ -59,7 +58,6 @@ class Block:
     metadata: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     def __post_init__(self) -> None:
-        check_fields(self)
         if self.depth < 0:
             raise ConfigError(f"Block.depth must be 0 or more, not {self.depth}")
         if self.attachments is not None:

@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import ClassVar, Protocol, Self
+from random import getrandbits
+from typing import ClassVar, Self
 
-from tavernkit.arguments import check_fields, checked, require
+from tavernkit.arguments import check_values, require
 from tavernkit.cards.participant import Participant
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.prompt.hooks import HookRegistry
 from tavernkit.prompt.injections import InjectionRegistry
+from tavernkit.prompt.inputs import CommonInputs, Estimator
 from tavernkit.prompt.trace import Instrumenter
 from tavernkit.stores.history import ChatHistory, wrap_history
 from tavernkit.stores.variables import VariablesStore
@@ -28,23 +30,23 @@ ON_OVERFLOW = ("error", "return")
 """What happens when what must be in a prompt does not fit."""
 
 
-class Estimator(Protocol):
-    """Counts tokens; never raises."""
+@dataclass(frozen=True, slots=True)
+class FixedClock:
+    """A clock that stands still: every build of a context sees the same time."""
 
-    def estimate(self, text: str, model_hint: str | None = None) -> int:
-        """Return the number of tokens of a text."""
-        ...
+    moment: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+    def __call__(self) -> datetime:
+        """Return the moment."""
+        return self.moment
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
     """The frozen input of one build; each platform adds its own typed fields.
 
-    Whatever a build needs from the world is in here (clock and seed too), so a build is a pure function of it.
+    Whatever a build needs from the world is in here (time and seed too), so a build is a pure function of it: the same
+    context gives the same bytes.
     ``step_configs`` overrides options of steps by name for this build; ``data`` is the application's own, read with
     ``context["key"]``.
     """
@@ -64,7 +66,7 @@ class Context:
     token_estimator: Estimator | None = None
     model_hint: str | None = None
     llm_options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-    clock: Callable[[], datetime] = _now
+    clock: Callable[[], datetime] = field(default_factory=FixedClock)
     seed: int | str | None = None
     strict: bool = False
     warning_handler: Warn | None = log_warning
@@ -72,24 +74,16 @@ class Context:
     step_configs: Mapping[str, Mapping[str, object]] = field(default_factory=lambda: EMPTY_STEP_CONFIGS)
     data: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
-    _checked_otherwise: ClassVar[tuple[str, ...]] = ("history",)
-    """Inputs that may have many forms and are checked when they are read."""
+    drawn_seed: int = field(init=False, repr=False, compare=False, default_factory=lambda: getrandbits(64))
+    """Seeds the random numbers of builds that were given neither a seed nor random numbers."""
+
+    inputs_type: ClassVar[type] = CommonInputs
+    """The typed dictionary of everything this context can be made of."""
 
     def __post_init__(self) -> None:
-        self._adopt()
-        check_fields(self, self._checked_otherwise, whose="")
-        self._settle()
-
-    def _adopt(self) -> None:
-        """Bring inputs into the form of their fields that may have other forms, too; then their kinds are checked."""
-        if self.message is None:  # pyright: ignore[reportUnnecessaryComparison]  # callers may be untyped
-            object.__setattr__(self, "message", "")
-        require("user", self.user, Participant | None, "a User, such as User(name='Ann')")
-        object.__setattr__(self, "step_configs", normalize_step_configs(self.step_configs))
-
-    def _settle(self) -> None:
         """Read the history, and freeze what the build must not see change."""
         set_field = object.__setattr__
+        set_field(self, "step_configs", normalize_step_configs(self.step_configs))
         set_field(self, "history", wrap_history(self.history))
         set_field(self, "macro_vars", {str(key).lower(): value for key, value in self.macro_vars.items()})
         set_field(self, "llm_options", freeze_object(self.llm_options))
@@ -121,14 +115,26 @@ class Context:
 
     @classmethod
     def make(cls, **inputs: object) -> Self:
-        """Make a context of keyword inputs; an unknown one is refused with the nearest known name."""
-        cls._refuse_unknown(inputs)
-        return cls(**inputs)  # pyright: ignore[reportArgumentType]  # names are checked above, values by `check_fields`
+        """Make a context of keyword inputs.
+
+        Raises:
+            ConfigError: An input is unknown (the nearest known name is suggested) or of a wrong type.
+        """
+        cls.check_inputs(inputs)
+        return cls(**inputs)  # pyright: ignore[reportArgumentType]  # names and types are checked above
 
     def replace(self, **changes: object) -> Self:
         """Return a changed copy."""
         self._refuse_unknown(changes)
-        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # as in `make`
+        changed = dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # the callers are typed
+        object.__setattr__(changed, "drawn_seed", self.drawn_seed)
+        return changed
+
+    @classmethod
+    def check_inputs(cls, inputs: Mapping[str, object]) -> None:
+        """Refuse unknown inputs and inputs of a wrong type: the check at the door of every builder."""
+        cls._refuse_unknown(inputs)
+        check_values(inputs, cls.inputs_type, skip=("history",), wanted=_WANTED)
 
     @classmethod
     def _refuse_unknown(cls, inputs: Mapping[str, object]) -> None:
@@ -142,7 +148,6 @@ class Context:
     def __getitem__(self, key: str) -> FrozenJson:
         return self.data[key]
 
-    @checked
     def get(self, key: str, default: FrozenJson = None) -> FrozenJson:
         """Read the application's own data."""
         return self.data.get(key, default)
@@ -150,6 +155,12 @@ class Context:
     def __contains__(self, key: object) -> bool:
         return key in self.data
 
+
+_WANTED = {
+    "character": "a Character, such as tk.load(path).character",
+    "user": "a User, such as User(name='Ann')",
+}
+"""What error messages ask for where the type's name does not help."""
 
 EMPTY_STEP_CONFIGS: Mapping[str, Mapping[str, object]] = {}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tavernkit.arguments import check_fields, checked, require
+from tavernkit.arguments import require
 from tavernkit.text.coerce import boolean, generation_types, role
 from tavernkit.text.pattern_matcher import matches
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_sequence
@@ -38,9 +38,6 @@ class EntryConditions:
     user: HasName | None = None
     persona: str = ""
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptEntry:
@@ -60,7 +57,6 @@ class PromptEntry:
     conditions: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
     def __post_init__(self) -> None:
-        check_fields(self)
         object.__setattr__(self, "name", self.name or self.id)
         object.__setattr__(self, "depth", abs(self.depth))
 
@@ -88,12 +84,10 @@ class PromptEntry:
             conditions=freeze_object(conditions) if is_mapping(conditions) else EMPTY_OBJECT,
         )
 
-    @checked
     def triggered_by(self, generation_type: str) -> bool:
         """Tell whether it counts for a kind of generation; without triggers it counts for all."""
         return not self.triggers or generation_type in self.triggers
 
-    @checked
     def active_for(self, context: EntryConditions | None) -> bool:
         """Tell whether its conditions hold; without conditions they do."""
         if not self.conditions:

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from tavernkit.arguments import require
-
 if TYPE_CHECKING:
     from tavernkit.prompt.context import Context
     from tavernkit.prompt.state import BuildState
@@ -35,37 +33,23 @@ class HookRegistry:
 
     def before_build(self, hook: HookT) -> HookT:
         """Run ``hook`` before the build; usable as a decorator."""
-        _require_hook(hook)
         with self._lock:
             self._before.append(hook)
         return hook
 
     def after_build(self, hook: HookT) -> HookT:
         """Run ``hook`` after the build; usable as a decorator."""
-        _require_hook(hook)
         with self._lock:
             self._after.append(hook)
         return hook
 
     def run_before_build(self, state: BuildState[Context]) -> None:
         """Run the hooks registered with :meth:`before_build`; they may change the inputs."""
-        _require_state(state)
         with state.inputs_open():
             for hook in tuple(self._before):
                 hook(state)
 
     def run_after_build(self, state: BuildState[Context]) -> None:
         """Run the hooks registered with :meth:`after_build`."""
-        _require_state(state)
         for hook in tuple(self._after):
             hook(state)
-
-
-def _require_hook(hook: object) -> None:
-    require("hook", hook, Callable, "a function of the build state")
-
-
-def _require_state(state: object) -> None:
-    from tavernkit.prompt.state import BuildState
-
-    require("state", state, BuildState)

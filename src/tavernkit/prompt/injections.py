@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,9 +38,6 @@ class Injection:
     ephemeral: bool = False
     filter: InjectionFilter | None = None
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @property
     def in_chat(self) -> bool:
         """Whether it goes into the chat at a depth."""
@@ -49,9 +45,6 @@ class Injection:
 
     def active_for(self, state: BuildState[Context]) -> bool:
         """Ask the filter; without one, or when the filter fails (which is reported), the injection counts."""
-        from tavernkit.prompt.state import BuildState
-
-        require("state", state, BuildState)
         if self.filter is None:
             return True
         try:
@@ -73,7 +66,6 @@ class InjectionRegistry:
         self._entries: dict[str, Injection] = {}
         self._lock = threading.Lock()
 
-    @checked
     def register(
         self,
         id: str,  # noqa: A002  # the word users know
@@ -107,7 +99,6 @@ class InjectionRegistry:
             self._entries[entry.id] = entry
         return entry
 
-    @checked
     def remove(self, id: str) -> None:  # noqa: A002  # the word users know
         """Remove an injection if it is there."""
         with self._lock:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TypeAlias
 
-from tavernkit.arguments import check_fields
 from tavernkit.values import FrozenJson, FrozenObject, JsonObject, freeze, freeze_object, thaw
 
 SendDate: TypeAlias = date | int | float | str
@@ -41,7 +40,6 @@ class Message:
         rest = (self.name, self.swipes, self.swipe_id, self.send_date, self.attachments, self.metadata)
         if type(self.role) is str and type(self.content) is str and rest == _NOTHING:
             return  # most messages have no more than that, and they are made by the thousand
-        check_fields(self)
         if self.swipes is not None:
             object.__setattr__(self, "swipes", tuple(self.swipes))
         if self.attachments is not None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tavernkit.arguments import check_fields
-
 
 @dataclass(frozen=True, slots=True)
 class Omission:
@@ -20,6 +18,3 @@ class Omission:
     reason: str
     name: str | None = None
     tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from tavernkit.arguments import checked, require
+from tavernkit.arguments import require
 from tavernkit.errors import ConfigError, PipelineError
 from tavernkit.prompt.context import Context
 from tavernkit.prompt.state import BuildState
@@ -57,34 +57,28 @@ class Pipeline(Generic[StateT]):
     def __repr__(self) -> str:
         return f"Pipeline({' → '.join(self._steps)})"
 
-    @checked
     def replace(self, name: str, step: AnyStep[StateT]) -> Pipeline[StateT]:
         """Put another step in the place of ``name``, under the same name."""
         self._require(name)
         return Pipeline(*((each, step if each == name else old) for each, old in self))
 
-    @checked
     def insert_before(self, before: str, step: AnyStep[StateT], *, name: str | None = None) -> Pipeline[StateT]:
         """Put a step before another one."""
         return self._insert(before, step, name, 0)
 
-    @checked
     def insert_after(self, after: str, step: AnyStep[StateT], *, name: str | None = None) -> Pipeline[StateT]:
         """Put a step after another one."""
         return self._insert(after, step, name, 1)
 
-    @checked
     def append(self, step: AnyStep[StateT], *, name: str | None = None) -> Pipeline[StateT]:
         """Put a step at the end."""
         return Pipeline(*self, (name or step.name, step))
 
-    @checked
     def without(self, name: str) -> Pipeline[StateT]:
         """Leave a step out."""
         self._require(name)
         return Pipeline(*(entry for entry in self if entry[0] != name))
 
-    @checked
     def configure(self, name: str, **options: object) -> Pipeline[StateT]:
         """Change options of a step."""
         return self.replace(name, self[name].configured(options))

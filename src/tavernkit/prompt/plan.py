@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.budget.report import TrimReport
 from tavernkit.lore.contracts import LoreResult
 from tavernkit.prompt.block import Block
@@ -17,6 +16,7 @@ from tavernkit.prompt.message import Message
 from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.squash import merge_in_chat, squash_system
 from tavernkit.prompt.trace import Trace
+from tavernkit.stores.variables import VariableChanges
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, thaw
 
 if TYPE_CHECKING:
@@ -37,9 +37,6 @@ class TextSpan:
     end: int
     block_id: str
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
 class RenderedText:
@@ -48,9 +45,6 @@ class RenderedText:
     text: str
     spans: Sequence[TextSpan] = ()
     stop_sequences: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -73,13 +67,14 @@ class Plan:
     omissions: Sequence[Omission] = ()
     rendered: RenderedText | None = None
     counting_note: str = ""
+    variables: VariableChanges = field(default_factory=VariableChanges)
+    """What the build would change in the chat's variables, once its turn is received."""
     count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         if isinstance(self.blocks, Iterator):
             set_field(self, "blocks", tuple(self.blocks))
-        check_fields(self)
         set_field(self, "blocks", tuple(self.blocks))
         set_field(self, "outlets", freeze_object(self.outlets))
         set_field(self, "warnings", tuple(self.warnings))
@@ -90,23 +85,19 @@ class Plan:
         """Return a changed copy."""
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked by `check_fields`
 
-    @checked
     def with_blocks(self, blocks: Iterable[Block]) -> Plan:
         """Return a copy with other blocks."""
         return self.replace(blocks=tuple(blocks))
 
-    @checked
     def append_block(self, block: Block) -> Plan:
         """Return a copy with a block at the end."""
         return self.with_blocks((*self.blocks, block))
 
-    @checked
     def insert_before(self, slot: str, block: Block) -> Plan:
         """Return a copy with a block before the first one of ``slot`` (at the end if there is none)."""
         positions = [index for index, each in enumerate(self.blocks) if each.slot == slot]
         return self._insert(positions[0] if positions else len(self.blocks), block)
 
-    @checked
     def insert_after(self, slot: str, block: Block) -> Plan:
         """Return a copy with a block after the last one of ``slot`` (at the end if there is none)."""
         positions = [index for index, each in enumerate(self.blocks) if each.slot == slot]
@@ -152,7 +143,6 @@ class Plan:
         self, dialect: str, *, squash_system_messages: bool = False, **dialect_options: object
     ) -> object: ...
 
-    @checked
     def to_messages(
         self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object
     ) -> object:
@@ -166,7 +156,6 @@ class Plan:
         squash = squash_system_messages and dialect == "openai"
         return convert(self._prepared(squash=squash), dialect, **dialect_options)
 
-    @checked
     def fingerprint(
         self, dialect: str = "openai", *, squash_system_messages: bool = False, **dialect_options: object
     ) -> str:

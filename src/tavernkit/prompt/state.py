@@ -7,12 +7,11 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from tavernkit.arguments import checked, require
 from tavernkit.errors import ConfigError, StrictModeError
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.context import Context
 from tavernkit.prompt.omission import Omission
-from tavernkit.stores.variables import InMemoryVariablesStore, VariablesStore
+from tavernkit.stores.variables import InMemoryVariablesStore, VariablesOverlay
 from tavernkit.values import thaw_object
 
 if TYPE_CHECKING:
@@ -25,10 +24,10 @@ class BuildState(Generic[ContextT_co]):
     """Workspace of one build. Platforms subclass it with typed attributes of their own."""
 
     def __init__(self, context: ContextT_co) -> None:
-        require("context", context, Context)
         self._context = context
         self._inputs_open = False
-        self._variables: VariablesStore | None = context.variables
+        self.variables: VariablesOverlay = VariablesOverlay(context.variables or InMemoryVariablesStore())
+        """The chat's variables: what the build writes is kept here until its turn is received."""
         self.blocks: list[Block] = []
         self.plan: Plan | None = None
         self.llm_options: dict[str, object] = dict(thaw_object(context.llm_options))
@@ -57,14 +56,6 @@ class BuildState(Generic[ContextT_co]):
             raise ConfigError("inputs can only be changed in a before-build hook: register one in HookRegistry")
         self._context = self._context.replace(**changes)
 
-    @property
-    def variables(self) -> VariablesStore:
-        """The chat's variables; a store in memory is made when the application gave none."""
-        if self._variables is None:
-            self._variables = InMemoryVariablesStore()
-        return self._variables
-
-    @checked
     def warn(self, message: str) -> None:
         """Report a problem with external input: kept, traced, raised in strict mode, else handed to the handler."""
         self.warnings.append(message)
@@ -76,7 +67,6 @@ class BuildState(Generic[ContextT_co]):
         if self._context.warning_handler is not None:
             self._context.warning_handler(message)
 
-    @checked
     def omit(self, omission: Omission) -> None:
         """Record something that was left out, with the reason."""
         self.omissions.append(omission)
@@ -85,18 +75,12 @@ class BuildState(Generic[ContextT_co]):
         self, event: str, lazy: Callable[[], Mapping[str, object]] | None = None, /, **payload: object
     ) -> None:
         """Tell the instrumenter, if there is one; ``lazy`` is called only then and adds to the payload."""
-        if type(event) is not str:
-            require("event", event, str)
-        if lazy is not None and not callable(lazy):
-            require("lazy", lazy, Callable[[], object] | None)
         instrumenter = self._context.instrumenter
         if instrumenter is not None:
             instrumenter(event, {**payload, **lazy()} if lazy else payload)
 
     def stat(self, key: str, value: object) -> None:
         """Record a counter of the current step."""
-        if type(key) is not str:
-            require("key", key, str)
         self.instrument("stat", key=key, value=value, step=self.current_step)
 
     def copy(self) -> Self:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from tavernkit.arguments import checked, require
+from tavernkit.arguments import require
 from tavernkit.errors import ConfigError
 from tavernkit.text.keys import underscore
 from tavernkit.values import deep_merge, is_mapping
@@ -46,7 +46,6 @@ class Step(Generic[StateT_contra, ConfigT]):
         base: ConfigT = self.Config() if config is None else config
         self.config: ConfigT = merge_options(base, options, self.name) if options else base
 
-    @checked
     def configured(self, options: Mapping[str, object]) -> Self:
         """Return the same step with options merged over its config."""
         return type(self)(merge_options(self.config, options, self.name))

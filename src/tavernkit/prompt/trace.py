@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import ConfigError
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze, freeze_object, is_mapping
 
@@ -37,9 +36,6 @@ class TraceStep:
     stats: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     warnings: Sequence[str] = ()
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Trace:
@@ -50,9 +46,6 @@ class Trace:
     started_at: datetime
     finished_at: datetime
     total_warnings: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def duration_ms(self) -> float:
@@ -86,7 +79,6 @@ class TraceCollector:
         self._warnings: list[str] = []
         self._count = 0
 
-    @checked
     def __call__(self, event: str, payload: Mapping[str, object]) -> None:
         """Take one event; unknown events are ignored, unknown payload keys are a mistake of the caller."""
         known = _PAYLOAD_KEYS.get(event)
@@ -114,7 +106,6 @@ class TraceCollector:
                 if step is not None:
                     step.stats[str(payload["key"])] = payload["value"]
 
-    @checked
     def to_trace(self, fingerprint: str | None = None) -> Trace:
         """Return what was collected, in pipeline order."""
         return Trace(

@@ -42,6 +42,8 @@ from tavernkit.risu_ai.files.settings import BuiltInTexts as BuiltInTexts
 from tavernkit.risu_ai.files.settings import Settings as Settings
 from tavernkit.risu_ai.files.silly_tavern_files import read_st_files as read_st_files
 from tavernkit.risu_ai.files.silly_tavern_preset import to_chat_preset as to_chat_preset
+from tavernkit.risu_ai.inputs import HistoryInput as HistoryInput
+from tavernkit.risu_ai.inputs import RisuAIInputs as RisuAIInputs
 from tavernkit.risu_ai.lorebook import ActiveLore as ActiveLore
 from tavernkit.risu_ai.lorebook import LorebookEngine as LorebookEngine
 from tavernkit.risu_ai.lorebook import LorebookEntry as LorebookEntry

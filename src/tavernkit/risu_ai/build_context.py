@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
-from tavernkit.arguments import checked, require, require_choice
+from tavernkit.arguments import require_choice
 from tavernkit.cards.participant import Participant
 from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context
 from tavernkit.risu_ai.cbs.context import RisuContext, RisuDevice
@@ -17,10 +17,11 @@ from tavernkit.risu_ai.files.card_import import risu_character
 from tavernkit.risu_ai.files.chat_file import chat_variables
 from tavernkit.risu_ai.files.preset import Preset
 from tavernkit.risu_ai.files.settings import Settings
+from tavernkit.risu_ai.inputs import RisuAIInputs
 from tavernkit.risu_ai.memory.contract import MemoryModels
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuModule
 from tavernkit.risu_ai.triggers.host import TriggerHost
-from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.stores.variables import InMemoryVariablesStore, VariablesStore
 from tavernkit.values import is_mapping
 
 GENERATION_TYPES = ("normal", "continue")
@@ -57,31 +58,28 @@ class BuildContext(Context):
     strategy: str = REFERENCE
     on_overflow: str = "error"
 
-    random: Callable[[], float] = random.random
+    random: Callable[[], float] | None = None
     device: RisuDevice = field(default_factory=RisuDevice)
 
     owns_variables: bool = field(init=False, default=False)
     """Whether the application keeps the variables, not just this build."""
 
-    _checked_otherwise: ClassVar[tuple[str, ...]] = ("character", "history")
+    inputs_type: ClassVar[type] = RisuAIInputs
 
-    def _adopt(self) -> None:
-        object.__setattr__(self, "character", risu_character(self.character))
-        object.__setattr__(self, "members", _members(self.members))
-        super()._adopt()
-
-    def _settle(self) -> None:
+    def __post_init__(self) -> None:
         set_field = object.__setattr__
         require_choice("strategy", self.strategy, STRATEGIES)
         require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
         require_choice("quirks", self.quirks, QUIRKS)
         require_choice("generation_type", self.generation_type, GENERATION_TYPES)
+        set_field(self, "character", risu_character(self.character))
+        set_field(self, "members", _members(self.members))
         set_field(self, "history", chat_log(self.history))
         set_field(self, "owns_variables", self.variables is not None)
         if self.variables is None:
             local, shared = chat_variables(self.chat), self.settings.global_variables
             set_field(self, "variables", InMemoryVariablesStore({"local": local, "global": shared}))
-        super()._settle()
+        super().__post_init__()
 
     @property
     def chat(self) -> RisuChat:
@@ -124,8 +122,10 @@ class BuildContext(Context):
 
     @property
     def random_source(self) -> Callable[[], float]:
-        """Random numbers of this build: repeatable when a seed was given."""
-        return self.random if self.seed is None else random.Random(self.seed).random
+        """Random numbers of this build, the same for every build of this context."""
+        if self.random is not None and self.seed is None:
+            return self.random
+        return random.Random(self.drawn_seed if self.seed is None else self.seed).random
 
     @property
     def active_settings(self) -> Settings:
@@ -140,9 +140,8 @@ class BuildContext(Context):
             changes["enabled_modules"] = (*settings.enabled_modules, *(each.id for each in self.modules))
         return settings.replace(**changes) if changes else settings
 
-    @checked
-    def for_texts(self, preset: Preset, speaker: RisuCharacter) -> RisuContext:
-        """What texts can ask about at the start of a build."""
+    def for_texts(self, preset: Preset, speaker: RisuCharacter, variables: VariablesStore) -> RisuContext:
+        """What texts can ask about at the start of a build; what they write goes to ``variables``."""
         settings = self.active_settings
         return RisuContext(
             char=self.owner,
@@ -151,7 +150,7 @@ class BuildContext(Context):
             chat=self.chat,
             characters=(self.owner, *self.members),
             personas=settings.personas,
-            variables=cast("InMemoryVariablesStore", self.variables),
+            variables=variables,
             toggles=self.toggles,
             settings=settings.for_texts(preset),
             device=self.device,
@@ -161,8 +160,5 @@ class BuildContext(Context):
 
 
 def _members(value: Sequence[object] | Mapping[str, object]) -> tuple[RisuCharacter, ...]:
-    require("members", value, Sequence[object] | Mapping[str, object], "a list of characters")
     found = [risu_character(each) for each in (value.values() if is_mapping(value) else value)]
-    for number, each in enumerate(found):
-        require(f"members[{number}]", each, RisuCharacter, "a character")
     return tuple(each for each in found if each is not None)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Self, Unpack
 
-from tavernkit.arguments import checked, require
-from tavernkit.prompt.builder import Builder as CoreBuilder
-from tavernkit.prompt.builder import finished_plan
+from tavernkit.arguments import require
+from tavernkit.prompt.builder import BaseBuilder, finished_plan
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.risu_ai.build_context import BuildContext
 from tavernkit.risu_ai.chat.chat_log import with_messages
 from tavernkit.risu_ai.chat.groups import speakers
+from tavernkit.risu_ai.inputs import RisuAIInputs
 from tavernkit.risu_ai.objects import RisuMessage
 from tavernkit.risu_ai.pipeline import PIPELINE
 from tavernkit.risu_ai.plan import RisuPlan
@@ -22,47 +23,56 @@ from tavernkit.risu_ai.services import Services
 from tavernkit.risu_ai.state import RisuState
 
 
-class Builder(CoreBuilder[BuildContext, RisuState]):
+class Builder(BaseBuilder[BuildContext, RisuState]):
     """Builds the prompts of one character or group, user, preset and settings, turn after turn.
 
     >>> builder = Builder(character=card, user=User(name="Ann"), preset=preset)   # doctest: +SKIP
     >>> plan = builder.build(history=chat, message="Who rules Eldoria?")          # doctest: +SKIP
 
-    Takes every field of :class:`BuildContext`; what is passed to :meth:`build` wins over the builder's own. Compiled
+    Takes every input of :class:`RisuAIInputs`; what is passed to :meth:`build` wins over the builder's own. Compiled
     texts, scanned books, script results and token counts are kept for the next turn.
     """
 
     context_class = BuildContext
     state_class = RisuState
 
-    @checked
     def __init__(
-        self, *, pipeline: Pipeline[RisuState] = PIPELINE, services: Services | None = None, **inputs: object
+        self,
+        *,
+        pipeline: Pipeline[RisuState] = PIPELINE,
+        services: Services | None = None,
+        **inputs: Unpack[RisuAIInputs],
     ) -> None:
         self.services = services if services is not None else Services()
-        super().__init__(pipeline, **inputs)
+        super().__init__(pipeline, inputs)
 
-    @checked
+    def make_context(self, **inputs: Unpack[RisuAIInputs]) -> BuildContext:
+        """Make the frozen context of one build."""
+        return self._context(inputs)
+
     def make_state(self, context: BuildContext) -> RisuState:
         """Make the workspace of one build."""
         return RisuState(context, self.services)
 
-    def build(self, **inputs: object) -> RisuPlan:
+    def build(self, **inputs: Unpack[RisuAIInputs]) -> RisuPlan:
         """Build one prompt. In a group the speaker is ``speaker``, else the first one :meth:`decide` names."""
         return self.run(self.make_context(**inputs))
 
-    @checked
     def run(self, context: BuildContext) -> RisuPlan:
-        """Build from a ready context."""
+        """Build from a ready context: the same context gives the same plan."""
+        require("context", context, BuildContext)
         if context.owner.is_group and context.speaker is None:
             context = context.replace(speaker=next(iter(_decide(context)), None))
         return self.run_state(self.make_state(context))
 
-    def decide(self, **inputs: object) -> list[str]:
+    def replace(self, **inputs: Unpack[RisuAIInputs]) -> Self:
+        """Return a builder with some inputs changed; compiled things are shared."""
+        return self._replaced(inputs)
+
+    def decide(self, **inputs: Unpack[RisuAIInputs]) -> list[str]:
         """Say who speaks next in a group, in order: the ids of its members."""
         return _decide(self.make_context(**inputs))
 
-    @checked
     def run_state(self, state: RisuState) -> RisuPlan:
         """Run the pipeline over a workspace, which the caller keeps."""
         self.pipeline.run(state)
@@ -70,8 +80,7 @@ class Builder(CoreBuilder[BuildContext, RisuState]):
         assert isinstance(plan, RisuPlan)
         return plan
 
-    @checked
-    def send(self, model: Model, **inputs: object) -> SendResult:
+    def send(self, model: Model, **inputs: Unpack[RisuAIInputs]) -> SendResult:
         """Do a whole send: build, ask ``model`` (as often as RisuAI would), and take the reply into the chat.
 
         ``model`` gets a :class:`ModelRequest` and returns the reply or an iterable of its pieces; it raises
@@ -80,7 +89,7 @@ class Builder(CoreBuilder[BuildContext, RisuState]):
         """
         return drive(Send(self, self.make_context(**inputs)).run(), model)
 
-    async def send_async(self, model: AsyncModel, **inputs: object) -> SendResult:
+    async def send_async(self, model: AsyncModel, **inputs: Unpack[RisuAIInputs]) -> SendResult:
         """The same with a ``model`` that returns an awaitable or an asynchronous iterable of pieces."""
         require("model", model, AsyncModel)
         return await drive_async(Send(self, self.make_context(**inputs)).run(), model)
@@ -95,7 +104,7 @@ def _decide(context: BuildContext) -> list[str]:
     return speakers(context.owner, context.members, chat, context.random_source)
 
 
-def build(**inputs: object) -> RisuPlan:
+def build(**inputs: Unpack[RisuAIInputs]) -> RisuPlan:
     """Build one prompt from the inputs of a :class:`Builder`; compiled things are kept between calls all the same."""
     return _shared().build(**inputs)
 

@@ -6,13 +6,12 @@ can ask about. ``None`` means that RisuAI finds no such field, which is not the 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tavernkit.arguments import check_fields, checked, require
 from tavernkit.text.js_values import trim
-from tavernkit.trusted import changed, trusted
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping, is_sequence
 
 
@@ -34,17 +33,10 @@ class RisuMessage:
     saying: str | None = None
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RisuMessage:
         """Read a stored message."""
-        given: object = data
-        if type(given) is not dict:
-            require("data", given, Mapping)
-        return trusted(
-            cls,
+        return cls(
             role=_text(data, "role") or "",
             data=_text(data, "data") or "",
             time=_number(data, "time"),
@@ -75,20 +67,15 @@ class RisuChat:
     bound_persona: str | None = None
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @property
     def name(self) -> str:
         """What the user calls it."""
         return _text(self.raw, "name") or ""
 
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object]) -> RisuChat:
         """Read a stored chat. Its variables (``scriptstate``) are not part of it: they belong into a store."""
-        return trusted(
-            cls,
+        return cls(
             id=_text(data, "id") or "",
             messages=tuple(RisuMessage.from_json(each) for each in _objects(data, "message") or ()),
             greeting_index=_number(data, "fmIndex"),
@@ -124,15 +111,10 @@ class RisuCharacter:
     prebuilt_asset_exclude: tuple[str, ...] = ()
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object]) -> RisuCharacter:
         """Read a stored character or group."""
-        return trusted(
-            cls,
+        return cls(
             name=_text(data, "name") or "",
             nickname=_text(data, "nickname") or "",
             id=_text(data, "chaId") or "",
@@ -166,15 +148,13 @@ class RisuCharacter:
         """All chats the file holds."""
         return tuple(RisuChat.from_json(chat) for chat in _objects(self.raw, "chats") or ())
 
-    @checked
     def opened(self, chat: RisuChat) -> RisuChat:
         """The chat as RisuAI opens it: one that does not say which greeting it uses gets the character's old choice."""
         if chat.greeting_index is not None:
             return chat
         index = _number(self.raw, "firstMsgIndex")
-        return changed(chat, greeting_index=-1 if index is None else index)
+        return dataclasses.replace(chat, greeting_index=-1 if index is None else index)
 
-    @checked
     def greeting(self, index: float | None) -> str | None:
         """Return the greeting of a chat's ``greeting_index``, or nothing when there is none."""
         if index == -1:
@@ -194,11 +174,7 @@ class RisuPersona:
     prompt: str | None = ""
     icon: str = ""
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object]) -> RisuPersona:
         """Read a stored persona."""
         return cls(
@@ -220,15 +196,10 @@ class RisuModule:
     assets: tuple[Asset, ...] | None = None
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object]) -> RisuModule:
         """Read a stored module."""
-        return trusted(
-            cls,
+        return cls(
             id=_text(data, "id") or "",
             name=_text(data, "name") or "",
             namespace=_text(data, "namespace"),

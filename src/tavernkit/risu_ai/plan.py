@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from tavernkit.arguments import checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
@@ -88,12 +87,10 @@ class RisuPlan(Plan):
             strict=strict,
         )
 
-    @checked
     def to_request(self, *, warn: Warn = log_warning) -> JsonObject:
         """The body RisuAI would post to the preset's model, in that provider's own format."""
         return self.reference_request(warn=warn).body
 
-    @checked
     def to_text(self, *, warn: Warn = log_warning) -> str:
         """The prompt as one text, for models without chat: by the preset's chat template or prefixes."""
         return write_text(unescaped(self.prompt_messages()), self.text_rules, warn=warn)
@@ -104,7 +101,6 @@ class RisuPlan(Plan):
         rules = self.text_rules
         return stop_texts(self.prompt_messages(), rules.character_name, user_name=rules.user_name).tags
 
-    @checked
     def cut_reply(self, reply: str) -> str:
         """Cut such a reply there, as RisuAI does."""
         rules = self.text_rules

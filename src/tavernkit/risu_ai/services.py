@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 
 from tavernkit.errors import Warn
-from tavernkit.prompt.context import Estimator
+from tavernkit.prompt.inputs import Estimator
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
 from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine

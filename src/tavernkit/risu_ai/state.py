@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tavernkit.arguments import checked
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.prompt.state import BuildState
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
@@ -39,11 +38,12 @@ if TYPE_CHECKING:
 class RisuState(BuildState[BuildContext]):
     """The workspace of one build. Each attribute says which step writes it; later steps read it."""
 
-    @checked
     def __init__(self, context: BuildContext, services: Services | None = None) -> None:
         super().__init__(context)
         self.services = services if services is not None else Services()
         """What outlives a build: the engines and what they remember."""
+        self.session, self.session_owner = context.session, context.variables
+        """Whose script results and Lua scripts are remembered; a send has one for all its prompts."""
         self.preset = context.active_preset
         """prepare: the preset of this build (a preset chain may pick another one)."""
         self.settings = context.settings
@@ -119,7 +119,9 @@ class RisuState(BuildState[BuildContext]):
 
     def new_texts(self) -> Texts:
         """Bind the CBS engine to the inputs as they are now."""
-        context = self.context.for_texts(self.preset, self.character).replace(cbs_budget=self._cbs_budget)
+        context = self.context.for_texts(self.preset, self.character, self.variables).replace(
+            cbs_budget=self._cbs_budget
+        )
         return Texts(self.services.engine, context, warn=self.warn, strict=self.context.strict)
 
     def card_writer(self) -> CardWriter:
@@ -141,16 +143,12 @@ class RisuState(BuildState[BuildContext]):
 
     def edit_process(self, text: str, index: int, role: str) -> str:
         """Run the ``editprocess`` scripts over a text of the chat."""
-        if type(text) is not str or type(index) is not int or type(role) is not str:  # every message of a chat is one
-            _check_message(text, index, role)
         return self._edit(text, "editprocess", index, role)
 
-    @checked
     def edit_output(self, text: str, index: int) -> str:
         """Run a reply through Lua, CBS and the ``editoutput`` scripts."""
         return self._edit(text, "editoutput", index, "")
 
-    @checked
     def edit_input(self, text: str) -> str:
         """Run what the user wrote through Lua, CBS and the ``editinput`` scripts."""
         return self._edit(text, "editinput", -1, "")
@@ -181,7 +179,6 @@ class RisuState(BuildState[BuildContext]):
             self._script_modes = frozenset(script.type for script in self.scripts)
         return mode in self._script_modes
 
-    @checked
     def see_chat(self, chat: RisuChat) -> None:
         """Take a changed chat for the stored one."""
         self.chat = chat
@@ -193,7 +190,6 @@ class RisuState(BuildState[BuildContext]):
             raise PipelineError("there is no plan: the plan_assembly step must run first", step=self.current_step)
         return self.plan
 
-    @checked
     def refuse(self, required_tokens: int) -> None:
         """Give up on a prompt that cannot be made to fit, unless the application wants it all the same."""
         if self.context.on_overflow == "return":
@@ -203,8 +199,3 @@ class RisuState(BuildState[BuildContext]):
         raise MaxTokensExceededError(
             estimated_tokens=required_tokens, max_tokens=self.preset.max_context, step=self.current_step
         )
-
-
-@checked
-def _check_message(text: str, index: int, role: str) -> None:
-    """Refuse arguments of a wrong kind."""

@@ -39,6 +39,8 @@ from tavernkit.silly_tavern.files.template_bundle import TemplateBundle as Templ
 from tavernkit.silly_tavern.groups import Group as Group
 from tavernkit.silly_tavern.groups import GroupDecision as GroupDecision
 from tavernkit.silly_tavern.groups.character_extras import CharacterExtras as CharacterExtras
+from tavernkit.silly_tavern.inputs import HistoryInput as HistoryInput
+from tavernkit.silly_tavern.inputs import SillyTavernInputs as SillyTavernInputs
 from tavernkit.silly_tavern.instruct.selection import select_for_model as select_for_model
 from tavernkit.silly_tavern.instruct.selection import template_for_chat_template as template_for_chat_template
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt as SystemPrompt

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Self, Unpack
 
-from tavernkit.arguments import checked, require
+from tavernkit.arguments import require
 from tavernkit.errors import log_warning
-from tavernkit.prompt.builder import Builder as CoreBuilder
-from tavernkit.prompt.builder import finished_plan
+from tavernkit.prompt.builder import BaseBuilder, finished_plan
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.groups.decision import GroupDecision
 from tavernkit.silly_tavern.groups.speakers import decide, with_speaker
+from tavernkit.silly_tavern.inputs import SillyTavernInputs
 from tavernkit.silly_tavern.pipeline import PIPELINE
 from tavernkit.silly_tavern.services import Services
 from tavernkit.silly_tavern.state import SillyTavernState
 
 
-class Builder(CoreBuilder[SillyTavernContext, SillyTavernState]):
+class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
     """Builds the prompts of one character, user, preset and set of books, turn after turn.
 
     >>> builder = Builder(character=card, user=User(name="Ann"), preset=preset, books=[book])  # doctest: +SKIP
     >>> plan = builder.build(history=chat, message="Who rules Eldoria?")                       # doctest: +SKIP
 
-    Takes every field of :class:`SillyTavernContext`; what is passed to :meth:`build` wins over the builder's own.
+    Takes every input of :class:`SillyTavernInputs`; what is passed to :meth:`build` wins over the builder's own.
     Compiled books, parsed macros and token counts are kept for the next turn. With ``dialect="text"`` the plan is a
     :class:`TextPlan`: one prompt text and its stop strings.
     """
@@ -37,24 +38,27 @@ class Builder(CoreBuilder[SillyTavernContext, SillyTavernState]):
         *,
         pipeline: Pipeline[SillyTavernState] = PIPELINE,
         services: Services | None = None,
-        **inputs: object,
+        **inputs: Unpack[SillyTavernInputs],
     ) -> None:
         require("services", services, Services | None)
         self.services = services if services is not None else Services()
-        super().__init__(pipeline, **inputs)
+        super().__init__(pipeline, inputs)
 
-    @checked
+    def make_context(self, **inputs: Unpack[SillyTavernInputs]) -> SillyTavernContext:
+        """Make the frozen context of one build."""
+        return self._context(inputs)
+
     def make_state(self, context: SillyTavernContext) -> SillyTavernState:
         """Make the workspace of one build."""
         return SillyTavernState(context, self.services)
 
-    def build(self, **inputs: object) -> ChatPlan:
+    def build(self, **inputs: Unpack[SillyTavernInputs]) -> ChatPlan:
         """Build one prompt. In a group the speaker is ``speaker``, else the first one :meth:`decide` names."""
         return self.run(self.make_context(**inputs))
 
-    @checked
     def run(self, context: SillyTavernContext) -> ChatPlan:
-        """Build from a ready context."""
+        """Build from a ready context: the same context gives the same plan."""
+        require("context", context, SillyTavernContext)
         mismatches: list[str] = []
         state = self.make_state(with_speaker(context, mismatches.append))
         for mismatch in mismatches:
@@ -64,12 +68,16 @@ class Builder(CoreBuilder[SillyTavernContext, SillyTavernState]):
         assert isinstance(plan, ChatPlan)
         return plan
 
-    def decide(self, **inputs: object) -> GroupDecision:
+    def replace(self, **inputs: Unpack[SillyTavernInputs]) -> Self:
+        """Return a builder with some inputs changed; compiled things are shared."""
+        return self._replaced(inputs)
+
+    def decide(self, **inputs: Unpack[SillyTavernInputs]) -> GroupDecision:
         """Say who speaks next in a group: the application's decision if there is one, else by the group's rules."""
         return decide(self.make_context(**inputs), log_warning)
 
 
-def build(**inputs: object) -> ChatPlan:
+def build(**inputs: Unpack[SillyTavernInputs]) -> ChatPlan:
     """Build one prompt from the inputs of a :class:`Builder`; compiled things are kept between calls all the same."""
     return _shared().build(**inputs)
 

@@ -7,9 +7,9 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
-from typing import TypeVar, cast
+from typing import ClassVar, cast
 
-from tavernkit.arguments import require, require_choice
+from tavernkit.arguments import require_choice
 from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.character import Character
 from tavernkit.cards.participant import Participant
@@ -30,6 +30,7 @@ from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.groups.character_extras import CharacterExtras
 from tavernkit.silly_tavern.groups.decision import GroupDecision
 from tavernkit.silly_tavern.groups.group import Group
+from tavernkit.silly_tavern.inputs import SillyTavernInputs
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API, TEXT_COMPLETION_API, MacroMemory
@@ -37,14 +38,12 @@ from tavernkit.silly_tavern.scripts.regex_scripts import RegexScripts
 from tavernkit.silly_tavern.token_counting.vocabularies import TokenizerFiles
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.stores.variables import InMemoryVariablesStore
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping
 
 TEXT_DIALECT = "text"
 
 NO_METADATA = ChatMetadata()
 """The header of a chat that has none."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +119,7 @@ class SillyTavernContext(Context):
 
     macro_memory: MacroMemory | None = None
     timezone: tzinfo = UTC
-    random: Callable[[], float] = random.random
+    random: Callable[[], float] | None = None
     measure_media: Measure | None = None
     attachments: Mapping[str, str] = field(default_factory=dict[str, str])
     media: Mapping[str, str] | None = None
@@ -128,13 +127,17 @@ class SillyTavernContext(Context):
     tokenizers: TokenizerFiles | None = None
     model_list: Sequence[Mapping[str, object]] = ()
 
-    def _adopt(self) -> None:
+    inputs_type: ClassVar[type] = SillyTavernInputs
+
+    def __post_init__(self) -> None:
         set_field = object.__setattr__
+        require_choice("strategy", self.strategy, STRATEGIES)
+        require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
+        require_choice("generation_type", self.generation_type, GENERATION_TYPES)
         if isinstance(self.character, Bundle):
             if self.character.card is None:
                 raise ConfigError("the loaded file that was passed as character holds none")
             set_field(self, "character", self.character.card)
-        require("character", self.character, Character | None, "a Character, as cards.load(...).card")
         history: object = self.history
         if isinstance(history, ChatFile):
             if self.chat_metadata is None:
@@ -147,15 +150,8 @@ class SillyTavernContext(Context):
         tokenizers: object = self.tokenizers
         if isinstance(tokenizers, (str, os.PathLike)):
             set_field(self, "tokenizers", TokenizerFiles(cast("str | os.PathLike[str]", tokenizers)))
-        set_field(self, "tools", _each("tools", self.tools, _tool))
-        set_field(self, "extension_prompts", _each("extension_prompts", self.extension_prompts, _extension_prompt))
-        super()._adopt()
-
-    def _settle(self) -> None:
-        set_field = object.__setattr__
-        require_choice("strategy", self.strategy, STRATEGIES)
-        require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
-        require_choice("generation_type", self.generation_type, GENERATION_TYPES)
+        set_field(self, "tools", tuple([_tool(each) for each in self.tools]))
+        set_field(self, "extension_prompts", tuple([_extension_prompt(each) for each in self.extension_prompts]))
         set_field(self, "history", chat_log(self.history, user_name=self.user_name, character_name=self.character_name))
         if self.macro_memory is None:
             stored = self.metadata.get("chat_id_hash")
@@ -164,7 +160,7 @@ class SillyTavernContext(Context):
             )
         if self.variables is None:
             set_field(self, "variables", _variables(self.metadata, self.settings))
-        super()._settle()
+        super().__post_init__()
 
     @property
     def log(self) -> ChatLog:
@@ -266,18 +262,14 @@ class SillyTavernContext(Context):
 
     @property
     def random_source(self) -> Callable[[], float]:
-        """Random numbers of this build: repeatable when a seed was given."""
-        return self.random if self.seed is None else random.Random(self.seed).random
+        """Random numbers of this build, the same for every build of this context."""
+        if self.random is not None and self.seed is None:
+            return self.random
+        return random.Random(self.drawn_seed if self.seed is None else self.seed).random
 
 
 def _variables(metadata: ChatMetadata, settings: Settings) -> InMemoryVariablesStore:
     return InMemoryVariablesStore({"local": metadata.variables, "global": settings.global_variables})
-
-
-def _each(name: str, values: object, read: Callable[[object], T]) -> tuple[T, ...]:
-    if not is_sequence(values):
-        raise ConfigError(f"{name} must be a list, not {type(values).__name__}")
-    return tuple([read(each) for each in values])
 
 
 def _tool(value: object) -> Tool:

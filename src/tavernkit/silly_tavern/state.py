@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tavernkit.arguments import checked
 from tavernkit.errors import PipelineError
 from tavernkit.prompt.state import BuildState
 from tavernkit.silly_tavern.chat.authors_note import AuthorsNote
@@ -39,13 +38,14 @@ if TYPE_CHECKING:
 class SillyTavernState(BuildState[SillyTavernContext]):
     """The workspace of one build. Each attribute says which step writes it; later steps read it."""
 
-    @checked
     def __init__(self, context: SillyTavernContext, services: Services | None = None) -> None:
         super().__init__(context)
         self.services = services if services is not None else Services()
         """What outlives a build: the engines and what they remember."""
         self.random = context.random_source
         """Random numbers of this build, one stream for macros and lore."""
+        self.memory = context.memory.copy()
+        """What macros remember of the chat; kept here until the turn is received."""
         self._counter: MessageCounter | None = None
         self._text_counter: TextCounter | None = None
         self.counting_note = ""
@@ -95,7 +95,9 @@ class SillyTavernState(BuildState[SillyTavernContext]):
 
     def new_macros(self) -> Substitution:
         """Bind the macro engine to the inputs as they are now."""
-        environment = macro_environment(self.context, tuple(self.context.log.lines), self.variables, self.random)
+        environment = macro_environment(
+            self.context, tuple(self.context.log.lines), self.variables, self.memory, self.random
+        )
         services = self.services
         modern = self.context.settings.power_user.experimental_macro_engine
         return Substitution(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from tavernkit.arguments import checked, require
+from tavernkit.arguments import require
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
 from tavernkit.values import is_mapping
@@ -74,7 +74,6 @@ class InMemoryChatHistory:
         """Remove all messages."""
         self._messages.clear()
 
-    @checked
     def last(self, count: int) -> list[Message]:
         """Return the newest ``count`` messages, oldest first."""
         return self._messages[-count:] if count > 0 else []
@@ -100,7 +99,6 @@ class IterableChatHistory:
         """Clear the source, if it can be changed."""
         self._method("clear", "clear")()
 
-    @checked
     def last(self, count: int) -> list[Message]:
         """Return the newest ``count`` messages, oldest first."""
         return list(self)[-count:] if count > 0 else []

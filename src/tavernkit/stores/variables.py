@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, TypeGuard, runtime_checkable
 
-from tavernkit.arguments import require
-from tavernkit.values import FrozenJson, Json, JsonObject, is_mapping, thaw
+from tavernkit.values import FrozenJson, Json, JsonObject, freeze, is_mapping, thaw
 
 LOCAL = "local"
 GLOBAL = "global"
@@ -17,9 +17,9 @@ CORE_SCOPES = (LOCAL, GLOBAL)
 
 @runtime_checkable
 class VariablesStore(Protocol):
-    """Named values by scope: one store a chat, owned by the application.
+    """Named values by scope: one store per chat, owned by the application.
 
-    Whoever shares a chat between threads or processes holds a lock around "build, then persist the store".
+    Builds only read it; what a turn changes is written when its reply is received.
     """
 
     @property
@@ -36,7 +36,7 @@ class VariablesStore(Protocol):
         ...
 
     def has(self, name: str, scope: str = LOCAL) -> bool:
-        """Tell whether the name is set, whatever its value."""
+        """Return True if the name is set, whatever its value."""
         ...
 
     def delete(self, name: str, scope: str = LOCAL) -> None:
@@ -59,7 +59,6 @@ class InMemoryVariablesStore:
     """
 
     def __init__(self, values: Mapping[str, Mapping[str, FrozenJson]] | None = None) -> None:
-        require("values", values, Mapping[str, Mapping[str, object]] | None)
         self._scopes: dict[str, dict[str, Json]] = {}
         self._version = 0
         self._lock = threading.RLock()
@@ -69,7 +68,6 @@ class InMemoryVariablesStore:
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> InMemoryVariablesStore:
         """Restore what :meth:`to_dict` gave; parts that are not mappings are ignored."""
-        require("values", values, Mapping)
         store = cls()
         for scope, names in values.items():
             if is_mapping(names):
@@ -94,8 +92,6 @@ class InMemoryVariablesStore:
 
     def get(self, name: str, scope: str = LOCAL) -> Json:
         """Return a value, or nothing when there is none."""
-        if type(scope) is not str:
-            require("scope", scope, str)
         names = self._scopes.get(scope) or self._scopes.get(_scope_key(scope))
         key = name if type(name) is str else _name_key(name)
         return None if names is None else names.get(key)
@@ -108,7 +104,7 @@ class InMemoryVariablesStore:
             self._version += 1
 
     def has(self, name: str, scope: str = LOCAL) -> bool:
-        """Tell whether the name is set, whatever its value."""
+        """Return True if the name is set, whatever its value."""
         return _name_key(name) in self._scopes.get(_scope_key(scope), {})
 
     def delete(self, name: str, scope: str = LOCAL) -> None:
@@ -127,15 +123,98 @@ class InMemoryVariablesStore:
             return new
 
 
+@dataclass(frozen=True, slots=True)
+class VariableChanges:
+    """What a build or a turn does to variables: new values, and names that are gone."""
+
+    values: Mapping[str, Mapping[str, FrozenJson]] = field(default_factory=dict[str, Mapping[str, FrozenJson]])
+    """New values by scope and name."""
+    deleted: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """Names that were deleted, by scope."""
+
+    def __bool__(self) -> bool:
+        return bool(self.values or self.deleted)
+
+    def apply(self, store: VariablesStore) -> None:
+        """Write the changes to a store."""
+        for scope, names in self.deleted.items():
+            for name in sorted(names):
+                store.delete(name, scope)
+        for scope, values in self.values.items():
+            for name, value in values.items():
+                store.set(name, thaw(value), scope)
+
+
+class VariablesOverlay:
+    """A :class:`VariablesStore` that reads from another one and keeps what is written to itself.
+
+    A build works on one: nothing changes until its turn is received.
+    """
+
+    def __init__(self, base: VariablesStore) -> None:
+        self._base = base
+        self._written: dict[tuple[str, str], Json] = {}
+        self._deleted: set[tuple[str, str]] = set()
+        self._version = 0
+
+    @property
+    def cache_version(self) -> int | None:
+        """Grows with every change; nothing when the store below cannot tell."""
+        below = self._base.cache_version
+        return None if below is None else below + self._version
+
+    def get(self, name: str, scope: str = LOCAL) -> Json:
+        """Return a value, or nothing when there is none."""
+        if self._version:
+            key = (_scope_key(scope), _name_key(name))
+            if key in self._written:
+                return self._written[key]
+            if key in self._deleted:
+                return None
+        return self._base.get(name, scope)
+
+    def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
+        """Keep a value."""
+        key = (_scope_key(scope), _name_key(name))
+        self._deleted.discard(key)
+        self._written[key] = value
+        self._version += 1
+
+    def has(self, name: str, scope: str = LOCAL) -> bool:
+        """Return True if the name is set, whatever its value."""
+        key = (_scope_key(scope), _name_key(name))
+        return key in self._written or (key not in self._deleted and self._base.has(name, scope))
+
+    def delete(self, name: str, scope: str = LOCAL) -> None:
+        """Forget a value."""
+        key = (_scope_key(scope), _name_key(name))
+        self._written.pop(key, None)
+        self._deleted.add(key)
+        self._version += 1
+
+    def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
+        """Add to a value: numbers are summed, anything else is joined as text. Returns what is kept now."""
+        old = self.get(name, scope)
+        new = value if old is None else _sum(old, value)
+        self.set(name, new, scope)
+        return new
+
+    def changes(self) -> VariableChanges:
+        """Return everything that was written and deleted."""
+        values: dict[str, dict[str, FrozenJson]] = {}
+        for (scope, name), value in self._written.items():
+            values.setdefault(scope, {})[name] = freeze(value)
+        deleted: dict[str, set[str]] = {}
+        for scope, name in self._deleted:
+            deleted.setdefault(scope, set()).add(name)
+        return VariableChanges(values, {scope: frozenset(names) for scope, names in deleted.items()})
+
+
 def _scope_key(scope: str) -> str:
-    if type(scope) is not str:
-        require("scope", scope, str)
     return scope.strip().lower()
 
 
 def _name_key(name: str) -> str:
-    if type(name) is not str:
-        require("name", name, str | float, "text")  # a number that serves as a name is one
     return str(name)
 
 

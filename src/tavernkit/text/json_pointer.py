@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from typing import cast
 
-from tavernkit.arguments import require
 from tavernkit.errors import ConfigError
 from tavernkit.values import Json, is_mapping, is_sequence
 
@@ -50,7 +49,6 @@ def tokens(pointer: object) -> list[str]:
 
 def from_tokens(keys: Iterable[object] | None) -> str:
     """Write keys and list indexes as a pointer; none at all is the whole document, a text is one key."""
-    require("keys", keys, Iterable | None, "a list of keys")
     listed = (keys,) if isinstance(keys, str) else keys or ()
     return "".join([f"/{escape(key)}" for key in listed])
 

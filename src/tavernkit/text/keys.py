@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Mapping
 
-from tavernkit.arguments import checked, require
 from tavernkit.text.blank import presence, trim_blanks
 from tavernkit.text.coerce import boolean
 from tavernkit.values import EMPTY_OBJECT, is_mapping, is_sequence
@@ -20,21 +19,16 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 def underscore(key: str) -> str:
     """Write a key in ``snake_case``; the ``::`` of nested names becomes ``/``."""
-    if type(key) is not str:
-        require("key", key, str)
     key = _ACRONYM_END.sub("_", key.replace("::", "/"))
     return _WORD_END.sub(r"\1_\2", key).replace("-", "_").lower()
 
 
 def camelize(key: str) -> str:
     """Write a key in ``camelCase``."""
-    if type(key) is not str:
-        require("key", key, str)
     key = _SEPARATED.sub(lambda found: found[1].upper(), key)
     return key[:1].lower() + key[1:]
 
 
-@checked
 def convert_keys(value: object, convert: Callable[[str], str]) -> object:
     """Copy JSON-like data with all keys converted, however deep; of keys that become equal the last wins."""
     return _convert_keys(value, convert)
@@ -48,7 +42,6 @@ def _convert_keys(value: object, convert: Callable[[str], str]) -> object:
     return value
 
 
-@checked
 def format_text(template: str, *arguments: object) -> str:
     """Fill ``{0}``, ``{1}``, … with arguments; a placeholder without an argument stays."""
 
@@ -68,12 +61,10 @@ class KeyReader:
     __slots__ = ("_extensions", "_values")
 
     def __init__(self, values: Mapping[str, object]) -> None:
-        require("values", values, Mapping)
         self._values = values
         extensions = values.get("extensions")
         self._extensions = extensions if is_mapping(extensions) else EMPTY_OBJECT
 
-    @checked
     def get(self, key: str, default: object = None, *, extension: str | None = None) -> object:
         """Return the value of a key in any spelling."""
         for values, name in ((self._values, key), (self._extensions, extension)):
@@ -84,12 +75,10 @@ class KeyReader:
                     return values[spelling]
         return default
 
-    @checked
     def boolean(self, key: str, default: bool = False, *, extension: str | None = None) -> bool:
         """Return yes or no, in any of the ways people write it."""
         return boolean(self.get(key, extension=extension), default)
 
-    @checked
     def integer(self, key: str, default: int | None = None, *, extension: str | None = None) -> int | None:
         """Return an integer; a fraction is dropped, integer text is read."""
         value = self.get(key, extension=extension)
@@ -99,19 +88,16 @@ class KeyReader:
             return default
         return math.trunc(value)
 
-    @checked
     def positive_integer(self, key: str, default: int | None = None, *, extension: str | None = None) -> int | None:
         """Return an integer above zero."""
         value = self.integer(key, extension=extension)
         return value if value is not None and value > 0 else default
 
-    @checked
     def text(self, key: str, default: str | None = None, *, extension: str | None = None) -> str | None:
         """Return text; numbers are written out."""
         value = self.get(key, extension=extension)
         return default if value is None else str(value)
 
-    @checked
     def presence(self, key: str, default: object = None, *, extension: str | None = None) -> object:
         """Return a value that is not blank."""
         value = presence(self.get(key, extension=extension))

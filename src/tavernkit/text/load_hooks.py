@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tavernkit.arguments import checked
-
 LoadHook = Callable[[object], object]
 """Called with what the scope was set up with."""
 
@@ -26,7 +24,6 @@ class LoadHooks:
         self._scopes: dict[str, _Scope] = {}
         self._lock = threading.Lock()
 
-    @checked
     def on_load(self, scope: str, hook: LoadHook, *, id: str | None = None) -> None:  # noqa: A002  # users' word
         """Register a hook; one with the same ``id`` replaces the earlier. If the scope has run, the hook runs now."""
         with self._lock:
@@ -39,7 +36,6 @@ class LoadHooks:
         if payload is not None:
             hook(payload)
 
-    @checked
     def run(self, scope: str, payload: object) -> None:
         """Run a scope's hooks, named ones first, and keep the payload for hooks that come later.
 
@@ -52,7 +48,6 @@ class LoadHooks:
         for hook in hooks:
             hook(payload)
 
-    @checked
     def reset(self, scope: str | None = None) -> None:
         """Forget the hooks and the payload of a scope, or of all."""
         with self._lock:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from tavernkit.arguments import checked
 from tavernkit.errors import Warn
 from tavernkit.text.blank import BLANKS, trim_blanks
 from tavernkit.text.js_regex import DEFAULT_TIMEOUT, JSRegex, JSRegexSyntaxError
@@ -14,7 +13,6 @@ _LITERAL = re.compile(r"/((?:[^\\/]|\\.)+)/([a-z]*)", re.DOTALL)
 _WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 
 
-@checked
 def matches(
     pattern: str | JSRegex,
     text: str,

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import ConfigError
 from tavernkit.values import is_mapping
 
@@ -31,9 +30,6 @@ class EscapeHatch:
 
     enabled: bool = True
     mode: EscapeMode = "html_entity"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @classmethod
     def from_mapping(cls, value: object) -> EscapeHatch:
@@ -55,7 +51,6 @@ DEFAULT_ESCAPE_HATCH = EscapeHatch()
 """On, with HTML entities."""
 
 
-@checked
 def mask(text: str, escape_hatch: EscapeHatch = DEFAULT_ESCAPE_HATCH) -> tuple[str, dict[str, str]]:
     """Hide the verbatim parts of a text; return it with what each placeholder stands for."""
     placeholders: dict[str, str] = {}
@@ -67,7 +62,6 @@ def mask(text: str, escape_hatch: EscapeHatch = DEFAULT_ESCAPE_HATCH) -> tuple[s
     return text, placeholders
 
 
-@checked
 def unmask(text: str, placeholders: Mapping[str, str]) -> str:
     """Put back what was hidden, parts inside parts included."""
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import ClassVar, Final
 
-from tavernkit.prompt.context import Context, Estimator
+from tavernkit.cards.participant import Participant
+from tavernkit.prompt.context import Context
+from tavernkit.prompt.inputs import CommonInputs, Estimator
 from tavernkit.prompt.state import BuildState
+from tavernkit.stores.history import HistoryLike
 
 
 class _Default(Enum):
@@ -23,6 +26,23 @@ Template = str | None | _Default
 """A Liquid template; nothing or a blank one for no text at all; :data:`DEFAULT` for the built-in text."""
 
 
+class VibeTavernInputs(CommonInputs, total=False):
+    """Inputs of :func:`build` and :class:`Builder`."""
+
+    character: Participant | None
+    """Who answers: a card or another participant."""
+    history: HistoryLike
+    """The chat so far."""
+    system_text: str
+    """A system message of the request itself, after the texts made from the card."""
+    system_template: Template
+    """A Liquid template that replaces the system text made from the card."""
+    post_history_template: Template
+    """A Liquid template that replaces the text after the history made from the card."""
+    default_model_hint: str | None
+    """The model of the request, for counting tokens."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class VibeTavernContext(Context):
     """The frozen input of one build.
@@ -36,6 +56,8 @@ class VibeTavernContext(Context):
     system_template: Template = DEFAULT
     post_history_template: Template = DEFAULT
     default_model_hint: str | None = None
+
+    inputs_type: ClassVar[type] = VibeTavernInputs
 
 
 class VibeTavernState(BuildState[VibeTavernContext]):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self, Unpack
 
 from tavernkit.budget.max_tokens import MaxTokens
-from tavernkit.prompt.builder import Builder as CoreBuilder
-from tavernkit.prompt.context import Context, Estimator
+from tavernkit.prompt.builder import BaseBuilder
+from tavernkit.prompt.context import Context
+from tavernkit.prompt.inputs import Estimator
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.prompt.plan import Plan
 from tavernkit.prompt.state import BuildState
-from tavernkit.vibe_tavern.context import VibeTavernContext, VibeTavernState
+from tavernkit.vibe_tavern.context import VibeTavernContext, VibeTavernInputs, VibeTavernState
 from tavernkit.vibe_tavern.steps.language_policy import LanguagePolicy
 from tavernkit.vibe_tavern.steps.plan_assembly import PlanAssembly
 from tavernkit.vibe_tavern.steps.prepare import Prepare
@@ -33,21 +34,33 @@ PIPELINE: Pipeline[VibeTavernState] = Pipeline(
 """History and user input, the texts around them, the language policy, the budget."""
 
 
-class Builder(CoreBuilder[VibeTavernContext, VibeTavernState]):
+class Builder(BaseBuilder[VibeTavernContext, VibeTavernState]):
     """Builds plans with :data:`PIPELINE` (or another pipeline over the same state)."""
 
     context_class: ClassVar[type[Context]] = VibeTavernContext
     state_class: ClassVar[type[BuildState[Context]]] = VibeTavernState  # pyright: ignore[reportAssignmentType]  # its context is ours
 
-    def __init__(self, pipeline: Pipeline[VibeTavernState] = PIPELINE, **inputs: object) -> None:
-        super().__init__(pipeline, **inputs)
+    def __init__(self, pipeline: Pipeline[VibeTavernState] = PIPELINE, **inputs: Unpack[VibeTavernInputs]) -> None:
+        super().__init__(pipeline, inputs)
+
+    def make_context(self, **inputs: Unpack[VibeTavernInputs]) -> VibeTavernContext:
+        """Make the frozen context of one build."""
+        return self._context(inputs)
+
+    def build(self, **inputs: Unpack[VibeTavernInputs]) -> Plan:
+        """Build one plan."""
+        return self.run(self.make_context(**inputs))
+
+    def replace(self, **inputs: Unpack[VibeTavernInputs]) -> Self:
+        """Return a builder with some inputs changed."""
+        return self._replaced(inputs)
 
 
-def build(**inputs: object) -> Plan:
+def build(**inputs: Unpack[VibeTavernInputs]) -> Plan:
     """Build one plan: ``build(history=chat, message="Hi", character=card)``."""
     return Builder().build(**inputs)
 
 
-def to_messages(dialect: str = "openai", **inputs: object) -> object:
-    """Build one plan and convert it."""
-    return Builder().to_messages(dialect, **inputs)
+def to_messages(**inputs: Unpack[VibeTavernInputs]) -> object:
+    """Build one plan and convert it to its ``dialect`` (``openai`` if none is given)."""
+    return build(**inputs).to_messages(inputs.get("dialect") or "openai")

@@ -140,6 +140,7 @@ class PromptStream:
             message["refusal"] = joined["refusal"]
         if self._calls:
             message["tool_calls"] = [*self._calls.assembled()]
+        _write_variables(self._request)
         apply_response_transforms(self._request, message)
         return PromptResult(
             prompt_request=self._request,
@@ -232,6 +233,7 @@ class PromptRunner:
         started = self._clock()
         response = await self._transport(request.dialect).complete(thaw_object(request.request))
         taken = elapsed_ms(started, self._clock)
+        _write_variables(request)
         message = chat_body.assistant_message(response.body)
         apply_response_transforms(request, message)
         logprobs = chat_body.first_choice(response.body).get("logprobs")
@@ -304,6 +306,12 @@ def apply_response_transforms(request: PromptRequest, message: JsonObject) -> No
     warn = request.context.warning_handler
     for transform in registry.resolve(request.response_transforms, strict=request.strict, warn=warn):
         transform(message, request.config.output_tags)
+
+
+def _write_variables(request: PromptRequest) -> None:
+    """Write what the prompt did to the variables, now that it is answered."""
+    if request.context.variables is not None:
+        request.plan.variables.apply(request.context.variables)
 
 
 def elapsed_ms(started: float, clock: Callable[[], float]) -> int:

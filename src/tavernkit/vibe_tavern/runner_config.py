@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
@@ -178,7 +177,7 @@ def _context(value: Context | Mapping[str, object] | None) -> VibeTavernContext:
     if isinstance(value, VibeTavernContext):
         return value
     if isinstance(value, Context):
-        shared = {each.name: getattr(value, each.name) for each in dataclasses.fields(Context) if each.name != "type"}
+        shared = {name: getattr(value, name) for name in Context.input_names() - {"type"}}
         return VibeTavernContext.make(**shared)
     if not is_mapping(value):
         raise ConfigError(f"context must be a Context or a mapping, not {type(value).__name__}", code="INVALID_CONTEXT")

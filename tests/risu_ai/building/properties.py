@@ -171,7 +171,8 @@ def check_send(scene: Any, replies: list[str]) -> None:
 
     result = Builder().send(model, **inputs(scene), message="Hi.")
     assert len(result.chat.messages) >= len(scene[2]["message"])
-    Builder().build(**{**inputs(scene), "history": result.chat}, on_overflow="return")
+    again: dict[str, Any] = {**inputs(scene), "history": result.chat}
+    Builder().build(**again, on_overflow="return")
 
 
 def check_template_round_trip(template: list[Any]) -> None:

@@ -78,6 +78,8 @@ def test_stored_messages_are_expanded_for_good_and_may_write_variables():
     variables = InMemoryVariablesStore()
     plan = build(history=[{"role": "user", "data": "{{setvar::gold::3}}I am {{user}}."}], variables=variables)
     assert plan.chat.messages[0].data == "I am Ann."
+    assert not variables.has("gold"), "a build changes nothing"
+    plan.variables.apply(variables)
     assert variables.get("gold") == "3"
 
 
@@ -110,7 +112,8 @@ def test_what_is_passed_to_build_wins_over_the_builder():
 def test_one_shot_builds_do_not_remember_script_results_of_others():
     script = {"comment": "", "in": "Hi", "out": "{{user}}", "type": "editprocess"}
     given = inputs(character=character(customscript=[script]))
-    texts = [contents(build_once(**{**given, "user": User(name=name)})) for name in ("Ann", "Bob")]
+    users: list[dict[str, Any]] = [{**given, "user": User(name=name)} for name in ("Ann", "Bob")]
+    texts = [contents(build_once(**each)) for each in users]
     assert "Ann." in texts[0]
     assert "Bob." in texts[1]
 
@@ -193,7 +196,7 @@ def test_a_character_may_be_nobody():
         ({"generation_type": "swipe"}, "generation_type must be one of"),
         ({"preset": {}}, "preset must be a Preset"),
         ({"members": 3}, "members must be a list"),
-        ({"members": [None]}, "not None"),
+        ({"members": [None]}, r"not list \[None\]"),
     ],
 )
 def test_wrong_inputs_are_refused_at_once(wrong: dict[str, Any], message: str):

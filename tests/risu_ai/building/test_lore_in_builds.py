@@ -28,4 +28,4 @@ def test_an_entry_that_wants_to_be_remembered_is_marked_in_the_chat():
     entry = lore("@@keep_activate_after_match\nKept.", id="e1")
     plan = build(character=character(globalLore=(entry,)), variables=store)
     assert any("Kept." in text for text in contents(plan))
-    assert store.get("__internal_ka_e1") == "true"
+    assert plan.variables.values["local"]["__internal_ka_e1"] == "true"

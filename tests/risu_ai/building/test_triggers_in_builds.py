@@ -32,13 +32,13 @@ def test_a_template_has_no_place_for_some_of_them_and_that_is_told():
     assert "no such trigger texts" in omitted(plan)["start and historyend"]
 
 
-def test_what_was_written_before_an_error_stays_in_strict_mode_too():
+def test_a_build_that_fails_changes_nothing():
     variables = InMemoryVariablesStore()
     write = {"type": "setvar", "operator": "=", "var": "mood", "value": "calm"}
     owner = character(triggerscript=[trigger(write, {"type": "extractRegex"})], lowLevelAccess=True)
     with pytest.raises(PipelineError):
         build(character=owner, variables=variables, strict=True)
-    assert variables.get("mood") == "calm"
+    assert not variables.has("mood")
 
 
 def test_texts_for_places_that_do_not_exist_are_told():
@@ -53,7 +53,7 @@ def test_variables_of_triggers_are_stored_and_seen_by_cards():
     cards = [{"type": "plain", "type2": "main", "text": "{{getvar::mood}}", "role": "system"}, *STANDARD[4:5]]
     plan = build(character=owner, preset=preset(cards), variables=variables)
     assert contents(plan)[0] == "calm"
-    assert variables.get("mood") == "calm"
+    assert plan.variables.values == {"local": {"mood": "calm"}}
 
 
 def test_a_trigger_may_stop_the_send():
@@ -126,7 +126,8 @@ def test_memory_is_found_again_on_the_chat_of_the_plan():
     first = Builder().build(**given)
     assert "They talked." in first.chat.raw["hypaV3Data"]["summaries"][0]["text"]  # type: ignore[index, call-overload]
     count = len(asked)
-    again = Builder().build(**{**given, "history": first.chat})
+    later: dict[str, Any] = {**given, "history": first.chat}
+    again = Builder().build(**later)
     assert len(asked) == count, "what is summarised is not summarised again"
     assert any("They talked." in text for text in contents(again))
 
@@ -147,5 +148,5 @@ def test_triggers_see_and_change_the_selected_persona():
     owner = character(triggerscript=[trigger(read, write)])
     cards = [{"type": "plain", "type2": "main", "text": "{{persona}}", "role": "system"}, *STANDARD[4:5]]
     plan = build(character=owner, settings=settings, variables=variables, preset=preset(cards))
-    assert variables.get("who") == "Second."
+    assert plan.variables.values["local"]["who"] == "Second."
     assert contents(plan)[0] == "Changed."

@@ -83,7 +83,7 @@ def test_every_form_holds_the_same(form: str) -> None:
     assert save.database["custom"] == {"kept": [1, None]}
     assert [preset.name for preset in save.presets] == ["one", "two"]
     assert [persona.name for persona in save.personas] == ["Ann", "Bo"]
-    texts = prompts(save, "Mira", message="")
+    texts = prompts(save, "Mira")
     assert "Now." in texts
     assert "*says nothing*" in texts
 

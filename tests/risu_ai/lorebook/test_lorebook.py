@@ -21,7 +21,6 @@ from tavernkit.risu_ai.lorebook import (
 )
 from tavernkit.risu_ai.lorebook.near_misses import LOOKED_BACK
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuModule, RisuSettings
-from tavernkit.trusted import changed
 
 ENGINE = LorebookEngine()
 
@@ -90,7 +89,7 @@ def test_what_is_no_entry_is_reported_and_left_out() -> None:
     log = WarningLog()
     bel = RisuCharacter(name="Bel", raw={"loreSettings": {"scanDepth": 2}})
     context = RisuContext(
-        char=changed(bel, lore=("nonsense",)),
+        char=dataclasses.replace(bel, lore=("nonsense",)),
         chat=RisuChat(local_lore=({"key": "a", "content": "b"},)),
         settings=RisuSettings(
             modules=(RisuModule(id="m", lore=({"key": "c"},)),),

@@ -64,6 +64,8 @@ def test_whatever_a_listener_gives_back_replaces_the_reply(result: str, stored: 
 def test_variables_of_a_reply_are_written_when_it_is_stored():
     variables = InMemoryVariablesStore()
     result = send(Model("{{setvar::mood::calm}}Well."), variables=variables)
+    assert not variables.has("mood")
+    result.variables.apply(variables)
     assert variables.get("mood") == "calm"
     assert texts(result)[-1] == "Well."
 

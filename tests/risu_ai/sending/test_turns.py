@@ -43,7 +43,9 @@ def test_results_of_scripts_are_made_anew_when_a_trigger_wrote_a_variable() -> N
     store, builder, model = InMemoryVariablesStore({"local": {"n": "0"}}), Builder(), Model("Ok.")
     given = inputs(token_estimator=Characters(), character=counting, variables=store)
     first = builder.send(model, **given, message="n=@")
-    builder.send(model, **{**given, "history": first.chat}, message="again")
+    first.variables.apply(store)
+    later: dict[str, Any] = {**given, "history": first.chat}
+    builder.send(model, **later, message="again")
     shown = [
         [m["content"] for m in request.messages if str(m["content"]).startswith("n=")] for request in model.requests
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.cards import Character
-from tavernkit.errors import ConfigError, MacroError
+from tavernkit.errors import MacroError
 from tavernkit.silly_tavern.errors import UnconsumedMacroError, UnknownMacroError
 from tavernkit.silly_tavern.groups import Group, GroupChat
 from tavernkit.silly_tavern.macros import (
@@ -113,11 +113,6 @@ def test_card_texts_are_expanded_in_the_order_of_a_generation_greetings_last() -
     environment = MacroEnvironment(character=card, persona=noting("u"))
     ENGINE.expand("{{scenario}}", environment)
     assert environment.get_var("seen") == "sedpucjnofab"
-
-
-def test_what_is_no_text_is_refused() -> None:
-    with pytest.raises(ConfigError, match="must be text"):
-        ENGINE.expand(None, ANN)  # pyright: ignore[reportArgumentType]
 
 
 def test_nothing_gives_nothing() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tavernkit.arguments import checked
 from tavernkit.cards.book import CharacterBook
 from tavernkit.text.js_values import join, to_string, trim, truthy
 from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, is_mapping, is_sequence, thaw, thaw_object
@@ -42,7 +41,6 @@ def convert_character_book(book: Mapping[str, object]) -> RisuLore:
     return RisuLore([_entry(item) for item in items if is_mapping(item)], settings, thaw(extensions))
 
 
-@checked
 def lorebook_from_book(book: CharacterBook) -> list[JsonObject]:
     """Convert a book to RisuAI's lore entries."""
     return [item for item in convert_character_book(book.to_json()).lorebook if isinstance(item, dict)]

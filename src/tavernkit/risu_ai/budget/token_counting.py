@@ -7,7 +7,7 @@ from functools import cache
 
 from tavernkit.budget.adapters import ModelAdapter
 from tavernkit.budget.estimator import TokenEstimator, default_estimator
-from tavernkit.prompt.context import Estimator
+from tavernkit.prompt.inputs import Estimator
 from tavernkit.risu_ai.cbs.models import model_info
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 

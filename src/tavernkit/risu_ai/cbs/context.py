@@ -7,20 +7,18 @@ for RisuAI, which is not the same as empty: functions that read it fail and thei
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from functools import cache, lru_cache
-from typing import Literal, TypedDict, Unpack, get_type_hints
+from functools import lru_cache
+from typing import Literal, TypedDict, Unpack
 
-from tavernkit.arguments import check_fields, require
-from tavernkit.errors import ConfigError
 from tavernkit.risu_ai.cbs.budget import CBSBudget
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuModule, RisuPersona, RisuSettings
 from tavernkit.stores.variables import GLOBAL, LOCAL, InMemoryVariablesStore, VariablesStore
 from tavernkit.text.js_values import to_string
-from tavernkit.trusted import changed
 from tavernkit.values import Json
 
 VariableWrites = Literal["keep", "run", "remove"]
@@ -50,9 +48,6 @@ class RisuDevice:
     platform: Platform = "web"
     locale: str = "en-US"
     timezone: tzinfo = UTC
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,20 +124,11 @@ class RisuContext:
     """The selected character as an object."""
 
     def __post_init__(self) -> None:
-        check_fields(self)
         object.__setattr__(self, "character", _as_character(self.char))
 
     def replace(self, **changes: Unpack[RisuContextChanges]) -> RisuContext:
         """Return a changed copy; the variable store, the clock and the dice stay shared."""
-        kinds = _kinds()
-        for name, value in changes.items():
-            if name not in kinds:
-                raise ConfigError(f"a RisuContext has no {name!r}; it has {', '.join(kinds)}", code="UNKNOWN_INPUT")
-            require(name, value, kinds[name])
-        made = changed(self, **changes)
-        if "char" in changes:
-            object.__setattr__(made, "character", _as_character(changes["char"]))
-        return made
+        return dataclasses.replace(self, **changes)
 
     @property
     def persona(self) -> RisuPersona | None:
@@ -225,8 +211,6 @@ class RisuContext:
 
     def get_var(self, name: str, scope: str = LOCAL) -> Json:
         """Read a variable: stored, a default, or (global ones) a toggle; nothing when it is not set."""
-        if type(name) is not str or type(scope) is not str:  # texts ask for variables by the thousand
-            _require_texts(name, scope)
         if scope == GLOBAL:
             value = self.variables.get(name, GLOBAL)
             if value is None and name.startswith(TOGGLE_PREFIX):
@@ -241,14 +225,10 @@ class RisuContext:
 
     def set_var(self, name: str, value: Json, scope: str = LOCAL) -> None:
         """Store a variable."""
-        if type(name) is not str or type(scope) is not str:
-            _require_texts(name, scope)
         self.variables.set(name, value, scope)
 
     def has_var(self, name: str, scope: str = LOCAL) -> bool:
         """Tell whether a variable is stored (defaults do not count)."""
-        if type(name) is not str or type(scope) is not str:
-            _require_texts(name, scope)
         return self.variables.has(name, scope)
 
 
@@ -279,18 +259,8 @@ class RisuContextChanges(TypedDict, total=False):
     cbs_budget: CBSBudget | None
 
 
-@cache
-def _kinds() -> Mapping[str, object]:
-    return get_type_hints(RisuContextChanges)
-
-
 def _as_character(char: RisuCharacter | str | None) -> RisuCharacter | None:
     return RisuCharacter(name=char) if isinstance(char, str) else char
-
-
-def _require_texts(name: str, scope: str) -> None:
-    require("name", name, str)
-    require("scope", scope, str)
 
 
 @lru_cache(maxsize=256)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tavernkit.arguments import checked, require
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.cbs.budget import CBSBudget
 from tavernkit.risu_ai.cbs.cache import ProgramCache
@@ -35,7 +34,6 @@ class CBSEngine:
     'Hi Ann!'
     """
 
-    @checked
     def __init__(self, registry: CBSRegistry | None = None) -> None:
         self.registry = standard_registry() if registry is None else registry
         self._texts = ProgramCache[str](CACHED_TEXT_BYTES)
@@ -52,15 +50,11 @@ class CBSEngine:
         text that makes RisuAI's parser throw, or that exceeds a limit, comes back as it was. In strict mode all of
         that raises a :class:`CBSError`. ``calls`` is where RisuAI's call counter starts.
         """
-        usual = type(text) is str and type(context) is RisuContext and type(strict) is bool and type(calls) is int
-        if not usual or not (warn is None or callable(warn)):  # texts are expanded by the thousand
-            _check_expand(text, context, warn=warn, strict=strict, calls=calls)
         if not calls and "{" not in text and "<" not in text:
             return join_surrogates(text)
         send = log_warning if warn is None else warn
         return self._expand(text, context, lambda found: send(str(found)), strict=strict, calls=calls)
 
-    @checked
     def evaluate(self, text: str, context: RisuContext) -> CBSResult:
         """Expand a text and give the diagnostics with it instead of reporting them."""
         diagnostics: list[CBSDiagnostic] = []
@@ -103,8 +97,6 @@ class CBSEngine:
 
     def constant(self, text: str) -> str | None:
         """Give the expansion of a text that is the same in every context; nothing for any other text."""
-        if type(text) is not str:
-            require("text", text, str)
         if "{" not in text and "<" not in text:
             return join_surrogates(text)
         if len(text) > MAX_COMPILED_TEXT:
@@ -170,8 +162,3 @@ class CBSEngine:
         self._inserts.clear()
         self._folder = Folder(self.registry)
         self._version = self.registry.version
-
-
-@checked
-def _check_expand(text: str, context: RisuContext, *, warn: Warn | None, strict: bool, calls: int) -> None:
-    """Refuse arguments of a wrong kind."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.cbs.delimited import replace_delimited, replace_in_lines
@@ -46,9 +45,6 @@ class MediaSettings:
     width: float | None = -1
     hide_all_images: bool = False
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
 class ShownInlay:
@@ -57,11 +53,7 @@ class ShownInlay:
     kind: Literal["image", "video", "audio"]
     url: str
 
-    def __post_init__(self) -> None:
-        check_fields(self)
 
-
-@checked
 def replace_assets(
     text: str,
     context: RisuContext,
@@ -81,15 +73,11 @@ def replace_assets(
 
 def replace_inlays(text: str, inlays: Mapping[str, ShownInlay], *, hide_all_images: bool = False) -> str:
     """Replace ``{{inlay::id}}`` and its like by HTML; an id that is not known stays as it is."""
-    require("text", text, str)
-    require("inlays", inlays, Mapping)  # there may be thousands: those that are shown are looked at
-    require("hide_all_images", hide_all_images, bool)
 
     def html(found: re.Match[str]) -> str:
         inlay = inlays.get(found[2])
         if inlay is None:
             return found[0]
-        require(f"inlays[{found[2]!r}]", inlay, ShownInlay)
         if hide_all_images and inlay.kind == "image":
             return ""
         shown = _INLAYS[inlay.kind].format(inlay.url)

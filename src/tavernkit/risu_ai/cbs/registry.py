@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from inspect import cleandoc
 from typing import TYPE_CHECKING, TypeVar
 
-from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import ConfigError
 from tavernkit.text.js_values import WHITESPACE
 from tavernkit.values import Json
@@ -45,9 +44,6 @@ class CBSFunction:
     pure: bool = False
     edits: bool = False
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 class FunctionGroup:
     """Functions of one subject; calling it makes the decorator that adds one.
@@ -82,14 +78,12 @@ class FunctionGroup:
 class CBSRegistry:
     """All functions an engine knows, by every name they have."""
 
-    @checked
     def __init__(self, functions: Iterable[CBSFunction] = ()) -> None:
         self._by_name: dict[str, CBSFunction] = {}
         self.version = 0
         for function in functions:
             self.add(function)
 
-    @checked
     def add(self, function: CBSFunction) -> None:
         """Add a function; names it shares with an older one become its own."""
         for name in (function.name, *function.aliases):
@@ -99,7 +93,6 @@ class CBSRegistry:
             self._by_name[key] = function
         self.version += 1
 
-    @checked
     def register(
         self,
         name: str,
@@ -114,8 +107,6 @@ class CBSRegistry:
 
     def get(self, name: str) -> CBSFunction | None:
         """Find a function by any of its names, in any spelling that RisuAI accepts."""
-        if type(name) is not str:  # a text is looked up for every tag
-            require("name", name, str)
         return self._by_name.get(name) or self._by_name.get(normalize(name))
 
     def has(self, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
 from tavernkit.errors import ConfigError
@@ -10,7 +11,6 @@ from tavernkit.risu_ai.chat.ids import made_id
 from tavernkit.risu_ai.files.chat_file import ChatFile
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.stores.history import to_message
-from tavernkit.trusted import changed, trusted
 from tavernkit.values import EMPTY_OBJECT, is_mapping
 
 ROLES: Mapping[str, str] = {"user": "user", "char": "assistant"}
@@ -75,17 +75,17 @@ def stored_message(value: object) -> RisuMessage:
         return RisuMessage.from_json(value)
     message = to_message(value)  # pyright: ignore[reportArgumentType]  # it refuses what is no message
     role = _STORED_ROLES.get(message.role, "user")
-    return trusted(RisuMessage, role=role, data=message.content, time=None, saying=None, raw=EMPTY_OBJECT)
+    return RisuMessage(role=role, data=message.content, time=None, saying=None, raw=EMPTY_OBJECT)
 
 
 def with_messages(chat: RisuChat, messages: Iterable[RisuMessage]) -> RisuChat:
     """A chat with other messages."""
-    return changed(chat, messages=tuple(messages))
+    return dataclasses.replace(chat, messages=tuple(messages))
 
 
 def with_text(message: RisuMessage, data: str) -> RisuMessage:
     """A message with another text."""
-    return message if data == message.data else changed(message, data=data)
+    return message if data == message.data else dataclasses.replace(message, data=data)
 
 
 def chat_id(message: RisuMessage) -> str | None:
@@ -107,7 +107,7 @@ def with_ids(chat: RisuChat) -> RisuChat:
 
 def _with_id(message: RisuMessage, index: int) -> RisuMessage:
     made = made_id("message", index, message.role, message.data)
-    return changed(message, raw={**message.raw, "chatId": made})
+    return dataclasses.replace(message, raw={**message.raw, "chatId": made})
 
 
 def sent_messages(chat: RisuChat) -> tuple[tuple[RisuMessage, ...], bool]:

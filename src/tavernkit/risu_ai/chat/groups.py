@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tavernkit.arguments import checked
 from tavernkit.risu_ai.errors import PromptTemplateError
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
 from tavernkit.text.js_values import js_lower
@@ -42,7 +41,6 @@ def group_members(group: RisuCharacter, characters: Sequence[RisuCharacter]) -> 
     return found
 
 
-@checked
 def speakers(
     group: RisuCharacter, characters: Sequence[RisuCharacter], chat: RisuChat, random: Callable[[], float]
 ) -> list[str]:

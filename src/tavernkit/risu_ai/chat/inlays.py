@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tavernkit.arguments import check_fields
 from tavernkit.dialects.attachments import Attachment
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.delimited import replace_in_lines
@@ -28,9 +27,6 @@ class Inlay:
 
     attachment: Attachment
     caption: str = ""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 def take_inlays(text: str) -> tuple[str, list[tuple[str, ...]]]:

@@ -9,7 +9,6 @@ from types import CodeType
 from jinja2 import Template, nodes
 from jinja2.exceptions import TemplateError
 
-from tavernkit.arguments import checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt.message import Message
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
@@ -55,7 +54,6 @@ class ChatTemplate:
     always: there is no text to give.
     """
 
-    @checked
     def __init__(self, text: str) -> None:
         if len(text) > MAX_TEMPLATE_CHARACTERS:
             raise ChatTemplateError(f"the template has {len(text)} characters, more than {MAX_TEMPLATE_CHARACTERS}")
@@ -72,12 +70,10 @@ class ChatTemplate:
             raise ChatTemplateError(f"the chat template cannot be read: {error}") from error
 
     @classmethod
-    @checked
     def compiled(cls, text: str) -> ChatTemplate:
         """The template of a text; the ones used last are kept."""
         return _compiled().get_or_make(text, lambda: cls(text))
 
-    @checked
     def render(
         self,
         messages: Sequence[PromptMessage | Message],

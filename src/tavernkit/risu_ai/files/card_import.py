@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tavernkit.arguments import checked
 from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.character import Character
 from tavernkit.cards.risu_ai.character import from_card, from_off_spec
@@ -29,7 +28,6 @@ def risu_character(value: object) -> RisuCharacter | None:
     )
 
 
-@checked
 def character_from_card(card: Character | Bundle, module: Module | None = None) -> RisuCharacter:
     """The character RisuAI makes of a card, or of a loaded file. Its assets keep the addresses they have in the card.
 

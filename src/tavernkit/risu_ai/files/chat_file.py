@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from tavernkit.arguments import check_fields, checked
+from tavernkit.arguments import checked
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import Limits
 from tavernkit.cards.source import FileContent, read_file
@@ -49,9 +49,6 @@ class ChatFile:
 
     chats: tuple[RisuChat, ...]
     folders: tuple[FrozenObject, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @classmethod
     @checked
@@ -143,7 +140,6 @@ def chat_json(chat: RisuChat, variables: Mapping[str, Json] | None = None) -> Js
     return written
 
 
-@checked
 def chat_variables(chat: RisuChat) -> dict[str, Json]:
     """The variables stored in a chat, by their bare names."""
     state = chat.raw.get("scriptstate")

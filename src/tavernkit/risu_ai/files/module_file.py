@@ -7,7 +7,6 @@ import io
 import uuid
 from collections.abc import Callable, Mapping
 
-from tavernkit.arguments import checked
 from tavernkit.cards.errors import RisumError
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import DEFAULT_LIMITS
@@ -25,7 +24,6 @@ def _new_id() -> str:
     return str(uuid.uuid4())
 
 
-@checked
 def read_module(
     source: FileContent,
     *,
@@ -77,7 +75,6 @@ def _with_paths(module: Module) -> JsonObject:
     return content
 
 
-@checked
 def write_module(module: RisuModule | Mapping[str, object], suffix: str = ".risum") -> bytes:
     """Write a module as ``.risum`` or ``.json``. Its assets are named, their bytes are not in a module's JSON."""
     content = thaw_object(module.raw if isinstance(module, RisuModule) else module)

@@ -8,7 +8,6 @@ import io
 import uuid
 from collections.abc import Callable
 
-from tavernkit.arguments import require
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import DEFAULT_LIMITS
 from tavernkit.cards.png import encode_chunk, placeholder_png, text_chunk, walk
@@ -69,7 +68,6 @@ def write_persona(persona: RisuPersona, picture: bytes | None = None) -> bytes:
         persona: The persona.
         picture: The PNG to put it into; a gray one if none is given.
     """
-    require("persona", persona, RisuPersona)
     image = placeholder_png() if picture is None else picture
     content = json_stringify({"name": persona.name or "", "personaPrompt": persona.prompt or ""})
     written, stream = io.BytesIO(), io.BytesIO(image)

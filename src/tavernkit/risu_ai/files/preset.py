@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
-from tavernkit.arguments import check_fields, checked
+from tavernkit.arguments import checked
 from tavernkit.budget.preset import max_prompt_tokens
 from tavernkit.cards.source import FileContent, read_file
 from tavernkit.errors import Warn, log_warning, refuse_warning
@@ -103,11 +103,7 @@ class Preset:
     ooba_format: OobaFormat = field(default_factory=OobaFormat)
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
         """Read a preset object; what it does not state has the default."""
         reader = JsonReader(data, "preset", warn)
@@ -146,7 +142,6 @@ class Preset:
         )
 
     @classmethod
-    @checked
     def from_database(cls, database: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
         """Read the preset that is in force in RisuAI's database, where some keys have other names."""
         value = {**DATABASE_DEFAULTS, **{key: item for key, item in database.items() if key not in DATABASE_KEYS}}

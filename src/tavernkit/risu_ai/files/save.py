@@ -29,6 +29,7 @@ from tavernkit.values import Json, LazySequence, thaw, thaw_object
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.builder import Builder
+    from tavernkit.risu_ai.inputs import RisuAIInputs
 
 Kind = Literal["backup", "database", "json"]
 _LOOK = 4096
@@ -109,7 +110,6 @@ class Save:
         Raises:
             DatabaseError: The file is none of RisuAI's saves, or nothing of it can be read.
         """
-        require("source", source, FileContent, "a path or bytes")
         warnings: list[str] = []
 
         def report(message: str) -> None:
@@ -199,7 +199,6 @@ class Save:
         *,
         persona: str | int | None = None,
         preset: str | int | None = None,
-        **inputs: object,
     ) -> Builder:
         """Make a builder that goes on with a chat, with everything the save has switched on.
 
@@ -208,14 +207,13 @@ class Save:
             chat: Name, id or place of the chat; the open one if none is named.
             persona: Switch to this persona first: its name, id or place.
             preset: Switch to this preset first: its name or place.
-            **inputs: More inputs of the builder, which win over those of the save.
 
         Raises:
             ConfigError: There is no such character, chat, persona or preset; the message names those there are.
         """
         from tavernkit.risu_ai.builder import Builder  # which is built on the files
 
-        return Builder().replace(**{**self.inputs(character, chat, persona=persona, preset=preset), **inputs})
+        return Builder(**self.inputs(character, chat, persona=persona, preset=preset))
 
     def inputs(
         self,
@@ -224,7 +222,7 @@ class Save:
         *,
         persona: str | int | None = None,
         preset: str | int | None = None,
-    ) -> dict[str, object]:
+    ) -> RisuAIInputs:
         """What :meth:`builder` gives its builder."""
         database = self.database
         if persona is not None:

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.files.json_reader import JsonReader
 from tavernkit.risu_ai.files.preset import Preset, preset_in_database
@@ -40,9 +39,6 @@ class BuiltInTexts:
     asset_command: str = (
         'To show a picture of {{char}}, write <img="NAME"> on a line of its own. Pictures: {{chardisplayasset}}'
     )
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +84,7 @@ class Settings:
     texts: BuiltInTexts = field(default_factory=BuiltInTexts)
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Settings:
         """Read RisuAI's database object; what it does not state has RisuAI's default."""
         reader = JsonReader(data, "database", warn)
@@ -150,13 +142,11 @@ class Settings:
         raw = {**self.raw, **freeze_object(preset_in_database(presets[index].to_json())), "botPresetsId": index}
         return self.replace(preset=presets[index], presets=tuple(presets), raw=freeze_object(raw))
 
-    @checked
     def flags_of(self, model: str) -> frozenset[str]:
         """The flags of a model, the user's own choices included."""
         customs = {str(each.get("id")): _frozen_list(each.get("flags")) for each in self.custom_models}
         return model_flags(model, custom_flags=self.custom_flags, custom_models=customs)
 
-    @checked
     def for_texts(self, preset: Preset) -> RisuSettings:
         """What texts can ask about these settings and a preset."""
         integrated = map(trim, preset.module_integration.split(","))

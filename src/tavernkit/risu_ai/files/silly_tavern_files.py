@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tavernkit.arguments import checked
 from tavernkit.errors import InvalidPresetError, Warn, log_warning
 from tavernkit.risu_ai.cbs.delimited import replace_delimited, replace_in_lines
 from tavernkit.risu_ai.files.preset import UNSET_SAMPLER, Preset
@@ -199,7 +198,6 @@ def _scaled(value: object, factor: int) -> float:
     return int(number) if number == number and abs(number) < 2**53 and number == int(number) else number
 
 
-@checked
 def read_st_files(values: Sequence[object], *, warn: Warn = log_warning) -> Preset:
     """Convert the parsed JSON of SillyTavern files, whatever they are."""
     objects = [value for value in values if is_mapping(value)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from tavernkit.arguments import checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.errors import PromptTemplateError
 from tavernkit.risu_ai.files.preset import UNSET_SAMPLER, Preset
@@ -112,7 +111,6 @@ def _number(value: Mapping[str, object], key: str, default: float) -> float:
     return default if found is None else to_number(found)
 
 
-@checked
 def to_chat_preset(preset: Preset, *, warn: Warn = log_warning) -> JsonObject:
     """Write a RisuAI preset as a SillyTavern chat preset; what SillyTavern has no place for is reported."""
     writer = _Writer(warn)

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn
 from tavernkit.lore.contracts import TokenCounter
 from tavernkit.lore.wording import no_key_found
@@ -36,9 +35,6 @@ class LorebookSettings:
     full_word: bool = False
     recursive: bool = True
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanInput:
@@ -58,19 +54,14 @@ class ScanInput:
     strict: bool = False
     """Raise for an entry that cannot be read, as RisuAI does; otherwise only that entry is left out."""
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 class LorebookEngine:
     """Scans compiled entries. Stateless: compile once with :meth:`compile`, scan as often as you like."""
 
-    @checked
     def compile(self, entries: Sequence[LorebookEntry]) -> CompiledLore:
         """Prepare entries for scanning."""
         return CompiledLore.of(entries)
 
-    @checked
     def scan(self, scan_input: ScanInput) -> LorebookResult:
         """Find the active entries and put them into the order of the prompt."""
         entries = scan_input.entries

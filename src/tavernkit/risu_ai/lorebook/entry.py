@@ -7,11 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import Warn
-from tavernkit.risu_ai.files.json_reader import AnyJson
 from tavernkit.text.js_values import to_number, to_string, trim, truthy
-from tavernkit.trusted import trusted
 from tavernkit.values import FrozenJson, is_mapping
 
 CHILD = "child"
@@ -39,23 +36,16 @@ class LorebookEntry:
     id: str | None = None
     book: str = ""
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
     def from_json(
         cls, data: object, *, warn: Warn | None = None, where: str = "entry", book: str = ""
     ) -> LorebookEntry | None:
         """Read an entry; what is no object is reported and left out."""
-        if type(where) is not str or type(book) is not str or not (warn is None or callable(warn)):
-            _check_reader(warn, where, book)
         if not is_mapping(data):
-            require("data", data, AnyJson, "an object as RisuAI stores it")
             if warn is not None:
                 warn(f"lorebook {where} is left out: it must be an object, not {type(data).__name__}")
             return None
-        return trusted(
-            cls,
+        return cls(
             key=_text(data, "key"),
             secondary_key=_text(data, "secondkey"),
             order=data.get("insertorder", math.nan),  # pyright: ignore[reportArgumentType]  # JSON by contract
@@ -83,11 +73,6 @@ class LorebookEntry:
     def reachable(self) -> bool:
         """Whether the engine looks at it at all."""
         return self.always_active or self.key != ""
-
-
-@checked
-def _check_reader(warn: Warn | None, where: str, book: str) -> None:
-    """Refuse arguments of a wrong kind."""
 
 
 def number_of(value: FrozenJson) -> float:

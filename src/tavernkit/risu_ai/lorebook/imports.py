@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tavernkit.arguments import checked
 from tavernkit.errors import LoreParseError, Warn
 from tavernkit.text.js_values import join, to_string, truthy
 from tavernkit.text.js_values.json import own_keys
@@ -21,7 +20,6 @@ _END = re.compile(r"@@@?end")
 _CHAR = re.compile(r"<(?:char|bot)>")
 
 
-@checked
 def import_lorebook(value: object, *, warn: Warn | None = None) -> list[JsonObject]:
     """Read a lorebook file: RisuAI's export, or anything that has ``entries``."""
     data = value.get("data") if is_mapping(value) and value.get("type") == FILE_TYPE else None
@@ -32,7 +30,6 @@ def import_lorebook(value: object, *, warn: Warn | None = None) -> list[JsonObje
     raise LoreParseError("this is no lorebook: it has neither RisuAI's type and data nor entries")
 
 
-@checked
 def export_lorebook(entries: Sequence[Mapping[str, object]]) -> JsonObject:
     """Entries as RisuAI's export file."""
     return {"type": FILE_TYPE, "ver": FILE_VERSION, "data": [thaw_object(entry) for entry in entries]}

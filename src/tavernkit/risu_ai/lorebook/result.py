@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
-from tavernkit.arguments import checked
 from tavernkit.budget.report import TrimReport
 from tavernkit.lore.contracts import LoreRow
 from tavernkit.lore.trimming import lore_trim_report, over_budget
@@ -87,12 +86,10 @@ class LorebookResult:
         """The active entries."""
         return self.actives
 
-    @checked
     def explain(self, entry: int | str) -> LoreRow:
         """Say why an entry (its index, or its name) is in or out."""
         return self._row(entry if isinstance(entry, int) else self._index_of(entry), self._places())
 
-    @checked
     def rows(self, *, untouched: int | None = None) -> list[LoreRow]:
         """All entries, those in the prompt first; ``untouched`` limits how many are listed that no text touched."""
         places = self._places()

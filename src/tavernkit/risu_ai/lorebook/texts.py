@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, repeat
 
-from tavernkit.arguments import check_fields
 from tavernkit.risu_ai.lorebook.keys import KeyHit, LiteralKeys, Query
 
 
@@ -18,10 +17,6 @@ class LoreMessage:
 
     role: str
     text: str
-
-    def __post_init__(self) -> None:
-        if type(self.role) is not str or type(self.text) is not str:  # chats have thousands of them
-            check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tavernkit.arguments import check_fields, require
+from tavernkit.arguments import require
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
@@ -35,9 +35,6 @@ class MemoryModels:
         "Summarise the conversation above in one short paragraph. Keep names, places, promises and facts; "
         "write nothing else."
     )
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

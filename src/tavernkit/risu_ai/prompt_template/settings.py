@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.files.json_reader import JsonReader
 from tavernkit.values import JsonObject
@@ -24,11 +23,7 @@ class PromptSettings:
     max_thought_tag_depth: float = -1
     trim_start_new_chat: bool = False
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object], warn: Warn = log_warning) -> PromptSettings:
         """Read the switches."""
         reader = JsonReader(data, "promptSettings", warn)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tavernkit.arguments import checked, require
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine
@@ -34,7 +33,6 @@ class _NoEffectError(Exception):
 class RegexScriptRunner:
     """Runs scripts over texts. Results are remembered, as RisuAI does, so that dice are not rolled again."""
 
-    @checked
     def __init__(
         self, engine: CBSEngine | None = None, *, remember: int = CACHED_RESULTS, lists: ScriptLists | None = None
     ) -> None:
@@ -60,7 +58,6 @@ class RegexScriptRunner:
 
         ``budget`` is what all texts of a build share; without one a text has its own.
         """
-        _check_run(text, mode, context, index=index, chat_role=chat_role, before=before, warn=warn, budget=budget)
         return self.run_unchecked(
             text, mode, scripts, context, index=index, chat_role=chat_role, before=before, warn=warn, budget=budget
         )
@@ -119,25 +116,9 @@ class RegexScriptRunner:
         """The scripts of a mode, looked up only if the list is another object than the last time."""
         last = self._last.get(mode)
         if last is None or last[0] is not scripts:
-            require("scripts", scripts, Sequence[RegexScript])
             given = tuple(scripts)
             last = self._last[mode] = (given, self._lists.get(given, mode))
         return last[1]
-
-
-@checked
-def _check_run(
-    text: str,
-    mode: ScriptMode,
-    context: RisuContext,
-    *,
-    index: int,
-    chat_role: str,
-    before: EditHook | None,
-    warn: Warn | None,
-    budget: ScriptBudget | None,
-) -> None:
-    """Refuse arguments of a wrong kind; the scripts are looked at when they are others than the last time."""
 
 
 @dataclass(slots=True)

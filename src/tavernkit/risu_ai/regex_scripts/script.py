@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tavernkit.arguments import check_fields, checked, require
+from tavernkit.arguments import require
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.cbs.delimited import replace_delimited
 from tavernkit.risu_ai.files.json_reader import AnyJson
 from tavernkit.risu_ai.js.sort import sort_descending
 from tavernkit.text.js_values import parse_int, trim, truthy
-from tavernkit.trusted import trusted
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, thaw_object
 
 ScriptMode = Literal["editinput", "editoutput", "editprocess", "editdisplay", "edittrans"]
@@ -41,22 +40,15 @@ class RegexScript:
     comment: str = ""
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RegexScript:
         """Read a script object; values that are no texts count as empty."""
-        given: object = data
-        if type(given) is not dict:
-            require("data", given, Mapping)
 
         def text(name: str) -> str:
             found = data.get(name)
             return found if isinstance(found, str) else ""
 
-        return trusted(
-            cls,
+        return cls(
             pattern=text("in"),
             out=text("out"),
             type=text("type"),
@@ -137,7 +129,6 @@ def in_order(scripts: Sequence[CompiledScript]) -> Sequence[CompiledScript]:
     return sort_descending(scripts, lambda script: script.order or 0)
 
 
-@checked
 def read_scripts(value: object, where: str, warn: Warn | None = None) -> list[RegexScript]:
     """Read a list of scripts or an export file; what is no script is reported and left out."""
     require("value", value, AnyJson, "a list of scripts or RisuAI's export file")
@@ -156,20 +147,15 @@ def read_scripts(value: object, where: str, warn: Warn | None = None) -> list[Re
 
 def write_scripts(scripts: Iterable[RegexScript]) -> JsonObject:
     """Scripts as RisuAI's export file."""
-    require("scripts", scripts, Iterable)
     listed = tuple(scripts)
-    require("scripts", listed, Sequence[RegexScript])
     return {"type": FILE_TYPE, "data": [script.to_json() for script in listed]}
 
 
-@checked
 def scripts_of(context: RisuContext, preset: object = (), *, warn: Warn | None = None) -> list[RegexScript]:
     """The scripts in force: the preset's (its ``regex``), the character's, those of enabled modules."""
-    require("preset", preset, AnyJson, "the preset's list of scripts, such as Preset.regex")
     return [*read_scripts(preset, "the preset", warn), *_of_character(context, warn), *_of_modules(context, warn)]
 
 
-@checked
 def translation_scripts_of(context: RisuContext, *, warn: Warn | None = None) -> list[RegexScript]:
     """The scripts for translated texts: those of enabled modules, then the character's; none without a character."""
     if context.character is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tavernkit.arguments import checked
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.delimited import replace_delimited
 from tavernkit.risu_ai.regex_scripts.script import RegexScript
@@ -17,7 +16,6 @@ _PLACE = re.compile(r'<style-data style-index="([0-9]+)" ?/?>')
 _PLACE_END = "</style-data>"
 
 
-@checked
 def hide_styles(text: str) -> tuple[str, list[str]]:
     """Put placeholders where a text has style blocks, so that a translator leaves them alone."""
     styles: list[str] = []
@@ -29,7 +27,6 @@ def hide_styles(text: str) -> tuple[str, list[str]]:
     return replace_delimited(_STYLE, "</risu-style>", hide, text), styles
 
 
-@checked
 def restore_styles(text: str, styles: Sequence[str]) -> str:
     """Put the contents of style blocks back into a translation; unknown places become empty."""
 
@@ -40,7 +37,6 @@ def restore_styles(text: str, styles: Sequence[str]) -> str:
     return _PLACE.sub(restore, text).replace(_PLACE_END, "")
 
 
-@checked
 def run_translation_scripts(text: str, scripts: Sequence[RegexScript], *, warn: Warn | None = None) -> str:
     """Run ``edittrans`` scripts; raises :class:`JSRegexSyntaxError` on a bad pattern or flag."""
     for script in scripts:

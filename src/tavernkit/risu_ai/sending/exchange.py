@@ -6,7 +6,6 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tavernkit.arguments import check_fields
 from tavernkit.errors import TavernKitError, Warn, log_warning
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.plan import RisuPlan
@@ -31,9 +30,6 @@ class ModelRequest:
     prompt: Sequence[PromptMessage] = ()
     rules: RequestRules = field(default_factory=RequestRules, repr=False)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def reference_request(self, *, keys: Mapping[str, str] = EMPTY_KEYS, warn: Warn = log_warning) -> RisuRequest:
         """The request RisuAI would post: address, headers and body in the format of the model's provider.
 
@@ -57,18 +53,12 @@ class Reply:
 
     text: str
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """The model could not answer; ``message`` is what the provider says."""
 
     message: str
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +71,6 @@ class Chunk:
     """A piece of a streamed reply; nothing ends it."""
 
     text: str | None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 Ask: TypeAlias = ModelRequest | NextChunk

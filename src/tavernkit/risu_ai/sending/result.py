@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tavernkit.errors import TavernKitError
 from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
+from tavernkit.stores.variables import VariableChanges
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.plan import RisuPlan
@@ -47,3 +48,5 @@ class SendResult:
     plans: Sequence[RisuPlan] = ()
     emotions: Sequence[str] = ()
     warnings: Sequence[str] = field(default_factory=tuple[str, ...])
+    variables: VariableChanges = field(default_factory=VariableChanges)
+    """What the send changes in the chat's variables; write it with ``variables.apply(store)``."""

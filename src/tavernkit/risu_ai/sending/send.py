@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
-from tavernkit.arguments import checked, require
+from tavernkit.arguments import require
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.risu_ai.build_context import BuildContext
 from tavernkit.risu_ai.cbs.escapes import escape_braces
@@ -28,6 +28,7 @@ from tavernkit.risu_ai.sending.result import SendError, SendResult
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.steps.prepare import settle
 from tavernkit.risu_ai.triggers.build_runs import edit_request, run_triggers
+from tavernkit.stores.variables import InMemoryVariablesStore, VariablesOverlay
 from tavernkit.text.js_values import trim
 from tavernkit.values import thaw_object
 
@@ -48,13 +49,14 @@ class Send:
     can drive it.
     """
 
-    @checked
     def __init__(self, builder: Builder, context: BuildContext) -> None:
-        from tavernkit.risu_ai import builder as builders  # which imports this module
 
-        require("builder", builder, builders.Builder)
         self._builder = builder
-        self._context = context.replace(random=context.random_source, seed=None)  # one sequence for all its prompts
+        self._session = context.session, context.variables
+        self.variables = VariablesOverlay(context.variables or InMemoryVariablesStore())
+        """What all prompts and replies of this send do to the variables."""
+        # One sequence of random numbers, and one set of variables, for all its prompts.
+        self._context = context.replace(random=context.random_source, seed=None, variables=self.variables)
         self.chat = context.chat
         self.plans: list[RisuPlan] = []
         self.warnings: list[str] = []
@@ -76,17 +78,18 @@ class Send:
             plans=tuple(self.plans),
             emotions=tuple(self.emotions),
             warnings=tuple(self.warnings),
+            variables=self.variables.changes(),
         )
 
     def _take_message(self) -> None:
         """Store what the user wrote before anybody is chosen to answer it."""
         if not self._context.message and not self._context.say_nothing:
             return
-        state = self._builder.make_state(self._context)
+        state = self._new_state(self._context)
         settle(state, chained=False)
         take_message(state)
         self.warnings += state.warnings
-        self.chat = state.chat
+        self._keep(state)
         self._keep_changes(state)
         self._context = self._context.replace(message="", say_nothing=False)
 
@@ -98,7 +101,7 @@ class Send:
 
     def _round(self) -> Steps:
         """A group's round: the chosen members one after another; the first that fails ends it."""
-        random = self._context.random
+        random = self._context.random_source
         context = self._context.replace(settings=chained_settings(self._context, random, self._warn))
         self._context = context
         try:
@@ -143,25 +146,24 @@ class Send:
         context = self._context.replace(
             history=self.chat, speaker=speaker, generation_type="continue" if continued else "normal"
         )
-        state = self._builder.make_state(context)
+        state = self._new_state(context)
         try:
             plan = self._builder.run_state(state)
         except MaxTokensExceededError as error:
-            self.chat = state.chat
             self.error = SendError(CONTEXT_TOO_SMALL, str(error), cause=error)
             return None
         except PipelineError as error:
-            self.chat = state.chat
             cause = error.__cause__
             if not isinstance(cause, MemoryFailedError):
                 raise
             self.error = SendError(cause.code, str(cause), cause=cause)
             return None
+        finally:
+            self._keep(state)
         if state.settings is not context.settings:
             self._context = self._context.replace(settings=state.settings)
         self.plans.append(plan)
         self.warnings += plan.warnings
-        self.chat = state.chat
         return None if plan.stopped else state
 
     def _ask(self, state: RisuState) -> Generator[Ask, Answer, Answer]:
@@ -295,7 +297,7 @@ class Send:
 
     def _output_triggers(self, state: RisuState) -> bool:
         result = run_triggers(state, "output")
-        self.chat = state.chat
+        self._keep(state)
         return result is not None and result.send_ai_prompt
 
     def _keep_changes(self, state: RisuState) -> None:
@@ -343,7 +345,17 @@ class Send:
 
     def _see(self, state: RisuState, chat: RisuChat) -> None:
         state.see_chat(chat)
-        self.chat = chat
+        self._keep(state)
+
+    def _new_state(self, context: BuildContext) -> RisuState:
+        state = self._builder.make_state(context)
+        state.session, state.session_owner = self._session
+        return state
+
+    def _keep(self, state: RisuState) -> None:
+        """Take over what a build or a reply did to the chat and the variables."""
+        self.chat = state.chat
+        state.variables.changes().apply(self.variables)
 
     def _warn(self, message: str) -> None:
         self.warnings.append(message)

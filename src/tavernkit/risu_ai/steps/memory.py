@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from types import MappingProxyType
 
 from tavernkit.prompt.context import REFERENCE
@@ -12,7 +13,6 @@ from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.memory import MEMORY_MEMOS, MemoryInput, memory_name, remember, uses_memory
 from tavernkit.risu_ai.state import RisuState
-from tavernkit.trusted import changed
 from tavernkit.values import freeze_object
 
 LAST_MEMORY = "lastMemory"
@@ -65,7 +65,7 @@ def _store(state: RisuState) -> None:
         raw = {**before, **freeze_object(data)}  # the rest is frozen already
         if raw[LAST_MEMORY] is None:
             del raw[LAST_MEMORY]
-        state.see_chat(changed(state.chat, raw=MappingProxyType(raw)))
+        state.see_chat(dataclasses.replace(state.chat, raw=MappingProxyType(raw)))
 
 
 def _remembered(state: RisuState) -> bool:

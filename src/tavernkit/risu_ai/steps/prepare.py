@@ -54,8 +54,8 @@ def settle(state: RisuState, *, chained: bool = True) -> None:
     state.template = active_template(state.preset.prompt_template, state.fields, state.switches)
     state.see_chat(with_ids(context.chat))
     state.scripts = tuple(scripts_of(state.texts.context, state.preset.regex, warn=state.warn))
-    state.runner = state.services.script_runner(context.session, context.variables)
-    state.trigger_engine = state.services.trigger_engine(context.session, context.variables)
+    state.runner = state.services.script_runner(state.session, state.session_owner)
+    state.trigger_engine = state.services.trigger_engine(state.session, state.session_owner)
 
 
 def _speaker(state: RisuState) -> RisuCharacter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +25,6 @@ from tavernkit.text.js_values import (
     to_string,
     trim,
 )
-from tavernkit.trusted import changed
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.triggers.world import World
@@ -150,7 +150,7 @@ def _comment(line: Line, command: Command) -> Pipe:
     if not messages:
         raise TriggerFailedError("there is no message to comment")
     text = line.world.budget.text(f"{messages[-1].data}<Comment>\n{command.argument}\n</Comment>")
-    line.set_messages((*messages[:-1], changed(messages[-1], data=text)))
+    line.set_messages((*messages[:-1], dataclasses.replace(messages[-1], data=text)))
     return command.pipe
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TypedDict, Unpack, get_type_hints
+from typing import TypedDict, Unpack
 
-from tavernkit.arguments import checked, require, require_choice
+from tavernkit.arguments import require_choice
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
 from tavernkit.risu_ai.cbs.context import RisuContext
@@ -55,11 +54,6 @@ class RunOptions(TypedDict, total=False):
     strict: bool
 
 
-@cache
-def _option_kinds() -> Mapping[str, object]:
-    return get_type_hints(RunOptions)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
     """What a command line gave: the last pipe, ``False`` if a command was not known, or nothing."""
@@ -104,7 +98,6 @@ class TriggerEngine:
     ``fix_stale_closures`` repairs RisuAI's bugs around ``stopChat`` and its like in Lua scripts that are called again.
     """
 
-    @checked
     def __init__(
         self,
         *,
@@ -118,7 +111,6 @@ class TriggerEngine:
         self.limits = TriggerLimits() if limits is None else limits
         self._lua = LuaEngines(fix_stale_closures=fix_stale_closures)
 
-    @checked
     def run(
         self,
         context: RisuContext,
@@ -164,7 +156,6 @@ class TriggerEngine:
             outcome, error = "error", self._fail(world, failure, mode)
         return _result(run, outcome, error, keeps_temp=temp_variables is not None)
 
-    @checked
     def edit(
         self,
         context: RisuContext,
@@ -195,7 +186,6 @@ class TriggerEngine:
             reloads=world.reloads(),
         )
 
-    @checked
     def edit_text(
         self, context: RisuContext, kind: str, text: str, *, index: int = -1, **options: Unpack[RunOptions]
     ) -> EditResult:
@@ -215,7 +205,6 @@ class TriggerEngine:
             events=(*edited.events, *result.events),
         )
 
-    @checked
     def edit_request(
         self, context: RisuContext, messages: Sequence[Mapping[str, FrozenJson]], **options: Unpack[RunOptions]
     ) -> list[JsonObject]:
@@ -230,7 +219,6 @@ class TriggerEngine:
             return before
         return [each for each in edited if is_object(each)] if isinstance(edited, list) else before
 
-    @checked
     def click(self, context: RisuContext, data: str, **options: Unpack[RunOptions]) -> ButtonResult:
         """Call the Lua handlers of a button (``risu-btn``)."""
         world = self._world(context, options)
@@ -251,7 +239,6 @@ class TriggerEngine:
             reloads=world.reloads(),
         )
 
-    @checked
     def command(self, context: RisuContext, line: str, **options: Unpack[RunOptions]) -> CommandResult:
         """Run a command line (``/send hello | /echo``) on the stored chat."""
         world = self._world(context, options)
@@ -272,11 +259,6 @@ class TriggerEngine:
         )
 
     def _world(self, context: RisuContext, options: RunOptions) -> World:
-        kinds = _option_kinds()
-        for name, value in options.items():
-            if name not in kinds:
-                raise ConfigError(f"there is no option {name!r}; pass {', '.join(kinds)}", code="UNKNOWN_OPTION")
-            require(name, value, kinds[name])
         return World(
             context,
             cbs=self.cbs,
@@ -323,7 +305,6 @@ def _result(run: Run, outcome: Outcome, error: TriggerError | None, *, keeps_tem
     )
 
 
-@checked
 def run_triggers(
     context: RisuContext,
     mode: str,

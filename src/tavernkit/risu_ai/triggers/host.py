@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from tavernkit.arguments import check_fields
 from tavernkit.errors import TavernKitError
 from tavernkit.values import Json, JsonObject
 
@@ -28,9 +27,6 @@ class LLMReply:
     kind: ReplyKind
     result: str
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
 class FetchReply:
@@ -38,9 +34,6 @@ class FetchReply:
 
     status: int
     text: str
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +44,6 @@ class InlayData:
     data: str
     width: int | None = None
     height: int | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @runtime_checkable

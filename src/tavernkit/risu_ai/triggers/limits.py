@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tavernkit.arguments import check_fields
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerLimits:
@@ -46,9 +44,6 @@ class TriggerLimits:
     lua_seconds: float = 5.0
     lua_memory: int = 64_000_000
     lua_code: int = 1_000_000
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 CACHED_PROGRAMS = 256

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,7 +13,6 @@ from tavernkit.risu_ai.objects import RisuChat
 from tavernkit.risu_ai.triggers.variables import ScriptState
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.text.js_values import UNDEFINED
-from tavernkit.trusted import changed
 from tavernkit.values import FrozenJson, Json, thaw
 
 Outcome = Literal["none", "ok", "aborted", "error"]
@@ -115,7 +115,7 @@ class TriggerResult:
         state = ScriptState.over(self.stored.context.variables)
         state.changes = {**self.variables, **dict.fromkeys(self.removed_variables, UNDEFINED)}
         return StoredState(
-            context=changed(self.stored.context, chat=self.chat, variables=state),
+            context=dataclasses.replace(self.stored.context, chat=self.chat, variables=state),
             variables=self.variables,
             removed=self.removed_variables,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,6 @@ from tavernkit.risu_ai.triggers.signals import RunAbortedError, TriggerFailedErr
 from tavernkit.risu_ai.triggers.variables import LocalScopes, Value
 from tavernkit.risu_ai.triggers.world import World
 from tavernkit.text.js_values import UNDEFINED, join_surrogates, to_number, to_string
-from tavernkit.trusted import changed
 from tavernkit.values import Json
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Run:
 
     def set_message(self, index: int, text: str) -> None:
         """Give a message another text."""
-        self.messages[index] = changed(self.messages[index], data=text)
+        self.messages[index] = dataclasses.replace(self.messages[index], data=text)
         self.world.event("message", "changed", index, text)
 
     def cut_messages(self, messages: list[RisuMessage]) -> None:
@@ -210,7 +210,7 @@ class Run:
 
     def result_chat(self) -> RisuChat:
         """The run's chat."""
-        return changed(self.chat, messages=tuple(self.messages))
+        return dataclasses.replace(self.chat, messages=tuple(self.messages))
 
     # The character
 

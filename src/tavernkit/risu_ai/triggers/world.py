@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -19,7 +20,6 @@ from tavernkit.risu_ai.triggers.selection import acting_character
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.variables import ScriptState
 from tavernkit.text.js_values import to_string
-from tavernkit.trusted import changed
 from tavernkit.values import FrozenJson
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class World:
         selected_persona: int = 0,
     ) -> None:
         self.variables = ScriptState.over(context.variables)
-        self._context = changed(
+        self._context = dataclasses.replace(
             context,
             variables=self.variables,
             speaker=acting_character(context),
@@ -102,7 +102,7 @@ class World:
     def set_messages(self, messages: tuple[RisuMessage, ...]) -> None:
         """Store other messages."""
         self.budget.count("messages", len(messages), self.budget.limits.messages)
-        self.chat = changed(self.chat, messages=messages)
+        self.chat = dataclasses.replace(self.chat, messages=messages)
 
     def set_character(self, character: RisuCharacter) -> None:
         """Store the acting character, wherever it stands."""
@@ -127,10 +127,10 @@ class World:
         personas, index = self._context.personas, self.selected_persona
         if not 0 <= index < len(personas):
             return False
-        persona = changed(personas[index], prompt=prompt)
+        persona = dataclasses.replace(personas[index], prompt=prompt)
         self._context = self._context.replace(
             personas=(*personas[:index], persona, *personas[index + 1 :]),
-            settings=changed(self._context.settings, persona_prompt=prompt),
+            settings=dataclasses.replace(self._context.settings, persona_prompt=prompt),
         )
         return True
 
@@ -190,7 +190,7 @@ class World:
     def stored(self) -> StoredState:
         """What the application has to keep."""
         return StoredState(
-            context=changed(self._context, variables=self.variables.copy()),
+            context=dataclasses.replace(self._context, variables=self.variables.copy()),
             variables=self.variables.changed(),
             removed=self.variables.removed(),
         )

@@ -111,7 +111,7 @@ class RisuTalk:
     async def _built(self, given: TalkInput, variables: InMemoryVariablesStore) -> tuple[risu_ai.RisuPlan, JsonObject]:
         builder, kept = self._builder(given.cast), _kept(given)
         inputs = _inputs(given, kept, variables)
-        if given.cast.group is not None and inputs["speaker"] is None:
+        if given.cast.group is not None and inputs.get("speaker") is None:
             inputs["speaker"] = groups.first_speaker(builder.make_context(**inputs))
         plan = await self._build_room.run(_kind(given), lambda: builder.build(**inputs))
         posted = plan.posted_messages(warn=_quiet)
@@ -135,7 +135,7 @@ class RisuTalk:
         if MERGED_ROLES in settings.flags_of(preset.ai_model):
             # Start lines are left out of OpenAI's requests with all that is merged with them, the user's words too.
             settings = settings.replace(new_openai_handle=False)
-        inputs: dict[str, object] = {
+        inputs: risu_ai.RisuAIInputs = {
             "warning_handler": None,
             "character": cast.character if cast.group is None else groups.group_of(cast),
             "members": groups.members_of(cast),
@@ -145,7 +145,7 @@ class RisuTalk:
         }
         if cast.persona is not None:
             inputs["user"] = User(name=cast.persona.name, persona=cast.persona.description)
-        return risu_ai.Builder(services=self._services).replace(**inputs)
+        return risu_ai.Builder(services=self._services, **inputs)
 
 
 def _module(number: int, book: WorldBook) -> risu_ai.RisuModule:
@@ -173,9 +173,9 @@ def _kept(given: TalkInput) -> list[ChatLine]:
     return lines
 
 
-def _inputs(given: TalkInput, kept: list[ChatLine], variables: InMemoryVariablesStore) -> dict[str, object]:
+def _inputs(given: TalkInput, kept: list[ChatLine], variables: InMemoryVariablesStore) -> risu_ai.RisuAIInputs:
     lines = lines_of_chats.own_lines(kept)
-    inputs: dict[str, object] = {
+    inputs: risu_ai.RisuAIInputs = {
         "variables": variables,
         "generation_type": "continue" if given.kind == "continue" else "normal",
     }
@@ -221,6 +221,8 @@ def _result(
     reply = sending.replies[-1] if sending.replies else Reply(finish_reason="stop")
     reply = dataclasses.replace(reply, broken=_broken(sending))
     spoken = next((line.content for line in lines if line.id == reply_id), None)
+    if sending.send is not None:
+        sending.send.variables.changes().apply(variables)
     stored = variables.to_dict()
     return TalkResult(
         reply=reply,

@@ -39,6 +39,8 @@ class Sending:
             given.cast.group is not None and given.speaker is None and given.kind in ("normal", "regenerate")
         )
         """Whether several members of a group may speak."""
+        self.send: risu_ai.Send | None = None
+        """The send, once it has begun."""
         self._given = given
         self._last_speaker: str | None = None
         self._ask = ask
@@ -49,7 +51,8 @@ class Sending:
         self, builder: risu_ai.Builder, context: Callable[[], risu_ai.BuildContext], room: BuildRoom, kind: Hashable
     ) -> risu_ai.SendResult | None:
         """Send; nothing if tools are called."""
-        steps = await room.run((kind, "begin"), lambda: risu_ai.Send(builder, context()).run())
+        self.send = await room.run((kind, "begin"), lambda: risu_ai.Send(builder, context()))
+        steps = self.send.run()
         answer: risu_ai.Answer | None = None
         while True:
             step = await room.run(kind, lambda answer=answer: _advanced(steps, answer))

@@ -93,6 +93,7 @@ class SillyTavernTalk:
             now = dataclasses.replace(turn.given, speaker=speaker)
             try:
                 plan = await self._build(now, variables)
+                plan.variables.apply(variables)
                 name = _speaker(plan, given.cast)
                 reply = await ask(_request(plan, now), speaker=name if several else None)
             except (TavernKitError, NobodyListensError) as error:

@@ -45,9 +45,9 @@ class Builds:
             environment = environment.replace(variables=variables)
         return StoredTexts(self._regex_scripts(cast, card), self._services.macro_engine, environment)
 
-    def _inputs(self, given: TalkInput, variables: InMemoryVariablesStore) -> dict[str, object]:
+    def _inputs(self, given: TalkInput, variables: InMemoryVariablesStore) -> st.SillyTavernInputs:
         cast = given.cast
-        inputs: dict[str, object] = {
+        inputs: st.SillyTavernInputs = {
             "chat_metadata": {**without_unread(given.details, given.unread), "variables": {}},
             "chat_id": given.chat_id,
             "variables": variables,
@@ -57,9 +57,10 @@ class Builds:
         }
         if cast.persona is None:
             inputs["user"] = User(name=given.user_name)
-        for name in ("seed", "speaker"):
-            if getattr(given, name) is not None:
-                inputs[name] = getattr(given, name)
+        if given.seed is not None:
+            inputs["seed"] = given.seed
+        if given.speaker is not None:
+            inputs["speaker"] = given.speaker
         history = list(given.lines)
         if given.kind == "normal":
             if typed_line(given) is not None:
@@ -83,7 +84,7 @@ class Builds:
         return self._builders.get_or_make(cast.key, lambda: self._make_builder(cast))
 
     def _make_builder(self, cast: Cast) -> st.Builder:
-        inputs: dict[str, object] = {
+        inputs: st.SillyTavernInputs = {
             "preset": cast.preset if isinstance(cast.preset, st.Preset) else st.Preset.default(),
             "settings": st.Settings(power_user=cast.power_user),
             "books": cast.books,
@@ -101,7 +102,7 @@ class Builds:
         if persona is not None:
             inputs["user"] = User(name=persona.name, persona=persona.description)
             inputs["persona"] = st.Persona(persona.description, persona.position, persona.depth, persona.role)
-        return st.Builder(services=self._services).replace(**inputs)
+        return st.Builder(services=self._services, **inputs)
 
 
 def pending_line(given: TalkInput) -> ChatLine | None:

@@ -19,7 +19,7 @@ ROUND = "gen_id"
 """What SillyTavern marks the replies of one round of a group with."""
 
 
-def to_message(line: ChatLine) -> object:
+def to_message(line: ChatLine) -> st.ChatMessage | JsonObject:
     """A line as a builder takes it."""
     return dict(line.native) if NEUTRAL in line.native else st.ChatMessage.from_json(line.native)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata
 from tavernkit.silly_tavern.files.json_reader import JsonReader
@@ -25,9 +24,6 @@ class CharacterNote:
     use: bool = False
     position: int = REPLACE
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
 class NoteSettings:
@@ -41,11 +37,7 @@ class NoteSettings:
     allow_wi_scan: bool = False
     characters: tuple[CharacterNote, ...] = ()
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> NoteSettings:
         """Read the settings object."""
         reader = JsonReader(data, "settings.note", warn)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
-from tavernkit.arguments import check_fields, checked, require
 from tavernkit.prompt.message import Message
 from tavernkit.text.js_values import to_string
-from tavernkit.trusted import trusted
 from tavernkit.values import (
     EMPTY_OBJECT,
     FrozenJson,
@@ -41,34 +40,28 @@ class ChatMessage:
     extra: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> ChatMessage:
         """Read a message object. Values of a wrong type count as missing, as they do in SillyTavern."""
-        given: object = data
-        if type(given) is not dict:
-            require("data", given, Mapping)
-        get = data.get
+        stored = cast("FrozenObject", data)  # JSON by contract
+        get = stored.get
         extra, swipes, swipe_id = get("extra"), get("swipes"), get("swipe_id")
         name, mes, send_date, avatar = get("name"), get("mes"), get("send_date"), get("original_avatar")
-        line, put = object.__new__(cls), object.__setattr__  # as `trusted` makes it, for the longest of files
-        put(line, "name", name if isinstance(name, str) else "")
-        put(line, "mes", mes if isinstance(mes, str) else "")
-        put(line, "is_user", bool(get("is_user")))
-        put(line, "is_system", bool(get("is_system")))
-        put(line, "force_avatar", get("force_avatar"))
-        put(line, "original_avatar", avatar if isinstance(avatar, str) else None)
-        put(line, "send_date", send_date if isinstance(send_date, (str, int, float)) else None)
-        put(line, "swipes", tuple(map(_swipe, swipes)) if is_sequence(swipes) else None)
-        put(line, "swipe_id", swipe_id if isinstance(swipe_id, int) else None)
-        put(line, "extra", extra if is_mapping(extra) else EMPTY_OBJECT)
-        put(line, "source", data)
-        return line
+        return cls(
+            name=name if isinstance(name, str) else "",
+            mes=mes if isinstance(mes, str) else "",
+            is_user=bool(get("is_user")),
+            is_system=bool(get("is_system")),
+            force_avatar=get("force_avatar"),
+            original_avatar=avatar if isinstance(avatar, str) else None,
+            send_date=send_date if isinstance(send_date, (str, int, float)) else None,
+            swipes=tuple(map(_swipe, swipes)) if is_sequence(swipes) else None,
+            swipe_id=swipe_id if isinstance(swipe_id, int) else None,
+            extra=cast("FrozenObject", extra) if is_mapping(extra) else EMPTY_OBJECT,
+            source=stored,
+        )
 
     @classmethod
-    @checked
     def from_message(cls, message: Message, *, user_name: str, character_name: str) -> ChatMessage:
         """Make a chat line of a neutral message; a system message becomes a narrator's line.
 
@@ -116,8 +109,7 @@ def line_of(message: Message, user_name: str, character_name: str) -> ChatMessag
         extra["type"] = NARRATOR
     original_avatar, send_date = metadata.get("original_avatar"), message.send_date
     default_name = user_name if message.role == "user" else character_name
-    return trusted(
-        ChatMessage,
+    return ChatMessage(
         name=message.name if message.name is not None else default_name,
         mes=message.content,
         is_user=message.role == "user",
@@ -134,13 +126,6 @@ def line_of(message: Message, user_name: str, character_name: str) -> ChatMessag
 
 def _swipe(value: object) -> str:
     return value if isinstance(value, str) else to_string(value)
-
-
-def require_lines(name: str, lines: Sequence[ChatMessage]) -> None:
-    """Refuse what is no list of chat lines; of a list the ends are looked at, as a chat may have thousands of lines."""
-    require(name, lines, Sequence)
-    if lines and not (isinstance(lines[0], ChatMessage) and isinstance(lines[-1], ChatMessage)):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
-        require(name, lines, Sequence[ChatMessage])
 
 
 _ALWAYS = ("name", "is_user", "is_system", "mes")

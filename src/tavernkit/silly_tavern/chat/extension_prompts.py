@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.prompt.injections import Injection
 from tavernkit.silly_tavern.files.json_reader import as_number
 from tavernkit.silly_tavern.provenance import source
@@ -68,11 +67,7 @@ class ExtensionPrompt:
     title: str = ""
     entries: Sequence[FrozenJson] = ()
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object]) -> ExtensionPrompt:
         """Read ``{key, value, position, depth, role, scan}``; numbers may be text."""
         value = data.get("value")
@@ -90,7 +85,6 @@ class ExtensionPrompt:
         """What people call it."""
         return self.title or _KNOWN_TITLES.get(self.key) or f"{self.kind} {self.key}"
 
-    @checked
     def source(self, stage: str, where: str = "") -> FrozenObject:
         """Its provenance; ``where`` says more about its place."""
         reason = ", ".join(part for part in (self.reason, where) if part)
@@ -98,7 +92,6 @@ class ExtensionPrompt:
         return source(stage, self.kind, self.key, self.label, reason, **more)
 
     @classmethod
-    @checked
     def from_injection(cls, injection: Injection) -> ExtensionPrompt:
         """Take an entry of the application's injection registry."""
         return cls(

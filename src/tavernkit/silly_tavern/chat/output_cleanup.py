@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.silly_tavern.files.settings import PowerUser
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.text.js_regex import JSRegex
@@ -48,11 +47,7 @@ class CleanUp:
     expand: Callable[[str], str] = str
     scripts: Callable[[str], str] = str
 
-    def __post_init__(self) -> None:
-        check_fields(self)
 
-
-@checked
 def clean_up(text: str, options: CleanUp) -> str:
     """Clean up a reply, step by step in SillyTavern's order."""
     if not text:

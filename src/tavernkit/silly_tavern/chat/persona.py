@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tavernkit.arguments import check_fields, checked
-
 IN_PROMPT, AFTER_CHARACTER, TOP_OF_NOTE, BOTTOM_OF_NOTE, AT_DEPTH, NOWHERE = 0, 1, 2, 3, 4, 9
 """Positions of a persona description. ``AFTER_CHARACTER`` is deprecated: files that have it are read as
 ``IN_PROMPT``, and a persona that is given it shows nowhere."""
@@ -42,15 +40,11 @@ class Persona:
     role: int | float = 0
     lorebook: str | None = None
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @property
     def place(self) -> int:
         """The position as a number."""
         return _POSITIONS.get(self.position, NOWHERE) if isinstance(self.position, str) else self.position
 
-    @checked
     def around_note(self, note: str) -> str:
         """The text of an author's note that is due, with the persona above or below where that is its place."""
         if not self.description:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
-from tavernkit.silly_tavern.chat.chat_message import require_lines
 from tavernkit.silly_tavern.chat.vector_storage import VectorCall
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, thaw, thaw_object
 
@@ -42,7 +41,6 @@ class ChatPlan(Plan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_lines("ChatPlan.chat", self.chat)
 
     def _prepared(self, *, squash: bool) -> list[Message]:
         return [block.to_message() for block in self._final_blocks(squash=squash or self.squash)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tavernkit.arguments import check_fields
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage
 from tavernkit.silly_tavern.files.preset import Preset
@@ -32,9 +31,6 @@ class Tool:
     name: str
     description: str = ""
     parameters: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def to_json(self) -> JsonObject:
         """The tool as it is sent."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tavernkit.arguments import checked
 from tavernkit.errors import FileFormatError
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 from tavernkit.silly_tavern.files.template_file import TemplateFile
@@ -50,7 +49,6 @@ class ContextTemplate(TemplateFile):
     single_line: bool = False
 
     @classmethod
-    @checked
     def migrated(cls, data: Mapping[str, object]) -> JsonObject:
         """A template from before story strings had a place gets the anchors that injections need."""
         plain = TemplateFile.migrated(data)
@@ -59,7 +57,6 @@ class ContextTemplate(TemplateFile):
             plain["story_string"] = with_anchors(story)
         return plain
 
-    @checked
     def with_preset(self, preset: ContextTemplate) -> ContextTemplate:
         """These settings after a preset was selected: texts that its file does not have stay as they are."""
         known = preset.source or preset.to_json()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
-from tavernkit.arguments import check_fields, checked
+from tavernkit.arguments import checked
 from tavernkit.cards.json_text import decode_text, dump_json, parse_json
 from tavernkit.cards.source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
@@ -46,11 +46,7 @@ class ChatMetadata:
     world_info: str | None = None
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object]) -> ChatMetadata:
         """Read a header's ``chat_metadata``; numbers may be text, values of a wrong type count as missing."""
         return cls(
@@ -66,7 +62,6 @@ class ChatMetadata:
             source=freeze_object(data),
         )
 
-    @checked
     def get(self, key: str) -> FrozenJson:
         """Any value of the header by its key in the file."""
         return self.source.get(key)
@@ -105,9 +100,6 @@ class ChatFile:
     header: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     name: str = ""
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
     @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
@@ -121,7 +113,6 @@ class ChatFile:
         return cls.loads(text, name=stem(source), warn=tell)
 
     @classmethod
-    @checked
     def loads(cls, text: str, *, name: str = "", warn: Warn = log_warning) -> ChatFile:
         """Read the text of a chat file."""
         where = f"chat {name!r}" if name else "chat"

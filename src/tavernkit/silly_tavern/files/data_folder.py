@@ -24,6 +24,7 @@ from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.groups.character_extras import CharacterExtras
 from tavernkit.silly_tavern.groups.group import Group
+from tavernkit.silly_tavern.inputs import SillyTavernInputs
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API
@@ -81,23 +82,19 @@ class DataFolder:
         """File names of the cards."""
         return self._names(CHARACTERS, *CARD_SUFFIXES)
 
-    @checked
     def character(self, name: str) -> Character:
         """A card by its file name, with or without extension."""
         return load(self._file(CHARACTERS, name, *CARD_SUFFIXES), warn=self._warn).character
 
-    @checked
     def avatar(self, name: str) -> str:
         """The file name of a card, with its extension."""
         return self._file(CHARACTERS, name, *CARD_SUFFIXES).name
 
-    @checked
     def chats(self, character: str) -> list[str]:
         """Names of a character's chats."""
         folder = self._inside(CHATS, file_stem(self.avatar(character)))
         return sorted(path.stem for path in folder.glob("*.jsonl"))
 
-    @checked
     def chat(self, character: str, name: str) -> ChatFile:
         """One chat of a character."""
         folder = self._inside(CHATS, file_stem(self.avatar(character)))
@@ -107,17 +104,14 @@ class DataFolder:
         """Ids of the groups."""
         return [file_stem(name) for name in self._names(GROUPS, ".json")]
 
-    @checked
     def group(self, group_id: str) -> Group:
         """A group by its id."""
         return Group.load(self._file(GROUPS, group_id, ".json"), warn=self._warn)
 
-    @checked
     def group_chat(self, chat_id: str) -> ChatFile:
         """A group's chat by its id."""
         return ChatFile.load(self._file(GROUP_CHATS, chat_id, ".jsonl"), warn=self._warn)
 
-    @checked
     def members(self, group: Group) -> dict[str, Character]:
         """The cards of a group's members by file name; missing ones are reported and left out."""
         found: dict[str, Character] = {}
@@ -132,7 +126,6 @@ class DataFolder:
         """Names of the chat-completion presets."""
         return [file_stem(name) for name in self._names(PRESETS, ".json")]
 
-    @checked
     def preset(self, name: str) -> Preset:
         """A preset by name, over the settings in force."""
         return Preset.load(self._file(PRESETS, name, ".json"), base=self.settings.preset, warn=self._warn)
@@ -141,7 +134,6 @@ class DataFolder:
         """Names of the instruct templates."""
         return [file_stem(name) for name in self._names(INSTRUCT, ".json")]
 
-    @checked
     def instruct_template(self, name: str) -> InstructTemplate:
         """An instruct template by name."""
         return InstructTemplate.load(self._file(INSTRUCT, name, ".json"), warn=self._warn)
@@ -150,7 +142,6 @@ class DataFolder:
         """Names of the context templates."""
         return [file_stem(name) for name in self._names(CONTEXT, ".json")]
 
-    @checked
     def context_template(self, name: str) -> ContextTemplate:
         """A context template by name."""
         return ContextTemplate.load(self._file(CONTEXT, name, ".json"), warn=self._warn)
@@ -159,7 +150,6 @@ class DataFolder:
         """Names of the system prompts of text completion."""
         return [file_stem(name) for name in self._names(SYSTEM_PROMPTS, ".json")]
 
-    @checked
     def system_prompt(self, name: str) -> SystemPrompt:
         """A system prompt of text completion by name."""
         return SystemPrompt.load(self._file(SYSTEM_PROMPTS, name, ".json"), warn=self._warn)
@@ -168,7 +158,6 @@ class DataFolder:
         """Names of the world books."""
         return [file_stem(name) for name in self._names(WORLDS, ".json")]
 
-    @checked
     def world(self, name: str) -> WorldBook:
         """A world book by name."""
         if name not in self._worlds:
@@ -183,7 +172,7 @@ class DataFolder:
 
         >>> DataFolder("data/default-user").builder("Lyra", "a chat").build(message="Hello")  # doctest: +SKIP
         """
-        return Builder().replace(**self._inputs(character, chat, group))
+        return Builder(**self._inputs(character, chat, group))
 
     def persona(
         self, character: str | None = None, chat: str | None = None, *, group: str | None = None
@@ -220,11 +209,11 @@ class DataFolder:
             return history
         return history.with_messages(ChatMessage(name=card.name, mes=card.first_mes))
 
-    def _inputs(self, character: str | None, chat: str | None, group: str | None) -> dict[str, object]:
+    def _inputs(self, character: str | None, chat: str | None, group: str | None) -> SillyTavernInputs:
         settings, opened = self.settings, self._opened(character, chat, group)
         persona, chosen, history = opened.persona, opened.group, opened.history
         lorebook = persona.persona.lorebook
-        found: dict[str, object] = {
+        found: SillyTavernInputs = {
             "user": User(name=persona.name),
             "persona": persona.persona,
             "settings": settings,

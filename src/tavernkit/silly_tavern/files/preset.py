@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar, cast
 
-from tavernkit.arguments import check_fields, checked
+from tavernkit.arguments import checked
 from tavernkit.cards.json_text import dump_json, parse_json
 from tavernkit.cards.source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, InvalidPresetError, Warn, log_warning
@@ -141,9 +141,6 @@ class Preset:
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     base: Preset | None = field(default=None, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
     def default(cls) -> Preset:
         """SillyTavern's built-in default."""
@@ -173,7 +170,6 @@ class Preset:
         return cls.from_json(data, name=stem(source), base=base, warn=warn)
 
     @classmethod
-    @checked
     def from_json(cls, data: object, *, name: str = "", base: Preset | None = None, warn: Warn = log_warning) -> Preset:
         """Read a preset from parsed JSON."""
         if not is_object(data):
@@ -181,7 +177,6 @@ class Preset:
         return _read(data, name, base or _default(), warn)
 
     @classmethod
-    @checked
     def from_settings(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
         """Read the preset in force from ``oai_settings`` of ``settings.json``."""
         preset_keys = {settings_key: key for key, settings_key in SETTINGS_KEYS.items()}
@@ -225,7 +220,6 @@ class Preset:
         kept = {key: value for key, value in self.source.items() if key not in SENSITIVE_KEYS}
         return _read(kept, self.name, self.base or _default(), _silent)
 
-    @checked
     def get(self, key: str) -> FrozenJson:
         """A value by its key in the file, whether or not it is an attribute."""
         return _value(self, key)
@@ -236,7 +230,6 @@ class Preset:
         value = _value(self, self._model_key)
         return value if isinstance(value, str) else ""
 
-    @checked
     def with_model(self, model: str) -> Preset:
         """Return a copy for another model of the source in use."""
         if self.base is not None and _is_kept(self._model_key, self.base):

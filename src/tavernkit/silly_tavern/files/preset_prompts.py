@@ -6,11 +6,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.files.json_reader import JsonReader, as_number
 from tavernkit.text.js_values import to_string
-from tavernkit.trusted import trusted
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze_object, is_sequence, thaw_object
 
 GLOBAL_ORDER_ID = "100001"
@@ -40,11 +38,7 @@ class PresetPrompt:
     forbid_overrides: bool = False
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn, where: str = "prompt") -> PresetPrompt:
         """Read a prompt object."""
         return read_prompt(data, warn, where)
@@ -70,7 +64,6 @@ class PresetPrompt:
 
     def triggered_by(self, generation_type: str) -> bool:
         """Whether the prompt takes part in a generation of this type."""
-        require("generation_type", generation_type, str)
         return not self.injection_trigger or generation_type in self.injection_trigger
 
 
@@ -81,9 +74,6 @@ class OrderEntry:
     identifier: str
     enabled: bool = True
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
 class PromptOrder:
@@ -93,18 +83,14 @@ class PromptOrder:
     entries: tuple[OrderEntry, ...]
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn, where: str = "prompt_order") -> PromptOrder:
         """Read an order list."""
         source = freeze_object(data)
         entries: list[OrderEntry] = []
         for index, item in enumerate(JsonReader(data, where, warn).objects("order")):
             reader = JsonReader(item, f"{where}.order[{index}]", warn)
-            entries.append(trusted(OrderEntry, identifier=reader.text("identifier"), enabled=reader.flag("enabled")))
+            entries.append(OrderEntry(identifier=reader.text("identifier"), enabled=reader.flag("enabled")))
         return cls(character_id=source.get("character_id"), entries=tuple(entries), source=source)
 
     def to_json(self) -> JsonObject:
@@ -126,8 +112,7 @@ def read_prompt(data: Mapping[str, object], warn: Warn, where: str) -> PresetPro
     """Read a prompt object, as :meth:`PresetPrompt.from_json` does for programs."""
     reader = JsonReader(data, where, warn)
     system_prompt = data.get("system_prompt")
-    return trusted(
-        PresetPrompt,
+    return PresetPrompt(
         identifier=reader.text("identifier"),
         name=reader.text("name"),
         role=reader.optional_text("role"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tavernkit.arguments import checked
 from tavernkit.errors import InvalidPresetError, Warn, log_warning
 from tavernkit.silly_tavern.files.json_reader import JsonReader
 from tavernkit.silly_tavern.files.preset import Preset
@@ -15,7 +14,6 @@ VERSION = 1
 KINDS = ("full", "character")
 
 
-@checked
 def export_prompts(preset: Preset, kind: str = "full") -> JsonObject:
     """Write the prompts and the order of a preset as the prompt manager exports them."""
     if kind not in KINDS:
@@ -25,7 +23,6 @@ def export_prompts(preset: Preset, kind: str = "full") -> JsonObject:
     return {"version": VERSION, "type": kind, "data": {"prompts": prompts, "prompt_order": order}}
 
 
-@checked
 def import_prompts(preset: Preset, data: Mapping[str, object], *, warn: Warn = log_warning) -> Preset:
     """Take the prompts of an export into a preset: imported ones win, the order is laid over the old one by place."""
     reader = JsonReader(data, "prompt export", warn).reader("data")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tavernkit.arguments import check_fields, checked
+from tavernkit.arguments import checked
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
@@ -55,11 +55,7 @@ class PowerUser:
     sysprompt: SystemPrompt = field(default_factory=SystemPrompt)
     model_templates_mappings: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn) -> PowerUser:
         """Read ``power_user``."""
         reader = JsonReader(data, "settings.power_user", warn)
@@ -107,9 +103,6 @@ class Settings:
     global_variables: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
     @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Settings:
@@ -123,7 +116,6 @@ class Settings:
         return cls.from_json(data, warn=warn)
 
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> Settings:
         """Read settings from parsed JSON."""
         reader = JsonReader(data, "settings", warn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tavernkit.arguments import check_fields, checked
+from tavernkit.arguments import checked
 from tavernkit.cards.json_text import dump_json, parse_json
 from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
@@ -40,9 +40,6 @@ class TemplateBundle:
     start_reply_with: str | None = None
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
     @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> TemplateBundle:
@@ -52,7 +49,6 @@ class TemplateBundle:
         return cls.from_json(parse_json(content, what=called(source), warn=warn), warn=warn)
 
     @classmethod
-    @checked
     def from_json(cls, data: object, *, warn: Warn = log_warning) -> TemplateBundle:
         """Read parsed JSON: one template, or an object with sections."""
         if not is_mapping(data):

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import ClassVar, Self
 
-from tavernkit.arguments import check_fields, checked
+from tavernkit.arguments import checked
 from tavernkit.cards.json_text import dump_json, parse_json
 from tavernkit.cards.source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning
@@ -37,9 +37,6 @@ class TemplateFile:
     name: str = ""
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
     @checked
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Self:
@@ -53,7 +50,6 @@ class TemplateFile:
         return cls.from_json(data, name=stem(source), warn=warn)
 
     @classmethod
-    @checked
     def from_json(cls, data: object, *, name: str = "", warn: Warn = log_warning) -> Self:
         """Read parsed JSON; ``name`` counts when the object has none."""
         if not is_mapping(data):
@@ -65,7 +61,6 @@ class TemplateFile:
         return cls(name=title, source=freeze_object(data), **values)  # pyright: ignore[reportArgumentType]  # read by the type of each default
 
     @classmethod
-    @checked
     def migrated(cls, data: Mapping[str, object]) -> JsonObject:
         """The object as today's version would have written it."""
         return {key: thaw(value) for key, value in data.items()}

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.groups.group import Group
 from tavernkit.values import JsonObject, is_sequence
@@ -30,9 +29,6 @@ class GroupDecision:
     reasons: Sequence[str] = ()
     send_as_user: bool = False
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def to_dict(self) -> JsonObject:
         """The decision, ready for :mod:`json`."""
         plain = asdict(self)
@@ -41,7 +37,6 @@ class GroupDecision:
         return plain
 
     @classmethod
-    @checked
     def from_dict(cls, value: Mapping[str, object]) -> GroupDecision:
         """Read what :meth:`to_dict` gave, or a decision of an application's own.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from tavernkit.arguments import check_fields, checked, require
+from tavernkit.arguments import checked, require
 from tavernkit.cards.character import Character
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.source import FileContent, called, read_file
@@ -44,9 +44,6 @@ class GroupMember:
     avatar: str
     character: Character
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @property
     def name(self) -> str:
         """The character's name."""
@@ -80,9 +77,6 @@ class Group:
     join_prefix: str = ""
     join_suffix: str = ""
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Group:

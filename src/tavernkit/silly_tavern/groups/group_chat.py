@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tavernkit.arguments import check_fields
 from tavernkit.cards.character import Character
 from tavernkit.silly_tavern.groups.group import Group, GroupMember
 
@@ -17,9 +16,6 @@ class GroupChat:
     group: Group
     members: tuple[GroupMember, ...] = ()
     speaker: str | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @classmethod
     def of(cls, group: Group, cards: Mapping[str, Character], speaker: str | None = None) -> GroupChat:

@@ -25,7 +25,7 @@ def decide(context: SillyTavernContext, warn: Warn) -> GroupDecision:
             generation_type=context.generation_type,
             forced=_avatar(context, context.speaker) if context.speaker is not None else None,
             seed=given.seed if given is not None else context.seed,
-            random=context.random if given is None and context.seed is None else None,
+            random=context.random_source if given is None and context.seed is None else None,
         )
     )
     return reconcile(given, computed, warn) or computed

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tavernkit.arguments import checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError, parse_literal
@@ -59,7 +58,6 @@ class Selection:
     found: bool
 
 
-@checked
 def select_for_model(
     model: str,
     live: InstructTemplate,
@@ -97,7 +95,6 @@ def select_for_model(
     return Selection(live, chosen.name if live.bind_to_context else None, found=True)
 
 
-@checked
 def template_for_chat_template(chat_template: str, sha256: str | None = None) -> str | None:
     """Name the templates (context and instruct alike) that suit a model's chat template, if any do."""
     if not trim(chat_template):

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from tavernkit.arguments import checked
 from tavernkit.errors import FileFormatError
 from tavernkit.silly_tavern.errors import InvalidInstructError
 from tavernkit.silly_tavern.files.template_file import TemplateFile
@@ -80,7 +79,6 @@ class InstructTemplate(TemplateFile):
         return cls(enabled=False, input_sequence="", output_sequence="", wrap=False)
 
     @classmethod
-    @checked
     def migrated(cls, data: Mapping[str, object]) -> JsonObject:
         """The template with today's keys: old ones are renamed or dropped, missing ones added."""
         plain = TemplateFile.migrated(data)
@@ -95,7 +93,6 @@ class InstructTemplate(TemplateFile):
             plain.pop(key, None)
         return plain
 
-    @checked
     def with_preset(self, preset: InstructTemplate) -> InstructTemplate:
         """These settings after a preset was selected: what its file does not say stays as it is."""
         known = self.migrated(preset.source) if preset.source else preset.to_json()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.groups.group_chat import GroupChat
-from tavernkit.silly_tavern.macros.environment import MacroEnvironment
+from tavernkit.silly_tavern.macros.environment import MacroEnvironment, MacroMemory
 from tavernkit.silly_tavern.macros.settings import AuthorsNotes
 from tavernkit.silly_tavern.world_info.selection import file_stem
 from tavernkit.stores.variables import VariablesStore
@@ -17,6 +17,7 @@ def macro_environment(
     context: SillyTavernContext,
     chat: Sequence[ChatMessage],
     variables: VariablesStore,
+    memory: MacroMemory,
     random: Callable[[], float],
 ) -> MacroEnvironment:
     """The environment at the start of a build; the turn, the outlets and the input change later."""
@@ -38,7 +39,7 @@ def macro_environment(
         system_prompt_override=metadata.system_prompt,
         first_included_message_id=metadata.get("lastInContextMessageId"),
         variables=variables,
-        memory=context.memory,
+        memory=memory,
         main_api=context.main_api,
         model=preset.model if not context.text_completion else context.model_hint or "",
         max_context=context.max_context,

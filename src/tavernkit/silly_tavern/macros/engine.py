@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from tavernkit.arguments import checked, require
 from tavernkit.silly_tavern.macros.diagnostics import Report
 from tavernkit.silly_tavern.macros.document import Document
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
@@ -36,7 +35,6 @@ class MacroEngine(Expander):
     among the engine's own in the order of their priorities.
     """
 
-    @checked
     def __init__(
         self,
         registry: MacroRegistry | None = None,
@@ -50,8 +48,6 @@ class MacroEngine(Expander):
             registry = default_registry()
         self.registry = registry
         pre, post = tuple(pre_processors), tuple(post_processors)
-        require("pre_processors", pre, Sequence[Processor])
-        require("post_processors", post, Sequence[Processor])
         self._preparing = arrange(PREPARING, pre) if pre else None
         self._completing = arrange(COMPLETING, post) if post else None
         self._cache: LRUCache[str, Document] = LRUCache(MAX_CACHED_TEXTS)

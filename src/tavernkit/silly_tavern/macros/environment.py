@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from types import MappingProxyType
 
-from tavernkit.arguments import check_fields, checked, require
 from tavernkit.cards.character import Character
-from tavernkit.silly_tavern.chat.chat_message import ChatMessage, require_lines
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat.reasoning import ReasoningSettings
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.groups.group_chat import GroupChat
@@ -47,10 +46,10 @@ class MacroMemory:
     banned_words: list[str] = field(default_factory=list[str])
     last_generation_type: str = ""
 
-    def __post_init__(self) -> None:
-        check_fields(self)
+    def copy(self) -> MacroMemory:
+        """Return an independent copy."""
+        return dataclasses.replace(self, banned_words=list(self.banned_words))
 
-    @checked
     def generation_started(self, kind: str | None = None, *, dry_run: bool = False) -> None:
         """Note the start of a generation, for ``{{lastGenerationType}}``; a dry run does not count."""
         if not dry_run:
@@ -123,13 +122,6 @@ class MacroEnvironment:
         default_factory=dict[str, tuple[int, object, int | None]], init=False, repr=False, compare=False
     )
 
-    def __post_init__(self) -> None:
-        check_fields(self, _CHECKED_APART)
-        require_lines("MacroEnvironment.chat", self.chat)
-        require("MacroEnvironment.variables", self.variables, VariablesStore)
-        require("MacroEnvironment.timezone", self.timezone, tzinfo)
-        require("MacroEnvironment.random", self.random, Callable)
-
     def place_in_chat(self, name: str, find: Callable[[], int | None]) -> int | None:
         """Give the index of a line of the chat, which is looked for once as long as the chat does not go on."""
         chat = self.chat
@@ -143,17 +135,14 @@ class MacroEnvironment:
         """Return a changed copy; variables and memory stay shared unless they are changed too."""
         return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
 
-    @checked
     def get_var(self, name: str, scope: str = "local") -> Json:
         """Read a variable; nothing when it is not set."""
         return self.variables.get(name, scope)
 
-    @checked
     def set_var(self, name: str, value: Json, scope: str = "local") -> None:
         """Write a variable."""
         self.variables.set(name, value, scope)
 
-    @checked
     def has_var(self, name: str, scope: str = "local") -> bool:
         """Tell whether a variable is set."""
         return self.variables.has(name, scope)

@@ -7,13 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tavernkit.arguments import checked, require
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report, reporter
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.registry import MacroNames
 from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides, PostProcess
-from tavernkit.trusted import trusted
 
 _LEFT_OVER = re.compile(r"\{\{\s*+([A-Za-z][\w-]*+)[^{}\n]{0,80}\}\}")
 
@@ -39,7 +37,6 @@ class MacroResult:
 class Expander(ABC):
     """An engine that expands the macros of texts; :meth:`run` is what engines do in their own ways."""
 
-    @checked
     def expand(
         self,
         text: str,
@@ -67,8 +64,7 @@ class Expander(ABC):
         """
         if self.is_plain(text):
             return text
-        overrides = trusted(
-            Overrides,
+        overrides = Overrides(
             user_name=user_name,
             character_name=character_name,
             group=group,
@@ -88,7 +84,6 @@ class Expander(ABC):
                 report(Diagnostic(kind="unconsumed", message=message, macro=left[0], remaining=tuple(left)))
         return expanded
 
-    @checked
     def evaluate(self, text: str, environment: MacroEnvironment, overrides: Overrides | None = None) -> MacroResult:
         """Expand a text and give the diagnostics with it instead of reporting them."""
         if self.is_plain(text):
@@ -103,6 +98,4 @@ class Expander(ABC):
 
     def is_plain(self, text: str) -> bool:
         """Tell whether nothing happens when the text is expanded."""
-        if type(text) is not str:
-            require("text", text, str)
         return not text

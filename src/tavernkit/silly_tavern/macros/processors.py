@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tavernkit.arguments import check_fields
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 
 TextProcessor: TypeAlias = Callable[[str, MacroEnvironment], str]
@@ -27,9 +26,6 @@ class Processor:
 
     process: TextProcessor
     priority: int = DEFAULT_PRIORITY
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 _MARKERS = {

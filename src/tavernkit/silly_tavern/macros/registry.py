@@ -9,7 +9,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import ConfigError, Warn, log_warning
 
 if TYPE_CHECKING:
@@ -38,10 +37,6 @@ class Argument:
     optional: bool = False
     description: str = ""
 
-    def __post_init__(self) -> None:
-        check_fields(self, ("types",))
-        require("Argument.types", self.types, Sequence[str])
-
     def __str__(self) -> str:
         return f"{self.name}{'?' if self.optional else ''}: {' or '.join(self.types)}"
 
@@ -53,9 +48,6 @@ class ListArgument:
     min: int = 0
     max: int | None = None
     name: str = "items"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +78,6 @@ class MacroDefinition:
     """Whether any argument can be of a wrong type."""
 
     def __post_init__(self) -> None:
-        check_fields(self)
         self._check_names()
         self._check_arguments()
         object.__setattr__(self, "required", sum(not each.optional for each in self.args))
@@ -173,14 +164,12 @@ class MacroRegistry:
     '{{shout::text}}'
     """
 
-    @checked
     def __init__(self, definitions: Iterable[MacroDefinition] = (), *, warn: Warn = log_warning) -> None:
         self._lock = threading.Lock()
         self._names: dict[str, tuple[str, MacroDefinition]] = {}
         self._warn = warn
         self._version = 0
         listed = tuple(definitions)
-        require("definitions", listed, Sequence[MacroDefinition])
         for definition in listed:
             self._add(definition)
 
@@ -189,7 +178,6 @@ class MacroRegistry:
         """Grows with every change, so that engines know when to compile anew."""
         return self._version
 
-    @checked
     def add(self, definition: MacroDefinition) -> None:
         """Register a macro under its name and aliases."""
         self._add(definition)
@@ -202,14 +190,12 @@ class MacroRegistry:
                 self._names[name.lower()] = (name, definition)
             self._version += 1
 
-    @checked
     def register(self, name: str, handler: Handler | None = None, **metadata: object) -> MacroDefinition:
         """Register a handler; the keywords are the fields of :class:`MacroDefinition`."""
         definition = MacroDefinition(name=name, handler=handler, **metadata)  # pyright: ignore[reportArgumentType]  # field types
         self._add(definition)
         return definition
 
-    @checked
     def macro(self, name: str, **metadata: object) -> Callable[[Handler], Handler]:
         """Register the decorated function; without ``description`` the first line of its docstring describes it."""
 
@@ -223,7 +209,6 @@ class MacroRegistry:
 
         return register
 
-    @checked
     def get(self, name: str) -> MacroDefinition | None:
         """The macro of that name or alias, or nothing."""
         found = self._names.get(name.lower())
@@ -233,12 +218,10 @@ class MacroRegistry:
         """The registered spelling and the macro of a lower-case name, or nothing."""
         return self._names.get(key)
 
-    @checked
     def has(self, name: str) -> bool:
         """Tell whether a name or alias is registered."""
         return name.lower() in self._names
 
-    @checked
     def remove(self, name: str) -> None:
         """Remove a macro with all its names, if it is there."""
         with self._lock:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from tavernkit.arguments import check_fields
 from tavernkit.silly_tavern.macros.card_macros import CardMacros
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
@@ -50,9 +49,6 @@ class Overrides:
     macros: Mapping[str, DynamicMacro] | None = None
     post_process: PostProcess | None = None
     leave: MacroNames = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(slots=True)

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from tavernkit.arguments import check_fields
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorsNotes:
@@ -16,9 +14,6 @@ class AuthorsNotes:
     chat: str = ""
     character: str = ""
     default: str = ""
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +25,6 @@ class ExpressionSettings:
     labels: Sequence[str] = ()
     last: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionValues:
@@ -43,6 +35,3 @@ class ExtensionValues:
     image_prefix: str = ""
     image_negative_prefix: str = ""
     expressions: ExpressionSettings = field(default_factory=ExpressionSettings)
-
-    def __post_init__(self) -> None:
-        check_fields(self)

@@ -13,7 +13,6 @@ from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
 from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides
-from tavernkit.trusted import trusted
 
 _NEWLINES = re.compile(r"\n+")
 _KEPT: Mapping[str, DynamicMacro] = {"original": "{{original}}"}
@@ -90,8 +89,7 @@ class Substitution:
         """Expand a text of a regex script."""
         if self._engine.is_plain(text):
             return text
-        overrides = trusted(
-            Overrides,
+        overrides = Overrides(
             user_name=None,
             character_name=character,
             group=None,

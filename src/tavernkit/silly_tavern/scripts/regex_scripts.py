@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from tavernkit.arguments import check_fields, checked, require
+from tavernkit.arguments import require
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.scripts.regex_replacement import (
     ExpandScriptText,
@@ -18,7 +18,6 @@ from tavernkit.silly_tavern.scripts.regex_replacement import (
 )
 from tavernkit.text.js_values import UNDEFINED, to_number, truthy
 from tavernkit.text.script_budget import ScriptBudget
-from tavernkit.trusted import trusted
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw, thaw_object
 
 _DISPLAY, _SEND_AS = 0, 4
@@ -63,7 +62,6 @@ class RegexScript:
     max_depth: float | None
 
     def __post_init__(self) -> None:
-        check_fields(self)
         object.__setattr__(self, "trim_strings", tuple(self.trim_strings))  # what is remembered of scripts is hashed
 
     @classmethod
@@ -73,8 +71,7 @@ class RegexScript:
         raw = thaw_object(data)
         trim_strings, placement = raw.get("trimStrings"), raw.get("placement")
         mode = to_number(raw.get("substituteRegex", UNDEFINED))
-        return trusted(
-            cls,
+        return cls(
             raw=raw,
             id=_text(raw.get("id")),
             name=_text(raw.get("scriptName")),
@@ -95,7 +92,6 @@ class RegexScript:
         """A copy of the JSON object, with every field it came with."""
         return thaw_object(self.raw)
 
-    @checked
     def applies_to(
         self,
         placement: int,
@@ -108,7 +104,6 @@ class RegexScript:
         """Tell whether the script is meant for a text of this kind at this depth."""
         return applies(self, placement, is_markdown=is_markdown, is_prompt=is_prompt, is_edit=is_edit, depth=depth)
 
-    @checked
     def run(
         self,
         text: str,
@@ -201,11 +196,7 @@ class RegexScripts:
     scoped_allowed: bool = True
     enabled: bool = True
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_settings(
         cls,
         extension_settings: Mapping[str, object],
@@ -237,7 +228,6 @@ class RegexScripts:
         preset = self.preset if self.preset_allowed else ()
         return (*self.global_, *preset, *(self.scoped if self.scoped_allowed else ()))
 
-    @checked
     def apply(
         self,
         text: object,
@@ -282,7 +272,6 @@ def read_scripts(value: object, where: str, warn: Warn = log_warning) -> tuple[R
     return tuple(scripts)
 
 
-@checked
 def migrate_script(value: Mapping[str, object], *, new_id: Callable[[], str]) -> JsonObject:
     """Bring a global script of an older version up to date, as SillyTavern does when it loads its settings."""
     script = thaw_object(value)

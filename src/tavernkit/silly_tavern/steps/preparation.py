@@ -48,7 +48,7 @@ def prepare(state: SillyTavernState) -> None:
     state.macros = state.new_macros()
     state.scripts = PromptScripts.of(context.regex_scripts, state.macros, state.warn, state.services.scripts)
     if not context.dry_run:
-        context.memory.generation_started(context.generation_type)
+        state.memory.generation_started(context.generation_type)
     opened = _opened_prompts(state)
     chat = _with_first_message_shown(state, context.log.lines)
     state.quiet_prompt = state.macros(context.quiet_prompt)

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tavernkit.arguments import checked
 from tavernkit.prompt.plan import Plan, RenderedText
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.text_completion.segments import rendered
@@ -44,7 +43,6 @@ class TextPlan(ChatPlan):
             return changed
         return dataclasses.replace(changed, rendered=rendered(changed.blocks, self.stop_strings))
 
-    @checked
     def fingerprint(
         self, dialect: str = "text", *, squash_system_messages: bool = False, **dialect_options: object
     ) -> str:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.plan import RenderedText, TextSpan
-from tavernkit.trusted import trusted
 from tavernkit.values import FrozenObject
 
 _NEWLINES = re.compile(r"\n+")
@@ -81,7 +80,7 @@ def rendered(blocks: Iterable[Block], stop_strings: Sequence[str]) -> RenderedTe
     for block in blocks:
         if block.enabled:
             texts.append(block.content)
-            spans.append(trusted(TextSpan, start=position, end=position + len(block.content), block_id=block.id))
+            spans.append(TextSpan(start=position, end=position + len(block.content), block_id=block.id))
             position += len(block.content)
     return RenderedText("".join(texts), tuple(spans), tuple(stop_strings))
 

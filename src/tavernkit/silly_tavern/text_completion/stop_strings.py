@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.instruct.stop_strings import template_stop_strings
@@ -30,11 +29,7 @@ class StopInput:
     expand: Callable[[str], str]
     expand_custom: bool = True
 
-    def __post_init__(self) -> None:
-        check_fields(self)
 
-
-@checked
 def stop_strings(given: StopInput) -> list[str]:
     """The stop strings in SillyTavern's order, each once."""
     user, character = f"\n{given.user_name}:", f"\n{given.character_name}:"
@@ -56,7 +51,6 @@ def stop_strings(given: StopInput) -> list[str]:
     return [text for text in dict.fromkeys(found) if text]
 
 
-@checked
 def custom_stop_strings(setting: str, warn: Warn) -> list[str]:
     """Read ``custom_stopping_strings``: a JSON list, of which only texts count."""
     if not setting:

@@ -16,7 +16,6 @@ from typing import Protocol, cast
 
 from ahocorasick_rs import AhoCorasick, MatchKind
 
-from tavernkit.arguments import require
 from tavernkit.budget.file_tokenizer import load_file_tokenizer
 from tavernkit.budget.tokenizers import BundledTokenizer, get_tokenizer, without_lone_surrogates
 from tavernkit.errors import Warn
@@ -106,7 +105,6 @@ class TokenizerFiles:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        require("folder", folder, str | os.PathLike[str], "the path of a folder")
         self.folder = Path(folder)
 
     def find(self, name: str) -> Path | None:

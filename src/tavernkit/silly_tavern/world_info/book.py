@@ -28,14 +28,11 @@ class WorldBook:
     and written back.
     """
 
-    @checked
     def __init__(self, name: str, raw: Json) -> None:
-        require("raw", raw, JSON_VALUE, PARSED_FILE)
         self.name = name
         self._raw = raw
 
     @classmethod
-    @checked
     def from_json(cls, data: object, *, name: str) -> WorldBook:
         """Take a parsed world file (a copy is made). Raises :class:`LoreParseError` if it is nested too deeply."""
         require("data", data, JSON_VALUE, PARSED_FILE)
@@ -43,7 +40,6 @@ class WorldBook:
         return cls(name, thaw(data))
 
     @classmethod
-    @checked
     def loads(cls, text: str | bytes, *, name: str, warn: Warn = log_warning, strict: bool = False) -> WorldBook:
         """Read the text of a world file.
 
@@ -65,10 +61,8 @@ class WorldBook:
         return cls.loads(content, name=stem(source), warn=warn, strict=strict)
 
     @classmethod
-    @checked
     def from_character_book(cls, book: object, *, name: str) -> WorldBook:
         """Convert the ``character_book`` of a V2 or V3 card. Raises :class:`LoreParseError` if nested too deeply."""
-        require("book", book, JSON_VALUE, "the character_book of a card, such as {'entries': []}")
         check_depth(book)
         return cls(name, character_book_to_world(book))
 
@@ -80,7 +74,6 @@ class WorldBook:
         """The whole file as it was read."""
         return thaw(self._raw)
 
-    @checked
     def dumps(self, *, indent: int | None = 4) -> str:
         """Write the file."""
         return json.dumps(self._raw, ensure_ascii=False, indent=indent)
@@ -101,7 +94,6 @@ class WorldBook:
         entries = self._raw.get("entries")
         return not self._raw or is_object(entries) or is_list(entries)
 
-    @checked
     def usable_entries(self, warn: Warn | None = None) -> Iterator[JsonObject]:
         """The entries that a scan can use; a bad one is named in a warning and left out."""
         if warn is not None and not self._has_entries():

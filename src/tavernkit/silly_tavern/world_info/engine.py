@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tavernkit.arguments import checked
 from tavernkit.silly_tavern.world_info.book import tell_problem
 from tavernkit.silly_tavern.world_info.compiled import CompiledBooks
 from tavernkit.silly_tavern.world_info.limits import COMPILED_BOOKS
@@ -21,11 +20,9 @@ class WorldInfoEngine:
     and what matches in it, however large the books are. One engine can be shared between threads.
     """
 
-    @checked
     def __init__(self, *, cache_size: int = COMPILED_BOOKS) -> None:
         self._compiled: LRUCache[tuple[SelectedBooks, float], CompiledBooks] = LRUCache(cache_size)
 
-    @checked
     def compile(self, books: SelectedBooks, settings: WorldInfoSettings) -> CompiledBooks:
         """Compile books ahead of a scan, or give what is known of them."""
         strategy = settings.character_strategy
@@ -33,7 +30,6 @@ class WorldInfoEngine:
         compiled.table(case_sensitive=settings.case_sensitive, whole_words=settings.match_whole_words)
         return compiled
 
-    @checked
     def scan(self, scan_input: ScanInput) -> WorldInfoResult:
         """Scan a chat."""
         compiled = self.compile(scan_input.books, scan_input.settings)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from tavernkit.arguments import require
 from tavernkit.silly_tavern.world_info.decorators import parse_decorators
 from tavernkit.silly_tavern.world_info.fields import (
     Field,
@@ -89,10 +88,6 @@ class Entry:
     """
 
     def __init__(self, raw: JsonObject, world: str, *, decorated: bool = True) -> None:
-        if type(raw) is not dict or type(world) is not str or type(decorated) is not bool:
-            require("raw", raw, Mapping)
-            require("world", world, str)
-            require("decorated", decorated, bool)
         self.raw = raw
         self.world = to_string(raw["world"]) if "world" in raw else world
         content = text(raw.get("content"))

@@ -9,7 +9,6 @@ from itertools import islice
 from types import MappingProxyType
 from typing import overload
 
-from tavernkit.arguments import checked
 from tavernkit.budget.report import TrimReport
 from tavernkit.errors import ConfigError
 from tavernkit.lore.contracts import LoreRow
@@ -160,7 +159,6 @@ class WorldInfoResult:
         """The text of each named outlet."""
         return MappingProxyType({name: _joined(placed) for name, placed in self.placement.outlets.items()})
 
-    @checked
     def explain(self, uid: Json, *, book: str | None = None) -> Explanation:
         """Explain one entry by its uid; ``book`` is needed if several books have that uid."""
         books = self._scan.books
@@ -174,7 +172,6 @@ class WorldInfoResult:
             raise ConfigError(f"several books have an entry {uid!r}: pass book=", code="AMBIGUOUS_ENTRY")
         return max(explained, key=lambda one: RANK[one.reason])
 
-    @checked
     def table(self, *, everything: bool = False) -> str:
         """Write a table for people: entries that the scan had to decide about, those in the prompt first.
 
@@ -190,7 +187,6 @@ class WorldInfoResult:
             lines.append(f"{untouched} more entries: none of their keys is in any text")
         return "\n".join(lines)
 
-    @checked
     def rows(self, *, untouched: int | None = None) -> list[LoreRow]:
         """All entries, those in the prompt first; ``untouched`` limits how many are listed that no text touched."""
         contents = {one.entry.identity: one.content for one in self.activated}

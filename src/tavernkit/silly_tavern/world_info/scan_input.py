@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tavernkit.arguments import check_fields, require
 from tavernkit.errors import Warn, log_warning
 from tavernkit.lore.contracts import TokenCounter
 from tavernkit.silly_tavern.world_info.selection import SelectedBooks, file_stem
@@ -34,9 +33,6 @@ class ScanData:
     scenario: str = ""
     creator_notes: str = ""
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @property
     def texts(self) -> tuple[str, ...]:
         """The texts in the order of an entry's match switches."""
@@ -56,9 +52,6 @@ class Speaker:
 
     avatar: str
     tags: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def name(self) -> str:
@@ -101,12 +94,6 @@ class ScanInput:
     apply_regex: ApplyRegex = _no_scripts
     random: Callable[[], float] | None = None
     warn: Warn = log_warning
-
-    def __post_init__(self) -> None:
-        check_fields(self, ("messages",))
-        messages: object = self.messages
-        made = isinstance(messages, (list, tuple))  # others make their texts when these are asked for
-        require("ScanInput.messages", messages, Sequence[str] if made else Sequence)
 
     @property
     def trigger(self) -> str:

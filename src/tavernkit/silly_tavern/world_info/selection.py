@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import TypeVar
 
-from tavernkit.arguments import check_fields
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.silly_tavern.world_info.fields import number
@@ -34,7 +33,6 @@ class SelectedBooks:
     persona: tuple[WorldBook, ...] = ()
 
     def __post_init__(self) -> None:
-        check_fields(self)
         for source in ("global_", "character", "chat", "persona"):  # engines know a selection by its hash
             object.__setattr__(self, source, tuple(getattr(self, source)))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.text.js_values import UNDEFINED, to_number, truthy
 from tavernkit.values import EMPTY_OBJECT, is_mapping, is_sequence, shown
@@ -22,9 +21,6 @@ class CharacterLore:
 
     name: str
     extra_books: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +43,7 @@ class WorldInfoSettings:
     global_select: tuple[str, ...] = ()
     character_lore: tuple[CharacterLore, ...] = ()
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @classmethod
-    @checked
     def from_json(cls, data: Mapping[str, object], *, warn: Warn = log_warning) -> WorldInfoSettings:
         """Read the object ``world_info_settings`` of a settings file.
 

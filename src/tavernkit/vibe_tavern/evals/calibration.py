@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tavernkit.prompt.context import Estimator
+from tavernkit.prompt.inputs import Estimator
 from tavernkit.vibe_tavern.errors import TransportError
 from tavernkit.vibe_tavern.token_estimation import canonical_model_hint, estimator
 from tavernkit.vibe_tavern.transports.base import Transport

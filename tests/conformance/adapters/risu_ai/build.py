@@ -19,7 +19,7 @@ from tavernkit.risu_ai.plan import RisuPlan
 from tavernkit.risu_ai.sending import ModelRequest, RequestFailedError, SendError
 from tavernkit.risu_ai.sending.drive import drive
 from tavernkit.risu_ai.sending.send import Send
-from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.stores.variables import InMemoryVariablesStore, VariableChanges
 from tavernkit.text.js_values import utf16_length
 from tests.conformance.adapters.risu_ai.trigger_inputs import error_class
 from tests.conformance.runner import VECTORS, Case
@@ -122,7 +122,7 @@ def send(case: Case, on_overflow: str = "error") -> object:
         found["ok"] = sent.ok
         if not sent.ok:
             found["error"] = sent.error and failure(sent.error)
-    return {**found, "stored": stored(sending.chat, given)}
+    return {**found, "stored": stored(sending.chat, sending.variables.changes(), given)}
 
 
 def lost_user_message(error: SendError) -> bool:
@@ -137,12 +137,13 @@ def failure(error: SendError) -> dict[str, object]:
     return {"code": error.code, "detail": error.detail, **details}
 
 
-def stored(chat: RisuChat, given: dict[str, Any]) -> dict[str, object]:
+def stored(chat: RisuChat, changes: VariableChanges, given: dict[str, Any]) -> dict[str, object]:
     written = chat_json(chat)
     messages = [
         {key: masked(message[key]) for key in ("role", "data", "saying", "disabled") if key in message}
         for message in written["message"]  # type: ignore[union-attr]
     ]
+    changes.apply(given["variables"])
     state = given["variables"].to_dict().get("local", {})
     found: dict[str, object] = {
         "message": messages,

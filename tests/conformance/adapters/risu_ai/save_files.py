@@ -108,16 +108,21 @@ def send(case: Case) -> object:
     dice = cycle(given["random"])
     variables = InMemoryVariablesStore()
     models = MemoryModels(summarize=lambda _: "OK.", embed=letters, default_prompt="<<RISU_DEFAULT_SUMMARY_PROMPT>>")
-    builder = loaded(case).builder(
-        given["character"],
-        given.get("chat"),
-        persona=given.get("persona"),
-        preset=given.get("preset"),
-        message=given["text"],
-        clock=lambda: moment(given["now"]),
-        random=lambda: next(dice),
-        memory=models,
-        warning_handler=None,
+    builder = (
+        loaded(case)
+        .builder(
+            given["character"],
+            given.get("chat"),
+            persona=given.get("persona"),
+            preset=given.get("preset"),
+        )
+        .replace(
+            message=given["text"],
+            clock=lambda: moment(given["now"]),
+            random=lambda: next(dice),
+            memory=models,
+            warning_handler=None,
+        )
     )
     context = builder.make_context()
     for scope, stored in context.variables.to_dict().items():  # type: ignore[attr-defined]
@@ -126,7 +131,7 @@ def send(case: Case) -> object:
     model = Replies(given.get("replies", ["OK."]))
     sending = Send(builder, context.replace(variables=variables))
     sent = drive(sending.run(), model)
-    found = stored_chat(sending.chat, {"variables": variables})
+    found = stored_chat(sending.chat, sent.variables, {"variables": variables})
     return {"ok": sent.ok, "requests": model.requests, "stored": found}
 
 

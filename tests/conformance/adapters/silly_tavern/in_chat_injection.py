@@ -22,15 +22,14 @@ def run(case: Case) -> object:
 
 def text_lines(given: Any) -> list[dict[str, object]]:
     built = inputs(as_build(given))
-    plan = build(
-        **{
-            **built,
-            "dialect": "text",
-            "context_template": NOTHING_BUT_THE_CHAT,
-            "context_length": 1_000_000,
-            "dry_run": True,
-        }
-    )
+    changed: dict[str, Any] = {
+        **built,
+        "dialect": "text",
+        "context_template": NOTHING_BUT_THE_CHAT,
+        "context_length": 1_000_000,
+        "dry_run": True,
+    }
+    plan = build(**changed)
     lines: list[dict[str, object]] = []
     for block in plan.blocks:
         if block.slot == CHAT_HISTORY:

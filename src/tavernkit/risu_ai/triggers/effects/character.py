@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from tavernkit.risu_ai.triggers.registry import EffectTable
 from tavernkit.text.js_values import to_string
-from tavernkit.trusted import changed
 from tavernkit.values import freeze_object
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def set_description(run: Run, effect: Effect) -> None:
     text = run.value(effect, "value")
 
     def change(character: RisuCharacter) -> RisuCharacter:
-        return changed(character, description=text, raw=freeze_object({**character.raw, "desc": text}))
+        return dataclasses.replace(character, description=text, raw=freeze_object({**character.raw, "desc": text}))
 
     run.change_character(change, "desc")
 
@@ -47,7 +47,7 @@ def set_global_note(run: Run, effect: Effect) -> None:
     text = run.value(effect, "value")
 
     def change(character: RisuCharacter) -> RisuCharacter:
-        return changed(character, raw=freeze_object({**character.raw, "replaceGlobalNote": text}))
+        return dataclasses.replace(character, raw=freeze_object({**character.raw, "replaceGlobalNote": text}))
 
     run.change_character(change, "replaceGlobalNote")
 
@@ -75,6 +75,6 @@ def get_note(run: Run, effect: Effect) -> None:
 def set_note(run: Run, effect: Effect) -> None:
     """Write the author's note, in the stored chat as well."""
     note = run.world.budget.text(run.value(effect, "value"))
-    run.chat = changed(run.chat, note=note)
-    run.world.chat = changed(run.world.chat, note=note)
+    run.chat = dataclasses.replace(run.chat, note=note)
+    run.world.chat = dataclasses.replace(run.world.chat, note=note)
     run.world.event("note", note)

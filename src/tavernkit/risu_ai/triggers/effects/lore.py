@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,6 @@ from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.values import exact_index
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit.text.js_values import number_to_string, to_number, to_string, truthy
-from tavernkit.trusted import changed
 from tavernkit.values import (
     EMPTY_OBJECT,
     FrozenJson,
@@ -50,7 +50,7 @@ def store_entries(run: Run, entries: tuple[FrozenJson, ...]) -> None:
     objects = tuple(freeze_object(entry) for entry in entries if is_mapping(entry))
 
     def change(character: RisuCharacter) -> RisuCharacter:
-        return changed(character, lore=objects, raw=freeze_object({**character.raw, "globalLore": entries}))
+        return dataclasses.replace(character, lore=objects, raw=freeze_object({**character.raw, "globalLore": entries}))
 
     run.change_character(change, "lore")
 

@@ -11,7 +11,6 @@ from tavernkit.risu_ai.triggers.lua.call import LuaCall
 from tavernkit.risu_ai.triggers.lua.registry import Access, LuaFunctionTable, argument
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.text.js_values import json_stringify, to_string, trim, truthy
-from tavernkit.trusted import changed
 from tavernkit.values import FrozenJson, FrozenObject, Json, freeze_object, is_object, thaw_object
 
 functions = LuaFunctionTable()
@@ -41,7 +40,7 @@ def set_name(call: LuaCall, arguments: list[Json]) -> None:
     if not isinstance(name, str):
         raise TriggerFailedError("the name must be a text")
     character = call.world.selected
-    _store(call, changed(character, name=name, raw=_with_raw(character, "name", name)), "name")
+    _store(call, dataclasses.replace(character, name=name, raw=_with_raw(character, "name", name)), "name")
 
 
 @functions.function("getDescription", access=Access.SAFE)
@@ -59,7 +58,7 @@ def set_description(call: LuaCall, arguments: list[Json]) -> None:
     character = call.world.selected
     text = "" if value is None else call.text(value)
     raw = _with_raw(character, "desc", value)
-    _store(call, changed(character, description=text, raw=raw), "desc")
+    _store(call, dataclasses.replace(character, description=text, raw=raw), "desc")
 
 
 @functions.function("getCharacterFirstMessage")
@@ -76,7 +75,7 @@ def set_first_message(call: LuaCall, arguments: list[Json]) -> bool:
         return False
     character = call.world.selected
     raw = _with_raw(character, "firstMessage", call.text(text))
-    _store(call, changed(character, first_message=text, raw=raw), "firstMessage")
+    _store(call, dataclasses.replace(character, first_message=text, raw=raw), "firstMessage")
     return True
 
 
@@ -94,7 +93,7 @@ def set_background(call: LuaCall, arguments: list[Json]) -> bool:
     if not isinstance(text, str):
         return False
     character = call.world.selected
-    _store(call, changed(character, raw=_with_raw(character, BACKGROUND, call.text(text))), BACKGROUND)
+    _store(call, dataclasses.replace(character, raw=_with_raw(character, BACKGROUND, call.text(text))), BACKGROUND)
     return True
 
 
@@ -190,7 +189,7 @@ def _option(options: dict[str, Json], name: str, default: Json) -> Json:
 def _with_entry(call: LuaCall, chat: RisuChat, entry: FrozenObject) -> RisuChat:
     kept = tuple(each for each in chat.local_lore if each.get("comment") != entry["comment"])
     call.world.budget.count("lore", len(kept) + 1, call.world.budget.limits.lore)
-    return changed(chat, local_lore=(*kept, entry))
+    return dataclasses.replace(chat, local_lore=(*kept, entry))
 
 
 @functions.function("loadLoreBooksMain", access=Access.LOW, kind="promise")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from tavernkit.risu_ai.objects import RisuMessage
 from tavernkit.risu_ai.triggers.lua.call import LuaCall
 from tavernkit.risu_ai.triggers.lua.registry import Access, LuaFunctionTable, argument, passed
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.values import at_index, slice_index
 from tavernkit.text.js_values import UNDEFINED, json_parse, json_stringify, to_number, to_string
-from tavernkit.trusted import changed
 from tavernkit.values import FrozenJson, Json, is_object
 
 functions = LuaFunctionTable()
@@ -75,7 +76,7 @@ def _change(call: LuaCall, number: Json, **changes: str) -> None:
     messages = call.messages
     index = at_index(_number(number), len(messages))
     if index is not None:
-        messages[index] = changed(messages[index], **changes)
+        messages[index] = dataclasses.replace(messages[index], **changes)
         call.set_messages(messages)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tavernkit.arguments import checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.macros.builtin import (
     card,
@@ -24,13 +23,11 @@ SUBJECTS = (utility, flow, random, names, card, chat, time, variable, instruct, 
 """The modules of the macros that SillyTavern itself has."""
 
 
-@checked
 def silly_tavern_registry(*, warn: Warn = log_warning) -> MacroRegistry:
     """Exactly the macros of SillyTavern 1.19.0; ``warn`` hears of macros that are registered again."""
     return MacroRegistry((definition for subject in SUBJECTS for definition in subject.macros), warn=warn)
 
 
-@checked
 def default_registry(*, warn: Warn = log_warning) -> MacroRegistry:
     """The macros of SillyTavern and the few that this library adds."""
     registry = silly_tavern_registry(warn=warn)

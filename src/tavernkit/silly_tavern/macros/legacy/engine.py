@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from itertools import islice
 
-from tavernkit.arguments import checked
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.expander import Expander
@@ -31,7 +30,6 @@ class LegacyMacroEngine(Expander):
     'Ann meets Bel.'
     """
 
-    @checked
     def __init__(self, macros: Mapping[str, DynamicMacro] | None = None) -> None:
         self._macros = dict(macros or {})
 

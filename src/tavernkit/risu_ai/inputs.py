@@ -1,0 +1,66 @@
+"""What a RisuAI build can be given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from tavernkit.cards.bundle import Bundle
+from tavernkit.cards.character import Character
+from tavernkit.prompt.inputs import CommonInputs
+from tavernkit.risu_ai.cbs.context import RisuDevice
+from tavernkit.risu_ai.chat.inlays import Caption, Inlay
+from tavernkit.risu_ai.files.chat_file import ChatFile
+from tavernkit.risu_ai.files.preset import Preset
+from tavernkit.risu_ai.files.settings import Settings
+from tavernkit.risu_ai.memory.contract import MemoryModels
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage, RisuModule
+from tavernkit.risu_ai.triggers.host import TriggerHost
+from tavernkit.stores.history import ChatHistory, MessageLike
+
+CharacterInput: TypeAlias = RisuCharacter | Character | Bundle | Mapping[str, object]
+"""RisuAI's own character (or its JSON), a card or a loaded file."""
+
+HistoryInput: TypeAlias = (
+    RisuChat | ChatFile | Mapping[str, object] | ChatHistory | Iterable[RisuMessage | MessageLike] | None
+)
+"""A chat as RisuAI stores it (or its JSON), a store of messages, or a list of messages."""
+
+
+class RisuAIInputs(CommonInputs, total=False):
+    """Inputs of :func:`build` and :class:`Builder`."""
+
+    character: CharacterInput | None
+    """The character or group: a card, a loaded file or RisuAI's own object."""
+    history: HistoryInput
+    """The chat so far."""
+    preset: Preset | None
+    """The preset in force; the settings' own by default."""
+    settings: Settings
+    """RisuAI's database as far as prompts depend on it."""
+    members: Sequence[CharacterInput] | Mapping[str, CharacterInput]
+    """The characters of a group."""
+    speaker: str | None
+    """The id of the member who speaks now."""
+    modules: Sequence[RisuModule]
+    """Modules that are switched on in addition to those of the settings."""
+    toggles: Mapping[str, bool | int | float | str]
+    """Values of the toggles that prompts ask for."""
+    inlays: Mapping[str, Inlay]
+    """The pictures, sounds and films that messages name."""
+    memory: MemoryModels | None
+    """The models that long-term memory asks."""
+    trigger_host: TriggerHost | None
+    """What triggers and Lua may ask of the application."""
+    caption: Caption | None
+    """Describes pictures to models that cannot see them."""
+    say_nothing: bool
+    """Send ``*says nothing*`` for an empty message."""
+    strategy: str
+    """How the prompt is made to fit: ``reference`` (RisuAI's way), ``group_order`` or ``priority``."""
+    on_overflow: str
+    """``error`` raises when what must be in the prompt does not fit; ``return`` gives RisuAI's prompt."""
+    random: Callable[[], float] | None
+    """Random numbers from 0 to 1, instead of those made from ``seed``."""
+    device: RisuDevice
+    """The screen and platform that texts may ask about."""
