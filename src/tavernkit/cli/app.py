@@ -24,6 +24,8 @@ COMMANDS = (
     "build",
     "explain",
     "lint",
+    "test",
+    "diff",
     "card",
     "lore",
     "macros",

@@ -168,6 +168,12 @@ def _user_of(history: ChatFile) -> str | None:
     return next(spoken, None)
 
 
+def scripts_of(options: BuildOptions) -> tuple[RegexScripts, str]:
+    """The regex scripts of a command that run, and the character's name."""
+    bundle = load_card(_card_path(options))
+    return _scripts(options, bundle, _preset(options)), bundle.character.name
+
+
 def _scripts(options: BuildOptions, bundle: Bundle, preset: Preset) -> RegexScripts:
     """The scripts given, and those that come with the files if they may run."""
     from tavernkit.cards.json_text import parse_json

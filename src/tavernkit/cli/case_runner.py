@@ -1,0 +1,141 @@
+"""Runs the tests of authors: each is a build like any other command's, and then a comparison."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import typer
+
+from tavernkit.authoring import CaseFileError, CaseResult, Check, PromptCase, check_plan, read_cases
+from tavernkit.cli.build_options import BuildOptions
+from tavernkit.cli.inputs import prepare, scripts_of
+from tavernkit.cli.platforms import Platform
+from tavernkit.errors import TavernKitError
+from tavernkit.prompt.plan import Plan
+from tavernkit.report import lore_rows
+from tavernkit.values import is_mapping
+
+if TYPE_CHECKING:
+    from tavernkit.authoring.case_file import ScriptExpectation
+
+_MARK = "\u2063tavernkit\u2063"
+"""Stands around a macro in a message, so that its value is found again in the prompt."""
+_MARKED = re.compile(f"{_MARK}(.*?){_MARK}", re.DOTALL)
+_ROLES = {"user": "user", "char": "assistant"}
+
+
+def run_file(path: Path) -> Iterator[CaseResult]:
+    """Run all tests of a file; one that cannot be read is a result with an error."""
+    try:
+        cases = read_cases(path)
+    except TavernKitError as error:
+        yield CaseResult(path, path.name, "", error=str(error))
+        return
+    for case in cases:
+        try:
+            yield CaseResult(path, case.name, case.platform, run_case(case))
+        except (TavernKitError, typer.BadParameter) as error:
+            yield CaseResult(path, case.name, case.platform, error=str(error))
+
+
+def run_case(case: PromptCase) -> list[Check]:
+    """Build the prompt of a test and compare it with what is expected."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = _options(case, Path(folder))
+        prepared = prepare(options)
+        history = _history(case)
+        plan = prepared.build(**history)
+        rows = lore_rows(plan.lore_result) if plan.lore_result is not None else []
+        checks = check_plan(case.expect, plan, rows)
+        for macro, value in case.expect.macros:
+            marked = prepared.build(**history, message=f"{_MARK}{macro}{_MARK}")
+            checks.append(_macro(macro, value, marked))
+        if case.expect.scripts:
+            checks += _scripts(case, options)
+    return checks
+
+
+def _options(case: PromptCase, folder: Path) -> BuildOptions:
+    given = dict(case.inputs)
+    platform = Platform(case.platform)
+    now = given.pop("now", None)
+    card = given.pop("card", None)
+    fields: dict[str, object] = {
+        "card": stub_card(folder) if card is None else card,
+        "platform": platform,
+        "book": given.pop("books", None),
+        "module": given.pop("modules", None) if platform is Platform.RISU_AI else None,
+        "regex_script": given.pop("regex_scripts", None) if platform is Platform.SILLY_TAVERN else None,
+        "chat": str(case.chat) if isinstance(case.chat, Path) else None,
+        "now": None if now is None else _moment(str(now)),
+        "preset": str(given.pop("preset")) if "preset" in given else None,
+    }
+    for name in ("modules", "regex_scripts"):
+        given.pop(name, None)
+    if platform is Platform.RISU_AI:
+        given.pop("allow_scripts", None)
+    # A test of a prompt that does not fit looks at what fits.
+    return BuildOptions(**fields, **given, on_overflow="return")  # pyright: ignore[reportArgumentType]  # checked by the reader
+
+
+def stub_card(folder: Path) -> Path:
+    """A card with a name and nothing else, for tests of books and presets alone."""
+    path = folder / "character.json"
+    path.write_text(json.dumps({"spec": "chara_card_v2", "spec_version": "2.0", "data": {"name": "Character"}}))
+    return path
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise CaseFileError(f"now must be a time such as 2031-03-05T14:07:09Z, not {text!r}") from None
+
+
+def _history(case: PromptCase) -> dict[str, object]:
+    if case.chat is None or isinstance(case.chat, Path):
+        return {}
+    return {"history": [{"role": _ROLES[speaker], "content": text} for speaker, text in case.chat]}
+
+
+def _macro(macro: str, value: str, plan: Plan) -> Check:
+    what = f"{macro} gives {value!r}"
+    texts = (str(message.get("content")) for message in plan.to_messages() if is_mapping(message))
+    found = next((found[1] for text in texts if (found := _MARKED.search(text))), None)
+    if found is None:
+        return Check(what, passed=False, reason="the message it stands in is not in the prompt")
+    return Check(what, found == value, "" if found == value else f"it gives {found!r}")
+
+
+def _scripts(case: PromptCase, options: BuildOptions) -> Iterator[Check]:
+    from tavernkit.silly_tavern import MacroEngine, MacroEnvironment
+
+    if options.chosen_platform is not Platform.SILLY_TAVERN:
+        yield Check("regex scripts", passed=False, reason="they are checked on silly_tavern only")
+        return
+    scripts, name = scripts_of(options)
+    engine = MacroEngine()
+    environment = MacroEnvironment(user_name=options.user or "User", character_name=name)
+
+    def expand(text: str, /, *, character: str | None = None, escape: Callable[[str], str] | None = None) -> str:
+        return engine.expand(text, environment, character_name=character, post_process=escape)
+
+    for expected in case.expect.scripts:
+        yield _script(expected, lambda text, at: scripts.apply(text, at, expand=expand), scripts.active)
+
+
+def _script(expected: ScriptExpectation, apply: Callable[[str, int], str], active: Sequence[object]) -> Check:
+    from tavernkit.silly_tavern import RegexPlacement
+
+    what = f"the scripts make {expected.gives!r} of {expected.text!r}"
+    if not active:
+        return Check(what, passed=False, reason="no script is active: name regex_scripts, or allow_scripts: true")
+    placement = cast("int", RegexPlacement[expected.placement.upper()])
+    made = apply(expected.text, placement)
+    return Check(what, made == expected.gives, "" if made == expected.gives else f"they make {made!r}")

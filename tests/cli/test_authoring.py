@@ -1,0 +1,191 @@
+"""``test`` and ``diff``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tavernkit.cards import Character, save
+from tavernkit.cards.png import placeholder_png
+from tavernkit.cli.commands.test import wait_for_change
+from tests.cli.terminal import BOOK, CARD, CHAT, Tavernkit
+
+PASSES = f"""
+defaults: {{card: {CARD}, books: [{BOOK}], user: Ann}}
+tests:
+  - name: lamp
+    platforms: [silly_tavern, risu_ai]
+    message: Who lit the lamp?
+    expect:
+      fires: [The lamp]
+      stays_out: [Dragons]
+      contains:
+        - Who lit the lamp?
+        - {{text: Who lit the lamp?, role: user, depth: 0}}
+      lacks: [no such text, {{text: Who lit the lamp?, role: system}}]
+      max_tokens: 2000
+      macros: {{"{{{{user}}}} and {{{{char}}}}": Ann and Aria}}
+  - name: a chat file
+    chat: {CHAT}
+    now: 2031-03-05T14:07:09Z
+    seed: 1
+    expect:
+      macros: {{"{{{{date}}}}": "March 5, 2031"}}
+"""
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "a.tavern.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_tests_pass(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    written(tmp_path, PASSES)
+    outcome = tavernkit("test", str(tmp_path))
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "3 tests: 3 passed, 0 failed" in outcome.out
+
+
+def test_failures_say_why(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    text = f"""
+defaults: {{card: {CARD}, books: [{BOOK}]}}
+tests:
+  - name: wrong
+    message: Nothing to see
+    expect:
+      fires: [The lmap, Dragons]
+      stays_out: [House style]
+      contains:
+        - no such text
+        - {{text: Nothing to see, role: system}}
+        - {{text: Nothing to see, depth: 5}}
+        - {{text: Nothing to see, before: Nothing}}
+        - {{text: Nothing to see, after: no such text}}
+      lacks: [Nothing]
+      max_tokens: 1
+      macros: {{"{{{{user}}}}": Ann}}
+      scripts: {{text: a, gives: b}}
+"""
+    report = tmp_path / "report.xml"
+    outcome = tavernkit("test", written(tmp_path, text), "--json", "--junit", str(report))
+    assert outcome.code == 1
+    [result] = json.loads(outcome.out)["tests"]
+    reasons = [check["reason"] for check in result["checks"]]
+    assert not any(check["passed"] for check in result["checks"])
+    for reason in (
+        "did you mean 'The lamp'?",
+        "it is in no message",
+        "a message of the role user",
+        "it is at depth 0",
+        "it comes after 'Nothing'",
+        "'no such text' is not in the prompt",
+        "(user)",
+        "the largest parts",
+        "it gives 'User'",
+        "no script is active",
+    ):
+        assert any(reason in each for each in reasons), reason
+    assert 'failures="1"' in report.read_text(encoding="utf-8")
+
+
+def test_regex_scripts_are_tested(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    script = {"scriptName": "s", "findRegex": "/cat/g", "replaceString": "{{user}}", "placement": [2]}
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    text = """
+tests:
+  - user: Ann
+    regex_scripts: script.json
+    expect: {scripts: [{text: a cat, gives: a Ann}, {text: a cat, gives: a cat, placement: user_input}]}
+"""
+    assert tavernkit("test", written(tmp_path, text)).code == 0
+
+
+def test_a_file_that_cannot_be_read_fails_and_others_run(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    written(tmp_path, PASSES)
+    (tmp_path / "b.tavern.yaml").write_text("tests: [{expect: {fire: x}}]")
+    outcome = tavernkit("test", str(tmp_path))
+    assert outcome.code == 1
+    assert "did you mean 'fires'?" in outcome.out
+    assert "4 tests: 3 passed, 1 failed" in outcome.out
+
+
+def test_without_a_test_file_nothing_is_passed(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    outcome = tavernkit("test", str(tmp_path))
+    assert outcome.code == 2
+    assert "there is no test file" in outcome.err
+
+
+def test_a_first_test_is_recorded_and_holds(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    target = tmp_path / "aria.tavern.yaml"
+    arguments = ("test", "--record", str(target), CARD, BOOK, "--message", "Who lit the lamp?")
+    assert tavernkit(*arguments).code == 0
+    [test] = yaml.safe_load(target.read_text(encoding="utf-8"))["tests"]
+    assert "The lamp" in test["expect"]["fires"]
+    assert tavernkit("test", str(target)).code == 0
+    assert tavernkit(*arguments).code == 2  # it is there already
+
+
+def test_watching_ends_when_a_file_changes(tmp_path: Path) -> None:
+    looks = iter([{tmp_path: 1.0}, {tmp_path: 1.0}, {tmp_path: 1.0}, {tmp_path: 2.0}])
+    waits: list[float] = []
+    wait_for_change(lambda: next(looks), waits.append)
+    assert len(waits) == 2
+
+
+def test_diff_shows_changes_and_prompts(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    old, new, page = tmp_path / "old.png", tmp_path / "new.png", tmp_path / "changes.html"
+    save(Character(name="Aria", description="A keeper."), old)
+    save(Character(name="Aria", description="A <b>sailor</b>."), new)
+    outcome = tavernkit("diff", str(old), str(new), "--message", "Hi", "--html", str(page))
+    assert outcome.code == 1
+    assert '/data/description: "A keeper." → "A <b>sailor</b>."' in outcome.out
+    assert "-A keeper." in outcome.out
+    assert "+A <b>sailor</b>." in outcome.out
+    assert "A &lt;b&gt;sailor&lt;/b&gt;." in page.read_text(encoding="utf-8")
+    told = json.loads(tavernkit("diff", str(old), str(new), "--message", "Hi", "--json").out)
+    assert told["schema_version"] == 1
+    assert told["prompts"]["new"]["tokens"] > 0
+    same = tavernkit("diff", str(old), str(old))
+    assert (same.code, same.out.splitlines()[-1]) == (0, "no difference")
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+def test_diff_builds_prompts_with_books(tavernkit: Tavernkit, tmp_path: Path, platform: str) -> None:
+    book = json.loads(Path(BOOK).read_text(encoding="utf-8"))
+    changed = json.loads(json.dumps(book).replace("lamp", "lantern"))
+    new = tmp_path / "new.json"
+    new.write_text(json.dumps(changed))
+    outcome = tavernkit("diff", BOOK, str(new), "--message", "The lamp!", "--card", CARD, "--platform", platform)
+    assert outcome.code == 1
+    assert "The prompts:" in outcome.out
+
+
+def test_diff_of_folders(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    for folder, names in (("old", {"a.json": 1, "b.json": 1}), ("new", {"a.json": 2, "c.json": 1})):
+        (tmp_path / folder).mkdir()
+        for name, number in names.items():
+            (tmp_path / folder / name).write_text(json.dumps({"entries": {}, "name": number}))
+    told = json.loads(tavernkit("diff", str(tmp_path / "old"), str(tmp_path / "new"), "--json").out)
+    assert [(each["file"], each["changes"][0]["kind"]) for each in told["files"]] == [
+        ("a.json", "changed"),
+        ("b.json", "removed"),
+        ("c.json", "added"),
+    ]
+    assert tavernkit("diff", str(tmp_path), CARD).code == 2
+    assert tavernkit("diff", CARD).code == 2
+
+
+def test_diff_gives_git_text_of_cards_and_of_other_pictures(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    card, picture = tmp_path / "card.png", tmp_path / "picture.png"
+    save(Character(name="Aria", description="One line.\nAnother line."), card)
+    picture.write_bytes(placeholder_png(2, 2))
+    text = tavernkit("diff", "--text", str(card))
+    assert text.code == 0
+    assert "Another line." in text.out
+    plain = tavernkit("diff", "--text", str(picture))
+    assert plain.code == 0
+    assert "not readable as a card" in plain.out
