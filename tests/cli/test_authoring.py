@@ -189,3 +189,47 @@ def test_diff_gives_git_text_of_cards_and_of_other_pictures(tavernkit: Tavernkit
     plain = tavernkit("diff", "--text", str(picture))
     assert plain.code == 0
     assert "not readable as a card" in plain.out
+
+
+def test_coverage_of_a_book_over_chats(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    page = tmp_path / "coverage.html"
+    told = json.loads(tavernkit("lore", "coverage", BOOK, "--chat", CHAT, "--html", str(page), "--json").out)
+    verdicts = {entry["title"]: entry["verdict"] for entry in told["entries"]}
+    assert (told["schema_version"], told["turns"]) == (1, 2)
+    assert verdicts["Dragons"] == "never"
+    assert verdicts["House style"] == "always"
+    assert verdicts["Tidewatch"] == "only by recursion"
+    assert "Dragons" in page.read_text(encoding="utf-8")
+    folder = str(Path(CHAT).parent)
+    assert "8 entries over 2 turns of 1 chats" in tavernkit("lore", "coverage", BOOK, "--chat", folder).out
+    starved = json.loads(tavernkit("lore", "coverage", BOOK, "--chat", CHAT, "--budget", "1", "--json").out)
+    assert "always out of budget" in {entry["verdict"] for entry in starved["entries"]}
+    assert tavernkit("lore", "coverage", BOOK, "--chat", str(tmp_path)).code == 2
+
+
+def test_lore_test_suggests_near_names(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("lore", "test", BOOK, "--text", "the lamp", "--expect", "The lmap")
+    assert outcome.code == 1
+    assert "did you mean 'The lamp'?" in outcome.out
+
+
+def test_tokens_refuses_pictures(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    picture = tmp_path / "a.png"
+    picture.write_bytes(placeholder_png(2, 2))
+    outcome = tavernkit("tokens", str(picture))
+    assert outcome.code == 2
+    assert "tavernkit build" in outcome.err
+
+
+def test_lint_shows_what_it_repairs_and_what_it_skips(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    book = tmp_path / "book.json"
+    entries = {str(n): {"uid": n, "key": ["a", "a"], "content": "", "position": 0} for n in range(3)}
+    book.write_text(json.dumps({"entries": entries}))
+    (tmp_path / "theme.json").write_text("{}")
+    outcome = tavernkit("lint", str(tmp_path), "--fix", "--backup")
+    assert "changed /entries/0/key" in outcome.out
+    assert "and 2 more places" in outcome.out
+    assert "1 other file skipped" in outcome.out
+    assert (tmp_path / "book.json.bak").exists()
+    (tmp_path / ".tavernlint").write_text("book.json: *")
+    assert "left out by .tavernlint" in tavernkit("lint", str(tmp_path)).out

@@ -5,22 +5,31 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tavernkit.cards import Character, load, save
+from tavernkit.cards.png import placeholder_png
 from tavernkit.lint import (
     FileKind,
     Finding,
     files,
     fix_file,
+    grouped,
+    is_known,
     lint_file,
+    lint_lorebook,
     lint_regex_script,
     lint_text,
     lint_world_book,
     measure_worst_case,
+    without_suppressed,
 )
 from tavernkit.lint.books import repaired_entry
+from tavernkit.lint.lorebooks import DECORATORS
 from tavernkit.lint.texts import MAX_TEXT
+from tavernkit.risu_ai.lorebook import activation
 from tavernkit.silly_tavern import WorldBook
 from tavernkit.text.js_regex import JSRegex
 from tavernkit.text.json_pointer import resolve
@@ -413,3 +422,112 @@ def test_a_file_in_another_encoding_is_no_broken_one(tmp_path: Path) -> None:
     _, findings = lint_file(path)
     assert "READ_WITH_WARNING" in {each.code for each in findings}
     assert "NOT_JSON" not in {each.code for each in findings}
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "severity"),
+    [
+        ({"key": "a", "content": "@@position\nx"}, "BAD_DECORATOR", "error"),
+        ({"key": "a", "content": "@@position nowhere\nx"}, "BAD_DECORATOR", "warning"),
+        ({"key": "a", "content": "@@depth abc\nx"}, "BAD_DECORATOR", "warning"),
+        ({"key": "a", "content": "@@role boss\nx"}, "BAD_DECORATOR", "warning"),
+        ({"key": "a", "content": "@@additional_keys\nx"}, "BAD_DECORATOR", "warning"),
+        ({"key": "a", "content": "@@depht 3\nx"}, "UNKNOWN_DECORATOR", "warning"),
+        ({"key": "a", "content": "@@dont_activate\nx"}, "NEVER_FIRES", "warning"),
+        ({"key": "a, b, a", "content": "x"}, "DUPLICATE_KEY", "info"),
+        ({"key": "a", "selective": True, "content": "x"}, "NO_SECONDARY", "info"),
+        ({"key": "/dragoon/i", "useRegex": True, "content": "x"}, "NEVER_MATCHES", "warning"),
+        ({"key": "/dragoon/", "useRegex": True, "content": "x"}, "NEVER_MATCHES", "warning"),
+        ({"key": "dragoon", "useRegex": True, "content": "x"}, "BAD_REGEX_KEY", "warning"),
+        ({"key": "/(/i", "useRegex": True, "content": "x"}, "BAD_REGEX", "error"),
+        ({"key": "a", "content": "word " * 3000}, "OVER_BUDGET", "warning"),
+        ({"alwaysActive": True, "content": "word " * 3000}, "BUDGET_STARVATION", "warning"),
+    ],
+)
+def test_entries_of_risuai_lorebooks(given: dict[str, Any], code: str, severity: str) -> None:
+    found = [each for each in lint_lorebook([given]) if each.code == code]
+    assert [str(each.severity) for each in found[:1]] == [severity]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"key": "/?(?:dragoon)/i", "useRegex": True, "content": "x"},
+        {"key": "a", "content": "@@depth 3\n@@role user\n@@position pt_here\nx"},
+        {"content": "@@activate\nx"},
+    ],
+)
+def test_good_entries_of_risuai_lorebooks(given: dict[str, Any]) -> None:
+    assert not [*lint_lorebook([given])]
+
+
+def test_lint_knows_every_decorator_of_risuai() -> None:
+    assert set(DECORATORS) == set(activation._HANDLERS)  # pyright: ignore[reportPrivateUsage]  # there is no other list
+
+
+def card_with_book(**book: Any) -> dict[str, Any]:
+    data: dict[str, Any] = {**CARD}["data"]
+    return {**CARD, "data": {**data, "character_book": book}}
+
+
+def test_fixing_adds_the_extensions_of_a_book(tmp_path: Path) -> None:
+    path = tmp_path / "card.json"
+    lamp = {"keys": ["a"], "content": "x", "extensions": {}, "enabled": True, "insertion_order": 1}
+    path.write_text(json.dumps(card_with_book(entries=[lamp])), encoding="utf-8")
+    assert any(each.where.endswith("/character_book/extensions") and each.fixable for each in lint_file(path)[1])
+    assert fix_file(path, backup=True)
+    assert json.loads(path.read_text(encoding="utf-8"))["data"]["character_book"]["extensions"] == {}
+    assert not any(each.fixable for each in lint_file(path)[1])
+    assert "extensions" not in json.loads((tmp_path / "card.json.bak").read_text())["data"]["character_book"]
+
+
+@pytest.mark.parametrize("suffix", ["png", "charx", "webp", "jpg"])
+def test_fixing_works_inside_pictures_and_archives(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"card.{suffix}"
+    lamp = {"keys": ["a ", "a"], "content": "x", "enabled": True, "insertion_order": 1, "extensions": {}}
+    save(Character.from_card(card_with_book(entries=[lamp])), path)
+    picture = load(path).image
+    assert fix_file(path)
+    again = load(path)
+    assert again.character.character_book is not None
+    assert list(again.character.character_book.entries[0].keys) == ["a"]
+    assert (again.image is None) == (picture is None)
+    assert not fix_file(path)
+
+
+def test_other_files_of_a_data_folder_are_not_taken_for_cards(tmp_path: Path) -> None:
+    for name, content in (
+        ("theme.json", {"name": "Dark", "blur_strength": 10}),
+        ("settings.json", {"power_user": {}, "username": "Ann"}),
+        ("workflow.json", {"3": {"class_type": "KSampler"}}),
+        ("world.json", {"entries": {}}),
+        ("card.json", CARD),
+    ):
+        (tmp_path / name).write_text(json.dumps(content))
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "avatar.png").write_bytes(placeholder_png(2, 2))
+    (tmp_path / "config.yaml").write_text("port: 8000")
+    (tmp_path / "a.tavern.yaml").write_text("tests: []")
+    known = {path.name for path in tmp_path.iterdir() if is_known(path)}
+    assert known == {"world.json", "card.json", "broken.json"}
+
+
+def test_a_side_file_says_what_not_to_report(tmp_path: Path) -> None:
+    (tmp_path / "worlds").mkdir()
+    path = tmp_path / "worlds" / "port.json"
+    path.write_text(json.dumps({"entries": {"0": entry(key=[]), "1": entry(key=[], uid=1)}}), encoding="utf-8")
+    found = lint_file(path)[1]
+    (tmp_path / ".tavernlint").write_text("# known\nworlds/*.json: NEVER_FIRES at /entries/1\nnonsense\n")
+    told: list[str] = []
+    kept, count = without_suppressed(path, found, warn=told.append)
+    assert count == 1
+    assert {each.where for each in found} - {each.where for each in kept} == {"/entries/1"}
+    assert "line 3" in told[0]
+    (tmp_path / ".tavernlint").write_text("*: *")
+    assert without_suppressed(path, found)[0] == []
+
+
+def test_findings_that_say_the_same_are_put_together(tmp_path: Path) -> None:
+    path = tmp_path / "world.json"
+    path.write_text(json.dumps({"entries": {str(n): entry(key=[], uid=n) for n in range(5)}}), encoding="utf-8")
+    assert [count for each, count in grouped(lint_file(path)[1]) if each.code == "NEVER_FIRES"] == [5]

@@ -6,6 +6,8 @@ from tavernkit.authoring.case_file import read_cases as read_cases
 from tavernkit.authoring.case_schema import case_schema as case_schema
 from tavernkit.authoring.checks import Check as Check
 from tavernkit.authoring.checks import check_plan as check_plan
+from tavernkit.authoring.coverage import EntryCoverage as EntryCoverage
+from tavernkit.authoring.coverage import lore_coverage as lore_coverage
 from tavernkit.authoring.differences import Change as Change
 from tavernkit.authoring.differences import diff_files as diff_files
 from tavernkit.authoring.differences import diff_values as diff_values

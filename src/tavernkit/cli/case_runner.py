@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _MARK = "\u2063tavernkit\u2063"
 """Stands around a macro in a message, so that its value is found again in the prompt."""
 _MARKED = re.compile(f"{_MARK}(.*?){_MARK}", re.DOTALL)
+MAX_ROWS = 1_000_000
+"""Entries that are looked at: all of them, also those that no text touches."""
 _ROLES = {"user": "user", "char": "assistant"}
 
 
@@ -51,7 +53,7 @@ def run_case(case: PromptCase) -> list[Check]:
         prepared = prepare(options)
         history = _history(case)
         plan = prepared.build(**history)
-        rows = lore_rows(plan.lore_result) if plan.lore_result is not None else []
+        rows = lore_rows(plan.lore_result, limit=MAX_ROWS)
         checks = check_plan(case.expect, plan, rows)
         for macro, value in case.expect.macros:
             marked = prepared.build(**history, message=f"{_MARK}{macro}{_MARK}")

@@ -17,7 +17,6 @@ from tavernkit.text.json_pointer import escape
 from tavernkit.values import is_mapping, is_sequence
 
 if TYPE_CHECKING:
-    from tavernkit.risu_ai.lorebook import LorebookEntry
     from tavernkit.silly_tavern.world_info import Entry, WorldBook
 
 DEFAULT_BUDGET = 2048
@@ -79,36 +78,6 @@ def _among_each_other(book: WorldBook, pointers: list[str], where: str, budget: 
     placed = [(places[id(entry.raw)], entry) for entry in book.entries]
     yield from group_findings(placed)
     yield from budget_findings(placed, where, budget)
-
-
-def lint_lorebook(entries: object, where: str = "") -> Iterator[Finding]:
-    """Check the entries of a RisuAI lorebook."""
-    from tavernkit.risu_ai.lorebook import LorebookEntry
-
-    for index, raw in enumerate(entries if is_sequence(entries) else ()):
-        place = f"{where}/{index}"
-        entry = LorebookEntry.from_json(raw) if is_mapping(raw) else None
-        if entry is None:
-            yield _finding(place, "is left out: it is no object", Severity.ERROR, "UNUSABLE_ENTRY")
-            continue
-        if entry.mode != "folder":
-            yield from (replace(each, entry=entry.comment) for each in _risu_entry(entry, place))
-
-
-def _risu_entry(entry: LorebookEntry, place: str) -> Iterator[Finding]:
-    if not entry.reachable and "@@" not in entry.content:
-        yield _finding(place, "has no key and is not always active: it can never fire", Severity.WARNING, "NEVER_FIRES")
-    if entry.use_regex:
-        yield from _risu_regex_keys(entry.key, place)
-    yield from lint_text(entry.content, f"{place}/content", "risu_ai")
-
-
-def _risu_regex_keys(key: str, place: str) -> Iterator[Finding]:
-    from tavernkit.text.js_regex import parse_literal
-
-    literal = parse_literal(trim(key))
-    if literal is not None:
-        yield from lint_regex(*literal, f"{place}/key")
 
 
 def _finding(where: str, message: str, severity: Severity, code: str, *, hint: str = "", fix: bool = False) -> Finding:

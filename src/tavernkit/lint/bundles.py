@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from tavernkit.cards.validation import validate
 from tavernkit.cards.validation_rules import Severity
-from tavernkit.lint.books import DEFAULT_BUDGET, lint_character_book, lint_lorebook
+from tavernkit.lint.books import DEFAULT_BUDGET, lint_character_book
 from tavernkit.lint.finding import Finding
+from tavernkit.lint.lorebooks import lint_lorebook
 from tavernkit.lint.scripts import lint_regex_scripts
 from tavernkit.lint.texts import Language, lint_text
 
@@ -51,7 +52,7 @@ def lint_bundle(bundle: Bundle, *, budget: int = DEFAULT_BUDGET, language: Langu
         where = "/data" if bundle.card is None else "/data/character_book"
         yield from lint_character_book(book.to_json(), where, budget=budget, language=language)
     if bundle.module is not None:
-        yield from lint_lorebook(bundle.module.lorebook, "/module/lorebook")
+        yield from lint_lorebook(bundle.module.lorebook, "/module/lorebook", budget=budget)
         yield from lint_regex_scripts(bundle.module.regex, "/module/regex")
 
 

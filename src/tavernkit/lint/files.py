@@ -11,9 +11,10 @@ from tavernkit.cards.book import CharacterBook
 from tavernkit.cards.validation_rules import Severity
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.lint import presets
-from tavernkit.lint.books import DEFAULT_BUDGET, lint_character_book, lint_lorebook, lint_world_book
+from tavernkit.lint.books import DEFAULT_BUDGET, lint_character_book, lint_world_book
 from tavernkit.lint.bundles import lint_bundle
 from tavernkit.lint.finding import Finding, worst_first
+from tavernkit.lint.lorebooks import lint_lorebook
 from tavernkit.lint.patience import patience
 from tavernkit.lint.scripts import lint_regex_scripts
 from tavernkit.lint.texts import Language, lint_text
@@ -73,6 +74,49 @@ def recognise(path: Path) -> tuple[FileKind, object]:
         return FileKind.CARD, None
     value = read_json(path)
     return (kind_of(value) or FileKind.CARD), value
+
+
+def is_known(path: Path) -> bool:
+    """Return True if a file of a folder is one of ours: a data folder also has themes, settings and plain pictures.
+
+    What cannot be read counts as ours: it may be a card that is broken.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        value = read_json(path)
+        return value is None or kind_of(value) is not None
+    if suffix in (".yaml", ".yml"):
+        return not path.name.endswith((".tavern.yaml", ".tavern.yml")) and _is_yaml_card(path)
+    if suffix in _PICTURES:
+        return _has_card(path)
+    return True
+
+
+_PICTURES = (".png", ".apng", ".webp", ".jpg", ".jpeg")
+
+
+def _is_yaml_card(path: Path) -> bool:
+    from tavernkit.cards.limits import DEFAULT_LIMITS
+    from tavernkit.cards.yaml_card import SHORT_FORM, parse_yaml
+
+    try:
+        value = parse_yaml(_bytes(path), DEFAULT_LIMITS, WarningLog())
+    except TavernKitError:
+        return True
+    return is_mapping(value) and ("spec" in value or all(key in value for key in SHORT_FORM))
+
+
+def _has_card(path: Path) -> bool:
+    from tavernkit.cards import load
+    from tavernkit.cards.errors import ImageError, PngError
+
+    try:
+        load(path, warn=WarningLog())
+    except (PngError, ImageError):
+        return False
+    except TavernKitError:
+        return True
+    return True
 
 
 def read_json(path: Path) -> object:
@@ -152,7 +196,7 @@ def _lint_json(path: Path, kind: FileKind, value: object, budget: int, language:
         if kind is FileKind.CHARACTER_BOOK:
             yield from lint_character_book(value, budget=budget, language=language)
         elif kind is FileKind.LOREBOOK:
-            yield from lint_lorebook(value.get("data"), "/data")
+            yield from lint_lorebook(value.get("data"), "/data", budget=budget)
         elif kind is FileKind.PRESET:
             yield from presets.lint_preset(value)
         elif kind is FileKind.CONTEXT_TEMPLATE:

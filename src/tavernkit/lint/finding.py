@@ -52,6 +52,16 @@ class Finding:
         }
 
 
+def grouped(findings: Iterable[Finding]) -> list[tuple[Finding, int]]:
+    """Put findings that say the same of several places together: the first of each, and how many there are."""
+    groups: dict[tuple[object, ...], tuple[Finding, int]] = {}
+    for each in findings:
+        key = (each.severity, each.code, each.message)
+        first, count = groups.get(key, (each, 0))
+        groups[key] = (first, count + 1)
+    return [*groups.values()]
+
+
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     """Order findings by severity; those of one severity stay in the order of the file."""
     return sorted(findings, key=lambda each: RANK[each.severity])

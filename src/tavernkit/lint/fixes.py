@@ -17,24 +17,50 @@ _OBJECTS = frozenset({"extensions"})
 _ENTRY_DEFAULTS: Mapping[str, object] = {"extensions": {}, "use_regex": False}
 
 
-def fix_file(path: str | Path) -> bool:
-    """Repair a book or a card in a JSON file; tells whether the file was changed.
+def fix_file(path: str | Path, *, backup: bool = False) -> bool:
+    """Repair a book or a card; return True if the file was changed.
 
     It is never left half written. One that holds a number which JSON has no way to write stays as it is.
+
+    Args:
+        path: A JSON file, or a card in a picture or archive.
+        backup: Keep the file as it was beside it, with ``.bak`` behind its name.
     """
     path = Path(path)
     kind, value = recognise(path)
-    if not is_mapping(value) or kind not in (FileKind.CARD, FileKind.WORLD_BOOK, FileKind.CHARACTER_BOOK):
+    if kind not in (FileKind.CARD, FileKind.WORLD_BOOK, FileKind.CHARACTER_BOOK):
         return False
-    before: dict[str, object] = {**thaw_object(value)}
-    after = _fixed_card(before) if kind is FileKind.CARD else _fixed_book(before)
-    if after == before:
-        return False
-    data = _json_bytes(after, _indent(path))
+    data = _fixed_json(path, kind, value) if is_mapping(value) else _fixed_container(path) if value is None else None
     if data is None:
         return False
+    if backup:
+        shutil.copy2(path, path.with_name(f"{path.name}.bak"))
     _replace(path.resolve(), data)
     return True
+
+
+def _fixed_json(path: Path, kind: FileKind, value: Mapping[str, object]) -> bytes | None:
+    before: dict[str, object] = {**thaw_object(value)}
+    after = _fixed_card(before) if kind is FileKind.CARD else _fixed_book(before)
+    return None if after == before else _json_bytes(after, _indent(path))
+
+
+def _fixed_container(path: Path) -> bytes | None:
+    """The bytes of a repaired picture or archive; nothing if there is no card in it, or nothing to repair."""
+    from tavernkit.cards import Character, Format, load, to_bytes
+    from tavernkit.errors import TavernKitError, WarningLog
+
+    try:
+        bundle = load(path, warn=WarningLog())
+    except TavernKitError:
+        return None
+    if bundle.card is None or bundle.source_format in (None, Format.JSON, Format.YAML, Format.BYAF):
+        return None
+    before = thaw_object(bundle.card.to_card())
+    after = _fixed_card(before)
+    if after == before:
+        return None
+    return to_bytes(bundle.replace(card=Character.from_card(after, warn=WarningLog())), bundle.source_format)
 
 
 def _json_bytes(value: object, indent: str | None) -> bytes | None:
@@ -81,7 +107,8 @@ def _fixed_card(card: Mapping[str, object]) -> dict[str, object]:
     fixed: dict[str, object] = {**data, **missing}
     book = data.get("character_book")
     if is_mapping(book):
-        fixed["character_book"] = _fixed_book(book, v3=version == "v3")
+        # Every version of the specification asks for the extensions of a book.
+        fixed["character_book"] = {"extensions": {}, **_fixed_book(book, v3=version == "v3")}
     return {**card, "data": fixed}
 
 

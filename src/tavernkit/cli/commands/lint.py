@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.platforms import Platform, choice_option
 
 if TYPE_CHECKING:
+    from tavernkit.authoring import Change
     from tavernkit.lint import FileKind, Finding
 
 SUFFIXES = frozenset(
@@ -42,7 +44,8 @@ def lint(
         list[Path],
         typer.Argument(help="Cards, books, presets, templates, regex scripts, or folders.", show_default=False),
     ],
-    fix: Annotated[bool, typer.Option("--fix", help="Repair JSON files where that changes no prompt.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Repair files where that changes no prompt.")] = False,
+    backup: Annotated[bool, typer.Option("--backup", help="With --fix: keep the old file as FILE.bak.")] = False,
     platform: Annotated[
         Platform | None,
         choice_option(tuple(Platform), "--platform", "-p", help="Check texts for one program only."),
@@ -56,6 +59,8 @@ def lint(
 
     Exits with 1 if there are errors (with --strict: or warnings).
 
+    Other files of a folder are skipped. A file .tavernlint names what not to report.
+
     \b
     tavernkit lint aria.png world.json
     tavernkit lint cards/ --quiet
@@ -64,18 +69,22 @@ def lint(
     from tavernkit.cards import Severity
     from tavernkit.cli.progress import following
     from tavernkit.cli.terminal import show_json
-    from tavernkit.lint import fix_file, lint_file
+    from tavernkit.lint import lint_file, without_suppressed
 
-    files = _files(paths)
+    files, skipped = _files(paths)
     if not files:
         raise typer.BadParameter(f"there is nothing to check in {', '.join(map(str, paths))}")
     results: list[tuple[Path, FileKind, list[Finding]]] = []
-    fixed: list[Path] = []
+    fixed: dict[Path, list[Change]] = {}
+    suppressed = 0
     for path in following(files, "checking"):
-        if fix and fix_file(path):
-            fixed.append(path)
+        changes = _fix(path, backup=backup) if fix else None
+        if changes is not None:
+            fixed[path] = changes
         kind, found = lint_file(path, budget=budget, language=platform.value if platform is not None else "any")
-        results.append((path, kind, [each for each in found if not quiet or each.severity is not Severity.INFO]))
+        kept, left_out = without_suppressed(path, found)
+        suppressed += left_out
+        results.append((path, kind, [each for each in kept if not quiet or each.severity is not Severity.INFO]))
     if as_json:
         show_json(
             [
@@ -83,50 +92,84 @@ def lint(
                     "file": str(path),
                     "kind": str(kind),
                     "fixed": path in fixed,
+                    "changes": [each.to_dict() for each in fixed.get(path, ())],
                     "findings": [each.to_dict() for each in found],
                 }
                 for path, kind, found in results
             ]
         )
     else:
-        _print(results, fixed)
+        _print(results, fixed, skipped, suppressed)
     bad = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
     if any(each.severity in bad for _, _, found in results for each in found):
         raise typer.Exit(ExitCode.PROBLEMS)
 
 
-def _files(paths: list[Path]) -> list[Path]:
+def _fix(path: Path, *, backup: bool) -> list[Change] | None:
+    """Repair a file and tell what that changed; nothing if there was nothing to repair."""
+    from tavernkit.authoring import diff_values
+    from tavernkit.authoring.differences import file_value
+    from tavernkit.errors import TavernKitError, WarningLog
+    from tavernkit.lint import fix_file
+
+    try:
+        before = file_value(path, warn=WarningLog())
+        if not fix_file(path, backup=backup):
+            return None
+        return diff_values(before, file_value(path, warn=WarningLog()))
+    except TavernKitError:
+        return None  # what cannot be read is a finding
+
+
+def _files(paths: list[Path]) -> tuple[list[Path], int]:
+    """The files to check, and how many others there are in the folders."""
+    from tavernkit.lint import is_known
+
     found: list[Path] = []
+    skipped = 0
     for path in paths:
         if path.is_dir():
-            found += sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES and each.is_file())
+            inside = sorted(each for each in path.rglob("*") if each.is_file() and not each.name.startswith("."))
+            known = [each for each in inside if each.suffix.lower() in SUFFIXES and is_known(each)]
+            skipped += len(inside) - len(known)
+            found += known
         elif not path.exists():
             raise typer.BadParameter(f"there is no {path}")
         elif path.suffix.lower() == ".jsonl":
             raise typer.BadParameter(f"{path} is a chat, and there is nothing to check in one")
         else:
             found.append(path)
-    return found
+    return found, skipped
 
 
-def _print(results: list[tuple[Path, FileKind, list[Finding]]], fixed: list[Path]) -> None:
+def _print(
+    results: list[tuple[Path, FileKind, list[Finding]]],
+    fixed: Mapping[Path, Sequence[Change]],
+    skipped: int,
+    suppressed: int,
+) -> None:
     from rich.text import Text
 
     from tavernkit.cli.terminal import counted, show, visible
+    from tavernkit.lint import grouped
 
     styles = {"error": "bold red", "warning": "yellow", "info": "cyan"}
     counts = dict.fromkeys(styles, 0)
     for path, kind, found in results:
         note = ", repaired" if path in fixed else ""
         show(Text.assemble((visible(str(path)), "bold"), (f"  {kind}{note}", "dim")))
-        for each in found:
-            counts[str(each.severity)] += 1
+        for change in fixed.get(path, ()):
+            show(Text(visible(f"  {change.kind} {change.where}"), style="green"))
+        for each, count in grouped(found):
+            counts[str(each.severity)] += count
             line = Text.assemble(
                 ("  " + str(each.severity).ljust(8), styles[str(each.severity)]),
                 (visible(each.place), "magenta"),
                 f"  {visible(each.message)}",
                 (f"  [{each.code}]", "dim"),
             )
+            if count > 1:
+                line.append(f"  and {counted(count - 1, 'more place')}", style="dim")
             if each.hint:
                 line.append(f"\n          {visible(each.hint)}", style="dim italic")
             if each.fixable:
@@ -138,6 +181,10 @@ def _print(results: list[tuple[Path, FileKind, list[Finding]]], fixed: list[Path
         counted(counts[kind], word) for kind, word in (("error", "error"), ("warning", "warning"), ("info", "note"))
     )
     show("", f"{counted(len(results), 'file')}: {', '.join(found)}")
+    if skipped:
+        show(f"{counted(skipped, 'other file')} skipped")
+    if suppressed:
+        show(f"{counted(suppressed, 'finding')} left out by .tavernlint")
 
 
 def register(app: typer.Typer) -> None:

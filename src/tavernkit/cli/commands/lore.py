@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -95,7 +96,7 @@ def check(
     from tavernkit.cli.terminal import show, show_json, table
 
     refuse_two_stdins(books, chat)
-    rows = _rows(books, _messages(text, chat), platform, depth, budget, seed)
+    rows = _rows(books, _messages(text, chat), platform, depth, budget, seed, limit=_ALL)
     checks = [(name, True) for name in expect or ()] + [(name, False) for name in reject or ()]
     if not checks:
         raise typer.BadParameter("say what must be so with --expect or --reject")
@@ -103,7 +104,9 @@ def check(
     for name, wanted in checks:
         row = next((row for row in rows if name in (row.title, row.id, row.id.rpartition(".")[2])), None)
         if row is None:
-            results.append((name, wanted, False, "there is no such entry"))
+            near = difflib.get_close_matches(name, [row.title for row in rows], n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            results.append((name, wanted, False, f"there is no such entry{hint}"))
         else:
             results.append((name, wanted, row.active is wanted, row.reason))
     if as_json:
@@ -113,6 +116,64 @@ def check(
         show(table("", "entry", "should", "because", rows=cells))
     if not all(passed for _, _, passed, _ in results):
         raise typer.Exit(ExitCode.PROBLEMS)
+
+
+@app.command("coverage")
+def coverage(
+    books: Book,
+    chat: Annotated[
+        list[Path],
+        typer.Option("--chat", "-c", help="SillyTavern chat file, or a folder of them; may be repeated."),
+    ],
+    platform: By = Platform.SILLY_TAVERN,
+    depth: Depth = None,
+    budget: Budget = 2048,
+    seed: Seed = 0,
+    to_html: Annotated[Path | None, typer.Option("--html", help="Write a page.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    r"""Go through chats turn by turn: which entries never fire, always do, only by recursion, or are out of budget.
+
+    \b
+    tavernkit lore coverage world.json --chat chat.jsonl
+    tavernkit lore coverage world.json --chat chats/ --html coverage.html
+    """
+    import html
+
+    from tavernkit.authoring import lore_coverage
+    from tavernkit.cli.progress import following
+    from tavernkit.cli.terminal import show, show_json, table
+
+    chats = [file for path in chat for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]
+    if not chats:
+        raise typer.BadParameter(f"there is no chat (*.jsonl) in {', '.join(map(str, chat))}")
+    turns = [turn for file in chats for turn in _turns(_messages(None, file))]
+    scans = (_rows(books, turn, platform, depth, budget, seed, limit=_ALL) for turn in following(turns, "scanning"))
+    found = lore_coverage(scans)
+    cells = [
+        (each.verdict, each.title or each.id, each.book, str(each.fired), str(each.by_recursion), str(each.over_budget))
+        for each in found
+    ]
+    columns = ("verdict", "entry", "book", ">fired", ">by recursion", ">over budget")
+    if to_html is not None:
+        head = "".join(f"<th>{column.removeprefix('>')}</th>" for column in columns)
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in cells)
+        page = f'<!doctype html><meta charset="utf-8"><title>Coverage</title><h1>{len(turns)} turns</h1>'
+        to_html.write_text(f"{page}<table border=1><tr>{head}</tr>{body}</table>\n", encoding="utf-8")
+    if as_json:
+        show_json({"schema_version": 1, "turns": len(turns), "entries": [each.to_dict() for each in found]})
+        return
+    show(table(*columns, rows=cells), f"\n{len(found)} entries over {len(turns)} turns of {len(chats)} chats")
+
+
+def _turns(messages: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    """The chat as it was at each turn of the user; without any, the whole chat."""
+    turns = [messages[: index + 1] for index, (role, _) in enumerate(messages) if role == "user"]
+    return turns or [messages]
+
+
+_ALL = 1_000_000
+"""Entries that are listed: all of them."""
 
 
 @app.command("convert")
@@ -188,11 +249,14 @@ def _rows(
     depth: int | None,
     budget: int,
     seed: int,
+    *,
+    limit: int | None = None,
 ) -> list[LoreRow]:
     from tavernkit.report import lore_rows
 
     scan_books = _scan_risu_ai if platform is Platform.RISU_AI else _scan_silly_tavern
-    return lore_rows(scan_books(books, messages, depth, budget, seed))
+    result = scan_books(books, messages, depth, budget, seed)
+    return lore_rows(result) if limit is None else lore_rows(result, limit=limit)
 
 
 def _scan_silly_tavern(

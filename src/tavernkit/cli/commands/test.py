@@ -139,6 +139,7 @@ def _print(results: list[CaseResult]) -> None:
 def _record(target: Path, paths: list[Path], message: str, platform: Platform) -> None:
     from tavernkit.authoring import record_case
     from tavernkit.cli.build_options import BuildOptions
+    from tavernkit.cli.case_runner import MAX_ROWS
     from tavernkit.cli.files import check_free
     from tavernkit.cli.inputs import build_plan
     from tavernkit.cli.terminal import show
@@ -161,7 +162,7 @@ def _record(target: Path, paths: list[Path], message: str, platform: Platform) -
     }
     if books:
         inputs["books"] = [_beside(book, target) for book in books]
-    rows = lore_rows(plan.lore_result) if plan.lore_result is not None else []
+    rows = lore_rows(plan.lore_result, limit=MAX_ROWS)
     target.write_text(record_case(f"as of now: {message}", inputs, plan, rows), encoding="utf-8")
     show(f"{target} is written: read it, and keep what you mean")
 

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+_LOOKED_AT = 8192
+"""Bytes of a file that tell whether it is a text."""
+
 
 def tokens(
     files: Annotated[
@@ -59,8 +62,19 @@ def _texts(files: list[Path] | None, text: str | None) -> list[tuple[str, str]]:
     if text is not None:
         return [("--text", text)]
     if files:
+        for path in files:
+            _refuse_binary(path)
         return [(shown(path), read_text(path)) for path in files]
     return [("stdin", read_text(Path(STDIN)))]
+
+
+def _refuse_binary(path: Path) -> None:
+    """Refuse a picture or an archive: its bytes are no tokens of anything."""
+    if path.is_file():
+        with path.open("rb") as stream:
+            if b"\0" in stream.read(_LOOKED_AT):
+                hint = f"tavernkit build {path} --explain counts the prompt of a card"
+                raise typer.BadParameter(f"{path} is not a text; {hint}")
 
 
 def register(app: typer.Typer) -> None:
