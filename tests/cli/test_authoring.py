@@ -233,3 +233,51 @@ def test_lint_shows_what_it_repairs_and_what_it_skips(tavernkit: Tavernkit, tmp_
     assert (tmp_path / "book.json.bak").exists()
     (tmp_path / ".tavernlint").write_text("book.json: *")
     assert "left out by .tavernlint" in tavernkit("lint", str(tmp_path)).out
+
+
+def silly_tavern(root: Path) -> Path:
+    user = root / "SillyTavern" / "data" / "default-user"
+    for name in ("characters", "worlds", "extensions/Timeline"):
+        (user / name).mkdir(parents=True)
+    (user / "settings.json").write_text(json.dumps({"username": "Ann", "main_api": "openai"}))
+    (user / "extensions" / "Timeline" / "manifest.json").write_text(json.dumps({"display_name": "Timelines"}))
+    save(Character(name="Aria"), user / "characters" / "Aria.png")
+    return user
+
+
+def test_doctor_finds_an_installation_at_any_level(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    user = silly_tavern(tmp_path)
+    for path in (user, user.parent, user.parent.parent):
+        outcome = tavernkit("doctor", str(path), "--json")
+        [found] = json.loads(outcome.out)["found"]
+        assert (outcome.code, found["kind"], found["counts"]["characters"]) == (0, "SillyTavern", 1)
+        assert found["used"]["user"] == "Ann"
+        assert found["unsupported"] == ["extension Timelines (Timeline): its code is not run"]
+    assert "not reproduced: extension Timelines" in tavernkit("doctor", str(user)).out
+    (user / "characters" / "Broken.png").write_bytes(b"\x89PNG")
+    broken = tavernkit("doctor", str(user))
+    assert (broken.code, "Broken.png" in broken.err) == (1, True)
+
+
+def test_doctor_finds_a_save_of_risuai(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    save_file = tmp_path / "database.json"
+    save_file.write_text(json.dumps({"characters": [], "username": "Ann", "plugins": [{"name": "Voices"}]}))
+    outcome = tavernkit("doctor", str(save_file), "--json")
+    [found] = json.loads(outcome.out)["found"]
+    assert (found["kind"], found["counts"]["plugins"]) == ("RisuAI", 1)
+    assert found["unsupported"] == ["plugin Voices: its code is not run"]
+
+
+def test_doctor_refuses_other_things(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    outcome = tavernkit("doctor", str(tmp_path))
+    assert outcome.code == 2
+    assert "neither an installation of SillyTavern nor a save of RisuAI" in outcome.err
+    assert tavernkit("doctor", "nowhere").code == 2
+
+
+def test_errors_speak_of_commands_not_of_attributes(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    module = tmp_path / "rain.json"
+    module.write_text(json.dumps({"type": "risuModule", "name": "Rain", "lorebook": []}))
+    outcome = tavernkit("card", "show", str(module))
+    assert outcome.code == 2
+    assert "is a RisuAI module, not a character card: tavernkit lint and lore scan read it" in outcome.err

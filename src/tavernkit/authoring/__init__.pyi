@@ -12,6 +12,8 @@ from tavernkit.authoring.differences import Change as Change
 from tavernkit.authoring.differences import diff_files as diff_files
 from tavernkit.authoring.differences import diff_values as diff_values
 from tavernkit.authoring.differences import file_text as file_text
+from tavernkit.authoring.installations import Examination as Examination
+from tavernkit.authoring.installations import examine as examine
 from tavernkit.authoring.recording import record_case as record_case
 from tavernkit.authoring.results import CaseResult as CaseResult
 from tavernkit.authoring.results import results_as_json as results_as_json

@@ -26,6 +26,7 @@ COMMANDS = (
     "lint",
     "test",
     "diff",
+    "doctor",
     "card",
     "lore",
     "macros",

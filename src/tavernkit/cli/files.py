@@ -14,7 +14,7 @@ import typer
 from tavernkit.errors import ConfigError, FileFormatError, log_warning
 
 if TYPE_CHECKING:
-    from tavernkit.cards import Bundle
+    from tavernkit.cards import Bundle, Character
 
 STDIN = "-"
 """What stands for stdin where a file can be given."""
@@ -103,6 +103,14 @@ def check_free(target: Path, *, force: bool | None = None) -> None:
     """Refuse to write over a file unless told to; ``None`` means that nobody can."""
     if target.exists() and not force:
         raise typer.BadParameter(f"{target} is there already" + (": --force replaces it" if force is False else ""))
+
+
+def character_of(bundle: Bundle, path: Path) -> Character:
+    """The character of a card file; says what the file is instead, and which commands read that."""
+    if bundle.card is not None:
+        return bundle.card
+    what = "RisuAI module" if bundle.module is not None else "lore book"
+    raise FileFormatError(f"{shown(path)} is a {what}, not a character card: tavernkit lint and lore scan read it")
 
 
 def load_card(path: Path, *, strict: bool = False) -> Bundle:

@@ -45,11 +45,11 @@ def show_card(
     """
     from tavernkit.budget import count_tokens
     from tavernkit.cards import convert
-    from tavernkit.cli.files import load_card
+    from tavernkit.cli.files import character_of, load_card
     from tavernkit.cli.terminal import show, show_json, table
 
     bundle = load_card(card)
-    character = bundle.character
+    character = character_of(bundle, card)
     if as_json:
         show_json(convert(character, "v3")[0].to_card())
         return

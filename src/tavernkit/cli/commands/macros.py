@@ -62,7 +62,7 @@ def evaluate(options: TextOptions) -> None:
     tavernkit macros eval "{{setvar::hp::10}}{{getvar::hp}} of {{roll::1d20}}" --seed 1
     tavernkit macros eval "{{description}}" --card aria.png
     """
-    from tavernkit.cli.files import load_card
+    from tavernkit.cli.files import character_of, load_card
     from tavernkit.cli.inputs import fixed_clock
     from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
     from tavernkit.stores import InMemoryVariablesStore
@@ -73,7 +73,7 @@ def evaluate(options: TextOptions) -> None:
         variables=InMemoryVariablesStore({"local": options.variables}),
     )
     if options.card is not None:
-        character = load_card(options.card).character
+        character = character_of(load_card(options.card), options.card)
         environment = environment.replace(character=character, character_name=options.char or character.name)
     if options.seed is not None:
         environment = environment.replace(random=random.Random(options.seed).random)
