@@ -110,7 +110,9 @@ def test_build_explains_traces_and_saves(tavernkit: Tavernkit, tmp_path: Path) -
     assert outcome.code == 0
     assert "plan_assembly" in outcome.out
     assert "in the preset's prompt list" in outcome.out
-    assert json.loads(plan.read_text(encoding="utf-8"))["blocks"]
+    saved = json.loads(plan.read_text(encoding="utf-8"))
+    assert saved["blocks"]
+    assert saved["schema_version"] == 1
 
 
 def test_build_for_risuai_from_the_same_files(tavernkit: Tavernkit) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 OUTPUT = "What comes out"
+SCHEMA_VERSION = 1
+"""Grows when the file of ``--save`` changes in a way that programs notice."""
 
 
 @takes(BuildOptions)
@@ -54,7 +56,8 @@ def build(
 
     plan = build_plan(options, **({"instrumenter": TraceCollector()} if trace else {}))
     if save is not None:
-        save.write_text(json.dumps(plan.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        saved = {"schema_version": SCHEMA_VERSION, **plan.to_dict()}
+        save.write_text(json.dumps(saved, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
     payload = _payload(plan, options.dialect, request)
     if as_json:
         for warning in plan.warnings:
