@@ -8,6 +8,7 @@ import pytest
 
 from tavernkit.errors import FileFormatError, WarningLog
 from tavernkit.silly_tavern import DataFolder
+from tavernkit.silly_tavern.files.attached_files import FolderTexts
 
 
 def write(path: Path, value: Any) -> None:
@@ -197,4 +198,27 @@ def test_missing_or_broken_settings_are_reported(tmp_path: Path, content: str | 
     log = WarningLog()
     assert DataFolder(tmp_path, warn=log).settings.username == "User"
     assert "settings.json" in log.messages[0]
-    assert "defaults are used" in log.messages[-1]
+    assert "fresh installation" in log.messages[-1]
+
+
+def test_fresh_settings_are_those_that_are_shipped(tmp_path: Path):
+    fresh = DataFolder(tmp_path, warn=WarningLog()).settings
+    assert fresh.world_info.recursive
+    assert fresh.preset.model == "gpt-4-turbo"
+    assert (fresh.power_user.instruct.input_suffix, fresh.power_user.tokenizer) == ("\n\n", 99)
+    assert "{{wiBefore}}" in fresh.power_user.context.story_string
+
+
+def test_a_link_below_the_files_does_not_lead_out_of_them(folder: Path):
+    write(folder / "secret.txt", "secret")
+    (folder / "user" / "files").mkdir(parents=True)
+    (folder / "user" / "files" / "a.txt").symlink_to(folder / "secret.txt")
+    assert FolderTexts(folder, WarningLog()).get("/user/files/a.txt") is None
+
+
+def test_a_large_attachment_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tavernkit.silly_tavern.files.attached_files.MAX_ATTACHMENT_BYTES", 3)
+    write(folder / "user" / "files" / "a.txt", "long")
+    log = WarningLog()
+    assert FolderTexts(folder, log).get("/user/files/a.txt") is None
+    assert "larger than 3 bytes" in log.messages[0]

@@ -94,7 +94,7 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
         name = _character(folder, options.character or (options.card.name if options.card is not None else None))
         builder = folder.builder(name, options.chat, group=options.group)
         preset = _folder_preset(folder, options)
-        default_user = folder.settings.username
+        default_user = folder.persona(name, options.chat, group=options.group).name
     else:
         bundle = load_card(_card_path(options), strict=options.strict)
         history = _silly_tavern_chat(options, bundle)
@@ -107,6 +107,8 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
         inputs["books"] = [*builder.make_context(warning_handler=None).books, *extra]
     if options.user is not None or options.persona is not None or options.from_sillytavern is None:
         inputs["user"] = User(name=options.user or default_user, persona=options.persona or "")
+    if options.persona is not None:
+        inputs["persona"] = None  # the text given takes the place of the folder's persona
     inputs["preset"] = _limited(preset, options)
     if options.dialect == TEXT:
         inputs |= _text_inputs(options)

@@ -81,6 +81,19 @@ class ExtensionPrompt:
         )
 
     @property
+    def hidden(self) -> str:
+        """Why the text shows nowhere, or an empty text if it may show."""
+        if self.position == NONE:
+            return "its position is none"
+        if self.position not in (AFTER_MAIN, IN_CHAT, BEFORE_MAIN):
+            return "it has no position"
+        if self.position != IN_CHAT:
+            return "its filter says no" if self.filtered else ""
+        if self.role not in (0, 1, 2):
+            return "its role is none that there is"
+        return "" if self.depth >= 0 and _is_whole(self.depth) else "its depth is no whole number"
+
+    @property
     def label(self) -> str:
         """What people call it."""
         return self.title or _KNOWN_TITLES.get(self.key) or f"{self.kind} {self.key}"

@@ -38,7 +38,8 @@ class _FolderFiles(Mapping[str, str]):
         if parts[0] != "user" or any(part in ("", ".", "..") or "\0" in part for part in parts):
             return None
         path = self._folder.joinpath(*parts)
-        return path if path.is_file() and path.resolve().is_relative_to(self._folder.resolve()) else None
+        files = (self._folder / parts[0]).resolve()
+        return path if path.is_file() and path.resolve().is_relative_to(files) else None
 
     def _value(self, path: Path, content: bytes) -> str:
         raise NotImplementedError

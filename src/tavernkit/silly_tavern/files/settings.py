@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import resources
 
 from tavernkit.arguments import checked
 from tavernkit.cards.json_text import parse_json
@@ -136,6 +138,15 @@ class Settings:
             global_variables=extensions.reader("variables").object("global"),
             source=freeze_object(data),
         )
+
+    @classmethod
+    def fresh(cls) -> Settings:
+        """The settings that SillyTavern ships, which differ from what it takes for a missing key.
+
+        No API is chosen in them that builds could go by, so chat completion is.
+        """
+        content = resources.files("tavernkit.silly_tavern").joinpath("data", "fresh_settings.json").read_text("utf-8")
+        return cls.from_json(json.loads(content))
 
     @property
     def text_backend(self) -> TextBackend:

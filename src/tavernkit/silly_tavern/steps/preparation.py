@@ -69,10 +69,15 @@ def _opened_prompts(state: SillyTavernState) -> list[ExtensionPrompt]:
     """What SillyTavern registers when it opens the chat: injects and the summary, from the chat as it is stored."""
     context = state.context
     found = list(script_injects(context.metadata.get("script_injects"), state.macros, state.warn))
+    for inject in found:
+        if not inject.scan and (reason := inject.hidden):
+            state.omit(Omission("inject", inject.key, reason, inject.label))
     settings = context.settings.of_extension(MEMORY_EXTENSION)
     if settings is None:
         return found
     text, line = stored_summary(context.log.lines)
+    if not text and context.log.lines and context.log.lines[-1].extra.get("memory"):
+        state.omit(Omission("summary", "1_memory", "it is stored on the last message, which does not count"))
     if text:
         state.macros.change(extensions=replace(state.macros.environment.extensions, summary=text))
         prompt = summary_prompt(text, line, SummarySettings.from_json(settings), state.macros)
@@ -251,10 +256,11 @@ def _search_vectors(state: SillyTavernState) -> None:
     results = context.vectors if context.vectors is not None else VectorResults()
     storage = VectorStorage(settings, results, state.macros, state.macros.with_macros, state.vector_calls)
     found: list[ExtensionPrompt | None] = []
+    listed = data_bank(context.settings.extension_settings, context.metadata.get("attachments"), context.avatar_file)
+    if listed and not storage.on("enabled_files"):
+        reason = "Vector Storage for files is switched off, without it the Data Bank is not in the prompt"
+        state.omit(Omission("data bank", "data bank", reason, f"{len(listed)} files"))
     if storage.on("enabled_files"):
-        listed = data_bank(
-            context.settings.extension_settings, context.metadata.get("attachments"), context.avatar_file
-        )
         found.append(storage.put_data_bank(listed, state.core, context.attachments))
         storage.replace_files(state.core, context.attachments)
     if storage.on("enabled_world_info"):

@@ -115,6 +115,12 @@ class TokenizerFiles:
     def __repr__(self) -> str:
         return f"TokenizerFiles({str(self.folder)!r})"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TokenizerFiles) and self.folder == other.folder
+
+    def __hash__(self) -> int:
+        return hash(self.folder)
+
 
 @dataclass(frozen=True, slots=True)
 class VocabularyInUse:
