@@ -192,3 +192,9 @@ def test_global_guidance_is_used_in_text_completion():
     plan = build_text(settings=settings)
     assert plan.guidance_scale == 3
     assert "g" not in plan.negative_prompt.split("\n")
+
+
+def test_a_filter_of_endless_closures_is_not_looked_at():
+    log = WarningLog()
+    assert not injects({"w": {**RAIN, "filter": "{:" * 50_000 + ":}" * 50_000}}, log)[0].filtered
+    assert len(log.messages) == 1

@@ -119,3 +119,10 @@ def test_results_are_read_from_json():
     assert results.hits["chat"][0] == VectorHit("a", 3, 7)
     assert results.indexed == {"u"}
     assert VectorResults.from_json({"results": 3, "saved": 3}) == VectorResults()
+
+
+@pytest.mark.parametrize("odd", ["Infinity", None, "text", [], {}, -3, 1e308])
+def test_odd_settings_build_all_the_same(odd: object):
+    keys = ("protect", "query", "insert", "chunk_size", "chunk_size_db", "overlap_percent_db", "size_threshold_db")
+    chosen = settings(enabled_chats=True, enabled_files=True, attachments=[FILE], **dict.fromkeys(keys, odd))
+    build(history=LINES, settings=chosen, attachments={FILE["url"]: "one two three"}, vectors=found(chat=["Line 1."]))

@@ -9,7 +9,7 @@ from tavernkit.values import FrozenObject, is_mapping, is_sequence
 FILE_SEPARATOR = "\n\n"
 """Stands between the files of a line, and between them and the line's text."""
 
-IMAGE, VIDEO = "image", "video"
+IMAGE, VIDEO, AUDIO = "image", "video", "audio"
 LIST, GALLERY = "list", "gallery"
 """How a line shows its media: all of them, or one of a gallery."""
 

@@ -12,6 +12,9 @@ from tavernkit.values import is_mapping, is_sequence
 
 KEY_PREFIX = "script_inject_"
 
+MAX_FILTER_CHARACTERS = 10_000
+"""A longer filter is not looked at."""
+
 _TRUE = ("on", "true", "1")
 _RETURN = re.compile(r"/return(?:\s+(?P<value>[^|{}\n]*))?\Z")
 _CLOSURE = re.compile(r"\{:(?P<body>.*):\}\Z", re.DOTALL)
@@ -68,6 +71,8 @@ def _passes(inject_id: str, script: object, expand: Callable[[str], str], warn: 
 
 def _result(script: str, expand: Callable[[str], str]) -> str | None:
     """The value of a script, or None where it is more than ``/return`` and ``/if`` with equality."""
+    if len(script) > MAX_FILTER_CHARACTERS:
+        return None
     while closure := _CLOSURE.match(script):
         script = trim(closure["body"])
     # Macros hide from the patterns: their braces are no closures.

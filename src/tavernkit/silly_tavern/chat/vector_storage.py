@@ -6,6 +6,7 @@ what it would have asked for (:class:`VectorCall`).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -93,7 +94,7 @@ class VectorStorage:
     def number(self, name: str, default: float) -> float:
         """Return a number of the settings."""
         number = to_number(self.settings.get(name, default))
-        return default if number != number else number
+        return number if math.isfinite(number) else default
 
     def text(self, name: str, default: str) -> str:
         """Return a text of the settings."""

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tavernkit.silly_tavern.chat.attachments import IMAGE, VIDEO, shown_media
+from tavernkit.silly_tavern.chat.attachments import AUDIO, IMAGE, VIDEO, shown_media
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.text.js_values import js_round
@@ -128,7 +128,7 @@ def inline_media(
         if not isinstance(url, str) or not url:
             continue
         takes = takes_pictures(preset) if kind == IMAGE else takes_video(preset)
-        if not takes:
+        if not takes or kind not in (IMAGE, VIDEO, AUDIO):
             continue
         some, url = True, resolve(url)
         if not url:
@@ -139,7 +139,7 @@ def inline_media(
             quality = preset.inline_image_quality or "auto"
             part: JsonObject = {"type": "video_url", "video_url": {"url": url, "detail": quality}}
             found.append(InlineMedia(part, timed_tokens(item.get("duration"), "video")))
-        elif kind == "audio":
+        else:
             part = {"type": "audio_url", "audio_url": {"url": url}}
             found.append(InlineMedia(part, timed_tokens(item.get("duration"), "audio")))
     return found if some else None

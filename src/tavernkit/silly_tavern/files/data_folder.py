@@ -36,7 +36,7 @@ from tavernkit.silly_tavern.scripts.regex_scripts import RegexScripts
 from tavernkit.silly_tavern.token_counting.vocabularies import TokenizerFiles
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.silly_tavern.world_info.selection import character_book_names, file_stem
-from tavernkit.values import JsonObject, is_mapping, is_object, is_sequence
+from tavernkit.values import EMPTY_OBJECT, JsonObject, is_mapping, is_object, is_sequence
 
 CHARACTERS, CHATS, GROUPS, GROUP_CHATS = "characters", "chats", "groups", "group chats"
 WORLDS, PRESETS, AVATARS = "worlds", "OpenAI Settings", "User Avatars"
@@ -365,14 +365,20 @@ class DataFolder:
         return books
 
     def _scripts(self, card: Character, avatar: str) -> RegexScripts:
-        preset = self.settings.preset
+        settings = self.settings
+        extensions, name = settings.preset.extensions, settings.preset.name
+        if settings.main_api != CHAT_COMPLETION_API:
+            samplers = settings.source.get("textgenerationwebui_settings")
+            stored = samplers if is_mapping(samplers) else EMPTY_OBJECT
+            found = stored.get("extensions")
+            extensions, name = found if is_mapping(found) else EMPTY_OBJECT, str(stored.get("preset") or "")
         return RegexScripts.from_settings(
-            self.settings.extension_settings,
+            settings.extension_settings,
             card_data={"extensions": card.extensions},
             avatar=avatar,
-            preset={"extensions": preset.extensions},
-            preset_name=preset.name,
-            api=CHAT_COMPLETION_API,
+            preset={"extensions": extensions},
+            preset_name=name,
+            api=settings.main_api,
             warn=self._warn,
         )
 
