@@ -89,6 +89,21 @@ def test_a_large_file_of_a_line_is_replaced_by_what_was_found():
     assert contents(build(**inputs, attachments={FILE["url"]: "small"}))[-1] == "small\n\nRead."
 
 
+def test_lore_is_indexed_in_the_order_it_is_looked_at():
+    def book(name: str, *orders: int) -> WorldBook:
+        fields = {"key": [], "vectorized": True, "position": 0}
+        entries = {
+            str(uid): {"uid": uid, "content": f"{name}{uid}", "order": order, **fields}
+            for uid, order in enumerate(orders)
+        }
+        return WorldBook.from_json({"entries": entries}, name=name)
+
+    plan = build(settings=settings(enabled_world_info=True), books=[book("a", 10, 30), book("b", 40, 5)])
+    inserts = [call for call in plan.vector_calls if call.call == "insert"]
+    assert [[item.text for item in call.items] for call in inserts] == [["b0", "b1"], ["a1", "a0"]]
+    assert plan.vector_calls[-1].collections == ("world:b", "world:a")
+
+
 def test_found_lore_is_forced():
     entry = {"uid": 1, "key": ["never said"], "content": "The well is dry.", "vectorized": True, "position": 0}
     book = WorldBook.from_json({"entries": {"1": entry}}, name="b")

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from tavernkit.silly_tavern.chat.attachments import FILE_SEPARATOR, attached_files, objects
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage
@@ -26,6 +27,9 @@ EXTENSION = "vectors"
 CHAT_COLLECTION = "chat"
 WORLD_COLLECTION = "world:"
 KILOBYTE = 1024
+
+LorePlaces: TypeAlias = Mapping[tuple[str, str], int]
+"""Places of lore entries in the order they are looked at, by the name of the book and the entry's id."""
 
 _NEWLINES = re.compile(r"\n+")
 
@@ -192,17 +196,22 @@ class VectorStorage:
         self.ask([url], search_text, self.number("chunk_count", 2), several=False)
         return self.chunks_of(url)
 
-    def force_lore(self, books: Iterable[WorldBook], core: Sequence[CoreMessage]) -> list[Entry]:
-        """Look through lore and return the entries that were found."""
+    def force_lore(self, books: Iterable[WorldBook], core: Sequence[CoreMessage], places: LorePlaces) -> list[Entry]:
+        """Look through lore and return the entries that were found.
+
+        Args:
+            books: The books of the build.
+            core: The chat.
+            places: Where each entry stands among all of them: books and entries are indexed in that order.
+        """
         active = list(books)
-        asked: list[str] = []
-        for book in active:
-            entries = vectorized_entries([book], every=self.on("enabled_for_all"))
-            if entries:
-                collection = f"{WORLD_COLLECTION}{book.name}"
-                items = [VectorHit(entry.content, _index(entry.uid)) for entry in entries]
-                self.calls.append(VectorCall("insert", (collection,), items))
-                asked.append(collection)
+        found = vectorized_entries(active, every=self.on("enabled_for_all"))
+        indexed: dict[str, list[VectorHit]] = {}
+        for entry in sorted(found, key=lambda entry: places.get((entry.world, str(entry.uid)), len(places))):
+            hit = VectorHit(entry.content, _index(entry.uid))
+            indexed.setdefault(f"{WORLD_COLLECTION}{entry.world}", []).append(hit)
+        self.calls.extend(VectorCall("insert", (collection,), items) for collection, items in indexed.items())
+        asked = list(indexed)
         search_text = self.query_text(core)
         if not asked or not search_text:
             return []

@@ -34,7 +34,7 @@ from tavernkit.silly_tavern.provenance import CARD_FIELD
 from tavernkit.silly_tavern.scripts.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.world_info.selected_books import selected_books
-from tavernkit.silly_tavern.world_info.selection import file_stem
+from tavernkit.silly_tavern.world_info.selection import file_stem, list_entries
 from tavernkit.silly_tavern.world_info.vectors import forced_entry
 
 SHOWN_MESSAGES = 100
@@ -264,8 +264,10 @@ def _search_vectors(state: SillyTavernState) -> None:
         found.append(storage.put_data_bank(listed, state.core, context.attachments))
         storage.replace_files(state.core, context.attachments)
     if storage.on("enabled_world_info"):
-        books = selected_books(context, state.services).books
-        state.forced_lore = [forced_entry(entry) for entry in storage.force_lore(books, state.core)]
+        books = selected_books(context, state.services)
+        listed_entries = list_entries(books, context.settings.world_info.character_strategy, state.warn)
+        places = {(name, str(raw.get("uid"))): place for place, (raw, name) in enumerate(listed_entries)}
+        state.forced_lore = [forced_entry(each) for each in storage.force_lore(books.books, state.core, places)]
     if storage.on("enabled_chats"):
         found.append(storage.take_memories(state.core))
     for prompt in found:
