@@ -18,6 +18,7 @@ PACKAGES = (
     "tavernkit.budget",
     "tavernkit.cards",
     "tavernkit.dialects",
+    "tavernkit.embeddings",
     "tavernkit.lore",
     "tavernkit.prompt",
     "tavernkit.risu_ai",

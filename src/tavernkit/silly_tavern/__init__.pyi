@@ -8,6 +8,8 @@ from tavernkit.silly_tavern.chat.output_cleanup import CleanUp as CleanUp
 from tavernkit.silly_tavern.chat.output_cleanup import clean_up as clean_up
 from tavernkit.silly_tavern.chat.persona import Persona as Persona
 from tavernkit.silly_tavern.chat.reasoning import ReasoningSettings as ReasoningSettings
+from tavernkit.silly_tavern.chat.vector_search import index_chat as index_chat
+from tavernkit.silly_tavern.chat.vector_search import search_vectors as search_vectors
 from tavernkit.silly_tavern.chat.vector_storage import VectorCall as VectorCall
 from tavernkit.silly_tavern.chat.vector_storage import VectorHit as VectorHit
 from tavernkit.silly_tavern.chat.vector_storage import VectorResults as VectorResults

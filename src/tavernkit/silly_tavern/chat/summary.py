@@ -40,8 +40,9 @@ class SummarySettings:
 def stored_summary(chat: Sequence[ChatMessage]) -> tuple[str, int]:
     """Return the newest summary of a stored chat and the line it is on. The last line's never counts."""
     for index in range(len(chat) - 2, -1, -1):
-        memory = chat[index].extra.get("memory")
-        if truthy(memory):
+        extra = chat[index].extra
+        memory = extra.get("memory") if extra else None
+        if memory is not None and truthy(memory):
             # A summary that is no text breaks the extension's reading of the chat.
             return (memory, index) if isinstance(memory, str) else ("", -1)
     return "", -1

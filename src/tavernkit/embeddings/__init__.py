@@ -1,0 +1,5 @@
+"""Texts as vectors: what makes them, and an index that finds the nearest."""
+
+from tavernkit._lazy import lazy_exports
+
+__getattr__, __all__ = lazy_exports(__name__)
