@@ -204,6 +204,7 @@ def test_missing_or_broken_settings_are_reported(tmp_path: Path, content: str | 
 def test_fresh_settings_are_those_that_are_shipped(tmp_path: Path):
     fresh = DataFolder(tmp_path, warn=WarningLog()).settings
     assert fresh.world_info.recursive
+    assert fresh.source == {}
     assert fresh.preset.model == "gpt-4-turbo"
     assert (fresh.power_user.instruct.input_suffix, fresh.power_user.tokenizer) == ("\n\n", 99)
     assert "{{wiBefore}}" in fresh.power_user.context.story_string

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 
 from tavernkit.arguments import checked
@@ -143,10 +143,11 @@ class Settings:
     def fresh(cls) -> Settings:
         """The settings that SillyTavern ships, which differ from what it takes for a missing key.
 
-        No API is chosen in them that builds could go by, so chat completion is.
+        No API is chosen in them that builds could go by, so chat completion is. ``source`` is empty: no file of the
+        user's was read.
         """
         content = resources.files("tavernkit.silly_tavern").joinpath("data", "fresh_settings.json").read_text("utf-8")
-        return cls.from_json(json.loads(content))
+        return replace(cls.from_json(json.loads(content)), source=EMPTY_OBJECT)
 
     @property
     def text_backend(self) -> TextBackend:
