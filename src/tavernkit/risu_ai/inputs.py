@@ -56,6 +56,8 @@ class RisuAIInputs(CommonInputs, total=False):
     """Describes pictures to models that cannot see them."""
     say_nothing: bool
     """Send ``*says nothing*`` for an empty message."""
+    quirks: str
+    """``reference`` also reproduces what RisuAI does to a chat by mistake."""
     strategy: str
     """How the prompt is made to fit: ``reference`` (RisuAI's way), ``group_order`` or ``priority``."""
     on_overflow: str
