@@ -20,6 +20,7 @@ PACKAGES = (
     "tavernkit.dialects",
     "tavernkit.embeddings",
     "tavernkit.lore",
+    "tavernkit.models",
     "tavernkit.prompt",
     "tavernkit.risu_ai",
     "tavernkit.silly_tavern",

@@ -27,6 +27,16 @@ from tavernkit.errors import UnsupportedVersionError as UnsupportedVersionError
 from tavernkit.errors import WarningLog as WarningLog
 from tavernkit.lore import LoreResult as LoreResult
 from tavernkit.lore import LoreRow as LoreRow
+from tavernkit.models import Model as Model
+from tavernkit.models import ModelError as ModelError
+from tavernkit.models import Reply as Reply
+from tavernkit.models import ReplyPiece as ReplyPiece
+from tavernkit.models import Request as Request
+from tavernkit.models import ToolCall as ToolCall
+from tavernkit.models import Usage as Usage
+from tavernkit.models import fallback as fallback
+from tavernkit.models import model as model
+from tavernkit.models import with_retries as with_retries
 from tavernkit.prompt import Block as Block
 from tavernkit.prompt import Explanation as Explanation
 from tavernkit.prompt import HookRegistry as HookRegistry

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tavernkit.models.script import Disconnect
 from tavernkit.server.talks.silly_tavern import SHORT_REPLY
 from tavernkit.testing import ScriptedModel, streamed
-from tavernkit.testing.replies import Disconnect
 from tests.server.conftest import Client, StartApp
 from tests.server.test_groups import crew, stored
 from tests.server.test_groups import says as says_to_crew

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tavernkit.examples import example_path
+from tavernkit.models.script import Disconnect, usage
 from tavernkit.testing import ScriptedModel, answer, calls, failure, streamed, tool_call
-from tavernkit.testing.replies import Disconnect, usage
 from tests.server.conftest import Client, StartApp
 
 CHAT = "/v1/chat/completions"

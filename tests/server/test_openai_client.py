@@ -13,8 +13,8 @@ import httpx
 import pytest
 from openai import APIError, APIStatusError, AsyncOpenAI, BadRequestError, NotFoundError, OpenAI
 
+from tavernkit.models.script import Hang, usage
 from tavernkit.testing import ScriptedModel, answer, calls, failure, streamed, tool_call
-from tavernkit.testing.replies import Hang, usage
 from tavernkit.vibe_tavern import ChatChunk, ConnectionFailedError, ToolCallDelta
 
 Loopback = Callable[..., AbstractContextManager[str]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tavernkit.models.script import Disconnect, usage
 from tavernkit.testing import ScriptedModel, answer, calls, failure, streamed, tool_call
-from tavernkit.testing.replies import Disconnect, usage
 from tests.server.conftest import Client, StartApp
 from tests.server.test_groups import CHAT, MANUAL, crew
 from tests.server.test_groups import says as says_to_crew

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tavernkit.examples import example_path
+from tavernkit.models.script import Disconnect
 from tavernkit.testing import ScriptedModel, calls, failure, streamed, tool_call
-from tavernkit.testing.replies import Disconnect
 from tests.server.conftest import Client, StartApp
 
 CHAT = "/v1/chat/completions"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tavernkit.models.script import Disconnect, Hang
 from tavernkit.server import turn_log
 from tavernkit.server.storage import chats
 from tavernkit.testing import ScriptedModel, answer, failure, streamed
-from tavernkit.testing.replies import Disconnect, Hang
 from tests.server.conftest import Client, StartApp
 
 CHAT = "/v1/chat/completions"

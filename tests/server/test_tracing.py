@@ -10,9 +10,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from tavernkit.models.script import usage
 from tavernkit.server import upstreams
 from tavernkit.testing import ScriptedModel, answer, failure, streamed
-from tavernkit.testing.replies import usage
 from tavernkit.vibe_tavern import OpenTelemetryInstrumenter
 from tests.server.conftest import StartApp
 

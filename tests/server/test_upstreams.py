@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from tavernkit.models.script import Disconnect, Hang
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.circuit_breaker import CircuitBreaker
 from tavernkit.server.config import UpstreamConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.upstreams import NobodyListensError, Upstream, as_service_error
 from tavernkit.testing import ScriptedModel, failure, streamed
-from tavernkit.testing.replies import Disconnect, Hang
 from tavernkit.vibe_tavern import HTTPError, RequestTimeoutError, TransportError
 from tests.server.conftest import StartApp
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.block import Block
 from tavernkit.stores.variables import InMemoryVariablesStore
-from tavernkit.vibe_tavern import strict_json
+from tavernkit.text import strict_json
 from tavernkit.vibe_tavern.directives.parser import parse_json
 from tavernkit.vibe_tavern.directives.patch_ops import DEFAULT_PATH_PREFIXES, normalize_patch_ops
 from tavernkit.vibe_tavern.directives.validator import validate

@@ -21,7 +21,7 @@ from tavernkit.vibe_tavern.errors import (
 from tavernkit.vibe_tavern.transports.anthropic import AnthropicTransport
 from tavernkit.vibe_tavern.transports.base import ChatChunk
 from tavernkit.vibe_tavern.transports.endpoint import Endpoint
-from tests.vibe_tavern.native_server import Wire, sent_json, serve_wire
+from tests.models.native_server import Wire, sent_json, serve_wire
 from tests.vibe_tavern.support import loose
 
 KEY = "sk-ant-very-secret-key"

@@ -16,7 +16,7 @@ from tavernkit.vibe_tavern.errors import ConnectionFailedError, HTTPError, Reque
 from tavernkit.vibe_tavern.transports.base import ChatChunk
 from tavernkit.vibe_tavern.transports.endpoint import Endpoint
 from tavernkit.vibe_tavern.transports.google import GoogleTransport
-from tests.vibe_tavern.native_server import Wire, sent_json, serve_wire
+from tests.models.native_server import Wire, sent_json, serve_wire
 from tests.vibe_tavern.support import loose
 
 KEY = "AIza-very-secret-key"

@@ -10,13 +10,13 @@ from typing import TypeAlias
 
 from tavernkit.arguments import checked, require
 from tavernkit.errors import TavernKitError
-from tavernkit.testing.replies import Answer, Body, Disconnect, Failure, Hang, RawBytes, Reply
+from tavernkit.models.script import Answer, Body, Disconnect, Failure, Hang, RawBytes, ScriptedReply
 from tavernkit.values import JsonObject, thaw_object
 from tavernkit.vibe_tavern.errors import ConnectionFailedError, DecodeError
 from tavernkit.vibe_tavern.transports import chat_body
 from tavernkit.vibe_tavern.transports.base import ChatChunk, ChatResponse
 
-Script: TypeAlias = Reply | str | BaseException | Callable[[JsonObject], Reply | str]
+Script: TypeAlias = ScriptedReply | str | BaseException | Callable[[JsonObject], ScriptedReply | str]
 """One entry of a script: a reply, text to answer, an exception to raise, or a function of the request."""
 
 
@@ -52,7 +52,7 @@ class ScriptedModel:
         return max(len(self._script) - len(self.requests), 0)
 
     @checked
-    def next_reply(self, request: JsonObject) -> Reply:
+    def next_reply(self, request: JsonObject) -> ScriptedReply:
         """Take a request and give the next reply of the script."""
         with self._lock:
             position = len(self.requests)
@@ -65,7 +65,7 @@ class ScriptedModel:
         if isinstance(entry, BaseException):
             raise entry
         reply = entry(request) if callable(entry) else entry
-        require("what a function of the script returns", reply, Reply | str, "a reply or text")
+        require("what a function of the script returns", reply, ScriptedReply | str, "a reply or text")
         return Answer(text=reply) if isinstance(reply, str) else reply
 
     @checked
@@ -102,7 +102,7 @@ class ScriptedModel:
         """Nothing to close."""
 
 
-async def _settled(reply: Reply) -> Answer | Body:
+async def _settled(reply: ScriptedReply) -> Answer | Body:
     """Turn a reply that is none into what a real transport raises."""
     if isinstance(reply, Failure):
         raise chat_body.http_error(reply.status, reply.body, headers=reply.headers)

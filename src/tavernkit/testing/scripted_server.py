@@ -9,18 +9,20 @@ from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from tavernkit.arguments import checked
+from tavernkit.models.script import Answer, Body, Disconnect, Failure, Hang, RawBytes, ScriptedReply
+from tavernkit.models.scripted import ScriptedModel as NewScriptedModel
 from tavernkit.testing.loopback import HttpReply, HttpRequest, LoopbackServer
-from tavernkit.testing.replies import Answer, Body, Disconnect, Failure, Hang, RawBytes, Reply
 from tavernkit.testing.scripted_model import ScriptedModel
-from tavernkit.values import Json, JsonObject, is_object
+from tavernkit.values import Json, JsonObject, is_list, is_object
 
 CHAT_PATH = "/chat/completions"
+TEXT_PATH = "/completions"
 MODELS_PATH = "/models"
 
 
 @asynccontextmanager
 @checked
-async def serve(model: ScriptedModel) -> AsyncGenerator[LoopbackServer]:
+async def serve(model: ScriptedModel | NewScriptedModel) -> AsyncGenerator[LoopbackServer]:
     """Serve a scripted model; the server's ``url`` is the base URL for clients, with ``/v1`` or without.
 
     >>> async with serve(ScriptedModel("Hello.")) as server:                         # doctest: +SKIP
@@ -36,7 +38,7 @@ async def serve(model: ScriptedModel) -> AsyncGenerator[LoopbackServer]:
 
 @contextmanager
 @checked
-def serve_in_thread(model: ScriptedModel) -> Generator[str]:
+def serve_in_thread(model: ScriptedModel | NewScriptedModel) -> Generator[str]:
     """Serve a scripted model from a thread of its own, for tests without an event loop; gives the base URL."""
     ready = threading.Event()
     address: list[str] = []
@@ -61,10 +63,10 @@ def serve_in_thread(model: ScriptedModel) -> Generator[str]:
         thread.join()
 
 
-async def _handled(model: ScriptedModel, request: HttpRequest) -> HttpReply:
+async def _handled(model: ScriptedModel | NewScriptedModel, request: HttpRequest) -> HttpReply:
     if request.method == "GET" and request.path.endswith(MODELS_PATH):
         return _json({"object": "list", "data": [{"id": model.name, "object": "model"}]})
-    if request.method != "POST" or not request.path.endswith(CHAT_PATH):
+    if request.method != "POST" or not request.path.endswith(TEXT_PATH):
         return _json({"error": {"message": f"no such path: {request.path}"}}, status=404)
     try:
         body: object = json.loads(request.body)
@@ -76,10 +78,10 @@ async def _handled(model: ScriptedModel, request: HttpRequest) -> HttpReply:
         reply = model.next_reply(body)
     except Exception as error:  # noqa: BLE001  # a script may raise anything: over HTTP that is a server error
         return _json({"error": {"message": f"{type(error).__name__}: {error}"}}, status=500)
-    return await _replied(reply, body, model.name)
+    return await _replied(reply, body, model.name, chat=request.path.endswith(CHAT_PATH))
 
 
-async def _replied(reply: Reply, request: JsonObject, name: str) -> HttpReply:
+async def _replied(reply: ScriptedReply, request: JsonObject, name: str, *, chat: bool) -> HttpReply:
     streaming = request.get("stream") is True
     options = request.get("stream_options")
     include_usage = is_object(options) and options.get("include_usage") is True
@@ -96,10 +98,24 @@ async def _replied(reply: Reply, request: JsonObject, name: str) -> HttpReply:
     if isinstance(reply, Body):
         return _json(reply.body)
     if streaming:
-        return HttpReply(
-            body=_events(reply.events(name, include_usage=include_usage)), content_type="text/event-stream"
-        )
-    return _json(reply.body(str(request.get("model") or name)))
+        events = reply.events(name, include_usage=include_usage)
+        return HttpReply(body=_events(events if chat else _text_events(events)), content_type="text/event-stream")
+    whole = reply.body(str(request.get("model") or name))
+    return _json(whole if chat else _text_events([whole])[0])
+
+
+def _text_events(events: Sequence[JsonObject]) -> list[JsonObject]:
+    """Write the events of a chat as those of a text completion."""
+    written: list[JsonObject] = []
+    for event in events:
+        choices: list[Json] = []
+        for choice in event["choices"] if is_list(event["choices"]) else ():
+            said = (choice.get("delta") or choice.get("message")) if is_object(choice) else None
+            text = said.get("content") if is_object(said) else ""
+            reason = choice.get("finish_reason") if is_object(choice) else None
+            choices.append({"index": 0, "text": text or "", "finish_reason": reason})
+        written.append({**event, "object": "text_completion", "choices": choices})
+    return written
 
 
 async def _events(events: Sequence[JsonObject], *, hang: bool = False, done: bool = True) -> AsyncGenerator[bytes]:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-MAX_JSON_NESTING: Final = 100
-"""Nesting of JSON that a model or a tool may send."""
-
 MAX_DIRECTIVES_BYTES: Final = 200_000
 """Size of an answer that is read as a directives envelope."""
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
+from tavernkit.text import strict_json
 from tavernkit.text.blank import trim_blanks
 from tavernkit.values import Json, JsonObject, is_mapping, is_object, thaw_object
-from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.code_fence import without_fence
 from tavernkit.vibe_tavern.limits import (
     MAX_DIRECTIVES_BYTES,

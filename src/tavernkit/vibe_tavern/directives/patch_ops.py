@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tavernkit.text import strict_json
 from tavernkit.text.blank import trim_blanks
 from tavernkit.values import JsonObject, is_mapping, is_sequence, thaw, thaw_object
-from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.options import integer
 
 DEFAULT_PATH_PREFIXES = ("/draft/", "/ui_state/")

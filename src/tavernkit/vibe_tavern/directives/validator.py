@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tavernkit.text.blank import trim_blanks
+from tavernkit.text.strict_json import plain_text
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, thaw, thaw_object
 from tavernkit.vibe_tavern.directives.schema import unique_types
-from tavernkit.vibe_tavern.strict_json import plain_text
 
 PayloadValidator: TypeAlias = Callable[[str, JsonObject], object]
 """Gets the canonical type and the payload, which it may change.

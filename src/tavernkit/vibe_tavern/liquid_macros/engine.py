@@ -37,12 +37,12 @@ from liquid.output import LimitedStringIO
 from liquid.token import TOKEN_EXPRESSION
 
 from tavernkit.stores.variables import VariablesStore
+from tavernkit.text.strict_json import byte_length
 from tavernkit.values import is_mapping, is_sequence
 from tavernkit.vibe_tavern.limits import MAX_LIQUID_BYTES, MAX_LIQUID_STEPS
 from tavernkit.vibe_tavern.liquid_macros.lax_tokens import lax_tokens
 from tavernkit.vibe_tavern.liquid_macros.numbers import to_text
 from tavernkit.vibe_tavern.liquid_macros.operands import read_operands
-from tavernkit.vibe_tavern.strict_json import byte_length
 
 _STEP_SIZE = 256
 """Size of the values of a filter or a comparison that counts as one more step."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 
+from tavernkit.text import strict_json
 from tavernkit.text.blank import trim_blanks
 from tavernkit.values import is_list, is_sequence
-from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.limits import MAX_DICE
 from tavernkit.vibe_tavern.liquid_macros.numbers import to_number, to_text
 from tavernkit.vibe_tavern.liquid_macros.rng import random_values

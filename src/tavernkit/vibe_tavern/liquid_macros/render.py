@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from tavernkit.arguments import checked
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.stores.variables import GLOBAL, LOCAL, VariablesStore
+from tavernkit.text.strict_json import byte_length
 from tavernkit.values import EMPTY_OBJECT, LRUCache
 from tavernkit.vibe_tavern.errors import LiquidError
 from tavernkit.vibe_tavern.limits import (
@@ -20,7 +21,6 @@ from tavernkit.vibe_tavern.limits import (
     MAX_LIQUID_UNCLOSED,
     MAX_LIQUID_WARNINGS,
 )
-from tavernkit.vibe_tavern.strict_json import byte_length
 
 if TYPE_CHECKING:
     from liquid import BoundTemplate

@@ -6,9 +6,9 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tavernkit.text import strict_json
 from tavernkit.text.blank import trim_blanks
 from tavernkit.values import Json, JsonObject, is_mapping, is_object, is_sequence, thaw_object
-from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.code_fence import without_fence
 
 ParseStatus = Literal["ok", "invalid_json", "too_large"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tavernkit.text.blank import trim_blanks
+from tavernkit.text.strict_json import plain_text
 from tavernkit.values import Json, JsonObject, is_list, is_object
-from tavernkit.vibe_tavern.strict_json import plain_text
 from tavernkit.vibe_tavern.tool_calling.arguments import arguments_size
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from tavernkit.text.strict_json import plain_text
 from tavernkit.values import Json, JsonObject, is_mapping, is_sequence, thaw
-from tavernkit.vibe_tavern.strict_json import plain_text
 
 ARGUMENTS_JSON_PARSE_ERROR: Final = "ARGUMENTS_JSON_PARSE_ERROR"
 ARGUMENTS_TOO_LARGE: Final = "ARGUMENTS_TOO_LARGE"

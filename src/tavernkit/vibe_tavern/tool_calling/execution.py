@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tavernkit.errors import Warn
+from tavernkit.text import strict_json
 from tavernkit.values import Json, JsonObject
-from tavernkit.vibe_tavern import events, strict_json
+from tavernkit.vibe_tavern import events
 from tavernkit.vibe_tavern.limits import MAX_PARALLEL_TOOLS
 from tavernkit.vibe_tavern.prompt_runner import elapsed_ms
 from tavernkit.vibe_tavern.tool_calling import envelope

@@ -8,12 +8,12 @@ from typing import Final
 
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
+from tavernkit.text.strict_json import byte_length
 from tavernkit.values import JsonObject
 from tavernkit.vibe_tavern import events
 from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
 from tavernkit.vibe_tavern.output_tags.transform import transform
 from tavernkit.vibe_tavern.prompt_runner import PromptRequest, PromptRunner
-from tavernkit.vibe_tavern.strict_json import byte_length
 from tavernkit.vibe_tavern.whitespace import is_blank
 
 SUFFIX: Final = "Tool use is over. Answer the user now from the tool results above and ask for no further tools."

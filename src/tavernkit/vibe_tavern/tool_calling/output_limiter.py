@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tavernkit.text.strict_json import byte_length
 from tavernkit.values import is_mapping, is_sequence
 from tavernkit.vibe_tavern.limits import (
     MAX_TOOL_OUTPUT_DEPTH,
@@ -12,7 +13,6 @@ from tavernkit.vibe_tavern.limits import (
     MAX_TOOL_OUTPUT_KEYS,
     MAX_TOOL_OUTPUT_NODES,
 )
-from tavernkit.vibe_tavern.strict_json import byte_length
 
 _NULL_BYTES = 4
 _BOOLEAN_BYTES = 5

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tavernkit.prompt.message import Message
 from tavernkit.stores.variables import VariablesStore
+from tavernkit.text.strict_json import byte_length
 from tavernkit.values import Json, JsonObject, thaw, thaw_object
 from tavernkit.vibe_tavern import events
 from tavernkit.vibe_tavern.errors import HTTPError, ToolLoopLimitError, ToolUseError
@@ -14,7 +15,6 @@ from tavernkit.vibe_tavern.limits import SAMPLE_CHARACTERS
 from tavernkit.vibe_tavern.output_tags.transform import transform
 from tavernkit.vibe_tavern.prompt_runner import PromptRequest, PromptResult, PromptRunner, elapsed_ms
 from tavernkit.vibe_tavern.runner_config import RunnerConfig
-from tavernkit.vibe_tavern.strict_json import byte_length
 from tavernkit.vibe_tavern.tool_calling.calls import call_summary, read_tool_calls, with_unique_ids
 from tavernkit.vibe_tavern.tool_calling.execution import ToolExecution, ToolResult
 from tavernkit.vibe_tavern.tool_calling.final_stream import final_stream, stream_system_text

@@ -7,8 +7,8 @@ from typing import Final
 
 from tavernkit.dialects import convert
 from tavernkit.errors import Warn
+from tavernkit.text import strict_json
 from tavernkit.values import Json, JsonObject, is_list, is_object
-from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.transports.base import ChatChunk, ToolCallDelta
 from tavernkit.vibe_tavern.transports.native_options import native_options
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from tavernkit.dialects import convert
 from tavernkit.errors import Warn
+from tavernkit.text import strict_json
 from tavernkit.values import Json, JsonObject, is_list, is_object
-from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.preflight import JSON_OBJECT, JSON_SCHEMA, response_format_kind
 from tavernkit.vibe_tavern.transports.base import ChatChunk
 from tavernkit.vibe_tavern.transports.native_options import native_options

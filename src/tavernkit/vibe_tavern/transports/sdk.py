@@ -8,8 +8,8 @@ from contextlib import aclosing
 from typing import NoReturn, Protocol, TypeVar, runtime_checkable
 
 from tavernkit.errors import ConfigError
+from tavernkit.text import strict_json
 from tavernkit.values import Json, JsonObject, is_object
-from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.errors import (
     ConnectionFailedError,
     DecodeError,

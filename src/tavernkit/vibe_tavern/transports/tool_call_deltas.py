@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tavernkit.arguments import require
+from tavernkit.text import strict_json
 from tavernkit.values import Json, JsonObject, is_list, is_object
-from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.transports.base import ToolCallDelta
 
 EMPTY_ARGUMENTS = "{}"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from tavernkit.testing.replies import Answer, Body, Failure
+from tavernkit.models.script import Answer, Body, Failure
 from tavernkit.testing.scripted_model import Script, ScriptedModel
 from tavernkit.vibe_tavern.errors import ToolArgumentError
 from tavernkit.vibe_tavern.runner_config import RunnerConfig

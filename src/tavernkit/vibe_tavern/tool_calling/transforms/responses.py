@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tavernkit.text import strict_json
 from tavernkit.text.blank import trim_blanks
 from tavernkit.text.verbatim_masker import mask, unmask
 from tavernkit.values import Json, JsonObject, is_list, is_object
-from tavernkit.vibe_tavern import strict_json
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.tool_calling.transforms.registry import TransformRegistry
 

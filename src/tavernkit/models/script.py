@@ -1,4 +1,4 @@
-"""What a scripted model says: answers, tool calls, streams, errors, and ways to misbehave."""
+"""What a scripted model says: replies, tool calls, streams, errors, and broken connections."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tavernkit.arguments import check_fields, checked, require
+from tavernkit.arguments import require
 from tavernkit.values import Json, JsonObject, thaw_object
 
 CREATED = 1_700_000_000
@@ -25,9 +25,6 @@ class Answer:
     deltas: Sequence[str] | None = None
     reasoning: str = ""
     extra: Mapping[str, object] = field(default_factory=dict[str, object])
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def message(self) -> JsonObject:
         """The assistant message."""
@@ -48,7 +45,6 @@ class Answer:
             return list(self.deltas)
         return [self.text] if self.text else []
 
-    @checked
     def body(self, model: str) -> JsonObject:
         """The answer as a chat completion."""
         choice: JsonObject = {"index": 0, "message": self.message(), "finish_reason": self.reason()}
@@ -63,7 +59,6 @@ class Answer:
             body["usage"] = thaw_object(self.usage)
         return body
 
-    @checked
     def events(self, model: str, *, include_usage: bool = True) -> list[JsonObject]:
         """The answer as the events of a stream."""
         first: JsonObject = {"role": "assistant", "content": ""}
@@ -83,12 +78,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body just as given, for answers that are not as they should be."""
+    """A body exactly as given, for malformed answers."""
 
     body: JsonObject
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +91,15 @@ class Failure:
     body: Json = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """No answer at all: the request waits until whoever sent it gives up.
+    """No answer at all: the request waits until it is cancelled.
 
     ``after`` pieces of text may be streamed before.
     """
 
     after: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,26 +108,19 @@ class Disconnect:
 
     after: Sequence[str] = ()
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
 class RawBytes:
-    """Bytes on the wire just as given, for broken streams and broken JSON."""
+    """Bytes on the wire exactly as given, for broken streams and broken JSON."""
 
     chunks: Sequence[bytes]
     content_type: str = "text/event-stream"
     status: int = 200
 
-    def __post_init__(self) -> None:
-        check_fields(self)
+
+ScriptedReply: TypeAlias = Answer | Body | Failure | Hang | Disconnect | RawBytes
 
 
-Reply: TypeAlias = Answer | Body | Failure | Hang | Disconnect | RawBytes
-
-
-@checked
 def answer(text: str = "", *, usage: Mapping[str, object] | None = None, reasoning: str = "") -> Answer:
     """Say something."""
     return Answer(text=text, usage=usage, reasoning=reasoning)
@@ -158,21 +137,18 @@ def calls(*tool_calls: Mapping[str, object], text: str = "", usage: Mapping[str,
     return Answer(text=text, tool_calls=tool_calls, usage=usage)
 
 
-@checked
 def tool_call(name: str, arguments: Mapping[str, object] | str | None = None, *, id: str = "call_1") -> JsonObject:  # noqa: A002  # the protocol's name
     """Make one call; arguments as a mapping are written as JSON text, as models do."""
     written = arguments if isinstance(arguments, str) else json.dumps(dict(arguments or {}), ensure_ascii=False)
     return {"id": id, "type": "function", "function": {"name": name, "arguments": written}}
 
 
-@checked
 def failure(status: int, message: str = "scripted failure", **headers: str) -> Failure:
     """Answer with an HTTP error; headers are written ``retry_after="1"``."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Failure(status, {"error": {"message": message}}, named)
 
 
-@checked
 def usage(prompt_tokens: int, completion_tokens: int) -> JsonObject:
     """Make token counts."""
     total = prompt_tokens + completion_tokens

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from tavernkit.errors import LimitExceededError
 from tavernkit.values import Json, is_mapping, is_sequence, thaw
-from tavernkit.vibe_tavern.limits import MAX_JSON_NESTING
+
+MAX_JSON_NESTING: Final = 100
+"""Nesting of JSON that a model, a provider or a tool may send."""
 
 _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
 

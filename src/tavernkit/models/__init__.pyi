@@ -1,0 +1,29 @@
+from tavernkit.models.accumulate import Accumulator as Accumulator
+from tavernkit.models.anthropic import AnthropicModel as AnthropicModel
+from tavernkit.models.endpoint import Endpoint as Endpoint
+from tavernkit.models.errors import ConnectionFailedError as ConnectionFailedError
+from tavernkit.models.errors import DecodeError as DecodeError
+from tavernkit.models.errors import HTTPError as HTTPError
+from tavernkit.models.errors import ModelError as ModelError
+from tavernkit.models.errors import ProviderError as ProviderError
+from tavernkit.models.errors import RequestTimeoutError as RequestTimeoutError
+from tavernkit.models.factory import model as model
+from tavernkit.models.google import GoogleModel as GoogleModel
+from tavernkit.models.openai import OpenAIModel as OpenAIModel
+from tavernkit.models.openai import TextModel as TextModel
+from tavernkit.models.protocol import Model as Model
+from tavernkit.models.reply import FinishReason as FinishReason
+from tavernkit.models.reply import Reply as Reply
+from tavernkit.models.reply import ReplyPiece as ReplyPiece
+from tavernkit.models.reply import ToolCall as ToolCall
+from tavernkit.models.reply import ToolCallPiece as ToolCallPiece
+from tavernkit.models.reply import Usage as Usage
+from tavernkit.models.request import Request as Request
+from tavernkit.models.request import WireRequest as WireRequest
+from tavernkit.models.scripted import ScriptedModel as ScriptedModel
+from tavernkit.models.wrappers import ModelWrapper as ModelWrapper
+from tavernkit.models.wrappers import fallback as fallback
+from tavernkit.models.wrappers import with_retries as with_retries
+from tavernkit.models.wrappers import with_timeout as with_timeout
+
+__all__: list[str]

@@ -1,0 +1,307 @@
+"""A model behind HTTP: one way to send a request and read the reply, whatever the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from urllib.parse import urlsplit
+
+from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.models._readers import Reader
+from tavernkit.models._sse import DONE, SSEParser
+from tavernkit.models.accumulate import collect, keep_partial
+from tavernkit.models.bodies import request_body
+from tavernkit.models.endpoint import Endpoint
+from tavernkit.models.errors import (
+    ConnectionFailedError,
+    DecodeError,
+    HTTPError,
+    ModelError,
+    ProviderError,
+    RequestTimeoutError,
+)
+from tavernkit.models.limits import MAX_RESPONSE_BYTES, MAX_STREAM_BYTES
+from tavernkit.models.protocol import AsyncContext
+from tavernkit.models.reply import Reply, ReplyPiece
+from tavernkit.models.request import Request
+from tavernkit.text import strict_json
+from tavernkit.values import Json, JsonObject, is_object, thaw
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+
+EVENT_STREAM: Final = "text/event-stream"
+
+
+class HttpModel(AsyncContext):
+    """Base of the models behind HTTP; a subclass says where requests go, and how replies are read.
+
+    Redirects are not followed and nothing is retried: see :func:`tavernkit.models.with_retries`.
+    """
+
+    dialect: str
+    default_endpoint: ClassVar[Endpoint]
+
+    def __init__(
+        self, name: str = "", endpoint: Endpoint | None = None, *, warn: Warn = log_warning, key_variable: str = ""
+    ) -> None:
+        """Make a model.
+
+        Args:
+            name: The model's name; without one, requests have to name a model.
+            endpoint: Where it is; by default the provider's own address.
+            warn: Called with what a request asks for and the provider does not take.
+            key_variable: If there is no key, requests fail and name this environment variable.
+        """
+        self.name = name
+        self.endpoint = endpoint or self.default_endpoint
+        self._redactor = self.endpoint.redactor
+        self._warn = warn
+        self._key_variable = key_variable
+        self._client: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, base_url={self._redactor.text(self.endpoint.base_url)!r})"
+
+    async def send(self, request: Request, *, on_delta: Callable[[ReplyPiece], object] | None = None) -> Reply:
+        """Send a request and return the whole reply; with ``on_delta`` it is streamed."""
+        if on_delta is not None:
+            async with aclosing(self.stream(request)) as pieces:
+                return await collect(pieces, on_delta)
+        asked = self._addressed(request)
+        async with aclosing(self._pieces(asked, stream=False)) as pieces:
+            return await collect(pieces, model=asked.model)
+
+    def stream(self, request: Request) -> AsyncGenerator[ReplyPiece]:
+        """Send a request and iterate over the reply as it arrives."""
+        asked = self._addressed(request)
+        return keep_partial(self._pieces(asked, stream=True), asked.model)
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        client, self._client = self._client, None
+        if client is not None and self._loop is asyncio.get_running_loop():
+            await client.aclose()
+
+    def path(self, request: Request, *, stream: bool) -> str:
+        """Return the path of a request below the endpoint's address."""
+        raise NotImplementedError
+
+    def headers(self, request: Request) -> dict[str, str]:
+        """Return the headers of a request, the key among them."""
+        raise NotImplementedError
+
+    def reader(self) -> Reader:
+        """Return what reads one reply."""
+        raise NotImplementedError
+
+    def protocol_of(self, request: Request) -> str:
+        """Return the dialect that the messages of a request are written in."""
+        del request
+        return self.dialect
+
+    def _addressed(self, request: Request) -> Request:
+        """Name the model that is asked, and the protocol."""
+        if self._key_variable and self.endpoint.api_key is None:
+            raise ConfigError(
+                f"there is no API key: set {self._key_variable}, or pass api_key=…", code="API_KEY_REQUIRED"
+            )
+        name = request.model or self.name
+        if not name and request.wire is None:
+            raise ConfigError("neither the request nor the model says which model to ask", code="MODEL_REQUIRED")
+        return request.replace(model=name, dialect=self.protocol_of(request))
+
+    async def _pieces(self, request: Request, *, stream: bool) -> AsyncGenerator[ReplyPiece]:
+        body = request_body(request, stream=stream, warn=self._warn)
+        try:
+            async with aclosing(self._exchange(request, body, stream=stream)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except HTTPError as error:
+            if not (stream and _refuses_streaming(error)):
+                raise
+        else:
+            return
+        self._warn("the server does not stream: asked again without")
+        body = request_body(request, stream=False, warn=_ignore)
+        async with aclosing(self._exchange(request, body, stream=False)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _exchange(self, request: Request, body: JsonObject, *, stream: bool) -> AsyncGenerator[ReplyPiece]:
+        """Send one HTTP request; the answer is read as what it is, a stream or one body."""
+        reader = self.reader()
+        async with self._open(request, body, stream=stream) as response:
+            streamed = EVENT_STREAM in response.headers.get("content-type", "").lower()
+            events = self._events(response) if streamed else self._whole(response)
+            async with aclosing(events):
+                async for event in events:
+                    if event is None:
+                        reader.done = True
+                        break
+                    piece = self._guarded(lambda event=event: reader.read(event))
+                    if reader.done:
+                        break
+                    yield piece
+            self._guarded(lambda: reader.finish(streamed=streamed))
+
+    def _guarded(self, read: Callable[[], T]) -> T:
+        """Read something of the provider's; what it complains about must not contain the key."""
+        try:
+            return read()
+        except ProviderError as error:
+            problem = ProviderError(self._redactor.text(str(error)), body=self._redactor.json(thaw(error.body)))
+        raise problem
+
+    @asynccontextmanager
+    async def _open(self, request: Request, body: JsonObject, *, stream: bool) -> AsyncGenerator[httpx.Response]:
+        client = self._connected()
+        built = self._http_request(client, request, body, stream=stream)
+        response = await self._awaited(client.send(built, stream=True))
+        try:
+            if not 200 <= response.status_code < 300:
+                raise await self._status_error(response)
+            yield response
+        finally:
+            await response.aclose()
+
+    def _http_request(
+        self, client: httpx.AsyncClient, request: Request, body: JsonObject, *, stream: bool
+    ) -> httpx.Request:
+        connect, read = self.endpoint.timeouts(stream=stream)
+        limits = {"connect": connect, "read": read, "write": read, "pool": connect}
+        wire = request.wire
+        if wire is None:
+            method, url = "POST", _below(self.endpoint.url, self.path(request, stream=stream))
+            headers: Mapping[str, str] = {**self.headers(request), **self.endpoint.headers}
+        else:
+            method, headers = wire.method, wire.headers
+            url = wire.url if urlsplit(wire.url).scheme else _below(self.endpoint.url, wire.url)
+        content = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return client.build_request(
+            method,
+            _without_password(url),
+            content=content.encode("utf-8", "replace"),
+            headers={"content-type": "application/json", **headers},
+            extensions={"timeout": limits},
+        )
+
+    def _connected(self) -> httpx.AsyncClient:
+        """Return the client of the running event loop; connections of another one cannot be used."""
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:
+            try:
+                import httpx
+            except ModuleNotFoundError as error:
+                raise ConfigError(
+                    "models need their extra: pip install 'tavernkit[models]'", code="EXTRA_MISSING"
+                ) from error
+            parts = urlsplit(self.endpoint.base_url)
+            auth = (parts.username or "", parts.password or "") if parts.username or parts.password else None
+            self._client = httpx.AsyncClient(follow_redirects=False, auth=auth)
+            self._loop = loop
+        return self._client
+
+    async def _status_error(self, response: httpx.Response) -> HTTPError:
+        portions: list[bytes] = []
+        with suppress(ModelError):  # the status says enough
+            portions.extend([portion async for portion in self._portions(response, MAX_RESPONSE_BYTES)])
+        raw = self._redactor.text(b"".join(portions).decode("utf-8", "replace"))
+        try:
+            body: Json = self._redactor.json(strict_json.loads(raw))
+        except ValueError:
+            body = None
+        headers = self._redactor.headers(dict(response.headers))
+        if 300 <= response.status_code < 400:
+            message = f"the server redirects (HTTP {response.status_code}); set base_url to its real address"
+            return HTTPError(message, status=response.status_code, headers=headers, body=body, raw_body=raw)
+        return HTTPError.from_body(response.status_code, body, raw_body=raw, headers=headers)
+
+    async def _whole(self, response: httpx.Response) -> AsyncGenerator[JsonObject | None]:
+        portions = [portion async for portion in self._portions(response, MAX_RESPONSE_BYTES)]
+        text = b"".join(portions).decode("utf-8", "replace")
+        if not text.strip():
+            raise ProviderError("the provider sent an empty body")
+        yield self._object(text, "the reply")
+
+    async def _events(self, response: httpx.Response) -> AsyncGenerator[JsonObject | None]:
+        """Read server-sent events; None is OpenAI's mark of the end."""
+        parser = SSEParser()
+        async with aclosing(self._portions(response, MAX_STREAM_BYTES)) as portions:
+            async for portion in portions:
+                for event in parser.feed(portion):
+                    if event.data.strip():
+                        yield self._event(event.data)
+        for event in parser.finish():
+            if event.data.strip():
+                yield self._event(event.data)
+
+    def _event(self, data: str) -> JsonObject | None:
+        return None if data.startswith(DONE) else self._object(data, "an event of the stream")
+
+    async def _portions(self, response: httpx.Response, limit: int) -> AsyncGenerator[bytes]:
+        portions, size = response.aiter_bytes(), 0
+        while True:
+            try:
+                portion = await self._awaited(anext(portions))
+            except StopAsyncIteration:
+                return
+            size += len(portion)
+            if size > limit:
+                raise DecodeError(f"the reply is larger than {limit} bytes")
+            yield portion
+
+    def _object(self, text: str, what: str) -> JsonObject:
+        try:
+            value = strict_json.loads(text)
+        except ValueError:
+            value = None
+        if not is_object(value):
+            raise DecodeError(f"{what} is not a JSON object: {self._redactor.text(text[:200])!r}")
+        return value
+
+    async def _awaited(self, work: Awaitable[T]) -> T:
+        """Await something of the HTTP client; its errors become ours, without secrets.
+
+        The original error is not kept as the cause: it holds the request with its key.
+        """
+        import httpx
+
+        problem: ModelError
+        try:
+            return await work
+        except httpx.TimeoutException as error:
+            problem = RequestTimeoutError(f"no answer in time ({type(error).__name__})")
+        except httpx.DecodingError as error:
+            problem = DecodeError(f"the reply cannot be decoded: {self._redactor.text(str(error))}")
+        except (httpx.HTTPError, httpx.StreamError, OSError) as error:
+            reason = self._redactor.text(str(error)) or type(error).__name__
+            problem = ConnectionFailedError(f"the connection failed: {reason}")
+        except httpx.InvalidURL as error:
+            raise ConfigError(self._redactor.text(f"base_url: {error}"), code="INVALID_BASE_URL") from None
+        raise problem
+
+
+def _below(base: str, path: str) -> str:
+    return f"{base.rstrip('/')}/{path.lstrip('/')}"
+
+
+def _without_password(url: str) -> str:
+    """Take user and password out of an address: they go into a header, and addresses are logged."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _refuses_streaming(error: HTTPError) -> bool:
+    said = str(error).lower()
+    return error.status == 400 and "stream" in said and "not supported" in said
+
+
+def _ignore(_: str) -> None:
+    """Warnings about the same request were given before."""

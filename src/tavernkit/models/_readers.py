@@ -1,0 +1,65 @@
+"""What the readers of all protocols have in common."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tavernkit.models.errors import ConnectionFailedError, ProviderError, error_text
+from tavernkit.models.reply import ReplyPiece
+from tavernkit.values import Json, JsonObject
+
+
+class Reader(Protocol):
+    """Translates what a provider sends, a whole body or the events of a stream, into pieces. One per reply."""
+
+    done: bool
+    """True when the provider has said that there is no more to read."""
+
+    def read(self, event: JsonObject) -> ReplyPiece:
+        """Translate a body or an event. Raises ProviderError if it reports an error."""
+        ...
+
+    def finish(self, *, streamed: bool) -> None:
+        """Raise if the reply is cut off or empty."""
+        ...
+
+
+class ReaderState:
+    """Keeps what decides whether a reply is complete: was anything said, did it end."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self.said = False
+        """True if there is a reply, be it an empty text."""
+        self.ended = False
+        self.reason = ""
+        self.last: JsonObject = {}
+
+    def finish(self, *, streamed: bool) -> None:
+        """Raise if the reply is cut off or empty."""
+        if streamed and not (self.ended or self.done):
+            raise ConnectionFailedError("the stream ended before the reply did")
+        if not self.said:
+            raise ProviderError(_emptiness(self.reason, self.last), body=self.last)
+
+
+def provider_error(body: JsonObject) -> ProviderError:
+    """Make the error that a provider reports inside a 200 response."""
+    return ProviderError(error_text(body) or "the provider reported an error", body=body)
+
+
+def _emptiness(reason: str, body: JsonObject) -> str:
+    said = error_text(body)
+    if said:
+        return f"the provider sent no reply: {said}"
+    return f"the provider sent an empty reply (finish reason: {reason})" if reason else "the provider sent no reply"
+
+
+def text_of(value: Json) -> str:
+    """Return a text, or empty text for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+def number_of(value: Json) -> int:
+    """Return a whole number, or zero for anything else."""
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,60 @@
+"""Takes secrets out of what leaves a model: errors, bodies, headers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from tavernkit.values import Json, is_list, is_object
+
+REPLACEMENT: Final = "[redacted]"
+_MIN_LENGTH: Final = 4
+"""Shorter values are not secrets, and replacing them would spoil texts."""
+_SENSITIVE: Final = ("authorization", "auth", "key", "token", "secret", "cookie", "password")
+
+
+@dataclass(frozen=True, slots=True)
+class Redactor:
+    """Knows secrets and replaces them wherever they stand."""
+
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, *secrets: str | None, headers: Mapping[str, str] | None = None) -> Redactor:
+        """Collect secrets, and the values of headers whose names say that they hold one."""
+        found = [secret for secret in secrets if secret]
+        for name, value in (headers or {}).items():
+            if is_sensitive(name):
+                found += [value, *value.split()]
+        usable = {secret for secret in found if len(secret) >= _MIN_LENGTH and secret.lower() not in _WORDS}
+        return cls(tuple(sorted(usable, key=len, reverse=True)))
+
+    def text(self, text: str) -> str:
+        """Take secrets out of a text."""
+        for secret in self.secrets:
+            text = text.replace(secret, REPLACEMENT)
+        return text
+
+    def json(self, value: Json) -> Json:
+        """Take secrets out of JSON, keys included."""
+        if isinstance(value, str):
+            return self.text(value)
+        if is_list(value):
+            return [self.json(item) for item in value]
+        if is_object(value):
+            return {self.text(key): self.json(item) for key, item in value.items()}
+        return value
+
+    def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Take secrets out of headers; those that hold one by their name are replaced whole."""
+        return {name: REPLACEMENT if is_sensitive(name) else self.text(value) for name, value in headers.items()}
+
+
+_WORDS: Final = frozenset(("bearer", "basic", "digest", "token"))
+
+
+def is_sensitive(name: str) -> bool:
+    """Return True if a header with this name holds a secret."""
+    lowered = name.lower()
+    return any(word in lowered for word in _SENSITIVE)

@@ -1,0 +1,241 @@
+"""Writes the body of a request for each protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from tavernkit.dialects import convert
+from tavernkit.dialects.messages import MessageLike
+from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.models.parameters import accepted
+from tavernkit.models.request import Request
+from tavernkit.prompt.message import Message
+from tavernkit.values import FrozenObject, Json, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
+
+ANTHROPIC_MAX_TOKENS: Final = 4096
+"""Anthropic wants a limit in every request; this one is sent if the request sets none."""
+
+JSON_SCHEMA: Final = "json_schema"
+_GENERATION: Final = frozenset(
+    (
+        "temperature",
+        "topP",
+        "topK",
+        "seed",
+        "presencePenalty",
+        "frequencyPenalty",
+        "maxOutputTokens",
+        "candidateCount",
+        "thinkingConfig",
+        "responseModalities",
+    )
+)
+"""Google's options that are part of ``generationConfig``."""
+_OPAQUE: Final = frozenset(("args", "response", "parametersJsonSchema", "responseJsonSchema"))
+"""Fields of Google's whose content is the caller's own JSON."""
+
+_Writer: TypeAlias = Callable[[Request, bool, Warn], JsonObject]
+
+
+def request_body(request: Request, *, stream: bool = False, warn: Warn = log_warning) -> JsonObject:
+    """Return the body that goes over the wire, in the protocol that ``request.dialect`` names.
+
+    Args:
+        request: The request.
+        stream: Ask for the reply piece by piece.
+        warn: Called with what the provider or the model does not take.
+
+    Raises:
+        ConfigError: The request is for text completion and the protocol is not, or the dialect is unknown.
+    """
+    if request.wire is not None:
+        return thaw_object(request.wire.body)
+    return _WRITERS.get(request.dialect, _chat_completion)(request, stream, warn)
+
+
+def _chat_completion(request: Request, stream: bool, warn: Warn) -> JsonObject:
+    """OpenAI's chat completions, and every dialect that is a list of messages in another shape."""
+    sent = accepted("openai", request.model, request.options, request.stop, warn)
+    payload = _openai_messages(request, warn)
+    body: JsonObject = {"model": request.model}
+    body |= payload if is_object(payload) else {"messages": payload}
+    body |= sent.options
+    if sent.stop:
+        body["stop"] = sent.stop
+    if request.tools:
+        body["tools"] = [thaw_object(tool) for tool in request.tools]
+        if request.tool_choice is not None:
+            body["tool_choice"] = thaw(request.tool_choice)
+    else:
+        # OpenAI refuses it without tools; runs that want structured output set it to be safe.
+        body.pop("parallel_tool_calls", None)
+        _warn_about_choice(request, warn)
+    if request.response_format is not None:
+        body["response_format"] = _openai_format(request.response_format)
+    return _streamed(body, request, stream)
+
+
+def _openai_messages(request: Request, warn: Warn) -> Json:
+    messages = _chat(request)
+    if request.dialect != "openai" or all(isinstance(each, Message) for each in messages):
+        return thaw(convert(messages, request.dialect, attachments=True, warn=warn))
+    written: list[Json] = []
+    for message in messages:
+        if isinstance(message, Message):
+            written += convert([message], "openai", attachments=True, warn=warn)
+        else:
+            written.append(thaw_object(message))
+    return written
+
+
+def _openai_format(response_format: FrozenObject) -> JsonObject:
+    """OpenAI refuses ``strict`` for schemas with objects that take properties they do not name."""
+    written = thaw_object(response_format)
+    schema = written.get(JSON_SCHEMA)
+    if is_object(schema) and schema.get("strict") is True and has_free_properties(schema.get("schema")):
+        schema["strict"] = False
+    return written
+
+
+def has_free_properties(schema: object) -> bool:
+    """Return True if a JSON schema has an object, at any depth, that takes properties it does not name."""
+    if is_mapping(schema):
+        if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
+            return True
+        return any(has_free_properties(part) for part in schema.values())
+    return is_sequence(schema) and any(has_free_properties(part) for part in schema)
+
+
+def _text_completion(request: Request, stream: bool, warn: Warn) -> JsonObject:
+    """OpenAI's text completions; a chat is sent as its contents, one below the other."""
+    sent = accepted("text", request.model, request.options, request.stop, warn)
+    prompt: Json = request.prompt
+    if request.messages is not None:
+        prompt = convert(request.messages, "text", warn=warn)["prompt"]
+    if request.tools or request.response_format is not None:
+        warn("text completion does not take tools or a response_format: left out of the request")
+    body: JsonObject = {"model": request.model, "prompt": prompt, **sent.options}
+    body.pop("parallel_tool_calls", None)
+    if sent.stop:
+        body["stop"] = sent.stop
+    return _streamed(body, request, stream)
+
+
+def _streamed(body: JsonObject, request: Request, stream: bool) -> JsonObject:
+    """Ask for a stream with usage at its end, unless ``stream_options`` says otherwise (None: no such option)."""
+    wanted = thaw(request.options.get("stream_options", {"include_usage": True}))
+    body.pop("stream_options", None)
+    if stream:
+        body["stream"] = True
+        if wanted is not None:
+            body["stream_options"] = wanted
+    return body
+
+
+def _anthropic(request: Request, stream: bool, warn: Warn) -> JsonObject:
+    rest, user, parallel = _without(request.options, "user", "parallel_tool_calls", "stream_options", "betas")
+    sent = accepted("anthropic", request.model, rest, request.stop, warn)
+    payload = convert(
+        _chat(request),
+        "anthropic",
+        strict_alternation=True,
+        tools=request.tools or None,
+        tool_choice=request.tool_choice,
+        parallel_tool_calls=parallel if isinstance(parallel, bool) else None,
+        warn=warn,
+    )
+    if not payload.get("system"):
+        payload.pop("system", None)
+    if request.response_format is not None:
+        warn("Anthropic does not take response_format: left out of the request")
+    if not request.tools:
+        _warn_about_choice(request, warn)
+    body: JsonObject = {"model": request.model, "max_tokens": ANTHROPIC_MAX_TOKENS, **payload, **sent.options}
+    stops = [stop for stop in sent.stop if str(stop).strip()]  # the API refuses blank ones
+    if stops:
+        body["stop_sequences"] = stops
+    if isinstance(user, str):
+        body.setdefault("metadata", {"user_id": user})
+    if stream:
+        body["stream"] = True
+    return body
+
+
+def _google(request: Request, _stream: bool, warn: Warn) -> JsonObject:
+    rest, _, _ = _without(request.options, "", "parallel_tool_calls", "stream_options")
+    sent = accepted("google", request.model, rest, request.stop, warn)
+    payload = convert(
+        _chat(request),
+        "google",
+        strict_alternation=True,
+        tools=request.tools or None,
+        tool_choice=request.tool_choice,
+        warn=warn,
+    )
+    if not request.tools:
+        _warn_about_choice(request, warn)
+    body = _camel_case(payload)
+    assert is_object(body)
+    generation: JsonObject = {name: value for name, value in sent.options.items() if name in _GENERATION}
+    if sent.stop:
+        generation["stopSequences"] = sent.stop
+    generation |= _google_format(request.response_format)
+    if generation:
+        body["generationConfig"] = generation
+    return body | {name: value for name, value in sent.options.items() if name not in _GENERATION}
+
+
+def _google_format(response_format: FrozenObject | None) -> JsonObject:
+    kind = response_format.get("type") if response_format is not None else None
+    if response_format is None or kind not in ("json_object", JSON_SCHEMA):
+        return {}
+    written: JsonObject = {"responseMimeType": "application/json"}
+    wrapper = response_format.get(JSON_SCHEMA)
+    if kind == JSON_SCHEMA and is_mapping(wrapper):
+        written["responseJsonSchema"] = thaw(wrapper.get("schema"))
+    return written
+
+
+def _camel_case(value: Json) -> Json:
+    """Write the names of fields as Google's REST API does; what is the caller's own JSON stays."""
+    if is_object(value):
+        named = {_camel(name): item for name, item in value.items()}
+        return {name: item if name in _OPAQUE else _camel_case(item) for name, item in named.items()}
+    return [_camel_case(item) for item in value] if isinstance(value, list) else value
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _chat(request: Request) -> Sequence[MessageLike]:
+    if request.messages is None:
+        raise ConfigError(
+            f"this request is for text completion and {request.dialect!r} is a chat protocol: "
+            "use tk.model('text:…', base_url=…)",
+            code="PROMPT_FOR_CHAT_MODEL",
+        )
+    return request.messages
+
+
+def _warn_about_choice(request: Request, warn: Warn) -> None:
+    if request.tool_choice not in (None, "none", "auto"):
+        warn("tool_choice was left out of the request: it has no tools")
+
+
+def _without(options: FrozenObject, first: str, second: str, *others: str) -> tuple[FrozenObject, Json, Json]:
+    """Take two options out and return their values; the others are just taken out."""
+    taken = {first, second, *others}
+    rest = {name: value for name, value in options.items() if name not in taken}
+    return rest, thaw(options.get(first)), thaw(options.get(second))
+
+
+_WRITERS: Final[Mapping[str, _Writer]] = {
+    "openai": _chat_completion,
+    "anthropic": _anthropic,
+    "google": _google,
+    "text": _text_completion,
+}
+"""Protocols with a body of their own; other dialects are sent as chat completions with their messages."""

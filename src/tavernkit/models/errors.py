@@ -1,0 +1,92 @@
+"""Errors of asking models: one family for every provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tavernkit.errors import TavernKitError
+from tavernkit.values import Json, JsonObject, is_list, is_object
+
+if TYPE_CHECKING:
+    from tavernkit.models.reply import Reply
+
+
+class ModelError(TavernKitError):
+    """A request did not bring back a usable reply.
+
+    ``partial`` is what the model had said before a stream broke, marked as interrupted; None if it had not begun.
+    ``attempts`` holds what a directives run tried before, when there was one.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.partial: Reply | None = None
+        self.attempts: Sequence[JsonObject] = ()
+
+
+class HTTPError(ModelError):
+    """The provider answered with an error status. Headers and bodies do not contain the keys that were sent."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        headers: Mapping[str, str] | None = None,
+        body: object = None,
+        raw_body: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = dict(headers or {})
+        self.body = body
+        self.raw_body = raw_body
+
+    @classmethod
+    def from_body(
+        cls, status: int, body: Json, *, raw_body: str = "", headers: Mapping[str, str] | None = None
+    ) -> HTTPError:
+        """Make the error for a status; its message is what the provider says, wherever it says it."""
+        message = error_text(body) or f"HTTP {status}"
+        return cls(message, status=status, headers=headers, body=body, raw_body=raw_body)
+
+
+class RequestTimeoutError(ModelError, TimeoutError):
+    """The provider did not answer in time."""
+
+
+class ConnectionFailedError(ModelError, ConnectionError):
+    """The provider could not be reached, or the connection broke."""
+
+
+class DecodeError(ModelError):
+    """The provider's answer does not follow the protocol (broken JSON, a broken stream)."""
+
+
+class ProviderError(ModelError):
+    """The provider answered 200 OK, but with an error or an empty reply; ``body`` is what it sent."""
+
+    def __init__(self, message: str, *, body: object = None) -> None:
+        super().__init__(message)
+        self.body = body
+
+    @property
+    def status(self) -> int | None:
+        """The HTTP status that the error object names, as routers do for errors of the providers behind them."""
+        error = self.body.get("error") if is_object(self.body) else None
+        code = error.get("code") if is_object(error) else None
+        return code if isinstance(code, int) and 400 <= code < 600 else None
+
+
+def error_text(body: Json) -> str:
+    """Return what an error body says: ``error.message``, else ``error``, else ``message``, else ``detail``."""
+    if is_list(body) and body:
+        body = body[0]
+    if not is_object(body):
+        return ""
+    error = body.get("error")
+    inner = error.get("message") if is_object(error) else error
+    return next(
+        (text for text in (inner, body.get("message"), body.get("detail")) if isinstance(text, str) and text), ""
+    )

@@ -1,0 +1,196 @@
+"""Replies: how pieces come together, and what counts as none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tavernkit.models import (
+    Accumulator,
+    AnthropicModel,
+    ConnectionFailedError,
+    Endpoint,
+    OpenAIModel,
+    ProviderError,
+    ReplyPiece,
+    Request,
+    ScriptedModel,
+    TextModel,
+    ToolCallPiece,
+    Usage,
+    WireRequest,
+)
+from tavernkit.testing import Body, Disconnect, RawBytes, calls, serve, streamed, tool_call
+from tests.models.native_server import Wire, sent_json, serve_wire
+from tests.models.support import ask, pieces_of
+
+
+def test_fragments_of_several_calls_are_put_together() -> None:
+    collected = Accumulator()
+    for piece in (
+        ToolCallPiece(index=0, id="a", name="roll"),
+        ToolCallPiece(index=1, id="b", name="wait"),
+        ToolCallPiece(index=0, arguments='{"sides"'),
+        ToolCallPiece(index=0, arguments=": 6}", extra={"signature": "s"}),
+    ):
+        collected.add(ReplyPiece(tool_calls=(piece,)))
+    assert [call.to_dict() for call in collected.reply().tool_calls] == [
+        {"id": "a", "type": "function", "function": {"name": "roll", "arguments": '{"sides": 6}'}, "signature": "s"},
+        {"id": "b", "type": "function", "function": {"name": "wait", "arguments": "{}"}},
+    ]
+
+
+def test_calls_that_share_an_index_are_told_apart_by_their_ids() -> None:
+    collected = Accumulator()
+    placed = [
+        collected.add(ReplyPiece(tool_calls=(ToolCallPiece(index=0, id=each, name=each),))) for each in ("a", "b")
+    ]
+    assert [piece.tool_calls[0].index for piece in placed] == [0, 1]
+    assert [call.id for call in collected.reply().tool_calls] == ["a", "b"]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_streamed_and_whole_replies_are_equal(streaming: bool) -> None:
+    called = tool_call("roll", {"sides": 6}, id="c1")
+    counts: Any = {
+        "prompt_tokens": 9,
+        "completion_tokens": 4,
+        "prompt_tokens_details": {"cached_tokens": 8},
+        "completion_tokens_details": {"reasoning_tokens": 3},
+    }
+    model = ScriptedModel(calls(called, text="Let me roll.", usage=counts))
+    reply = await model.send(ask(), on_delta=(lambda _: None) if streaming else None)
+    assert (reply.text, reply.finish_reason, reply.model) == ("Let me roll.", "tool_calls", "scripted-model")
+    assert [call.to_dict() for call in reply.tool_calls] == [called]
+    assert reply.usage == Usage(input_tokens=9, output_tokens=4, cached_tokens=8, reasoning_tokens=3, reported=True)
+
+
+EMPTY: list[Any] = [
+    {},
+    {"choices": []},
+    {"choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}]},
+    {"choices": [{"message": {}, "finish_reason": "length"}]},
+    {"error": {"message": "No endpoints found", "code": 404}},
+    {"object": "error", "message": "overloaded"},
+    {"detail": "not here"},
+]
+
+
+@pytest.mark.parametrize("body", EMPTY)
+async def test_no_reply_inside_200_is_an_error(body: Any) -> None:
+    async with serve(ScriptedModel(Body(body), Body(body))) as server, OpenAIModel("m", _at(server.url)) as model:
+        for attempt in (model.send(ask()), pieces_of(model)):
+            with pytest.raises(ProviderError) as caught:
+                await attempt
+            assert caught.value.partial is None
+    for streaming in (False, True):
+        scripted = ScriptedModel(Body(body))
+        with pytest.raises(ProviderError):
+            await scripted.send(ask(), on_delta=(lambda _: None) if streaming else None)
+
+
+async def test_an_empty_body_is_an_error() -> None:
+    empty = RawBytes([b""], "application/json")
+    async with serve(ScriptedModel(empty, empty)) as server, OpenAIModel("m", _at(server.url)) as model:
+        for attempt in (model.send(ask()), pieces_of(model)):
+            with pytest.raises(ProviderError, match="empty body"):
+                await attempt
+
+
+@pytest.mark.parametrize("delta", [{"role": "assistant", "content": None}, {}])
+async def test_a_stream_that_says_nothing_is_an_error(delta: Any) -> None:
+    events = [
+        {"choices": [{"index": 0, "delta": delta}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    ]
+    blocks = [f"data: {json.dumps(event)}\n\n".encode() for event in events]
+    script = RawBytes([*blocks, b"data: [DONE]\n\n"])
+    async with serve(ScriptedModel(script)) as server, OpenAIModel("m", _at(server.url)) as model:
+        with pytest.raises(ProviderError, match="finish reason: stop"):
+            await pieces_of(model)
+
+
+@pytest.mark.parametrize(
+    "message", [{"content": ""}, {"content": None, "refusal": "no"}, {"content": None, "reasoning_content": "hm"}]
+)
+async def test_an_empty_text_a_refusal_and_reasoning_are_replies(message: Any) -> None:
+    reply = await ScriptedModel(Body({"choices": [{"message": message, "finish_reason": "stop"}]})).send(ask())
+    assert reply.text == ""
+    assert reply.refusal + reply.reasoning == "".join(str(value) for value in message.values() if value)
+
+
+@pytest.mark.parametrize("body", [{}, {"type": "message"}, {"type": "error", "error": {"message": "busy"}}])
+async def test_no_reply_of_anthropic_is_an_error(body: Any) -> None:
+    async with serve_wire(Wire(body)) as server, AnthropicModel("m", _at(server.url)) as model:
+        with pytest.raises(ProviderError):
+            await model.send(ask())
+
+
+async def test_a_broken_stream_keeps_what_was_said() -> None:
+    model = ScriptedModel(Disconnect(after=["Hel", "lo"]), Disconnect())
+    with pytest.raises(ConnectionFailedError) as caught:
+        await pieces_of(model)
+    partial = caught.value.partial
+    assert partial is not None
+    assert (partial.text, partial.interrupted) == ("Hello", str(caught.value))
+    with pytest.raises(ConnectionFailedError) as caught:
+        await pieces_of(model)
+    assert caught.value.partial is None
+
+
+async def test_a_broken_connection_keeps_what_was_said() -> None:
+    scripted = ScriptedModel(Disconnect(after=["Hel", "lo"]))
+    async with serve(scripted) as server, OpenAIModel("m", _at(server.url)) as model:
+        with pytest.raises(ConnectionFailedError) as caught:
+            await model.send(ask(), on_delta=lambda _: None)
+    assert caught.value.partial is not None
+    assert caught.value.partial.text == "Hello"
+
+
+async def test_text_completion_has_its_own_path_and_body() -> None:
+    scripted = ScriptedModel(streamed("Once ", "upon"), "a time")
+    async with serve(scripted) as server, TextModel("m", _at(server.url)) as model:
+        request = Request(prompt="Tell:", stop=("\n",), options={"max_tokens": 3})
+        reply = await model.send(request, on_delta=lambda _: None)
+        assert (reply.text, (await model.send(request)).text) == ("Once upon", "a time")
+    assert [request.path for request in server.requests] == ["/v1/completions"] * 2
+    assert scripted.requests[1] == {"model": "m", "prompt": "Tell:", "stop": ["\n"], "max_tokens": 3}
+
+
+async def test_the_request_of_another_program_is_sent_as_it_is() -> None:
+    answer = {"choices": [{"message": {"content": "hi"}}]}
+    wire = WireRequest(method="POST", url="/odd/path?x=1", headers={"X-Mine": "yes"}, body={"b": 1, "a": [2]})
+    async with serve_wire(Wire(answer), Wire(answer)) as server, OpenAIModel("m", _at(server.url)) as model:
+        await model.send(ask(wire=wire))
+        absolute = WireRequest(method="POST", url=f"{server.url}/there", headers={}, body={"c": 1})
+        await model.send(ask(wire=absolute))
+    first = server.requests[0]
+    assert (first.path, first.body, first.headers["x-mine"]) == ("/v1/odd/path?x=1", b'{"b":1,"a":[2]}', "yes")
+    assert "authorization" not in first.headers
+    assert server.requests[1].path == "/there"
+    assert sent_json(server) == {"c": 1}
+
+
+async def test_redirects_are_not_followed() -> None:
+    moved = Wire({}, status=307, headers={"location": "http://127.0.0.1:9/"})
+    async with serve_wire(moved) as server, OpenAIModel("m", _at(server.url)) as model:
+        with pytest.raises(Exception, match="redirects") as caught:
+            await model.send(ask())
+    assert vars(caught.value)["status"] == 307
+    assert len(server.requests) == 1
+
+
+async def test_passwords_in_addresses_go_into_a_header() -> None:
+    answer = {"choices": [{"message": {"content": "hi"}}]}
+    async with serve_wire(Wire(answer)) as server:
+        url = server.url.replace("http://", "http://ann:pass-word@")
+        async with OpenAIModel("m", _at(url)) as model:
+            assert "pass-word" not in repr(model)
+            await model.send(ask())
+    assert server.requests[0].headers["authorization"].startswith("Basic ")
+
+
+def _at(url: str) -> Endpoint:
+    return Endpoint(base_url=url)

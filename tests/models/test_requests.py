@@ -1,0 +1,181 @@
+"""What a request is, and what goes over the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tavernkit as tk
+from tavernkit.errors import ConfigError
+from tavernkit.models import WireRequest
+from tavernkit.values import thaw
+from tests.models.support import ask, loose
+
+TOOL: dict[str, Any] = {"type": "function", "function": {"name": "roll", "parameters": {"type": "object"}}}
+
+
+def test_a_request_has_messages_or_a_prompt() -> None:
+    with pytest.raises(ConfigError):
+        tk.Request()
+    with pytest.raises(ConfigError):
+        tk.Request(messages=(), prompt="x")
+
+
+def test_options_with_a_field_of_their_own_move_there() -> None:
+    request = ask(options={"model": "m", "stop": "END", "tools": [TOOL], "temperature": 1, "stream": True})
+    assert (request.model, request.stop, request.options) == ("m", ("END",), {"temperature": 1})
+    assert thaw(request.tools) == [TOOL]
+    assert ask(stop=("A",), options={"stop": ["B"]}).stop == ("A",)
+
+
+def test_a_body_is_read_and_written() -> None:
+    body: Any = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stop": ["END"], "vendor": {"a": 1}}
+    assert tk.Request.from_body(body).body() == body
+    text: Any = {"model": "m", "prompt": "Once", "max_tokens": 5}
+    assert tk.Request.from_body(text, dialect="text").body() == text
+
+
+def test_messages_cannot_be_changed_from_outside() -> None:
+    message: Any = {"role": "user", "content": "hi"}
+    request = ask(messages=[message])
+    message["content"] = "changed"
+    assert loose(request.body())["messages"] == [{"role": "user", "content": "hi"}]
+
+
+def test_messages_of_a_plan_are_written_with_tools_and_attachments() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "roll", "arguments": "{}"}}
+    messages = (
+        tk.Message("user", "look", attachments=[{"type": "image", "url": "https://x.example/a.png"}]),
+        tk.Message("assistant", "", metadata={"tool_calls": [call]}),
+        tk.Message("tool", "6", metadata={"tool_call_id": "c"}),
+    )
+    body = loose(ask(model="m", messages=messages, tools=(TOOL,), tool_choice="auto").body(stream=True))
+    assert [part["type"] for part in body["messages"][0]["content"]] == ["text", "image_url"]
+    assert body["messages"][1]["tool_calls"] == [call]
+    assert body["messages"][2]["tool_call_id"] == "c"
+    assert (body["tools"], body["tool_choice"], body["stream"]) == ([TOOL], "auto", True)
+    assert body["stream_options"] == {"include_usage": True}
+
+
+def test_stream_options_can_be_left_out() -> None:
+    assert "stream_options" not in ask(options={"stream_options": None}).body(stream=True)
+
+
+OPTIONS = {
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "max_tokens": 100,
+    "seed": 1,
+    "frequency_penalty": 0.1,
+    "reasoning_effort": "low",
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "expected", "named"),
+    [
+        ("gpt-4o", OPTIONS, ""),
+        ("my-own-model", OPTIONS, ""),
+        ("openai/o3", OPTIONS, ""),
+        ("o3-mini", {"max_completion_tokens": 100, "seed": 1, "reasoning_effort": "low"}, "stop, temperature, top_p"),
+        ("gpt-5-mini", {"max_completion_tokens": 100, "seed": 1, "reasoning_effort": "low"}, "stop, temperature"),
+        (
+            "gpt-5.1",
+            {"temperature": 0.5, "top_p": 0.9, "max_completion_tokens": 100, "seed": 1, "reasoning_effort": "low"},
+            "frequency_penalty, stop",
+        ),
+    ],
+)
+def test_the_model_that_is_asked_decides_which_options_are_sent(
+    model: str, expected: dict[str, Any], named: str
+) -> None:
+    warnings: list[str] = []
+    body = ask(model=model, options=OPTIONS, stop=("END",)).body(warn=warnings.append)
+    sent = {name: value for name, value in body.items() if name not in ("model", "messages", "stop")}
+    assert sent == expected
+    assert ("stop" in body) == ("stop" not in named)
+    assert bool(warnings) == bool(named)
+    assert all(model in warning and named in warning for warning in warnings)
+
+
+def test_too_many_stop_strings_are_named() -> None:
+    warnings: list[str] = []
+    body = ask(model="gpt-4o", stop=("a", "b", "c", "d", "e")).body(warn=warnings.append)
+    assert body["stop"] == ["a", "b", "c", "d"]
+    assert len(warnings) == 1
+    assert "'e'" in warnings[0]
+
+
+def test_anthropic_gets_its_own_names() -> None:
+    warnings: list[str] = []
+    request = ask(model="claude-sonnet-4-5", dialect="anthropic", options=OPTIONS, stop=("END", "\n"))
+    body = request.body(warn=warnings.append)
+    assert body == {
+        "model": "claude-sonnet-4-5",
+        "max_tokens": 100,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
+        "temperature": 0.5,
+        "stop_sequences": ["END"],
+    }
+    assert sorted(warnings) == [
+        "Anthropic does not take frequency_penalty, reasoning_effort, seed: left out of the request",
+        "claude-sonnet-4-5 does not take top_p: left out of the request",
+    ]
+
+
+def test_google_gets_its_own_names() -> None:
+    body = loose(
+        ask(
+            model="gemini",
+            dialect="google",
+            options={"max_tokens": 5, "top_p": 0.5, "safety_settings": [{"category": "X"}]},
+            stop=("END",),
+            tools=(TOOL,),
+            response_format={"type": "json_object"},
+        ).body()
+    )
+    assert body["generationConfig"] == {
+        "maxOutputTokens": 5,
+        "topP": 0.5,
+        "stopSequences": ["END"],
+        "responseMimeType": "application/json",
+    }
+    assert body["safetySettings"] == [{"category": "X"}]
+    assert body["tools"] == [{"functionDeclarations": [{"name": "roll", "parametersJsonSchema": {"type": "object"}}]}]
+    assert "model" not in body
+
+
+def test_a_prompt_is_for_text_completion_only() -> None:
+    request = tk.Request(model="m", prompt="Once", dialect="text", options={"min_p": 0.1}, stop=("\n",))
+    assert request.body() == {"model": "m", "prompt": "Once", "min_p": 0.1, "stop": ["\n"]}
+    with pytest.raises(ConfigError, match="text"):
+        request.replace(dialect="openai").body()
+
+
+def test_a_chat_for_text_completion_is_its_contents() -> None:
+    request = ask(messages=[tk.Message("system", "Be brief."), tk.Message("user", "hi")], dialect="text")
+    assert request.body()["prompt"] == "Be brief.\nhi"
+
+
+def test_other_dialects_are_sent_with_their_messages() -> None:
+    messages = [tk.Message("user", "hi", name="Ann")]
+    assert ask(messages=messages, model="m", dialect="mistral").body() == {
+        "model": "m",
+        "messages": [{"role": "user", "content": "hi"}],
+    }
+    assert "chat_history" in ask(messages=messages, dialect="cohere").body()
+    with pytest.raises(ConfigError):
+        ask(dialect="opnai").body()
+
+
+def test_tool_choice_without_tools_is_left_out_and_said() -> None:
+    warnings: list[str] = []
+    for dialect in ("openai", "anthropic", "google"):
+        assert "tool_choice" not in ask(tool_choice="required", dialect=dialect).body(warn=warnings.append)
+    assert len(warnings) == 3
+
+
+def test_the_wire_of_another_program_is_its_body() -> None:
+    wire = WireRequest(method="POST", url="/x", headers={}, body={"odd": [1]})
+    assert ask(wire=wire).body(stream=True) == {"odd": [1]}
