@@ -11,6 +11,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks import workloads
+from tavernkit.models._sse import SSEParser
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.testing import ScriptedModel, answer, calls, tool_call
 from tavernkit.vibe_tavern import PromptRunner, RunnerConfig, ToolLoopRunner
@@ -20,7 +21,6 @@ from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
 from tavernkit.vibe_tavern.output_tags.transform import transform
-from tavernkit.vibe_tavern.transports.sse import SSEParser
 
 CONFIG = RunnerConfig.build(provider="openai", model="gpt-test", context={"warning_handler": None})
 TAGS = OutputTagsConfig.from_mapping(
@@ -68,7 +68,7 @@ def test_ten_tool_rounds(benchmark: BenchmarkFixture) -> None:
     def run() -> str:
         script = [*(calls(tool_call("look", {"n": number})) for number in range(10)), answer("Done.")]
         loop = ToolLoopRunner(PromptRunner(ScriptedModel(*script)), CONFIG, tools=tools, executor=execute)
-        return asyncio.run(loop.run("Look around.")).assistant_text
+        return asyncio.run(loop.run("Look around.")).text
 
     assert benchmark(run) == "Done."
 

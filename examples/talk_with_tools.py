@@ -25,7 +25,7 @@ async def main() -> None:
     config = RunnerConfig.build(provider="openai", model="scripted-model")
     runner = ToolLoopRunner(PromptRunner(model), config, tools=tools, system="You are Aria, who keeps the light.")
     result = await runner.run("How many ships were there on Tuesday?", on_event=lambda event: print(event["type"]))
-    print(result.assistant_text)
+    print(result.text)
 
 
 if __name__ == "__main__":

@@ -140,10 +140,10 @@ def test_a_conversation_says_where_it_is_saved(tmp_path: Path) -> None:
 def test_a_missing_extra_is_told_before_anything_is_asked(
     tavernkit: Tavernkit, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "openai", None)
+    monkeypatch.setitem(sys.modules, "httpx", None)
     outcome = tavernkit(*command, "--base-url", NO_MODEL)
     assert (outcome.code, outcome.out) == (2, "")
-    assert "tavernkit[openai]" in outcome.err
+    assert "tavernkit[models]" in outcome.err
 
 
 def test_an_evaluation_of_a_model_that_never_answers_is_the_models_failure(tavernkit: Tavernkit) -> None:

@@ -52,8 +52,8 @@ def start(settings: dict[str, object]) -> StartApp:
 
     def begin(model: object = None, **changes: object) -> AbstractAsyncContextManager[Client]:
         config = ServerConfig.model_validate({**settings, **changes})
-        transports = {"scripted": model} if model is not None else None
-        return running(create_app(config, transports=transports))  # type: ignore[arg-type]
+        models = {"scripted": model} if model is not None else None
+        return running(create_app(config, upstream_models=models))  # type: ignore[arg-type]
 
     return begin
 
@@ -94,6 +94,6 @@ def loopback(settings: dict[str, object]) -> Callable[..., contextlib.AbstractCo
 
     def begin(model: Any = None, **changes: object) -> contextlib.AbstractContextManager[str]:
         config = ServerConfig.model_validate({**settings, **changes})
-        return on_loopback(create_app(config, transports={"scripted": model} if model is not None else None))
+        return on_loopback(create_app(config, upstream_models={"scripted": model} if model is not None else None))
 
     return begin

@@ -37,7 +37,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     listening = socket.socket(fileno=descriptor)
     warm_up()
-    app = create_app(ServerConfig.model_validate(settings), transports={"scripted": ExampleModel(latency=0.01)})
+    app = create_app(ServerConfig.model_validate(settings), upstream_models={"scripted": ExampleModel(latency=0.01)})
     for _ in sys.stdin:
         pid = os.fork()
         if pid == 0:

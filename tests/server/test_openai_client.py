@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager, aclosing
 from typing import Any
 
 import httpx
 import pytest
 from openai import APIError, APIStatusError, AsyncOpenAI, BadRequestError, NotFoundError, OpenAI
 
+from tavernkit.models import ConnectionFailedError, ReplyPiece, ToolCallPiece
 from tavernkit.models.script import Hang, usage
 from tavernkit.testing import ScriptedModel, answer, calls, failure, streamed, tool_call
-from tavernkit.vibe_tavern import ChatChunk, ConnectionFailedError, ToolCallDelta
 
 Loopback = Callable[..., AbstractContextManager[str]]
 HELLO: list[Any] = [{"role": "user", "content": "Hello"}]
@@ -95,36 +95,27 @@ def test_tools_are_passed_through(loopback: Loopback, session: str | None, strea
 
 
 FRAGMENTS = [
-    ChatChunk(text="Let me see."),
-    ChatChunk(tool_calls=(ToolCallDelta(0, id="c1", name="roll"),)),
-    ChatChunk(tool_calls=(ToolCallDelta(0, arguments='{"sides"'),)),
-    ChatChunk(tool_calls=(ToolCallDelta(0, arguments=": 6}"), ToolCallDelta(1, id="c2", name="wait"))),
-    ChatChunk(finish_reason="tool_calls"),
+    ReplyPiece(text="Let me see."),
+    ReplyPiece(tool_calls=(ToolCallPiece(index=0, id="c1", name="roll"),)),
+    ReplyPiece(tool_calls=(ToolCallPiece(index=0, arguments='{"sides"'),)),
+    ReplyPiece(tool_calls=(ToolCallPiece(index=0, arguments=": 6}"), ToolCallPiece(index=1, id="c2", name="wait"))),
+    ReplyPiece(finish_reason="tool_calls"),
 ]
 
 
-class Fragments:
-    """A model whose streams are given chunk by chunk; what is an error is raised."""
+class Fragments(ScriptedModel):
+    """A model whose streams are given piece by piece; what is an error is raised."""
 
-    dialect = "openai"
+    def __init__(self, *pieces: Any) -> None:
+        super().__init__()
+        self.pieces = pieces
 
-    def __init__(self, *chunks: Any) -> None:
-        self.chunks = chunks
-        self.requests: list[Any] = []
-
-    @asynccontextmanager
-    async def stream(self, request: Any) -> AsyncIterator[Any]:
-        self.requests.append(request)
-
-        async def pieces() -> AsyncIterator[ChatChunk]:
-            for chunk in self.chunks:
-                if isinstance(chunk, Exception):
-                    raise chunk
-                yield chunk
-
-        yield pieces()
-
-    async def aclose(self) -> None: ...
+    async def stream(self, request: Any) -> AsyncGenerator[ReplyPiece]:
+        self.requests.append(request.body())
+        for piece in self.pieces:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
 
 
 def test_tool_calls_stream_as_deltas_and_are_stored_whole(loopback: Loopback) -> None:
@@ -188,16 +179,21 @@ def test_a_client_that_leaves_cancels_the_upstream_call(loopback: Loopback, stre
     asked = threading.Event()
 
     class Model(ScriptedModel):
-        async def complete(self, request: Any) -> Any:
+        async def send(self, request: Any, **options: Any) -> Any:
             asked.set()
             try:
-                return await super().complete(request)
+                return await super().send(request, **options)
             finally:
                 cancelled.set()
 
-        def stream(self, request: Any) -> Any:
+        async def stream(self, request: Any) -> AsyncGenerator[ReplyPiece]:
             asked.set()
-            return _noting(super().stream(request), cancelled)
+            try:
+                async with aclosing(super().stream(request)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+            finally:
+                cancelled.set()
 
     body = json.dumps({"model": "aria", "messages": HELLO, "stream": stream, "user": "s"}).encode()
     with loopback(Model(Hang(after=["Once "]), "Again."), shutdown_seconds=1) as url:
@@ -217,17 +213,3 @@ def test_a_client_that_leaves_cancels_the_upstream_call(loopback: Loopback, stre
     statuses = [(message["content"], message["status"]) for message in messages][1:]
     kept = [("Hello", "complete"), ("Once ", "partial")] if stream else []
     assert statuses == [*kept, ("Hello", "complete"), ("Again.", "complete")]
-
-
-class _noting:
-    """Notes the end of a stream."""
-
-    def __init__(self, inner: Any, ended: threading.Event) -> None:
-        self.inner, self.ended = inner, ended
-
-    async def __aenter__(self) -> Any:
-        return await self.inner.__aenter__()
-
-    async def __aexit__(self, *error: Any) -> Any:
-        self.ended.set()
-        return await self.inner.__aexit__(*error)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from openai import AsyncOpenAI, InternalServerError
 
+from tavernkit.models import ConnectionFailedError
 from tavernkit.server.storage import database
 from tavernkit.testing import ScriptedModel
-from tavernkit.vibe_tavern import ConnectionFailedError
 from tests.server.conftest import StartApp
 
 HELLO: list[Any] = [{"role": "user", "content": "Hello"}]
@@ -44,7 +44,7 @@ async def test_clients_are_told_to_come_back_when_no_connection_is_free(start: S
 
 async def test_an_upstream_that_keeps_failing_is_told_with_a_time_to_come_back(start: StartApp) -> None:
     class Broken(ScriptedModel):
-        async def complete(self, request: Any) -> Any:
+        async def send(self, request: Any, **options: Any) -> Any:
             raise ConnectionFailedError("gone")
 
     upstreams = {"scripted": {"dialect": "scripted", "max_retries": 0}}

@@ -83,16 +83,12 @@ async def test_clients_may_send_their_whole_history_into_a_session(start: StartA
 async def test_the_users_message_is_stored_before_the_model_is_called(start: StartApp) -> None:
     seen: list[list[tuple[str, str, str]]] = []
 
-    class Model:
-        dialect = "openai"
-
-        async def complete(self, request: object) -> object:
+    class Model(ScriptedModel):
+        async def send(self, request: Any, **options: Any) -> Any:
             seen.append(await lines_of(client))
-            return await ScriptedModel("Hello.").complete({"messages": []})
+            return await super().send(request, **options)
 
-        async def aclose(self) -> None: ...
-
-    async with start(Model()) as client:
+    async with start(Model("Hello.")) as client:
         await client.post(CHAT, json=says("Hi", user="s"))
     assert seen[0][-1][:2] == ("user", "Hi")
 

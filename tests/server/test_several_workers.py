@@ -91,16 +91,16 @@ async def test_a_request_that_runs_keeps_its_connection_when_the_key_changes(str
             self.closed = True
 
     class Slow(Model):
-        async def complete(self, request: Any) -> Any:
+        async def send(self, request: Any, **options: Any) -> Any:
             await release.wait()
-            return await super().complete(request)
+            return await super().send(request, **options)
 
     old, new = Slow("old"), Model("new")
     each = Upstream("u", UpstreamConfig(dialect="scripted"), old)
     asking = asyncio.create_task(each.ask({"model": "m", "messages": []}, ReplyListener(streaming=False)))
     while not each._users:  # noqa: ASYNC110  # until the request runs
         await asyncio.sleep(0)
-    await each.replace_transport(new)
+    await each.replace_model(new)
     assert not old.closed
     release.set()
     assert (await asking).text == "old"

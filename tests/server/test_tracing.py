@@ -43,7 +43,7 @@ async def test_a_turn_is_a_span_with_its_requests(
     model = ScriptedModel(failure(503), answer("a reply of note", usage=usage(7, 3)))
     scripted = {"scripted": {"dialect": "scripted", "model": "big"}}
     async with start(model, telemetry=True, upstreams=scripted) as client:
-        client.service.upstreams.get()._jitter = lambda: -1.0
+        client.service.upstreams.get()._backoff = lambda _: 0.0
         assert (await client.post(CHAT, json={**HELLO, "stream": stream})).status_code == 200
     refused, answered, turn = exporter.get_finished_spans()
     assert [refused.name, answered.name, turn.name] == ["chat big", "chat big", "invoke_agent Aria"]

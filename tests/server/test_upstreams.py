@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
+from tavernkit.models import HTTPError, ModelError, RequestTimeoutError
 from tavernkit.models.script import Disconnect, Hang
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.circuit_breaker import CircuitBreaker
 from tavernkit.server.config import UpstreamConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.upstreams import NobodyListensError, Upstream, as_service_error
+from tavernkit.server.upstreams import ClientDisconnectedError, Upstream, as_service_error
 from tavernkit.testing import ScriptedModel, failure, streamed
-from tavernkit.vibe_tavern import HTTPError, RequestTimeoutError, TransportError
 from tests.server.conftest import StartApp
 
 REQUEST: Any = {"model": "m", "messages": []}
 
 
-def upstream(*script: Any, jitter: float = -1.0, **config: Any) -> tuple[Upstream, ScriptedModel]:
-    """An upstream whose waits have no length (a jitter of -1 makes them nought)."""
+def upstream(*script: Any, **config: Any) -> tuple[Upstream, ScriptedModel]:
+    """An upstream that does not wait before it tries again."""
     model = ScriptedModel(*script)
-    return Upstream("u", UpstreamConfig(dialect="scripted", **config), model, jitter=lambda: jitter), model
+    return Upstream("u", UpstreamConfig(dialect="scripted", **config), model, backoff=lambda _: 0), model
 
 
 async def ask(each: Upstream, *, streaming: bool = False) -> Any:
@@ -47,26 +47,17 @@ async def test_retries_have_an_end_and_mistakes_have_none() -> None:
     assert len(model.requests) == 1
 
 
-async def test_waits_grow_with_jitter_and_follow_the_servers_wish() -> None:
-    each, _ = upstream(jitter=1.0)
-    waits = [each._delay(HTTPError("x", status=503), attempt) for attempt in range(3)]
-    assert waits == [0.5, 1.0, None]
-    each, _ = upstream(jitter=0.0)
-    assert each._delay(HTTPError("x", status=503), 0) == 0.25
-    assert each._delay(HTTPError("x", status=429, headers={"Retry-After": "3"}), 0) == 3.0
-
-
 async def test_a_stream_that_began_is_not_asked_for_again() -> None:
     each, model = upstream(Disconnect(after=["Once "]), "never asked")
     reply = await ask(each, streaming=True)
-    assert (reply.text, bool(reply.broken)) == ("Once ", True)
+    assert (reply.text, bool(reply.interrupted)) == ("Once ", True)
     assert len(model.requests) == 1
 
 
 async def test_a_stream_gives_its_pieces() -> None:
     each, _ = upstream(streamed("a", "b"))
     reply = await ask(each, streaming=True)
-    assert (reply.text, reply.broken, reply.finish_reason) == ("ab", None, "stop")
+    assert (reply.text, reply.interrupted, reply.finish_reason) == ("ab", "", "stop")
 
 
 async def test_an_upstream_that_says_nothing_times_out() -> None:
@@ -75,13 +66,20 @@ async def test_an_upstream_that_says_nothing_times_out() -> None:
         await ask(each)
 
 
+async def test_a_time_out_is_not_tried_again() -> None:
+    each, model = upstream(Hang(), "never", timeout=0.01, max_retries=2)
+    with pytest.raises(RequestTimeoutError):
+        await ask(each)
+    assert len(model.requests) == 1
+
+
 async def test_a_listener_that_leaves_ends_the_request() -> None:
     each, _ = upstream(Hang())
     listener = ReplyListener(streaming=False)
     asking = asyncio.create_task(each.ask(REQUEST, listener))
     await asyncio.sleep(0)
     listener.gone.set()
-    with pytest.raises(NobodyListensError):
+    with pytest.raises(ClientDisconnectedError):
         await asking
 
 
@@ -91,13 +89,13 @@ async def test_an_upstream_that_keeps_failing_is_left_alone_and_tried_again() ->
     model = ScriptedModel(failure(500), failure(500), failure(500), "Back.")
     each = Upstream("u", UpstreamConfig(dialect="scripted", max_retries=0), model, breaker=breaker)
     for _ in range(2):
-        with pytest.raises(TransportError):
+        with pytest.raises(ModelError):
             await ask(each)
     with pytest.raises(ServiceError) as refused:
         await ask(each)
     assert (refused.value.status, refused.value.retry_after, len(model.requests)) == (503, 30, 2)
     now[0] = 31
-    with pytest.raises(TransportError):
+    with pytest.raises(ModelError):
         await ask(each)
     assert breaker.is_open
     now[0] = 62
@@ -110,15 +108,15 @@ async def test_a_failure_of_ours_does_not_keep_an_upstream_away_for_ever(monkeyp
     breaker = CircuitBreaker(failures=1, seconds=30, clock=lambda: now[0])
     model = ScriptedModel(failure(500), "Back.")
     each = Upstream("u", UpstreamConfig(dialect="scripted", max_retries=0), model, breaker=breaker)
-    with pytest.raises(TransportError):
+    with pytest.raises(ModelError):
         await ask(each)
     now[0] = 31
 
-    async def mistaken(request: object) -> None:
+    async def mistaken(request: object, **_: object) -> None:
         raise ValueError("ours")
 
     with monkeypatch.context() as patch:
-        patch.setattr(model, "complete", mistaken)
+        patch.setattr(model, "send", mistaken)
         with pytest.raises(ValueError, match="ours"):
             await ask(each)
     assert (await ask(each)).text == "Back."

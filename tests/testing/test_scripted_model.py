@@ -6,10 +6,12 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 
+from tavernkit.models import ConnectionFailedError, DecodeError, HTTPError, Model, ReplyPiece, Request, Usage
 from tavernkit.testing import (
     Answer,
     Body,
@@ -31,15 +33,13 @@ from tavernkit.testing import (
     tool_call,
     usage,
 )
-from tavernkit.vibe_tavern.errors import ConnectionFailedError, DecodeError, HTTPError
-from tavernkit.vibe_tavern.transports.base import ChatChunk, Transport
 
-REQUEST: dict[str, Any] = {"model": "m", "messages": []}
+REQUEST = Request(model="m", messages=[])
+BODY: dict[str, Any] = {"model": "m", "messages": []}
 
 
-async def collect(model: ScriptedModel, request: dict[str, Any] = REQUEST) -> list[ChatChunk]:
-    async with model.stream(request) as chunks:
-        return [chunk async for chunk in chunks]
+async def collect(model: ScriptedModel) -> list[ReplyPiece]:
+    return [piece async for piece in model.stream(REQUEST)]
 
 
 def post(url: str, body: Any, path: str = "/v1/chat/completions") -> tuple[int, str]:
@@ -53,36 +53,31 @@ def post(url: str, body: Any, path: str = "/v1/chat/completions") -> tuple[int, 
 
 async def test_replies_come_in_order_and_requests_are_kept() -> None:
     model = ScriptedModel("one", answer("two", usage=usage(1, 2)), lambda request: str(len(request)))
-    assert isinstance(model, Transport)
-    bodies: list[Any] = [(await model.complete({**REQUEST, "n": number})).body for number in range(3)]
-    assert [body["choices"][0]["message"]["content"] for body in bodies] == ["one", "two", "3"]
-    assert bodies[1]["usage"]["total_tokens"] == 3
+    assert isinstance(model, Model)
+    replies = [await model.send(REQUEST.replace(options={"n": number})) for number in range(3)]
+    assert [reply.text for reply in replies] == ["one", "two", "3"]
+    assert replies[1].usage.total_tokens == 3
     assert [request["n"] for request in model.requests] == [0, 1, 2]
     assert model.remaining == 0
     with pytest.raises(ScriptExhaustedError, match="request 4"):
-        await model.complete(REQUEST)
+        await model.send(REQUEST)
 
 
-async def test_requests_are_copies() -> None:
-    model = ScriptedModel("x")
-    request: dict[str, Any] = {"messages": [{"role": "user"}]}
-    await model.complete(request)
-    request["messages"].append("later")
-    assert model.requests == [{"messages": [{"role": "user"}]}]
+async def test_prompts_for_text_completion_are_answered() -> None:
+    model = ScriptedModel("x", name="mine")
+    assert (await model.send(Request(prompt="Once", stop=("."), options={"seed": 1}))).text == "x"
+    assert model.requests == [{"model": "mine", "prompt": "Once", "seed": 1, "stop": ["."]}]
 
 
 async def test_the_last_reply_may_repeat() -> None:
     model = ScriptedModel("a", "b", repeat_last=True)
-    bodies: list[Any] = [(await model.complete(REQUEST)).body for _ in range(4)]
-    assert [body["choices"][0]["message"]["content"] for body in bodies] == ["a", "b", "b", "b"]
+    assert [(await model.send(REQUEST)).text for _ in range(4)] == ["a", "b", "b", "b"]
 
 
 async def test_tool_calls_are_in_the_protocols_shape() -> None:
-    body: Any = (
-        await ScriptedModel(calls(tool_call("f", {"é": 1}), tool_call("g", "raw", id="x"))).complete(REQUEST)
-    ).body
-    assert body["choices"][0]["finish_reason"] == "tool_calls"
-    assert body["choices"][0]["message"]["tool_calls"] == [
+    reply = await ScriptedModel(calls(tool_call("f", {"é": 1}), tool_call("g", "raw", id="x"))).send(REQUEST)
+    assert reply.finish_reason == "tool_calls"
+    assert [call.to_dict() for call in reply.tool_calls] == [
         {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"é": 1}'}},
         {"id": "x", "type": "function", "function": {"name": "g", "arguments": "raw"}},
     ]
@@ -94,15 +89,15 @@ async def test_streams_have_pieces_reasoning_and_usage() -> None:
         "whole",
         Body({"choices": [{"text": "t"}]}),
     )
-    chunks = await collect(model, {**REQUEST, "stream_options": {"include_usage": True}})
+    chunks = await collect(model)
     assert [chunk.text for chunk in chunks if chunk.text] == ["a", "b"]
     assert "".join(chunk.reasoning for chunk in chunks) == "hm"
-    assert chunks[-1].usage == usage(1, 1)
+    assert chunks[-1].usage == Usage(input_tokens=1, output_tokens=1, reported=True)
     assert "".join(chunk.text for chunk in await collect(model)) == "whole"
     assert "".join(chunk.text for chunk in await collect(model)) == "t"
 
 
-async def test_misbehaviour_is_what_a_transport_raises() -> None:
+async def test_misbehaviour_is_what_a_model_raises() -> None:
     model = ScriptedModel(
         failure(429, "slow", retry_after="1"),
         Disconnect(after=["a"]),
@@ -111,16 +106,16 @@ async def test_misbehaviour_is_what_a_transport_raises() -> None:
         Hang(after=["a"]),
     )
     with pytest.raises(HTTPError, match="slow") as caught:
-        await model.complete(REQUEST)
+        await model.send(REQUEST)
     assert (caught.value.status, caught.value.headers) == (429, {"retry-after": "1"})
     with pytest.raises(ConnectionFailedError):
         await collect(model)
     with pytest.raises(DecodeError):
-        await model.complete(REQUEST)
+        await model.send(REQUEST)
     with pytest.raises(ValueError, match="mine"):
-        await model.complete(REQUEST)
-    async with model.stream(REQUEST) as chunks:
-        assert (await anext(aiter(chunks))).text == "a"
+        await model.send(REQUEST)
+    async with aclosing(model.stream(REQUEST)) as chunks:
+        assert (await anext(chunks)).text == "a"
         waiting = asyncio.ensure_future(loose_next(chunks))
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -136,17 +131,17 @@ async def loose_next(chunks: Any) -> Any:
 def test_server_speaks_the_protocol_from_a_thread() -> None:
     model = ScriptedModel("hi", streamed("a", "b"), Failure(503, {"error": "down"}), ValueError("mine"), name="test")
     with serve_in_thread(model) as url:
-        status, text = post(url, REQUEST)
+        status, text = post(url, BODY)
         assert (status, json.loads(text)["choices"][0]["message"]["content"]) == (200, "hi")
-        status, text = post(url, {**REQUEST, "stream": True})
+        status, text = post(url, {**BODY, "stream": True})
         assert text.count("data: ") == 5
         assert text.endswith("data: [DONE]\n\n")
-        assert post(url, REQUEST) == (503, '{"error": "down"}')
-        status, text = post(url, REQUEST)
+        assert post(url, BODY) == (503, '{"error": "down"}')
+        status, text = post(url, BODY)
         assert (status, "mine" in text) == (500, True)
-        assert post(url, REQUEST)[0] == 500
+        assert post(url, BODY)[0] == 500
         assert post(url, [1])[0] == 400
-        assert post(url, REQUEST, "/v1/nope")[0] == 404
+        assert post(url, BODY, "/v1/nope")[0] == 404
         with urllib.request.urlopen(f"{url}/v1/models", timeout=5) as response:
             assert json.loads(response.read())["data"][0]["id"] == "test"
     assert len(model.requests) == 5

@@ -10,6 +10,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tavernkit.errors import ConfigError
+from tavernkit.models import Accumulator, ReplyPiece, ToolCallPiece
+from tavernkit.models._anthropic_wire import AnthropicReader
+from tavernkit.models._google_wire import GoogleReader
+from tavernkit.models._openai_wire import OpenAIReader
+from tavernkit.models._sse import ServerEvent, SSEParser
 from tavernkit.prompt.block import Block
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.text import strict_json
@@ -26,10 +31,6 @@ from tavernkit.vibe_tavern.tool_calling.arguments import parse_arguments
 from tavernkit.vibe_tavern.tool_calling.calls import call_id, read_tool_calls
 from tavernkit.vibe_tavern.tool_calling.output_limiter import check_output
 from tavernkit.vibe_tavern.tool_calling.schema_check import check_arguments
-from tavernkit.vibe_tavern.transports import anthropic_shapes, chat_body, google_shapes
-from tavernkit.vibe_tavern.transports.base import ToolCallDelta
-from tavernkit.vibe_tavern.transports.sse import ServerEvent, SSEParser
-from tavernkit.vibe_tavern.transports.tool_call_deltas import ToolCalls, read_deltas
 
 texts = st.text(max_size=30)
 json_values = st.recursive(
@@ -316,29 +317,27 @@ def check_sections_are_read_or_refused(section: Any) -> None:
 
 def check_split_calls_are_put_together(arguments: list[str], cuts: list[int]) -> None:
     """However the arguments of calls are cut, and however the pieces of several calls are mixed, they come whole."""
-    pieces: list[list[ToolCallDelta]] = []
+    pieces: list[list[ToolCallPiece]] = []
     for index, text in enumerate(arguments):
         edges = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
         parts = [text[start:end] for start, end in itertools.pairwise(edges)]
-        begun = ToolCallDelta(index, id=f"c{index}", name=f"tool{index}")
-        pieces.append([begun, *(ToolCallDelta(index, arguments=part) for part in parts)])
-    calls = ToolCalls()
+        begun = ToolCallPiece(index=index, id=f"c{index}", name=f"tool{index}")
+        pieces.append([begun, *(ToolCallPiece(index=index, arguments=part) for part in parts)])
+    collected = Accumulator()
     for mixed in itertools.zip_longest(*pieces):
-        for delta in mixed:
-            if delta is not None:
-                calls.add(delta)
-    found = [(call["id"], loose_function(call)) for call in calls.assembled()]
+        for piece in mixed:
+            if piece is not None:
+                collected.add(ReplyPiece(tool_calls=(piece,)))
+    found = [(call.id, (call.name, call.arguments)) for call in collected.reply().tool_calls]
     assert found == [(f"c{index}", (f"tool{index}", text or "{}")) for index, text in enumerate(arguments)]
 
 
 def check_any_calls_can_be_read(value: Any) -> None:
     """Whatever a server sends as calls, what comes of it has text where text is expected."""
-    calls = ToolCalls()
-    for delta in read_deltas(value):
-        calls.add(delta)
-    for call in calls.assembled():
-        assert isinstance(call["id"], str)
-        assert all(isinstance(each, str) for each in loose_function(call))
+    collected = Accumulator()
+    collected.add(OpenAIReader().read({"choices": [{"delta": {"tool_calls": value}}]}))
+    for call in collected.reply().tool_calls:
+        assert all(isinstance(each, str) for each in (call.id, call.name, call.arguments))
 
 
 _junk = st.sampled_from([None, True, 1.5, 7, "x", [], ["x"], {}, {"x": 1}])
@@ -373,23 +372,19 @@ anthropic_events = st.fixed_dictionaries(
         "usage": _some(input_tokens=_number, output_tokens=_number),
     }
 )
-_parts = _listed(_some(text=_text, thought=_junk, function_call=_some(name=_text, args=_junk)))
+_parts = _listed(_some(text=_text, thought=_junk, functionCall=_some(name=_text, args=_junk)))
 google_events = st.fixed_dictionaries(
     {
-        "candidates": _listed(_some(finish_reason=_text, content=_some(parts=_parts))),
-        "prompt_feedback": _some(block_reason=_text),
-        "usage_metadata": _some(prompt_token_count=_number),
+        "candidates": _listed(_some(finishReason=_text, content=_some(parts=_parts))),
+        "promptFeedback": _some(blockReason=_text),
+        "usageMetadata": _some(promptTokenCount=_number),
     }
 )
 
 
 def check_whatever_a_server_streams_becomes_chunks(openai: Any, anthropic: list[Any], google: Any) -> None:
     """What is of a wrong kind in an answer is the server's mistake, and nothing that a programmer could mend."""
-    state = anthropic_shapes.StreamState()
-    read = [chat_body.chunk_of(openai), google_shapes.chunk_of(google)]
-    for chunk in [*read, *(anthropic_shapes.chunk_of(event, state) for event in anthropic)]:
-        assert isinstance(chunk.text, str)
-
-
-def loose_function(call: Any) -> tuple[str, str]:
-    return call["function"]["name"], call["function"]["arguments"]
+    reader = AnthropicReader()
+    read = [OpenAIReader().read(openai), GoogleReader().read(google)]
+    for piece in [*read, *(reader.read(event) for event in anthropic)]:
+        assert isinstance(piece.text, str)

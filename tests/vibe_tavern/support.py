@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tavernkit.models.scripted import Script
 from tavernkit.testing import ScriptedModel
-from tavernkit.testing.scripted_model import Script
 from tavernkit.vibe_tavern.prompt_runner import PromptRunner
 from tavernkit.vibe_tavern.runner_config import RunnerConfig
 

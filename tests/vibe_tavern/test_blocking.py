@@ -7,16 +7,9 @@ import threading
 import pytest
 
 from tavernkit.errors import ConfigError
+from tavernkit.models import Endpoint, OpenAIModel, RequestTimeoutError
 from tavernkit.testing import Hang, ScriptedModel, calls, serve_in_thread, streamed, tool_call, usage
-from tavernkit.vibe_tavern import (
-    BlockingRunner,
-    Endpoint,
-    FunctionToolset,
-    OpenAITransport,
-    PromptRunner,
-    ToolLoopRunner,
-)
-from tavernkit.vibe_tavern.errors import RequestTimeoutError
+from tavernkit.vibe_tavern import BlockingRunner, FunctionToolset, PromptRunner, ToolLoopRunner
 from tests.vibe_tavern.support import config
 
 
@@ -37,7 +30,7 @@ def test_requests_streams_and_loops_without_an_event_loop() -> None:
         "four",
     )
     with serve_in_thread(model) as url:
-        transport = OpenAITransport(Endpoint(base_url=url, max_retries=0))
+        transport = OpenAIModel("", Endpoint(base_url=url))
         with BlockingRunner(PromptRunner(transport)) as blocking:
             request = blocking.runner.build_request(config(), message="hi")
             assert blocking.perform(request).text == "one"
@@ -48,13 +41,13 @@ def test_requests_streams_and_loops_without_an_event_loop() -> None:
                 assert [chunk.text for chunk in stream if chunk.text] == ["th", "ree"]
             assert stream.result.usage == usage(1, 2)
             loop = ToolLoopRunner(blocking.runner, config(), tools=FunctionToolset([add]))
-            assert blocking.run(loop.run("2 + 2?")).assistant_text == "four"
+            assert blocking.run(loop.run("2 + 2?")).text == "four"
     assert threads() == set()
 
 
 def test_leaving_a_stream_early_ends_the_request() -> None:
     with serve_in_thread(ScriptedModel(Hang(after=["a"]))) as url:
-        transport = OpenAITransport(Endpoint(base_url=url, max_retries=0))
+        transport = OpenAIModel("", Endpoint(base_url=url))
         runner = PromptRunner(transport)
         request = runner.build_request(config(), message="hi")
         with BlockingRunner(runner) as blocking, blocking.stream(request) as stream:
@@ -64,7 +57,7 @@ def test_leaving_a_stream_early_ends_the_request() -> None:
 
 def test_errors_come_through() -> None:
     with serve_in_thread(ScriptedModel(Hang())) as url:
-        transport = OpenAITransport(Endpoint(base_url=url, max_retries=0, read_timeout=0.3))
+        transport = OpenAIModel("", Endpoint(base_url=url, read_timeout=0.3))
         with BlockingRunner(PromptRunner(transport)) as blocking:
             request = blocking.runner.build_request(config(), message="hi")
             with pytest.raises(RequestTimeoutError):

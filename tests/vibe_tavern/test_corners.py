@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError
+from tavernkit.models._anthropic_wire import AnthropicReader
+from tavernkit.models._google_wire import GoogleReader
+from tavernkit.models.errors import error_text
 from tavernkit.vibe_tavern.directives.output_options import StructuredOutputOptions
 from tavernkit.vibe_tavern.directives.registry import DirectiveRegistry
 from tavernkit.vibe_tavern.json_schema import json_schema_of
@@ -18,9 +21,6 @@ from tavernkit.vibe_tavern.steps.plan_assembly import PlanAssemblyConfig
 from tavernkit.vibe_tavern.tool_calling.arguments import arguments_size, parse_arguments
 from tavernkit.vibe_tavern.tool_calling.functions import FunctionToolset
 from tavernkit.vibe_tavern.tool_calling.transforms.responses import tool_calls_object_to_array
-from tavernkit.vibe_tavern.transports import chat_body
-from tavernkit.vibe_tavern.transports.anthropic_shapes import StreamState, chunk_of
-from tavernkit.vibe_tavern.transports.google_shapes import usage_of
 
 
 def test_arguments_packed_twice_are_unpacked() -> None:
@@ -66,26 +66,26 @@ def test_a_single_call_is_read_as_a_list_of_one() -> None:
     ],
 )
 def test_an_error_body_says_what_is_wrong_wherever_it_says_it(body: Any, text: str) -> None:
-    assert chat_body.error_text(body) == text
+    assert error_text(body) == text
 
 
 def test_googles_cached_tokens_and_thoughts_are_counted_in_openais_words() -> None:
     counts: Any = {
-        "prompt_token_count": 10,
-        "tool_use_prompt_token_count": 2,
-        "candidates_token_count": 5,
-        "thoughts_token_count": 3,
-        "cached_content_token_count": 4,
+        "promptTokenCount": 10,
+        "toolUsePromptTokenCount": 2,
+        "candidatesTokenCount": 5,
+        "thoughtsTokenCount": 3,
+        "cachedContentTokenCount": 4,
     }
-    usage = usage_of({"usage_metadata": counts})
+    usage = GoogleReader().read({"usageMetadata": counts}).usage
     assert usage is not None
-    assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (12, 8, 20)
-    assert usage["prompt_tokens_details"] == {"cached_tokens": 4}
-    assert usage_of({}) is None
+    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (12, 8, 20)
+    assert usage.cached_tokens == 4
+    assert GoogleReader().read({}).usage is None
 
 
 def test_an_event_of_anthropic_without_a_delta_says_nothing() -> None:
-    chunk = chunk_of({"type": "message_delta"}, StreamState())
+    chunk = AnthropicReader().read({"type": "message_delta"})
     assert (chunk.text, chunk.reasoning, chunk.finish_reason) == ("", "", None)
 
 

@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from tavernkit.errors import ConfigError
+from tavernkit.models.bodies import has_free_properties
 from tavernkit.vibe_tavern.directives import presets
 from tavernkit.vibe_tavern.directives.config import DirectivesConfig
 from tavernkit.vibe_tavern.directives.output_options import StructuredOutputOptions
@@ -18,7 +19,6 @@ from tavernkit.vibe_tavern.directives.payload_validators import pydantic_payload
 from tavernkit.vibe_tavern.directives.registry import DirectiveDefinition, DirectiveRegistry
 from tavernkit.vibe_tavern.directives.schema import response_format
 from tavernkit.vibe_tavern.directives.validator import token, validate
-from tavernkit.vibe_tavern.request_policy import has_free_properties
 from tavernkit.vibe_tavern.runner_config import RunnerConfig
 from tavernkit.vibe_tavern.tool_calling import presets as tool_presets
 from tests.vibe_tavern.support import loose

@@ -6,12 +6,10 @@ import json
 
 import pytest
 
+from tavernkit.models import ConnectionFailedError, Endpoint, OpenAIModel
 from tavernkit.testing import Answer, ScriptedModel, failure, serve
 from tavernkit.vibe_tavern.directives.runner import DirectivesResult, DirectivesRunner
-from tavernkit.vibe_tavern.errors import ConnectionFailedError
 from tavernkit.vibe_tavern.prompt_runner import PromptRunner
-from tavernkit.vibe_tavern.transports.endpoint import Endpoint
-from tavernkit.vibe_tavern.transports.openai import OpenAITransport
 from tests.vibe_tavern.support import config, loose, scripted, sent
 
 GOOD = json.dumps({"assistant_text": "ok", "directives": [{"type": "ui.toast", "payload": {"message": "m"}}]})
@@ -39,7 +37,7 @@ async def test_tool_calls_in_the_answer_are_an_error_of_their_own() -> None:
 async def test_a_failed_run_gives_the_last_text_there_was_even_if_requests_failed_after_it() -> None:
     runner, _ = scripted("prose", "more prose", failure(500), failure(500))
     result = await DirectivesRunner(runner, config()).run(message="hi")
-    assert (result.ok, result.assistant_text, len(result.attempts)) == (False, "more prose", 4)
+    assert (result.ok, result.text, len(result.attempts)) == (False, "more prose", 4)
 
 
 async def test_failing_result_validator_counts_as_a_reason() -> None:
@@ -69,15 +67,15 @@ async def test_content_in_parts_is_joined() -> None:
     runner, _ = scripted(Answer(text=None, extra={"content": [{"type": "text", "text": GOOD}]}))
     result = await DirectivesRunner(runner, config()).run(message="hi")
     assert result.ok
-    assert result.assistant_text == "ok"
+    assert result.text == "ok"
 
 
 async def test_ladder_over_a_real_connection() -> None:
     model = ScriptedModel(failure(400, "response_format json_schema is not supported"), "prose", GOOD)
     async with serve(model) as server:
-        transport = OpenAITransport(Endpoint(base_url=server.url, max_retries=0))
-        result = await DirectivesRunner(PromptRunner(transport), config()).run(message="hi", system="Be kind.")
-        await transport.aclose()
+        served = OpenAIModel("", Endpoint(base_url=server.url))
+        result = await DirectivesRunner(PromptRunner(served), config()).run(message="hi", system="Be kind.")
+        await served.aclose()
     assert (result.ok, result.mode) == (True, "json_object")
     assert loose(result.attempts[0])["structured_output_unsupported"] is True
     assert sent(model, 0)["response_format"]["json_schema"]["strict"] is False

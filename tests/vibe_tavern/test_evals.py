@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError
+from tavernkit.models import ConnectionFailedError, Endpoint, OpenAIModel, RequestTimeoutError
 from tavernkit.testing import Answer, ScriptedModel, answer, calls, failure, serve, tool_call, usage
-from tavernkit.vibe_tavern import Endpoint, OpenAITransport
-from tavernkit.vibe_tavern.errors import ConnectionFailedError, RequestTimeoutError, ToolArgumentError
+from tavernkit.vibe_tavern.errors import ToolArgumentError
 from tavernkit.vibe_tavern.evals.calibration import calibrate
 from tavernkit.vibe_tavern.evals.catalogue import EvalModel, matches, profiles_for, shipped_models, shipped_profiles
 from tavernkit.vibe_tavern.evals.categories import error_category, http_category
@@ -154,9 +154,9 @@ async def test_over_a_real_connection_with_a_transport_for_each_model(tmp_path: 
     async with serve(ScriptedModel(good_model, repeat_last=True)) as server:
         made: list[str] = []
 
-        def transport(model: EvalModel) -> OpenAITransport:
+        def transport(model: EvalModel) -> OpenAIModel:
             made.append(model.id)
-            return OpenAITransport(Endpoint(base_url=server.url, max_retries=0))
+            return OpenAIModel("", Endpoint(base_url=server.url))
 
         report = await run_evals(options(jobs=3), transport)
     assert made == [MODEL.id]

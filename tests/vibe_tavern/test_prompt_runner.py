@@ -1,4 +1,4 @@
-"""The request boundary: building, sending, streaming, choosing a transport."""
+"""The request boundary: building, sending, streaming, prompts that are built already."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError
+from tavernkit.models import Endpoint, OpenAIModel, ProviderError, Request
+from tavernkit.prompt.block import Block
+from tavernkit.prompt.plan import Plan
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.testing import Answer, Body, Hang, ScriptedModel, answer, calls, serve, streamed, tool_call, usage
-from tavernkit.vibe_tavern import Endpoint, OpenAITransport, PreflightError, PromptRunner
+from tavernkit.values import freeze
+from tavernkit.vibe_tavern import PreflightError, PromptRunner
 from tests.vibe_tavern.support import config, loose, scripted, sent
 
 
@@ -26,6 +30,7 @@ def test_options_merge_deeply_over_the_defaults() -> None:
         "temperature": 1,
         "provider": {"sort": "price", "only": ["a"]},
     }
+    assert request.plan is not None
     assert loose(request.plan.llm_options)["provider"]["only"] == ("a",)
 
 
@@ -102,16 +107,16 @@ async def test_answer_is_read_and_the_body_kept() -> None:
     result = await runner.perform(request)
     assert (result.text, result.refusal, result.finish_reason) == ("ab", "no", "stop")
     assert result.usage == usage(1, 2)
-    assert result.logprobs == {"content": []}
-    assert result.body == body
+    assert result.logprobs == {"content": ()}
+    assert result.reply.raw == freeze(body)
     assert (await runner.perform(request)).reasoning == "why"
 
 
 @pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": [None]}, {"choices": "x"}, {"choices": [{}]}])
-async def test_odd_bodies_give_an_empty_answer(body: Any) -> None:
+async def test_a_body_without_a_reply_is_an_error(body: Any) -> None:
     runner, _ = scripted(Body(body))
-    result = await runner.perform(runner.build_request(config(), message="hi"))
-    assert (result.text, result.assistant_message, result.finish_reason) == ("", {}, None)
+    with pytest.raises(ProviderError):
+        await runner.perform(runner.build_request(config(), message="hi"))
 
 
 async def test_text_completions_are_taken_as_answers() -> None:
@@ -126,7 +131,7 @@ async def test_response_transforms_leave_the_body_alone() -> None:
     names = ["assistant_function_call_to_tool_calls", "assistant_tool_calls_arguments_json_string_if_hash"]
     result = await runner.perform(runner.build_request(config(), message="hi", response_transforms=names))
     assert loose(result.assistant_message)["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"a":1}'}
-    assert result.body["choices"] == body["choices"]
+    assert result.reply.raw == freeze(body)
 
 
 async def test_stream_hands_out_deltas_and_the_whole() -> None:
@@ -162,7 +167,7 @@ async def test_stream_can_be_iterated_and_left_early() -> None:
 async def test_usage_can_be_left_out_of_a_stream() -> None:
     runner, model = scripted(streamed("a", usage=usage(1, 2)))
     result = await runner.perform_stream(runner.build_request(config(), message="hi"), include_usage=False)
-    assert result.body == {}
+    assert result.usage is None
     assert "stream_options" not in sent(model)
 
 
@@ -196,30 +201,63 @@ class Native(ScriptedModel):
     dialect = "anthropic"
 
 
-async def test_the_transport_that_speaks_the_dialect_is_used() -> None:
-    openai, native = ScriptedModel("from openai"), Native("from anthropic")
-    runner = PromptRunner([openai, native])
-    built = config("anthropic", "claude")
-    assert (await runner.perform(runner.build_request(built, message="x"))).text == "from openai"
-    assert (
-        await runner.perform(runner.build_request(built, message="x", dialect="anthropic"))
-    ).text == "from anthropic"
+async def test_requests_are_written_for_the_protocol_of_the_model() -> None:
+    history = [{"role": "assistant", "content": "x", "metadata": {"thinking": [{"type": "thinking"}]}}]
+    runner = PromptRunner(Native("from anthropic"))
+    request = runner.build_request(config("anthropic", "claude"), history=history)
+    assert (request.dialect, request.messages[0]["thinking"]) == ("anthropic", [{"type": "thinking"}])
+    assert (await runner.perform(request)).text == "from anthropic"
 
 
-async def test_a_native_dialect_needs_its_transport() -> None:
+async def test_a_request_for_another_protocol_is_refused() -> None:
     runner, _ = scripted("x")
-    with pytest.raises(ConfigError) as caught:
-        await runner.perform(runner.build_request(config(), message="x", dialect="google"))
-    assert caught.value.code == "NO_TRANSPORT_FOR_DIALECT"
+    request = runner.build_request(config(), message="x", dialect="google")
+    for attempt in (runner.perform(request), runner.perform_stream(request)):
+        with pytest.raises(ConfigError) as caught:
+            await attempt
+        assert caught.value.code == "MODEL_SPEAKS_ANOTHER_DIALECT"
+    wrong: Any = object()
     with pytest.raises(ConfigError):
-        PromptRunner([])
+        PromptRunner(wrong)
+
+
+PLAN = Plan(
+    blocks=[Block(role="system", content="You are Aria."), Block(role="user", content="Hi.")],
+    llm_options={"temperature": 0.3, "max_tokens": 50, "stop": ["END"], "secret_of_the_program": 1},
+)
+
+
+@pytest.mark.parametrize("as_request", [False, True])
+def test_a_prompt_that_is_built_already_is_sent_with_its_options(as_request: bool) -> None:
+    options = {"temperature": 0.3, "max_tokens": 50}
+    prompt = Request(messages=PLAN.messages, options=options, stop=["END"]) if as_request else PLAN
+    built = config(llm_options_defaults={"temperature": 1, "top_p": 0.5})
+    request = scripted()[0].build_request(
+        built,
+        prompt,
+        system="Be brief.",
+        history=[{"role": "tool", "content": "6", "tool_call_id": "c"}],
+        message="And?",
+        llm_options={"max_tokens": 9},
+    )
+    assert [(each["role"], each["content"]) for each in request.messages] == [
+        ("system", "You are Aria."),
+        ("user", "Hi."),
+        ("system", "Be brief."),
+        ("tool", "6"),
+        ("user", "And?"),
+    ]
+    assert request.options == {"temperature": 0.3, "top_p": 0.5, "max_tokens": 9, "stop": ["END"]}
+    assert request.plan is (None if as_request else PLAN)
+    with pytest.raises(ConfigError):
+        scripted()[0].build_request(built, Request(prompt="text"))
 
 
 async def test_cancelled_request_leaves_nothing_running() -> None:
     before = asyncio.all_tasks()
     async with serve(ScriptedModel(Hang(after=["a"]))) as server:
-        transport = OpenAITransport(Endpoint(base_url=server.url, max_retries=0))
-        runner = PromptRunner(transport)
+        served = OpenAIModel("", Endpoint(base_url=server.url))
+        runner = PromptRunner(served)
         request = runner.build_request(config(), message="hi")
         task = asyncio.create_task(runner.perform_stream(request))
         async with asyncio.timeout(5):

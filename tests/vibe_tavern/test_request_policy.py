@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tavernkit.vibe_tavern.request_policy import has_free_properties, normalize_options, wire_body
+from tavernkit.models import Request
+from tavernkit.models.bodies import has_free_properties
+from tavernkit.vibe_tavern.request_policy import normalize_options
 
 CLOSED = {"type": "object", "additionalProperties": False, "properties": {"a": {"type": "string"}}}
 OPEN = {"type": "object", "additionalProperties": True}
@@ -12,6 +14,10 @@ OPEN = {"type": "object", "additionalProperties": True}
 
 def structured(schema: Any) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "schema": schema}}
+
+
+def wire_body(options: dict[str, Any]) -> dict[str, Any]:
+    return Request.from_body({"messages": [], **options}).body()
 
 
 def test_parallel_tool_calls_goes_out_only_with_tools() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tavernkit.models import Accumulator, ReplyPiece, ToolCallPiece
 from tavernkit.values import Json, JsonObject
 from tavernkit.vibe_tavern.errors import LiquidError
 from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
@@ -12,8 +13,6 @@ from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
 from tavernkit.vibe_tavern.output_tags.transform import transform
 from tavernkit.vibe_tavern.tool_calling.calls import call_id, read_tool_calls
 from tavernkit.vibe_tavern.tool_calling.schema_check import check_arguments
-from tavernkit.vibe_tavern.transports.base import ToolCallDelta
-from tavernkit.vibe_tavern.transports.tool_call_deltas import ToolCalls
 from tests.quickness import linear_time
 
 TAGS = OutputTagsConfig.from_mapping({"enabled": True, "rules": [{"tag": "think", "action": "strip"}]})
@@ -30,12 +29,13 @@ def test_a_stream_that_stays_open_for_long_is_not_copied_for_every_piece(opener:
 
 
 def test_arguments_that_are_streamed_in_small_pieces_are_put_together_once() -> None:
-    calls = ToolCalls()
+    collected = Accumulator()
+    piece = ReplyPiece(tool_calls=(ToolCallPiece(index=0, id="c", name="roll", arguments="abcd"),))
     with linear_time():
         for _ in range(400_000):
-            calls.add(ToolCallDelta(0, id="c", name="roll", arguments="abcd"))
-        function = calls.assembled()[0]["function"]
-    assert function == {"name": "roll", "arguments": "abcd" * 400_000}
+            collected.add(piece)
+        (call,) = collected.reply().tool_calls
+    assert (call.name, call.arguments) == ("roll", "abcd" * 400_000)
 
 
 def test_many_calls_with_one_id_get_ids_of_their_own() -> None:

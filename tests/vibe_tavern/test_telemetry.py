@@ -11,9 +11,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
+from tavernkit.models import HTTPError
 from tavernkit.testing import Answer, Hang, ScriptedModel, calls, failure, streamed, tool_call, usage
 from tavernkit.vibe_tavern import FunctionToolset, OpenTelemetryInstrumenter, PromptRunner, ToolLoopRunner
-from tavernkit.vibe_tavern.errors import HTTPError
 from tests.vibe_tavern.support import config, loose
 
 
@@ -45,7 +45,7 @@ async def test_run_requests_and_tools_are_spans(
         calls(tool_call("add", {}, id="c2")),
         "It is 3.",
     )
-    runner = PromptRunner(telemetry.transport(model, provider="openai"))
+    runner = PromptRunner(telemetry.model(model, provider="openai"))
     built = config(llm_options_defaults={"temperature": 0.5})
     with telemetry.run("calculator"):
         await ToolLoopRunner(runner, built, tools=FunctionToolset([add])).run("1 + 2?", on_event=telemetry.on_event)
@@ -79,7 +79,7 @@ async def test_run_requests_and_tools_are_spans(
 async def test_streams_are_spans_as_long_as_they_last(
     exporter: InMemorySpanExporter, telemetry: OpenTelemetryInstrumenter
 ) -> None:
-    runner = PromptRunner(telemetry.transport(ScriptedModel(streamed("a", "b", usage=usage(1, 2)))))
+    runner = PromptRunner(telemetry.model(ScriptedModel(streamed("a", "b", usage=usage(1, 2)))))
     await runner.perform_stream(runner.build_request(config(), message="hi"))
     (span,) = exporter.get_finished_spans()
     assert attributes(span)["gen_ai.usage.output_tokens"] == 2
@@ -89,7 +89,7 @@ async def test_streams_are_spans_as_long_as_they_last(
 async def test_failures_and_cancellations_are_marked(
     exporter: InMemorySpanExporter, telemetry: OpenTelemetryInstrumenter
 ) -> None:
-    runner = PromptRunner(telemetry.transport(ScriptedModel(failure(500, "boom"), Hang())))
+    runner = PromptRunner(telemetry.model(ScriptedModel(failure(500, "boom"), Hang())))
     request = runner.build_request(config(), message="hi")
     with pytest.raises(HTTPError):
         await runner.perform(request)
@@ -116,6 +116,6 @@ async def test_tools_that_never_ended_are_closed_with_the_run(
 async def test_nothing_of_prompts_or_answers_is_in_a_span(
     exporter: InMemorySpanExporter, telemetry: OpenTelemetryInstrumenter
 ) -> None:
-    runner = PromptRunner(telemetry.transport(ScriptedModel("SECRET-ANSWER")))
+    runner = PromptRunner(telemetry.model(ScriptedModel("SECRET-ANSWER")))
     await runner.perform(runner.build_request(config(), message="SECRET-PROMPT"))
     assert all("SECRET" not in span.to_json() for span in exporter.get_finished_spans())

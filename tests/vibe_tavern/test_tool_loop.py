@@ -9,10 +9,16 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError
+from tavernkit.models import Endpoint, HTTPError, OpenAIModel
+from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
+from tavernkit.prompt.plan import Plan
 from tavernkit.testing import Answer, Hang, ScriptedModel, answer, calls, failure, serve, streamed, tool_call, usage
-from tavernkit.vibe_tavern import Endpoint, FunctionToolset, OpenAITransport, PromptRunner, ToolLoopRunner
-from tavernkit.vibe_tavern.errors import HTTPError, ToolLoopLimitError, ToolUseError
+from tavernkit.vibe_tavern import FunctionToolset, PromptRunner, ToolLoopRunner
+from tavernkit.vibe_tavern.context import VibeTavernState
+from tavernkit.vibe_tavern.errors import ToolLoopLimitError, ToolUseError
+from tavernkit.vibe_tavern.pipeline import PIPELINE
+from tavernkit.vibe_tavern.steps.plan_assembly import PlanAssembly
 from tests.vibe_tavern.support import config, loose, scripted, sent
 
 PARALLEL = {"tool_calling": {"tool_dispatch": "parallel", "request_overrides": {"parallel_tool_calls": True}}}
@@ -39,7 +45,7 @@ async def test_typed_functions_are_called_with_checked_arguments() -> None:
         calls(tool_call("add", {"a": "1", "b": [2]})), calls(tool_call("add", {"a": 1, "b": 2})), "It is 3."
     )
     result = await ToolLoopRunner(runner, config(), tools=toolset()).run("1 + 2?")
-    assert result.assistant_text == "It is 3."
+    assert result.text == "It is 3."
     results = [json.loads(message.content) for message in result.history if message.role == "tool"]
     assert results[0]["errors"][0]["code"] == "ARGUMENT_ERROR"
     assert "b" in results[0]["errors"][0]["message"]
@@ -150,7 +156,7 @@ async def test_failing_event_handler_does_not_disturb_the_run() -> None:
         raise RuntimeError("kaput")
 
     runner, _ = scripted("ok")
-    assert (await ToolLoopRunner(runner, config(), tools=toolset()).run("go", on_event=failing)).assistant_text == "ok"
+    assert (await ToolLoopRunner(runner, config(), tools=toolset()).run("go", on_event=failing)).text == "ok"
 
 
 async def test_events_hold_no_prompts_and_no_answers() -> None:
@@ -175,14 +181,14 @@ async def test_streamed_answer_passes_the_output_tags() -> None:
 
     loop = ToolLoopRunner(runner, config(context=context), tools=toolset(), system="SYS")
     result = await loop.run("go", on_event=watch, final_stream=True)
-    assert "".join(deltas) == result.assistant_text == "It is 3."
+    assert "".join(deltas) == result.text == "It is 3."
     assert sent(model)["messages"][0]["content"].startswith("SYS\n\nTool use is over.")
 
 
 async def test_empty_stream_leaves_the_first_answer() -> None:
     runner, _ = scripted(calls(tool_call("add", {"a": 1, "b": 2})), "Draft.", streamed(""))
     result = await ToolLoopRunner(runner, config(), tools=toolset()).run("go", final_stream=True)
-    assert result.assistant_text == "Draft."
+    assert result.text == "Draft."
     assert loose(result.trace[-1])["final_stream"]["skipped_reason"] == "EMPTY_ANSWER"
 
 
@@ -194,12 +200,12 @@ async def test_loop_over_a_real_connection_with_a_retry_without_tools() -> None:
     )
     events: list[str] = []
     async with serve(model) as server:
-        runner = PromptRunner(OpenAITransport(Endpoint(base_url=server.url, max_retries=0)))
+        runner = PromptRunner(OpenAIModel("", Endpoint(base_url=server.url)))
         built = config(context={"tool_calling": {"fallback_retry_count": 1}})
         loop = ToolLoopRunner(runner, built, tools=toolset())
         result = await loop.run("1 + 2?", on_event=lambda event: events.append(loose(event)["type"]))
         await runner.aclose()
-    assert result.assistant_text == "It is 3."
+    assert result.text == "It is 3."
     assert "llm_request_retry" in events
     assert "tools" not in sent(model)
     assert "parallel_tool_calls" not in sent(model)
@@ -237,7 +243,7 @@ async def test_cancelling_a_run_leaves_nothing_running(where: str) -> None:
         "stream": [calls(tool_call("wait")), "draft", Hang(after=["a"])],
     }
     async with serve(ScriptedModel(*scripts[where])) as server:
-        runner = PromptRunner(OpenAITransport(Endpoint(base_url=server.url, max_retries=0)))
+        runner = PromptRunner(OpenAIModel("", Endpoint(base_url=server.url)))
         streaming = asyncio.Event()
 
         def watch(event: dict[str, Any]) -> None:
@@ -280,9 +286,32 @@ async def test_keys_never_reach_events_or_errors() -> None:
     key = "sk-very-secret-key-123"
     events: list[dict[str, Any]] = []
     async with serve(ScriptedModel(failure(401, f"Incorrect API key provided: {key}"))) as server:
-        runner = PromptRunner(OpenAITransport(Endpoint(base_url=server.url, api_key=key, max_retries=0)))
+        runner = PromptRunner(OpenAIModel("", Endpoint(base_url=server.url, api_key=key)))
         with pytest.raises(HTTPError) as caught:
             await ToolLoopRunner(runner, config(), tools=toolset()).run("go", on_event=events.append)
         await runner.aclose()
     assert events[-1]["message"] == str(caught.value) == "Incorrect API key provided: [redacted]"
     assert key not in json.dumps(events) + repr(caught.value)
+
+
+async def test_a_prompt_that_is_built_already_is_not_built_again() -> None:
+    built: list[int] = []
+
+    class Counting(PlanAssembly):
+        def before(self, state: VibeTavernState) -> None:
+            built.append(1)
+            super().before(state)
+
+    plan = Plan(
+        blocks=[Block(role="system", content="You are Aria."), Block(role="user", content="2 + 2?")],
+        llm_options={"temperature": 0.3, "stop": ["END"]},
+    )
+    runner, model = scripted(calls(tool_call("add", {"a": 2, "b": 2})), "Four.")
+    settled = config(pipeline=PIPELINE.replace("plan_assembly", Counting()))
+    result = await ToolLoopRunner(runner, settled, tools=toolset()).run(prompt=plan)
+    assert (result.text, built) == ("Four.", [])
+    first, second = ([(each["role"], each["content"]) for each in sent(model, at)["messages"]] for at in (0, 1))
+    assert first == [("system", "You are Aria."), ("user", "2 + 2?")]
+    assert [role for role, _ in second] == ["system", "user", "assistant", "tool"]
+    assert [(sent(model, at)["temperature"], sent(model, at)["stop"]) for at in (0, 1)] == [(0.3, ["END"])] * 2
+    assert [message.role for message in result.history] == ["assistant", "tool", "assistant"]

@@ -167,9 +167,9 @@ def _explain_usage(error: Exception) -> int:
 
 
 def _is_about_the_model(error: Exception) -> bool:
-    from tavernkit.vibe_tavern.errors import TransportError
+    from tavernkit.models import ModelError
 
-    return isinstance(error, TransportError)
+    return isinstance(error, ModelError)
 
 
 def _print_version(wanted: bool) -> None:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tavernkit.models import Model, Reply, Request
+from tavernkit.models.parameters import STANDARD_OPTIONS
 from tavernkit.prompt.plan import Plan
 from tavernkit.silly_tavern import ChatFile, ChatMessage
 from tavernkit.values import JsonObject, freeze_object, thaw_object
-from tavernkit.vibe_tavern.transports.base import Transport
 
 
 def utc_now() -> datetime:
@@ -24,12 +25,10 @@ class ChatSession:
     """What is said, saved after every turn in SillyTavern's JSONL.
 
     ``build`` makes the plan of a turn (``history``, ``message``, ``generation_type``); ``plan`` is the last one.
-    ``connect`` makes the transport of a turn: each belongs to the event loop it is used in.
     """
 
     build: Callable[..., Plan]
-    connect: Callable[[], Transport]
-    model: str
+    model: Model
     character_name: str
     user_name: str
     chat: ChatFile
@@ -92,8 +91,10 @@ class ChatSession:
 
     def _ask(self, history: ChatFile, text: str, kind: str, on_delta: Callable[[str], object]) -> str:
         self.plan = self.build(history=history, message=text, generation_type=kind)
-        messages = self.plan.to_messages("openai")
-        return asyncio.run(_stream(self.connect(), {"model": self.model, "messages": [*messages]}, on_delta)).strip()
+        options = self.plan.llm_options
+        chosen = {name: options[name] for name in STANDARD_OPTIONS if name in options}
+        request = Request(messages=self.plan.to_messages("openai"), options=chosen)
+        return asyncio.run(_sent(self.model, request, on_delta)).text.strip()
 
     def _reply(self, text: str) -> ChatMessage:
         return ChatMessage(name=self.character_name, mes=text, send_date=self._now(), swipes=(text,), swipe_id=0)
@@ -109,14 +110,6 @@ class ChatSession:
         return self.clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-async def _stream(transport: Transport, request: JsonObject, on_delta: Callable[[str], object]) -> str:
-    pieces: list[str] = []
-    try:
-        async with transport.stream({**request, "stream": True}) as chunks:
-            async for chunk in chunks:
-                if chunk.text:
-                    pieces.append(chunk.text)
-                    on_delta(chunk.text)
-    finally:
-        await transport.aclose()
-    return "".join(pieces)
+async def _sent(model: Model, request: Request, on_delta: Callable[[str], object]) -> Reply:
+    async with model:  # connections belong to the event loop of this turn
+        return await model.send(request, on_delta=lambda piece: on_delta(piece.text) if piece.text else None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ import typer
 from tavernkit.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tavernkit.vibe_tavern.transports.base import Transport
+    from tavernkit.models import Model
 
 SCRIPTED = "scripted"
 """The base URL that means the model that comes with TavernKit."""
@@ -55,29 +54,26 @@ class ModelOptions:
         """Whether the scripted model is meant."""
         return self.base_url == SCRIPTED or (self.base_url is None and bool(self.reply))
 
-    def connector(self) -> Callable[[], Transport]:
-        """What makes transports; the scripted model goes on with its script."""
+    def connect(self) -> Model:
+        """Make the model."""
         if self.scripted:
             from tavernkit.testing import ScriptedModel, streamed
 
             replies = self.reply or ['*She looks up.* "Go on. I am listening."']
-            model = ScriptedModel(*(streamed(*_pieces(reply)) for reply in replies), repeat_last=True)
-            return lambda: model
+            return ScriptedModel(*(streamed(*_pieces(reply)) for reply in replies), repeat_last=True)
         if self.base_url is None:
             raise typer.BadParameter(
                 "say where the model is with --base-url URL (key in TAVERNKIT_API_KEY), or try --base-url scripted"
             )
-        from tavernkit.vibe_tavern.transports.endpoint import Endpoint
-        from tavernkit.vibe_tavern.transports.openai import OpenAITransport
+        from tavernkit.models import Endpoint, OpenAIModel, with_retries
 
-        endpoint = Endpoint.from_env(base_url=self.base_url)
         try:
-            importlib.import_module("openai")
-        except ModuleNotFoundError as error:  # told before anything is asked
+            importlib.import_module("httpx")
+        except ModuleNotFoundError as error:  # said before anything is asked
             raise ConfigError(
-                "models need their extra: pip install 'tavernkit[openai]'", code="EXTRA_MISSING"
+                "models need their extra: pip install 'tavernkit[models]'", code="EXTRA_MISSING"
             ) from error
-        return lambda: OpenAITransport(endpoint)
+        return with_retries(OpenAIModel(self.model or "default", Endpoint.from_env(base_url=self.base_url)))
 
 
 def _pieces(text: str) -> list[str]:

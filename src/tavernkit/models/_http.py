@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import urlsplit
 
 from tavernkit.errors import ConfigError, Warn, log_warning
@@ -93,13 +93,45 @@ class HttpModel(AsyncContext):
         """Return the path of a request below the endpoint's address."""
         raise NotImplementedError
 
-    def headers(self, request: Request) -> dict[str, str]:
-        """Return the headers of a request, the key among them."""
+    def headers(self, request: Request | None) -> dict[str, str]:
+        """Return the headers of a request to the model, or to another endpoint: the key, above all."""
         raise NotImplementedError
 
     def reader(self) -> Reader:
         """Return what reads one reply."""
         raise NotImplementedError
+
+    async def call(self, method: str, path: str, **content: Any) -> Json:
+        """Call another endpoint of the server and return its JSON, or its text if it sends something else.
+
+        Args:
+            method: ``GET`` or ``POST``.
+            path: A path below the endpoint's address, or a whole address.
+            content: The body, in the words of ``httpx``: ``json``, ``data``, ``files``.
+
+        Raises:
+            ModelError: There is no usable answer.
+        """
+        client = self._connected()
+        connect, read = self.endpoint.timeouts()
+        url = path if urlsplit(path).scheme else _below(self.endpoint.url, path)
+        headers = {**self.headers(None), **self.endpoint.headers}
+        limits = {"connect": connect, "read": read, "write": read, "pool": connect}
+        built = client.build_request(
+            method, _without_password(url), headers=headers, extensions={"timeout": limits}, **content
+        )
+        response = await self._awaited(client.send(built, stream=True))
+        try:
+            if not 200 <= response.status_code < 300:
+                raise await self._status_error(response)
+            portions = [portion async for portion in self._portions(response, MAX_RESPONSE_BYTES)]
+        finally:
+            await response.aclose()
+        text = b"".join(portions).decode("utf-8", "replace")
+        try:
+            return strict_json.loads(text)
+        except ValueError:
+            return text
 
     def protocol_of(self, request: Request) -> str:
         """Return the dialect that the messages of a request are written in."""

@@ -62,7 +62,8 @@ class OpenAIReader(ReaderState):
             raw=freeze_object(event) if reason or event.get("usage") or "message" in choice else None,
         )
         self.last = event
-        self.said = self.said or piece.spoken or delta.get("content") is not None
+        # Older servers have function_call in place of tool_calls.
+        self.said = self.said or piece.spoken or delta.get("content") is not None or bool(delta.get("function_call"))
         self.ended = self.ended or isinstance(reason, str)
         self.reason = reason if isinstance(reason, str) else self.reason
         return piece

@@ -27,12 +27,12 @@ class AnthropicModel(HttpModel):
         del request, stream
         return "/messages"
 
-    def headers(self, request: Request) -> dict[str, str]:
+    def headers(self, request: Request | None) -> dict[str, str]:
         """The key, the version of the API, and the option ``betas``."""
         headers = {"anthropic-version": API_VERSION}
         if self.endpoint.api_key:
             headers["x-api-key"] = self.endpoint.api_key
-        betas = request.options.get("betas")
+        betas = request.options.get("betas") if request is not None else None
         if betas:
             headers["anthropic-beta"] = ",".join(map(str, betas)) if is_sequence(betas) else str(betas)
         return headers

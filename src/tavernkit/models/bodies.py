@@ -57,7 +57,7 @@ def request_body(request: Request, *, stream: bool = False, warn: Warn = log_war
 def _chat_completion(request: Request, stream: bool, warn: Warn) -> JsonObject:
     """OpenAI's chat completions, and every dialect that is a list of messages in another shape."""
     sent = accepted("openai", request.model, request.options, request.stop, warn)
-    payload = _openai_messages(request, warn)
+    payload = written_messages(_chat(request), request.dialect, warn)
     body: JsonObject = {"model": request.model}
     body |= payload if is_object(payload) else {"messages": payload}
     body |= sent.options
@@ -76,10 +76,16 @@ def _chat_completion(request: Request, stream: bool, warn: Warn) -> JsonObject:
     return _streamed(body, request, stream)
 
 
-def _openai_messages(request: Request, warn: Warn) -> Json:
-    messages = _chat(request)
-    if request.dialect != "openai" or all(isinstance(each, Message) for each in messages):
-        return thaw(convert(messages, request.dialect, attachments=True, warn=warn))
+def written_messages(messages: Sequence[MessageLike], dialect: str, warn: Warn) -> Json:
+    """Write messages for a dialect; those in OpenAI's shape go to OpenAI-compatible servers as they are.
+
+    Args:
+        messages: The messages.
+        dialect: The dialect.
+        warn: Called with what the dialect leaves out.
+    """
+    if dialect != "openai" or all(isinstance(each, Message) for each in messages):
+        return thaw(convert(messages, dialect, attachments=True, warn=warn))
     written: list[Json] = []
     for message in messages:
         if isinstance(message, Message):

@@ -23,7 +23,7 @@ class GoogleModel(HttpModel):
         name = request.model if "/" in request.model else f"models/{request.model}"
         return f"/{name}:streamGenerateContent?alt=sse" if stream else f"/{name}:generateContent"
 
-    def headers(self, request: Request) -> dict[str, str]:
+    def headers(self, request: Request | None) -> dict[str, str]:
         """The key; never in the address, as addresses are logged."""
         del request
         key = self.endpoint.api_key

@@ -26,7 +26,7 @@ class OpenAIModel(HttpModel):
         del request, stream
         return "/chat/completions"
 
-    def headers(self, request: Request) -> dict[str, str]:
+    def headers(self, request: Request | None) -> dict[str, str]:
         """The key as a bearer token; servers without keys get none."""
         del request
         key = self.endpoint.api_key

@@ -41,6 +41,23 @@ class ModelRule:
         return dialect == self.dialect and any(fnmatchcase(model.lower(), pattern) for pattern in self.models)
 
 
+STANDARD_OPTIONS: Final = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "frequency_penalty",
+    "presence_penalty",
+    "max_tokens",
+    "max_completion_tokens",
+    "stop",
+    "seed",
+    "logit_bias",
+    "reasoning_effort",
+    "verbosity",
+)
+"""Options of a preset that models take; the others are for the program that the preset belongs to."""
+
 PROVIDERS: Final[Mapping[str, ProviderRule]] = {
     "openai": ProviderRule(name="OpenAI"),
     "anthropic": ProviderRule(

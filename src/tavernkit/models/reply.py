@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from tavernkit.prompt.message import Message
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, thaw_object
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, thaw_object
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "error", "unknown"]
 """Why a reply ended, in OpenAI's words; ``unknown`` if the provider does not say."""
@@ -125,6 +125,13 @@ class Reply:
     """What else belongs to the message and has to go back to the provider with it, e.g. signed thinking."""
     raw: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """The provider's own body; of a stream, its last event with usage or a finish reason."""
+
+    def usage_object(self) -> JsonObject | None:
+        """Return token counts in OpenAI's shape, with all that OpenAI-compatible servers report; None without any."""
+        counts = self.raw.get("usage")
+        if is_mapping(counts) and "input_tokens" not in counts:
+            return thaw_object(counts)
+        return self.usage.to_dict() if self.usage.reported else None
 
     def to_message(self) -> Message:
         """Return the reply as a message, ready to stand in the next request."""

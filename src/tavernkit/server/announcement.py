@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from tavernkit.models import ReplyPiece
 from tavernkit.server.upstreams import Listener, Speaks
-from tavernkit.vibe_tavern import ChatChunk
 
 
 class AnnouncingListener:
@@ -25,9 +25,9 @@ class AnnouncingListener:
         """Set when nobody listens any more."""
         return self._inner.gone
 
-    async def piece(self, chunk: ChatChunk | Speaks) -> None:
+    async def piece(self, piece: ReplyPiece | Speaks) -> None:
         """Take a piece."""
         if self._speaks is not None:
             await self._inner.piece(self._speaks)
             self._speaks = None
-        await self._inner.piece(chunk)
+        await self._inner.piece(piece)

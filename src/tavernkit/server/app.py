@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
 from tavernkit import __version__, count_tokens
+from tavernkit.models import Model
 from tavernkit.server.api import admin, builds, chat_settings, imports, library, models, openai, regex, sessions
 from tavernkit.server.config import ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
@@ -23,7 +24,6 @@ from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.logs import set_up_logs
 from tavernkit.server.middleware import Surroundings, error_headers
 from tavernkit.server.service import Service
-from tavernkit.vibe_tavern import Transport
 
 CONFIG_VARIABLE = "TAVERNKIT_SERVER_HANDED_OVER"
 """Where the starting process leaves the settings for its workers."""
@@ -39,17 +39,17 @@ DESCRIPTION = "Any OpenAI client talks to your characters; everything else is un
 def create_app(
     config: ServerConfig | None = None,
     *,
-    transports: Mapping[str, Transport] | None = None,
+    upstream_models: Mapping[str, Model] | None = None,
     own_process: bool = False,
 ) -> FastAPI:
-    """Make the application. ``transports`` stand in for upstreams by name, for tests.
+    """Make the application. ``upstream_models`` stand in for upstreams by name, for tests.
 
     With ``own_process`` the process does nothing else, and its memory is arranged for that.
 
     >>> app = create_app(ServerConfig(data=Path("data")))           # doctest: +SKIP
     """
     settings = config or load_config()
-    service = Service(settings, transports=transports)
+    service = Service(settings, models=upstream_models)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:

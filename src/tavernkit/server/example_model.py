@@ -3,41 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 
-from tavernkit.testing import Answer, ScriptedModel
+from tavernkit.models import Reply, ReplyPiece, Request, ScriptedModel
+from tavernkit.models.protocol import AsyncContext
+from tavernkit.testing import Answer
 from tavernkit.values import JsonObject, is_list, is_object
-from tavernkit.vibe_tavern import ChatChunk, ChatResponse
 
 QUOTED_CHARACTERS = 200
 
 
-class ExampleModel:
+class ExampleModel(AsyncContext):
     """Answers every request with the same kind of line; a request is a script of its own, so nothing piles up.
 
     ``latency`` is waited before each answer, for load tests.
     """
 
+    name = ""
     dialect = "openai"
 
     def __init__(self, *, latency: float = 0.0) -> None:
         self._latency = latency
 
-    async def complete(self, request: JsonObject) -> ChatResponse:
-        """Answer at once."""
+    async def send(self, request: Request, *, on_delta: Callable[[ReplyPiece], object] | None = None) -> Reply:
+        """Answer at once, or word by word."""
         await asyncio.sleep(self._latency)
-        return await ScriptedModel(_reply(request)).complete(request)
+        return await ScriptedModel(_reply).send(request, on_delta=on_delta)
 
-    @asynccontextmanager
-    async def stream(self, request: JsonObject) -> AsyncGenerator[AsyncIterator[ChatChunk]]:
+    async def stream(self, request: Request) -> AsyncGenerator[ReplyPiece]:
         """Answer word by word."""
         await asyncio.sleep(self._latency)
-        async with ScriptedModel(_reply(request)).stream(request) as chunks:
-            yield chunks
-
-    async def aclose(self) -> None:
-        """Nothing to close."""
+        async with aclosing(ScriptedModel(_reply).stream(request)) as pieces:
+            async for piece in pieces:
+                yield piece
 
 
 def _reply(request: JsonObject) -> Answer:

@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 
 from tavernkit.cards import load, to_bytes
 from tavernkit.examples import example_path
+from tavernkit.models import Model
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.imports import Imports
 from tavernkit.server.keys import Keys
@@ -23,18 +24,17 @@ from tavernkit.server.storage.tables import ApiKey, Item
 from tavernkit.server.turns import Turns
 from tavernkit.server.upstream_keys import UpstreamKeys
 from tavernkit.server.upstreams import Upstreams
-from tavernkit.vibe_tavern import Transport
 
 
 class Service:
-    """The parts of a server, wired together. ``transports`` stand in for upstreams by name, for tests."""
+    """The parts of a server, wired together. ``models`` stand in for upstreams by name, for tests."""
 
-    def __init__(self, config: ServerConfig, *, transports: Mapping[str, Transport] | None = None) -> None:
+    def __init__(self, config: ServerConfig, *, models: Mapping[str, Model] | None = None) -> None:
         self.config = config
         self.database = Database(config.database_url)
         self.metrics = Metrics()
         self.library = Library()
-        self.upstreams = Upstreams(config, transports=transports)
+        self.upstreams = Upstreams(config, models=models)
         self.keys = Keys(config, self.database)
         self.secrets = SecretBox(config.secret_key.get_secret_value() if config.secret_key is not None else None)
         self.upstream_keys = UpstreamKeys(self.database, self.secrets, self.upstreams)

@@ -215,7 +215,7 @@ class TurnLog:
 
     async def finish(self, opened: OpenTurn, given: TalkInput, result: TalkResult, response: JsonObject) -> None:
         """Store the reply and everything else the turn changed, together, and give the chat back."""
-        status = turns.PARTIAL if result.reply.broken else turns.DONE
+        status = turns.PARTIAL if result.reply.interrupted else turns.DONE
         if opened.chat is None:
             if opened.stored:
                 async with self._database.write() as connection:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
+from tavernkit.models import ModelError, Reply
 from tavernkit.server.announcement import AnnouncingListener
 from tavernkit.server.build_room import BuildRoom
 from tavernkit.server.config import ServerConfig
@@ -24,16 +25,14 @@ from tavernkit.server.turn_log import INTERRUPTED, OpenTurn, TurnLog, merged_sel
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
 from tavernkit.server.upstream_keys import UpstreamKeys
 from tavernkit.server.upstreams import (
+    ClientDisconnectedError,
     Listener,
-    NobodyListensError,
-    Reply,
     Speaks,
     Upstream,
     Upstreams,
     as_service_error,
 )
 from tavernkit.values import JsonObject, is_object
-from tavernkit.vibe_tavern import TransportError
 
 
 class Turns:
@@ -220,15 +219,15 @@ def build_error(error: TavernKitError) -> ServiceError:
 def _response(request: TurnRequest, opened: OpenTurn, result: TalkResult) -> JsonObject:
     reply = result.reply
     return {
-        "status": turns.PARTIAL if reply.broken else turns.DONE,
+        "status": turns.PARTIAL if reply.interrupted else turns.DONE,
         "kind": request.kind,
         "text": result.text,
         "reasoning": reply.reasoning,
         "refusal": reply.refusal,
-        "tool_calls": list(reply.tool_calls),
-        "finish_reason": reply.finish_reason or ("tool_calls" if reply.tool_calls else "stop"),
-        "broken": reply.broken,
-        "usage": reply.usage or _estimated_usage(result),
+        "tool_calls": [call.to_dict() for call in reply.tool_calls],
+        "finish_reason": _finish_reason(reply),
+        "broken": reply.interrupted or None,
+        "usage": reply.usage_object() or _estimated_usage(result),
         "speaker": result.speaker,
         "replies": [_spoken(each) for each in result.spoken] if len(result.spoken) > 1 else [],
         "session": opened.chat.external_id if opened.chat is not None else None,
@@ -237,6 +236,12 @@ def _response(request: TurnRequest, opened: OpenTurn, result: TalkResult) -> Jso
         "created": int(time.time()),
         "warnings": [*opened.warnings, *result.notes],
     }
+
+
+def _finish_reason(reply: Reply) -> str:
+    if reply.finish_reason != "unknown":
+        return reply.finish_reason
+    return "tool_calls" if reply.tool_calls else "stop"
 
 
 def _spoken(each: Spoken) -> JsonObject:
@@ -258,9 +263,9 @@ def _estimated_usage(result: TalkResult) -> JsonObject:
 
 
 def _told(error: Exception) -> Exception:
-    if isinstance(error, NobodyListensError):
+    if isinstance(error, ClientDisconnectedError):
         return ServiceError(499, "the client left", code="client_disconnected")
-    if isinstance(error, TransportError):
+    if isinstance(error, ModelError):
         return as_service_error(error)
     return build_error(error) if isinstance(error, TavernKitError) else error
 

@@ -3,47 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Protocol
 
 from tavernkit.errors import ConfigError
+from tavernkit.models import (
+    Accumulator,
+    AnthropicModel,
+    Endpoint,
+    GoogleModel,
+    HTTPError,
+    Model,
+    ModelError,
+    ModelWrapper,
+    OpenAIModel,
+    Reply,
+    ReplyPiece,
+    Request,
+    RequestTimeoutError,
+    with_retries,
+    with_timeout,
+)
+from tavernkit.models.wrappers import Backoff, jittered_backoff, retry_after
 from tavernkit.server.circuit_breaker import CircuitBreaker
 from tavernkit.server.config import SCRIPTED, ServerConfig, UpstreamConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.limits import RETRY_BASE_SECONDS, RETRY_CAP_SECONDS
-from tavernkit.values import Json, JsonObject, is_list, is_object
-from tavernkit.vibe_tavern import (
-    ChatChunk,
-    ConnectionFailedError,
-    Endpoint,
-    HTTPError,
-    OpenTelemetryInstrumenter,
-    RequestTimeoutError,
-    ToolCalls,
-    Transport,
-    TransportError,
-    create_transport,
-)
+from tavernkit.values import JsonObject
+from tavernkit.vibe_tavern import OpenTelemetryInstrumenter
 
-RETRIED_STATUSES = frozenset((408, 409, 429, 500, 502, 503, 504, 529))
 CANCELLED = "client_disconnected"
-
-
-@dataclass(slots=True)
-class Reply:
-    """What a model said; ``broken`` tells why it did not get to its end."""
-
-    text: str = ""
-    reasoning: str = ""
-    refusal: str = ""
-    tool_calls: tuple[JsonObject, ...] = ()
-    finish_reason: str | None = None
-    usage: JsonObject | None = None
-    broken: str | None = None
+_MODELS = {"openai": OpenAIModel, "anthropic": AnthropicModel, "google": GoogleModel}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +47,7 @@ class Speaks:
 
 
 class Listener(Protocol):
-    """Whoever waits for a reply."""
+    """A client that waits for a reply."""
 
     @property
     def streaming(self) -> bool:
@@ -64,16 +56,73 @@ class Listener(Protocol):
 
     @property
     def gone(self) -> asyncio.Event:
-        """Set when nobody listens any more."""
+        """Set when the client has disconnected."""
         ...
 
-    async def piece(self, chunk: ChatChunk | Speaks) -> None:
+    async def piece(self, piece: ReplyPiece | Speaks) -> None:
         """Take a piece; may wait for a slow client."""
         ...
 
 
-class NobodyListensError(Exception):
+class ClientDisconnectedError(Exception):
     """The client left before the model said anything."""
+
+
+class GuardedModel(ModelWrapper):
+    """A model that is left alone for a while when it keeps failing."""
+
+    def __init__(self, inner: Model, breaker: CircuitBreaker, name: str) -> None:
+        """Wrap a model.
+
+        Args:
+            inner: The model.
+            breaker: Counts failures.
+            name: The name of the upstream.
+        """
+        super().__init__(inner)
+        self._breaker = breaker
+        self._upstream = name
+
+    async def send_whole(self, request: Request) -> Reply:
+        """Send a request, unless the upstream failed repeatedly."""
+        self._admit()
+        try:
+            reply = await self.inner.send(request)
+        except ModelError as error:
+            self._breaker.record(ok=not _is_outage(error))
+            raise
+        except BaseException:
+            self._breaker.release()  # cancelled, or our own mistake: says nothing about the upstream
+            raise
+        self._breaker.record(ok=True)
+        return reply
+
+    async def stream(self, request: Request) -> AsyncGenerator[ReplyPiece]:
+        """Stream a reply, unless the upstream failed repeatedly."""
+        self._admit()
+        started = False
+        try:
+            async with aclosing(self.inner.stream(request)) as pieces:
+                async for piece in pieces:
+                    started = started or piece.spoken
+                    yield piece
+        except ModelError as error:
+            self._breaker.record(ok=not _is_outage(error))
+            raise
+        except BaseException:
+            if started:
+                self._breaker.record(ok=True)
+            else:
+                self._breaker.release()
+            raise
+        self._breaker.record(ok=True)
+
+    def _admit(self) -> None:
+        left = self._breaker.wait()
+        if left > 0:
+            raise ServiceError(
+                503, f"the upstream {self._upstream!r} failed repeatedly", code="upstream_unavailable", retry_after=left
+            )
 
 
 class Upstream:
@@ -83,70 +132,35 @@ class Upstream:
         self,
         name: str,
         config: UpstreamConfig,
-        transport: Transport,
+        model: Model,
         *,
         breaker: CircuitBreaker | None = None,
-        jitter: Callable[[], float] = random.random,
+        backoff: Backoff = jittered_backoff,
     ) -> None:
         self.name = name
         self.config = config
-        self.transport = transport
+        self.model = model
         self.breaker = breaker or CircuitBreaker()
-        self._jitter = jitter
+        self._backoff = backoff
         self._users: Counter[int] = Counter()
 
-    async def replace_transport(self, transport: Transport) -> None:
-        """Use another transport from now on; the old one is closed when the last of its requests has ended."""
-        old, self.transport = self.transport, transport
+    async def replace_model(self, model: Model) -> None:
+        """Use another model from now on; the old one is closed when the last of its requests has ended."""
+        old, self.model = self.model, model
         if not self._users[id(old)]:
             await old.aclose()
 
-    async def ask(self, request: JsonObject, listener: Listener) -> Reply:
-        """Send a request; a stream that breaks after some text gives what there is, marked as broken.
+    async def ask(self, body: JsonObject, listener: Listener) -> Reply:
+        """Send a request in OpenAI's shape; a stream that breaks after some text gives what there is.
 
-        Failures before any text are retried, then raised. When the listener leaves, the request is cancelled.
+        Failures before any text are retried, then raised. When the client disconnects, the request is cancelled.
+
+        Args:
+            body: The request.
+            listener: The client.
         """
-        attempt = 0
-        while True:
-            left = self.breaker.wait()
-            if left > 0:
-                raise ServiceError(
-                    503, f"the upstream {self.name!r} failed repeatedly", code="upstream_unavailable", retry_after=left
-                )
-            try:
-                reply = await self._listened(request, listener)
-            except (NobodyListensError, asyncio.CancelledError):
-                self.breaker.release()
-                raise
-            except ServiceError:
-                self.breaker.record(ok=False)
-                raise
-            except TransportError as error:
-                self.breaker.record(ok=not _is_outage(error))
-                delay = self._delay(error, attempt)
-                if delay is None:
-                    raise
-            except Exception:
-                self.breaker.release()  # our own mistake tells nothing about the upstream
-                raise
-            else:
-                self.breaker.record(ok=reply.broken in (None, CANCELLED))
-                return reply
-            attempt += 1
-            if await _happens_within(listener.gone, delay):
-                raise NobodyListensError
-
-    def _delay(self, error: TransportError, attempt: int) -> float | None:
-        if attempt >= self.config.max_retries or not _may_retry(error):
-            return None
-        backoff = min(RETRY_BASE_SECONDS * 2**attempt, RETRY_CAP_SECONDS) * (0.5 + self._jitter() / 2)
-        asked = _retry_after(error)
-        return backoff if asked is None else min(max(asked, backoff), RETRY_CAP_SECONDS)
-
-    async def _listened(self, request: JsonObject, listener: Listener) -> Reply:
-        """Run a request until it ends or nobody listens."""
-        reply, calls = Reply(), ToolCalls()
-        work = asyncio.create_task(self._work(request, listener, reply, calls))
+        collected = Accumulator()
+        work = asyncio.create_task(self._work(Request.from_body(body), listener, collected))
         gone = asyncio.create_task(listener.gone.wait())
         try:
             await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -155,85 +169,59 @@ class Upstream:
             if not work.done():
                 work.cancel()
             outcome = (await asyncio.gather(work, return_exceptions=True))[0]
-        if outcome is None:
-            reply.tool_calls = (*reply.tool_calls, *calls.assembled())
-            return reply
-        said = reply.text or reply.reasoning
+        if isinstance(outcome, Reply):
+            return outcome
+        said = collected.reply()
         if isinstance(outcome, asyncio.CancelledError):
-            if not said:
-                raise NobodyListensError
-            reply.broken = CANCELLED
-            return reply
-        if isinstance(outcome, TransportError) and said:
-            reply.broken = str(outcome) or type(outcome).__name__
-            return reply
-        if isinstance(outcome, TransportError) and calls:
+            if not (said.text or said.reasoning):
+                raise ClientDisconnectedError
+            return collected.reply(interrupted=CANCELLED)
+        if isinstance(outcome, ModelError) and (said.text or said.reasoning):
+            return collected.reply(interrupted=str(outcome) or type(outcome).__name__)
+        if isinstance(outcome, ModelError) and collected.started:
             # The client has seen half a call: asking again would give it another half.
             raise as_service_error(outcome)
         raise outcome
 
+    async def _work(self, request: Request, listener: Listener, collected: Accumulator) -> Reply:
+        async with self._borrowed() as model:
+            guarded = GuardedModel(with_timeout(model, self.config.timeout), self.breaker, self.name)
+            asked = with_retries(guarded, retries=self.config.max_retries, backoff=self._backoff)
+            if not listener.streaming:
+                return await asked.send(request)
+            async with aclosing(asked.stream(request)) as pieces:
+                async for piece in pieces:
+                    await listener.piece(collected.add(piece))
+            return collected.reply()
+
     @asynccontextmanager
-    async def _borrowed(self) -> AsyncGenerator[Transport]:
-        transport = self.transport
-        self._users[id(transport)] += 1
+    async def _borrowed(self) -> AsyncGenerator[Model]:
+        model = self.model
+        self._users[id(model)] += 1
         try:
-            yield transport
+            yield model
         finally:
-            self._users[id(transport)] -= 1
-            if not self._users[id(transport)]:
-                del self._users[id(transport)]
-                if transport is not self.transport:
-                    await transport.aclose()
-
-    async def _work(self, request: JsonObject, listener: Listener, reply: Reply, calls: ToolCalls) -> None:
-        try:
-            async with asyncio.timeout(self.config.timeout) as patience, self._borrowed() as transport:
-                if listener.streaming:
-                    await self._stream(transport, request, listener, reply, calls, patience)
-                else:
-                    _read_body((await transport.complete(request)).body, reply)
-        except TimeoutError as error:
-            if isinstance(error, TransportError):
-                raise
-            raise RequestTimeoutError(f"the upstream {self.name!r} did not answer in time") from error
-
-    async def _stream(
-        self,
-        transport: Transport,
-        request: JsonObject,
-        listener: Listener,
-        reply: Reply,
-        calls: ToolCalls,
-        patience: asyncio.Timeout,
-    ) -> None:
-        streamed: JsonObject = {**request, "stream": True, "stream_options": {"include_usage": True}}
-        loop = asyncio.get_running_loop()
-        async with transport.stream(streamed) as chunks:
-            async for chunk in chunks:
-                reply.text += chunk.text
-                reply.reasoning += chunk.reasoning
-                reply.refusal += chunk.refusal
-                reply.finish_reason = chunk.finish_reason or reply.finish_reason
-                reply.usage = chunk.usage or reply.usage
-                placed = tuple(calls.add(delta) for delta in chunk.tool_calls)
-                await listener.piece(replace(chunk, tool_calls=placed) if placed else chunk)
-                patience.reschedule(loop.time() + self.config.timeout)
+            self._users[id(model)] -= 1
+            if not self._users[id(model)]:
+                del self._users[id(model)]
+                if model is not self.model:
+                    await model.aclose()
 
 
 class Upstreams:
     """All model servers by name."""
 
-    def __init__(self, config: ServerConfig, *, transports: Mapping[str, Transport] | None = None) -> None:
+    def __init__(self, config: ServerConfig, *, models: Mapping[str, Model] | None = None) -> None:
         self._default = config.default_upstream
-        given = transports or {}
+        given = models or {}
         self._telemetry = OpenTelemetryInstrumenter() if config.telemetry else None
         self._upstreams = {
-            name: Upstream(name, each, self._watched(given.get(name) or _first_transport(name, each)))
+            name: Upstream(name, each, self._watched(given.get(name) or _first_model(name, each)))
             for name, each in config.upstreams.items()
         }
 
-    def _watched(self, transport: Transport) -> Transport:
-        return transport if self._telemetry is None else self._telemetry.transport(transport)
+    def _watched(self, model: Model) -> Model:
+        return model if self._telemetry is None else self._telemetry.model(model)
 
     def span(self, name: str) -> AbstractContextManager[object]:
         """What the requests of a turn with a character belong to in traces; nothing unless telemetry is on."""
@@ -250,10 +238,10 @@ class Upstreams:
                 raise ServiceError(400, f"there is no upstream {name!r}", code="upstream_not_found", param="upstream")
             return self._upstreams[name]
         chosen = self._upstreams[self._default]
-        if dialect is None or chosen.transport.dialect == dialect:
+        if dialect is None or chosen.model.dialect == dialect:
             return chosen
         for upstream in self._upstreams.values():
-            if upstream.transport.dialect == dialect:
+            if upstream.model.dialect == dialect:
                 return upstream
         raise ServiceError(
             400, f"no upstream speaks the dialect {dialect!r}; POST /api/build shows it", code="dialect_not_available"
@@ -262,32 +250,35 @@ class Upstreams:
     async def replace_key(self, name: str, api_key: str | None) -> None:
         """Let an upstream use another key from now on, or that of the settings."""
         upstream = self.get(name)
-        await upstream.replace_transport(self._watched(make_transport(upstream.config, api_key=api_key)))
+        await upstream.replace_model(self._watched(make_model(upstream.config, api_key=api_key)))
 
     async def aclose(self) -> None:
         """Close all connections."""
         for upstream in self._upstreams.values():
-            await upstream.transport.aclose()
+            await upstream.model.aclose()
 
 
-def make_transport(config: UpstreamConfig, *, api_key: str | None = None) -> Transport:
-    """Make the transport of an upstream. Retries are ours, so the SDK's are off."""
+def make_model(config: UpstreamConfig, *, api_key: str | None = None) -> Model:
+    """Make the model of an upstream; requests name theirs."""
     if config.dialect == SCRIPTED:
         from tavernkit.server.example_model import ExampleModel
 
         return ExampleModel(latency=config.latency)
     own = config.api_key.get_secret_value() if config.api_key is not None else None
-    fields: dict[str, object] = {"api_key": api_key or own, "timeout": config.timeout, "max_retries": 0}
-    if config.base_url is not None:
-        fields["base_url"] = config.base_url
-    if config.dialect == "openai":
-        fields["api_prefix"] = config.api_prefix
-    return create_transport(config.dialect, Endpoint(**fields))  # pyright: ignore[reportArgumentType]  # checked by Endpoint
+    kind = _MODELS[config.dialect]
+    usual = kind.default_endpoint if config.dialect != "openai" else Endpoint()
+    endpoint = Endpoint(
+        base_url=config.base_url or usual.base_url,
+        api_key=api_key or own,
+        api_prefix=config.api_prefix if config.dialect == "openai" else usual.api_prefix,
+        timeout=config.timeout,
+    )
+    return kind("", endpoint)
 
 
-def _first_transport(name: str, config: UpstreamConfig) -> Transport:
+def _first_model(name: str, config: UpstreamConfig) -> Model:
     try:
-        return make_transport(config)
+        return make_model(config)
     except ConfigError as error:
         raise ConfigError(f"the setting 'upstreams.{name}' of the server: {error}", code=error.code) from error
 
@@ -299,7 +290,7 @@ def as_service_error(error: Exception) -> ServiceError:
     if isinstance(error, HTTPError):
         if error.status == 429:
             return ServiceError(
-                429, f"the model's server: {error}", code="upstream_rate_limited", retry_after=_retry_after(error)
+                429, f"the model's server: {error}", code="upstream_rate_limited", retry_after=retry_after(error)
             )
         status = 400 if error.status in (400, 413, 422) else 502
         return ServiceError(status, f"the model's server: {error}", code="upstream_error")
@@ -308,54 +299,6 @@ def as_service_error(error: Exception) -> ServiceError:
     return ServiceError(502, f"the model's server failed: {error}", code="upstream_error")
 
 
-def _read_body(body: JsonObject, reply: Reply) -> None:
-    choices = body.get("choices")
-    choice = choices[0] if is_list(choices) and choices and is_object(choices[0]) else {}
-    message = choice.get("message")
-    if not is_object(message):
-        message = {"content": choice.get("text")}
-    reply.text = _content(message.get("content"))
-    reply.reasoning = _content(message.get("reasoning_content") or message.get("reasoning"))
-    reply.refusal = _content(message.get("refusal"))
-    calls = message.get("tool_calls")
-    reply.tool_calls = tuple(call for call in calls if is_object(call)) if is_list(calls) else ()
-    reason, usage = choice.get("finish_reason"), body.get("usage")
-    reply.finish_reason = reason if isinstance(reason, str) else None
-    reply.usage = usage if is_object(usage) else None
-
-
-def _content(value: Json) -> str:
-    if isinstance(value, str):
-        return value
-    if is_list(value):
-        return "".join(_content(part.get("text")) for part in value if is_object(part))
-    return ""
-
-
-def _is_outage(error: TransportError) -> bool:
-    """Whether an error speaks of the upstream, not of the request."""
+def _is_outage(error: ModelError) -> bool:
+    """Return True if an error is the upstream's fault, not that of the request."""
     return not isinstance(error, HTTPError) or error.status >= 500
-
-
-def _may_retry(error: TransportError) -> bool:
-    if isinstance(error, HTTPError):
-        return error.status in RETRIED_STATUSES
-    return isinstance(error, (ConnectionFailedError, RequestTimeoutError))
-
-
-def _retry_after(error: TransportError) -> float | None:
-    if not isinstance(error, HTTPError):
-        return None
-    text = next((value for name, value in error.headers.items() if name.lower() == "retry-after"), None)
-    try:
-        return max(float(text), 0.0) if text is not None else None
-    except ValueError:
-        return None
-
-
-async def _happens_within(event: asyncio.Event, seconds: float) -> bool:
-    try:
-        await asyncio.wait_for(event.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True

@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager, contextmanager
 
 from tavernkit.arguments import checked
 from tavernkit.models.script import Answer, Body, Disconnect, Failure, Hang, RawBytes, ScriptedReply
-from tavernkit.models.scripted import ScriptedModel as NewScriptedModel
+from tavernkit.models.scripted import ScriptedModel
 from tavernkit.testing.loopback import HttpReply, HttpRequest, LoopbackServer
-from tavernkit.testing.scripted_model import ScriptedModel
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 CHAT_PATH = "/chat/completions"
@@ -22,11 +21,11 @@ MODELS_PATH = "/models"
 
 @asynccontextmanager
 @checked
-async def serve(model: ScriptedModel | NewScriptedModel) -> AsyncGenerator[LoopbackServer]:
+async def serve(model: ScriptedModel) -> AsyncGenerator[LoopbackServer]:
     """Serve a scripted model; the server's ``url`` is the base URL for clients, with ``/v1`` or without.
 
     >>> async with serve(ScriptedModel("Hello.")) as server:                         # doctest: +SKIP
-    ...     transport = OpenAITransport(Endpoint(base_url=server.url))
+    ...     model = tk.model("openai:any", base_url=server.url)
     """
 
     async def handle(request: HttpRequest) -> HttpReply:
@@ -38,7 +37,7 @@ async def serve(model: ScriptedModel | NewScriptedModel) -> AsyncGenerator[Loopb
 
 @contextmanager
 @checked
-def serve_in_thread(model: ScriptedModel | NewScriptedModel) -> Generator[str]:
+def serve_in_thread(model: ScriptedModel) -> Generator[str]:
     """Serve a scripted model from a thread of its own, for tests without an event loop; gives the base URL."""
     ready = threading.Event()
     address: list[str] = []
@@ -63,7 +62,7 @@ def serve_in_thread(model: ScriptedModel | NewScriptedModel) -> Generator[str]:
         thread.join()
 
 
-async def _handled(model: ScriptedModel | NewScriptedModel, request: HttpRequest) -> HttpReply:
+async def _handled(model: ScriptedModel, request: HttpRequest) -> HttpReply:
     if request.method == "GET" and request.path.endswith(MODELS_PATH):
         return _json({"object": "list", "data": [{"id": model.name, "object": "model"}]})
     if request.method != "POST" or not request.path.endswith(TEXT_PATH):

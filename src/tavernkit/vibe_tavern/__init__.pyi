@@ -11,17 +11,11 @@ from tavernkit.vibe_tavern.directives.registry import DirectiveDefinition as Dir
 from tavernkit.vibe_tavern.directives.registry import DirectiveRegistry as DirectiveRegistry
 from tavernkit.vibe_tavern.directives.runner import DirectivesResult as DirectivesResult
 from tavernkit.vibe_tavern.directives.runner import DirectivesRunner as DirectivesRunner
-from tavernkit.vibe_tavern.errors import ConnectionFailedError as ConnectionFailedError
-from tavernkit.vibe_tavern.errors import DecodeError as DecodeError
-from tavernkit.vibe_tavern.errors import HTTPError as HTTPError
 from tavernkit.vibe_tavern.errors import LiquidError as LiquidError
 from tavernkit.vibe_tavern.errors import PreflightError as PreflightError
-from tavernkit.vibe_tavern.errors import RequestTimeoutError as RequestTimeoutError
-from tavernkit.vibe_tavern.errors import StreamError as StreamError
 from tavernkit.vibe_tavern.errors import ToolArgumentError as ToolArgumentError
 from tavernkit.vibe_tavern.errors import ToolLoopLimitError as ToolLoopLimitError
 from tavernkit.vibe_tavern.errors import ToolUseError as ToolUseError
-from tavernkit.vibe_tavern.errors import TransportError as TransportError
 from tavernkit.vibe_tavern.evals.catalogue import EvalModel as EvalModel
 from tavernkit.vibe_tavern.evals.harness import EvalOptions as EvalOptions
 from tavernkit.vibe_tavern.evals.harness import EvalProgress as EvalProgress
@@ -57,18 +51,6 @@ from tavernkit.vibe_tavern.tool_calling.registry import ToolDefinition as ToolDe
 from tavernkit.vibe_tavern.tool_calling.registry import ToolRegistry as ToolRegistry
 from tavernkit.vibe_tavern.tool_calling.run import ToolLoopResult as ToolLoopResult
 from tavernkit.vibe_tavern.tool_calling.toolset import CombinedToolset as CombinedToolset
-from tavernkit.vibe_tavern.transports.anthropic import AnthropicTransport as AnthropicTransport
-from tavernkit.vibe_tavern.transports.base import ChatChunk as ChatChunk
-from tavernkit.vibe_tavern.transports.base import ChatResponse as ChatResponse
-from tavernkit.vibe_tavern.transports.base import ToolCallDelta as ToolCallDelta
-from tavernkit.vibe_tavern.transports.base import Transport as Transport
-from tavernkit.vibe_tavern.transports.chat import chat as chat
-from tavernkit.vibe_tavern.transports.endpoint import Endpoint as Endpoint
-from tavernkit.vibe_tavern.transports.google import GoogleTransport as GoogleTransport
-from tavernkit.vibe_tavern.transports.openai import OpenAITransport as OpenAITransport
-from tavernkit.vibe_tavern.transports.openai_endpoints import OpenAIEndpoints as OpenAIEndpoints
-from tavernkit.vibe_tavern.transports.registry import create_transport as create_transport
-from tavernkit.vibe_tavern.transports.tool_call_deltas import ToolCalls as ToolCalls
 from tavernkit.vibe_tavern.user_input import preprocess_user_input as preprocess_user_input
 
 __all__: list[str]

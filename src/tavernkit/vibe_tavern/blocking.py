@@ -11,8 +11,8 @@ from typing import Any, Self, TypeVar
 
 from tavernkit.arguments import checked
 from tavernkit.errors import ConfigError
+from tavernkit.models import ReplyPiece
 from tavernkit.vibe_tavern.prompt_runner import PromptRequest, PromptResult, PromptRunner, PromptStream
-from tavernkit.vibe_tavern.transports.base import ChatChunk
 
 T = TypeVar("T")
 
@@ -22,11 +22,11 @@ class BlockingRunner:
 
     A thread with an event loop does the work; closing ends both, and everything that still runs in them.
 
-    >>> with BlockingRunner(PromptRunner(transport)) as blocking:                        # doctest: +SKIP
+    >>> with BlockingRunner(PromptRunner(model)) as blocking:                        # doctest: +SKIP
     ...     request = blocking.runner.build_request(config, message="Hi")
     ...     print(blocking.perform(request).text)
     ...     tools = ToolLoopRunner(blocking.runner, config, tools=toolset)
-    ...     print(blocking.run(tools.run("What is the weather?")).assistant_text)
+    ...     print(blocking.run(tools.run("What is the weather?")).text)
     """
 
     @checked
@@ -73,7 +73,7 @@ class BlockingRunner:
             self.run(_entered(lambda: manager.__aexit__(None, None, None)))
 
     def close(self) -> None:
-        """Close the transports, end what still runs, and end the thread."""
+        """Close the model, end what still runs, and end the thread."""
         if self._loop.is_closed():
             return
         self.run(_closed(self.runner))
@@ -91,19 +91,19 @@ class BlockingRunner:
 
 
 class BlockingStream:
-    """A running stream: iterate over its chunks; :attr:`result` is there once it has ended."""
+    """A running stream: iterate over its pieces; :attr:`result` is there once it has ended."""
 
     def __init__(self, runner: BlockingRunner, stream: PromptStream) -> None:
         self._runner = runner
         self._stream = stream
 
-    def __iter__(self) -> Iterator[ChatChunk]:
-        chunks = self._stream.__aiter__()
+    def __iter__(self) -> Iterator[ReplyPiece]:
+        pieces = self._stream.__aiter__()
         try:
-            while (chunk := self._runner.run(_next_or_none(chunks.__anext__))) is not None:
-                yield chunk
+            while (piece := self._runner.run(_next_or_none(pieces.__anext__))) is not None:
+                yield piece
         finally:
-            self._runner.run(_entered(chunks.aclose))
+            self._runner.run(_entered(pieces.aclose))
 
     @property
     def result(self) -> PromptResult:
@@ -115,7 +115,7 @@ async def _entered(step: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return await step()
 
 
-async def _next_or_none(step: Callable[[], Coroutine[Any, Any, ChatChunk]]) -> ChatChunk | None:
+async def _next_or_none(step: Callable[[], Coroutine[Any, Any, ReplyPiece]]) -> ReplyPiece | None:
     try:
         return await step()
     except StopAsyncIteration:

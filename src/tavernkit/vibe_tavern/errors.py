@@ -2,64 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from tavernkit.errors import ConfigError, TavernKitError
-from tavernkit.values import JsonObject
 
 
 class PreflightError(ConfigError):
     """A request that the provider would refuse, or that this layer never sends; ``code`` says which rule."""
-
-
-class TransportError(TavernKitError):
-    """A request did not bring back a usable answer.
-
-    ``attempts`` holds what a directives run had tried before, when there was one.
-    """
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.attempts: Sequence[JsonObject] = ()
-
-
-class HTTPError(TransportError):
-    """The provider answered with an error status. Headers and bodies are free of the keys that were sent."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int,
-        headers: Mapping[str, str] | None = None,
-        body: object = None,
-        raw_body: str = "",
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.headers = dict(headers or {})
-        self.body = body
-        self.raw_body = raw_body
-
-
-class RequestTimeoutError(TransportError, TimeoutError):
-    """The provider did not answer in time."""
-
-
-class ConnectionFailedError(TransportError, ConnectionError):
-    """The provider could not be reached, or hung up."""
-
-
-class DecodeError(TransportError):
-    """The provider answered with something that is not the protocol (broken JSON, a broken stream)."""
-
-
-class StreamError(TransportError):
-    """The provider reported an error in the middle of a stream; ``body`` is what it said."""
-
-    def __init__(self, message: str, *, body: object = None) -> None:
-        super().__init__(message)
-        self.body = body
 
 
 class ToolArgumentError(TavernKitError, ValueError):

@@ -63,12 +63,3 @@ MAX_DICE: Final = 1000
 
 MAX_DATE_FORMAT_CHARACTERS: Final = 300
 """Length of the format of ``datetimeformat``."""
-
-MAX_SSE_EVENT_BYTES: Final = 16_000_000
-"""Size of one server-sent event."""
-
-MAX_STREAM_BYTES: Final = 64_000_000
-"""Size of one streamed answer."""
-
-MAX_RESPONSE_BYTES: Final = 64_000_000
-"""Size of one answer that is not streamed."""

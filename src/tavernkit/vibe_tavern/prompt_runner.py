@@ -1,31 +1,35 @@
-"""The single request boundary: builds one request, sends it, reads one answer."""
+"""The single request boundary: builds one request, sends it, reads one reply."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 
-from tavernkit.arguments import check_fields, checked, require
-from tavernkit.errors import ConfigError
+from tavernkit.arguments import require
+from tavernkit.dialects.messages import MessageLike, as_messages
+from tavernkit.errors import ConfigError, log_warning
+from tavernkit.models import Accumulator, Model, Reply, ReplyPiece, Request
+from tavernkit.models._openai_wire import content_text, first_choice
+from tavernkit.models.bodies import written_messages
+from tavernkit.models.parameters import STANDARD_OPTIONS
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
 from tavernkit.stores.history import HistoryLike
 from tavernkit.stores.variables import VariablesStore
-from tavernkit.values import JsonObject, deep_merge, is_list, is_object, thaw, thaw_object
+from tavernkit.values import FrozenObject, JsonObject, deep_merge, is_list, is_object, thaw, thaw_object
 from tavernkit.vibe_tavern import preflight, request_policy
 from tavernkit.vibe_tavern.capabilities import Capabilities
 from tavernkit.vibe_tavern.context import VibeTavernContext
 from tavernkit.vibe_tavern.options import section
 from tavernkit.vibe_tavern.pipeline import Builder
 from tavernkit.vibe_tavern.runner_config import RunnerConfig
-from tavernkit.vibe_tavern.transports import chat_body
-from tavernkit.vibe_tavern.transports.base import ChatChunk, ChatResponse, Transport
-from tavernkit.vibe_tavern.transports.tool_call_deltas import ToolCalls
+from tavernkit.vibe_tavern.tool_calling.history import history_messages
+from tavernkit.vibe_tavern.whitespace import is_blank
 
 NATIVE_DIALECTS = frozenset(("anthropic", "google"))
-"""Protocols that a transport of their own translates to; their requests are built in OpenAI's shape."""
+"""Protocols whose messages a model writes itself, so requests keep everything that it can use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +37,10 @@ class PromptRequest:
     """A request that is ready to be sent, with everything it was made from.
 
     ``options`` are what was asked for; ``request`` is the body in OpenAI's shape, with only what the provider takes.
+    ``plan`` is None if the prompt was given as a :class:`~tavernkit.models.Request`.
     """
 
-    plan: Plan
+    plan: Plan | None
     config: RunnerConfig
     context: VibeTavernContext
     dialect: str
@@ -45,136 +50,101 @@ class PromptRequest:
     strict: bool = False
     response_transforms: Sequence[str] = ()
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @property
     def capabilities(self) -> Capabilities:
         """What the provider and model support."""
         return self.config.capabilities
 
+    def to_request(self) -> Request:
+        """Return what is sent to the model."""
+        return Request.from_body(self.request, dialect=self.dialect)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PromptResult:
-    """An answer: the assistant message after response transforms, and the body as it came."""
+    """A reply: the assistant message after response transforms, and the reply as it came."""
 
     prompt_request: PromptRequest
-    response: ChatResponse
+    reply: Reply
     assistant_message: JsonObject
-    finish_reason: str | None
     elapsed_ms: int
-    logprobs: JsonObject | None = field(default=None)
-
-    @property
-    def body(self) -> JsonObject:
-        """The body of the answer, in OpenAI's shape; for a stream only its usage."""
-        return self.response.body
 
     @property
     def text(self) -> str:
         """What the assistant says."""
-        return chat_body.content_text(self.assistant_message.get("content"))
+        return content_text(self.assistant_message.get("content"))
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the reply ended, in the provider's word if it speaks OpenAI's protocol."""
+        reason = first_choice(self.reply.raw).get("finish_reason")
+        if isinstance(reason, str):
+            return reason
+        return None if self.reply.finish_reason == "unknown" else self.reply.finish_reason
 
     @property
     def usage(self) -> JsonObject | None:
-        """Token counts as the provider reports them."""
-        return chat_body.usage(self.body)
+        """Token counts in OpenAI's shape, with everything the provider reports."""
+        return self.reply.usage_object()
+
+    @property
+    def logprobs(self) -> FrozenObject | None:
+        """Log probabilities, if they were asked for."""
+        return self.reply.logprobs
 
     @property
     def reasoning(self) -> str:
         """What a reasoning model thought, if the provider tells."""
-        for key in ("reasoning_content", "reasoning"):
-            text = self.assistant_message.get(key)
-            if isinstance(text, str) and text:
-                return text
-        return ""
+        return self.reply.reasoning
 
     @property
     def refusal(self) -> str:
         """Why the model refused, if it did."""
-        text = self.assistant_message.get("refusal")
-        return text if isinstance(text, str) else ""
+        return self.reply.refusal
 
 
 class PromptStream:
-    """A running stream: iterate over its chunks; :attr:`result` is there once it has ended."""
+    """A running stream: iterate over its pieces; :attr:`result` is there once it has ended."""
 
-    def __init__(self, request: PromptRequest, chunks: AsyncIterator[ChatChunk], clock: Callable[[], float]) -> None:
+    def __init__(self, request: PromptRequest, pieces: AsyncGenerator[ReplyPiece], clock: Callable[[], float]) -> None:
         self._request = request
-        self._chunks = chunks
+        self._pieces = pieces
         self._clock = clock
         self._started = clock()
-        self._texts: dict[str, list[str]] = {"text": [], "reasoning": [], "refusal": []}
-        self._calls = ToolCalls()
-        self._last = ChatChunk()
         self._result: PromptResult | None = None
 
-    async def __aiter__(self) -> AsyncGenerator[ChatChunk]:
-        async for chunk in self._chunks:
-            for kind, texts in self._texts.items():
-                texts.append(getattr(chunk, kind))
-            for delta in chunk.tool_calls:
-                self._calls.add(delta)
-            if chunk.finish_reason or chunk.usage or chunk.logprobs:
-                self._last = ChatChunk(
-                    finish_reason=chunk.finish_reason or self._last.finish_reason,
-                    usage=chunk.usage or self._last.usage,
-                    logprobs=chunk.logprobs or self._last.logprobs,
-                )
-            yield chunk
-        self._result = self._finished()
+    async def __aiter__(self) -> AsyncGenerator[ReplyPiece]:
+        collected = Accumulator()
+        async for piece in self._pieces:
+            yield collected.add(piece)
+        self._result = _result(self._request, collected.reply(), elapsed_ms(self._started, self._clock))
 
     @property
     def result(self) -> PromptResult:
-        """The whole answer."""
+        """The whole reply."""
         if self._result is None:
             raise ConfigError("the stream has not ended: iterate over it first", code="STREAM_NOT_ENDED")
         return self._result
 
-    def _finished(self) -> PromptResult:
-        joined = {kind: "".join(texts) for kind, texts in self._texts.items()}
-        message: JsonObject = {"role": "assistant", "content": joined["text"]}
-        if joined["reasoning"]:
-            message["reasoning_content"] = joined["reasoning"]
-        if joined["refusal"]:
-            message["refusal"] = joined["refusal"]
-        if self._calls:
-            message["tool_calls"] = [*self._calls.assembled()]
-        _write_variables(self._request)
-        apply_response_transforms(self._request, message)
-        return PromptResult(
-            prompt_request=self._request,
-            response=ChatResponse(body={} if self._last.usage is None else {"usage": self._last.usage}),
-            assistant_message=message,
-            finish_reason=self._last.finish_reason,
-            elapsed_ms=elapsed_ms(self._started, self._clock),
-            logprobs=self._last.logprobs,
-        )
-
 
 class PromptRunner:
-    """Sends requests through a transport; holds no configuration.
+    """Sends requests to a model; holds no configuration."""
 
-    Pass one transport, or several: the one that speaks a request's dialect is used.
-    """
+    def __init__(self, model: Model, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Make a runner.
 
-    @checked
-    def __init__(
-        self, transport: Transport | Iterable[Transport], *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        transports = [transport] if isinstance(transport, Transport) else list(transport)
-        for each in transports:
-            require("transport", each, Transport)
-        if not transports:
-            raise ConfigError("PromptRunner needs a transport", code="TRANSPORT_REQUIRED")
-        self._transports = {each.dialect: each for each in transports}
-        self._only = transports[0] if len(transports) == 1 else None
+        Args:
+            model: The model; requests name the one of their configuration.
+            clock: Measures how long requests take.
+        """
+        require("model", model, Model)
+        self.model = model
         self._clock = clock
 
-    @checked
     def build_request(
         self,
         config: RunnerConfig,
+        prompt: Plan | Request | None = None,
         *,
         history: HistoryLike = None,
         message: str = "",
@@ -182,12 +152,36 @@ class PromptRunner:
         variables: VariablesStore | None = None,
         strict: bool = False,
         llm_options: Mapping[str, object] | None = None,
-        dialect: str = "openai",
+        dialect: str | None = None,
         message_transforms: Sequence[str] = (),
         response_transforms: Sequence[str] = (),
     ) -> PromptRequest:
-        """Build a request: the prompt, the options over the configured ones, and the checks."""
-        options = request_policy.normalize_options(_merged_options(config, llm_options))
+        """Build a request: the prompt, the options over the configured ones, and the checks.
+
+        Args:
+            config: Provider, model and options.
+            prompt: A prompt that is built already. System text, history and message are added after it; without one
+                the prompt is built from them with the configuration's pipeline.
+            history: The chat so far.
+            message: What the user says.
+            system: A system message of this request.
+            variables: The chat's variables, for templates.
+            strict: Raise instead of warning.
+            llm_options: Options that win over those of the prompt, which win over the configured ones.
+            dialect: How messages are written; by default as the model's protocol wants them.
+            message_transforms: Names of transforms for the messages.
+            response_transforms: Names of transforms for the reply.
+
+        Raises:
+            PreflightError: The provider would refuse the request.
+            ConfigError: An option or a name is wrong.
+        """
+        given = _own_options(llm_options)
+        base = _as_request(prompt)
+        defaults = thaw_object(config.llm_options_defaults)
+        merged = deep_merge(defaults if base is None else deep_merge(defaults, _request_options(base)), given)
+        options = request_policy.normalize_options(merged)
+        written = dialect or self.model.dialect
         context = config.context.replace(
             history=history,
             message=message,
@@ -196,10 +190,15 @@ class PromptRunner:
             default_model_hint=config.context.default_model_hint or config.model,
             strict=strict or config.context.strict,
             variables=variables if variables is not None else config.context.variables,
-            dialect=dialect,
+            dialect=written,
         )
-        plan = Builder(config.pipeline).run(context)
-        messages = _messages(plan, dialect)
+        plan = prompt if isinstance(prompt, Plan) else None
+        if base is None:
+            plan = Builder(config.pipeline).run(context)
+            spoken: Sequence[MessageLike] = plan.messages
+        else:
+            spoken = [*(base.messages or ()), *_added(system, history, message)]
+        messages = _messages(spoken, written)
         request = request_policy.filter_request(
             {"model": config.model, "messages": messages, **options}, config.capabilities
         )
@@ -217,7 +216,7 @@ class PromptRunner:
             plan=plan,
             config=config,
             context=context,
-            dialect=dialect,
+            dialect=written,
             messages=messages,
             options=options,
             request=request,
@@ -225,37 +224,25 @@ class PromptRunner:
             response_transforms=tuple(response_transforms),
         )
 
-    @checked
     async def perform(self, request: PromptRequest) -> PromptResult:
-        """Send a request and read the answer."""
+        """Send a request and read the reply."""
+        self._check_dialect(request)
         if request.request.get("stream"):
             raise ConfigError("perform does not stream: use perform_stream", code="STREAM_IN_LLM_OPTIONS")
         started = self._clock()
-        response = await self._transport(request.dialect).complete(thaw_object(request.request))
-        taken = elapsed_ms(started, self._clock)
-        _write_variables(request)
-        message = chat_body.assistant_message(response.body)
-        apply_response_transforms(request, message)
-        logprobs = chat_body.first_choice(response.body).get("logprobs")
-        return PromptResult(
-            prompt_request=request,
-            response=response,
-            assistant_message=message,
-            finish_reason=chat_body.finish_reason(response.body),
-            elapsed_ms=taken,
-            logprobs=logprobs if is_object(logprobs) else None,
-        )
+        reply = await self.model.send(request.to_request())
+        return _result(request, reply, elapsed_ms(started, self._clock))
 
     @asynccontextmanager
-    @checked
     async def stream(self, request: PromptRequest, *, include_usage: bool = True) -> AsyncGenerator[PromptStream]:
-        """Send a chat-only request and iterate over the answer as it comes; leaving the context ends the request.
+        """Send a chat-only request and iterate over the reply as it comes; leaving the context ends the request.
 
         >>> async with runner.stream(request) as stream:     # doctest: +SKIP
-        ...     async for chunk in stream:
-        ...         print(chunk.text, end="")
+        ...     async for piece in stream:
+        ...         print(piece.text, end="")
         >>> stream.result.text                               # doctest: +SKIP
         """
+        self._check_dialect(request)
         options = request.options
         preflight.validate_request(
             request.capabilities,
@@ -263,14 +250,12 @@ class PromptRunner:
             tools=bool(options.get("tools") or options.get("tool_choice")),
             response_format=options.get("response_format"),
         )
-        body = thaw_object(request.request)
-        body["stream"] = True
-        if include_usage:
-            body["stream_options"] = {"include_usage": True}
-        async with self._transport(request.dialect).stream(body) as chunks:
-            yield PromptStream(request, chunks, self._clock)
+        sent = request.to_request()
+        wanted = {"include_usage": True} if include_usage else None
+        sent = sent.replace(options={**sent.options, "stream_options": wanted})
+        async with aclosing(self.model.stream(sent)) as pieces:
+            yield PromptStream(request, pieces, self._clock)
 
-    @checked
     async def perform_stream(
         self,
         request: PromptRequest,
@@ -278,40 +263,41 @@ class PromptRunner:
         include_usage: bool = True,
         on_delta: Callable[[str], object] | None = None,
     ) -> PromptResult:
-        """Send a chat-only request, call ``on_delta`` with each piece of text, and return the whole answer."""
+        """Send a chat-only request, call ``on_delta`` with each piece of text, and return the whole reply."""
         async with self.stream(request, include_usage=include_usage) as stream:
-            async for chunk in stream:
-                if chunk.text and on_delta is not None:
-                    on_delta(chunk.text)
+            async for piece in stream:
+                if piece.text and on_delta is not None:
+                    on_delta(piece.text)
         return stream.result
 
     async def aclose(self) -> None:
-        """Close the transports."""
-        for transport in self._transports.values():
-            await transport.aclose()
+        """Close the model."""
+        await self.model.aclose()
 
-    def _transport(self, dialect: str) -> Transport:
-        found = self._transports.get(dialect) or self._only
-        if found is None or (dialect in NATIVE_DIALECTS and found.dialect != dialect):
+    def _check_dialect(self, request: PromptRequest) -> None:
+        if request.dialect in NATIVE_DIALECTS and self.model.dialect != request.dialect:
             raise ConfigError(
-                f"there is no transport for dialect {dialect!r}; there are {', '.join(self._transports)}",
-                code="NO_TRANSPORT_FOR_DIALECT",
+                f"the request is written for {request.dialect!r} and the model speaks {self.model.dialect!r}",
+                code="MODEL_SPEAKS_ANOTHER_DIALECT",
             )
-        return found
 
 
-def apply_response_transforms(request: PromptRequest, message: JsonObject) -> None:
-    """Bring an assistant message into form with the request's transforms, in place."""
+def _result(request: PromptRequest, reply: Reply, taken: int) -> PromptResult:
+    # What the prompt did to the variables is written now that it is answered.
+    if request.context.variables is not None and request.plan is not None:
+        request.plan.variables.apply(request.context.variables)
+    message = _assistant_message(reply)
     registry = request.config.infrastructure.response_transforms
     warn = request.context.warning_handler
     for transform in registry.resolve(request.response_transforms, strict=request.strict, warn=warn):
         transform(message, request.config.output_tags)
+    return PromptResult(prompt_request=request, reply=reply, assistant_message=message, elapsed_ms=taken)
 
 
-def _write_variables(request: PromptRequest) -> None:
-    """Write what the prompt did to the variables, now that it is answered."""
-    if request.context.variables is not None:
-        request.plan.variables.apply(request.context.variables)
+def _assistant_message(reply: Reply) -> JsonObject:
+    """The message as it came, where the provider speaks OpenAI's protocol: transforms repair what is odd in it."""
+    message = first_choice(reply.raw).get("message")
+    return thaw_object(message) if is_object(message) else reply.to_dict()
 
 
 def elapsed_ms(started: float, clock: Callable[[], float]) -> int:
@@ -319,27 +305,56 @@ def elapsed_ms(started: float, clock: Callable[[], float]) -> int:
     return max(round((clock() - started) * 1000), 0)
 
 
-def _merged_options(config: RunnerConfig, llm_options: Mapping[str, object] | None) -> dict[str, object]:
+def _own_options(llm_options: Mapping[str, object] | None) -> dict[str, object]:
     given = section(llm_options, "llm_options")
     for key in ("stream", "stream_options"):
         if key in given:
             raise ConfigError(f"llm_options cannot set {key}: use perform_stream", code="STREAM_IN_LLM_OPTIONS")
-    own = {key: value for key, value in given.items() if key not in ("model", "messages")}
-    return deep_merge(thaw_object(config.llm_options_defaults), own)
+    return {key: value for key, value in given.items() if key not in ("model", "messages")}
 
 
-def _messages(plan: Plan, dialect: str) -> list[JsonObject]:
-    """The messages of a request. For native protocols they keep all that their transport can translate."""
+def _as_request(prompt: Plan | Request | None) -> Request | None:
+    if not isinstance(prompt, Plan):
+        if prompt is not None and prompt.messages is None:
+            raise ConfigError("a run needs a chat: this request is for text completion", code="PROMPT_FOR_CHAT_MODEL")
+        return prompt
+    options = prompt.llm_options
+    return Request(
+        messages=prompt.messages, options={name: options[name] for name in STANDARD_OPTIONS if name in options}
+    )
+
+
+def _request_options(request: Request) -> JsonObject:
+    options = thaw_object(request.options)
+    if request.stop:
+        options["stop"] = [*request.stop]
+    if request.tools:
+        options["tools"] = [thaw_object(tool) for tool in request.tools]
+        if request.tool_choice is not None:
+            options["tool_choice"] = thaw(request.tool_choice)
+    if request.response_format is not None:
+        options["response_format"] = thaw_object(request.response_format)
+    return options
+
+
+def _added(system: str | None, history: HistoryLike, message: str) -> list[Message]:
+    """What comes after a prompt that was given."""
+    added = [] if system is None or is_blank(system) else [Message("system", system)]
+    added += history_messages(history)
+    return added if is_blank(message) else [*added, Message("user", message)]
+
+
+def _messages(messages: Sequence[MessageLike], dialect: str) -> list[JsonObject]:
+    """Write the messages of a request. For native protocols they keep everything that their model can use."""
     if dialect in NATIVE_DIALECTS:
-        return [_full_message(message) for message in plan.messages]
-    messages = thaw(plan.to_messages(dialect, attachments=True))
-    if not is_list(messages) or not all(is_object(message) for message in messages):
+        return [_full_message(message) for message in as_messages(messages)]
+    written = written_messages(messages, dialect, log_warning)
+    if not is_list(written) or not all(is_object(message) for message in written):
         raise ConfigError(
-            f"dialect {dialect!r} does not give a list of messages; use openai, or anthropic or google with their own "
-            "transports",
+            f"dialect {dialect!r} does not give a list of messages; use openai, or a model of Anthropic's or Google's",
             code="DIALECT_NOT_A_MESSAGE_LIST",
         )
-    return [message for message in messages if is_object(message)]
+    return [message for message in written if is_object(message)]
 
 
 def _full_message(message: Message) -> JsonObject:

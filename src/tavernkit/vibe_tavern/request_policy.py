@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tavernkit.errors import ConfigError
-from tavernkit.values import JsonObject, is_mapping, is_sequence, thaw_object
+from tavernkit.values import JsonObject, thaw_object
 from tavernkit.vibe_tavern.capabilities import Capabilities
-from tavernkit.vibe_tavern.preflight import JSON_SCHEMA, response_format_kind
+from tavernkit.vibe_tavern.preflight import response_format_kind
 
 PARALLEL = "parallel_tool_calls"
 
@@ -33,29 +33,3 @@ def filter_request(request: Mapping[str, object], capabilities: Capabilities) ->
     if not capabilities.supports_parallel_tool_calls:
         filtered.pop(PARALLEL, None)
     return filtered
-
-
-def wire_body(request: Mapping[str, object]) -> JsonObject:
-    """Make the body that really goes out to an OpenAI-compatible server.
-
-    OpenAI refuses ``parallel_tool_calls`` without tools, and ``strict`` schemas with objects of free properties. The
-    request that a run records keeps both, so that what was asked for stays visible; the wire gets what works.
-    """
-    body = thaw_object(request)
-    if not body.get("tools"):
-        body.pop(PARALLEL, None)
-    response_format = body.get("response_format")
-    if response_format_kind(response_format) == JSON_SCHEMA and isinstance(response_format, dict):
-        schema = response_format.get("json_schema")
-        if isinstance(schema, dict) and schema.get("strict") is True and has_free_properties(schema.get("schema")):
-            schema["strict"] = False
-    return body
-
-
-def has_free_properties(schema: object) -> bool:
-    """Tell whether a JSON schema has an object, at any depth, that takes properties it does not name."""
-    if is_mapping(schema):
-        if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
-            return True
-        return any(has_free_properties(part) for part in schema.values())
-    return is_sequence(schema) and any(has_free_properties(part) for part in schema)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tavernkit.arguments import checked, require
 from tavernkit.errors import ConfigError
-from tavernkit.values import Json, JsonObject, is_list, is_object
+from tavernkit.models import Accumulator, Model, ModelWrapper, Reply, ReplyPiece, Request
+from tavernkit.values import Json, JsonObject, is_list
 from tavernkit.vibe_tavern import events
-from tavernkit.vibe_tavern.transports import chat_body
-from tavernkit.vibe_tavern.transports.base import ChatChunk, ChatResponse, Transport
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer, TracerProvider
@@ -34,14 +33,14 @@ _REQUEST_ATTRIBUTES: Final = {
 
 
 class OpenTelemetryInstrumenter:
-    """Makes spans: around every request of a transport, every tool call of a loop, and a run as a whole.
+    """Makes spans: around every request to a model, every tool call of a loop, and a run as a whole.
 
-    No prompt and no answer goes into a span, only names, settings, counts and reasons.
+    No prompt and no reply goes into a span, only names, settings, counts and reasons.
 
-    It goes around a transport and takes the events of a run::
+    It goes around a model and takes the events of a run::
 
         telemetry = OpenTelemetryInstrumenter()
-        runner = PromptRunner(telemetry.transport(transport, provider="openai"))
+        runner = PromptRunner(telemetry.model(model, provider="openai"))
         with telemetry.run("storyteller"):
             await loop.run("Hi", on_event=telemetry.on_event)
     """
@@ -55,11 +54,15 @@ class OpenTelemetryInstrumenter:
         self._tracer = trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         self._tools: dict[tuple[int, str], Span] = {}
 
-    @checked
-    def transport(self, transport: Transport, *, provider: str | None = None) -> InstrumentedTransport:
-        """Wrap a transport so that each request is a span."""
-        name = provider or transport.dialect
-        return InstrumentedTransport(transport, self._tracer, _PROVIDERS.get(name, name))
+    def model(self, model: Model, *, provider: str | None = None) -> InstrumentedModel:
+        """Wrap a model so that each request is a span.
+
+        Args:
+            model: The model.
+            provider: What the provider is called in spans; by default after the model's protocol.
+        """
+        name = provider or model.dialect
+        return InstrumentedModel(model, self._tracer, _PROVIDERS.get(name, name))
 
     @contextmanager
     @checked
@@ -98,53 +101,48 @@ class OpenTelemetryInstrumenter:
             span.end()
 
 
-class InstrumentedTransport:
-    """A transport whose requests are spans."""
+class InstrumentedModel(ModelWrapper):
+    """A model whose requests are spans."""
 
-    def __init__(self, inner: Transport, tracer: Tracer, provider: str) -> None:
-        self._inner = inner
+    def __init__(self, inner: Model, tracer: Tracer, provider: str) -> None:
+        """Wrap a model."""
+        super().__init__(inner)
         self._tracer = tracer
         self._provider = provider
 
-    @property
-    def dialect(self) -> str:
-        """The protocol of the transport inside."""
-        return self._inner.dialect
-
-    async def complete(self, request: JsonObject) -> ChatResponse:
+    async def send_whole(self, request: Request) -> Reply:
         """Send a request inside a span."""
         with self._span(request) as span:
-            response = await self._inner.complete(request)
-            _set_response(span, response.body)
-            return response
+            reply = await self.inner.send(request)
+            _set_reply(span, reply)
+            return reply
 
-    @asynccontextmanager
-    async def stream(self, request: JsonObject) -> AsyncGenerator[AsyncIterator[ChatChunk]]:
+    async def stream(self, request: Request) -> AsyncGenerator[ReplyPiece]:
         """Send a request inside a span that lasts as long as the stream."""
         with self._span(request) as span:
-            async with self._inner.stream(request) as chunks, aclosing(_watched(chunks, span)) as watched:
-                yield watched
-
-    async def aclose(self) -> None:
-        """Close the transport inside."""
-        await self._inner.aclose()
+            collected = Accumulator()
+            async with aclosing(self.inner.stream(request)) as pieces:
+                async for piece in pieces:
+                    yield collected.add(piece)
+            _set_reply(span, collected.reply())
 
     @contextmanager
-    def _span(self, request: JsonObject) -> Generator[Span]:
+    def _span(self, request: Request) -> Generator[Span]:
         from opentelemetry.trace import SpanKind
 
         attributes: dict[str, str | int | float | bool] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": self._provider,
         }
+        model = request.model or self.name
         for key, name in _REQUEST_ATTRIBUTES.items():
-            value = request.get(key)
+            value = model if key == "model" else request.options.get(key)
             if isinstance(value, (str, int, float)):
                 attributes[name] = value
-        if is_object(request.get("response_format")):
+        if request.response_format is not None:
             attributes["gen_ai.output.type"] = "json"
         with self._tracer.start_as_current_span(
-            f"chat {request.get('model')}",
+            f"chat {model}",
             kind=SpanKind.CLIENT,
             attributes=attributes,
             record_exception=False,
@@ -157,33 +155,17 @@ class InstrumentedTransport:
                 raise
 
 
-async def _watched(chunks: AsyncIterator[ChatChunk], span: Span) -> AsyncGenerator[ChatChunk]:
-    async for chunk in chunks:
-        if chunk.finish_reason is not None:
-            span.set_attribute("gen_ai.response.finish_reasons", [chunk.finish_reason])
-        _set_usage(span, chunk.usage)
-        yield chunk
-
-
-def _set_response(span: Span, body: JsonObject) -> None:
-    for key, name in (("model", "gen_ai.response.model"), ("id", "gen_ai.response.id")):
-        value = body.get(key)
-        if isinstance(value, str):
-            span.set_attribute(name, value)
-    reason = chat_body.finish_reason(body)
-    if reason is not None:
-        span.set_attribute("gen_ai.response.finish_reasons", [reason])
-    _set_usage(span, chat_body.usage(body))
-
-
-def _set_usage(span: Span, usage: JsonObject | None) -> None:
-    for key, name in (
-        ("prompt_tokens", "gen_ai.usage.input_tokens"),
-        ("completion_tokens", "gen_ai.usage.output_tokens"),
-    ):
-        count = (usage or {}).get(key)
-        if isinstance(count, int):
-            span.set_attribute(name, count)
+def _set_reply(span: Span, reply: Reply) -> None:
+    if reply.model:
+        span.set_attribute("gen_ai.response.model", reply.model)
+    identity = reply.raw.get("id")
+    if isinstance(identity, str):
+        span.set_attribute("gen_ai.response.id", identity)
+    if reply.finish_reason != "unknown":
+        span.set_attribute("gen_ai.response.finish_reasons", [reply.finish_reason])
+    if reply.usage.reported:
+        span.set_attribute("gen_ai.usage.input_tokens", reply.usage.input_tokens)
+        span.set_attribute("gen_ai.usage.output_tokens", reply.usage.output_tokens)
 
 
 def _failed(span: Span, kind: str) -> None:

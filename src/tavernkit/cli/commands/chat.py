@@ -94,8 +94,7 @@ def _session(options: ChatOptions, save: Path | None) -> ChatSession:
     prepared = prepare(options)
     return ChatSession(
         build=prepared.build,
-        connect=options.connector(),
-        model=options.model or "default",
+        model=options.connect(),
         character_name=prepared.character_name,
         user_name=prepared.user_name,
         chat=history,
@@ -118,7 +117,7 @@ def _free_path(name: str) -> Path:
 def _talk(session: ChatSession) -> None:
     from tavernkit.cli.terminal import complain, show, show_text, visible
     from tavernkit.errors import MaxTokensExceededError
-    from tavernkit.vibe_tavern.errors import TransportError
+    from tavernkit.models import ModelError
 
     show(f"Talking to {session.character_name}. /help lists commands, /quit ends.")
     # As it is: a path must not be broken.
@@ -140,7 +139,7 @@ def _talk(session: ChatSession) -> None:
                 _speaker(session.character_name)
                 session.send(line, _write)
                 _write("\n\n")
-        except (TransportError, MaxTokensExceededError) as error:
+        except (ModelError, MaxTokensExceededError) as error:
             _write("\n")
             complain(f"{error}; nothing was added to the chat", kind="error")
 

@@ -147,13 +147,12 @@ def tool_turn(plan: Plan) -> JsonObject:
         return {"entry": LOG.get(str(args.get("night")).lower(), "Nothing was written.")}
 
     runner = ToolLoopRunner(PromptRunner(model), config, tools=[definition], executor=execute)
-    messages = [message for message in plan.messages if message.role != "tool"]
-    result = asyncio.run(runner.run(MESSAGE, history=messages[:-1]))
+    result = asyncio.run(runner.run(prompt=plan))
     return {
         "requests": len(model.requests),
         "call": {"name": "read_log", "arguments": {"night": "tuesday"}},
         "result": LOG["tuesday"],
-        "reply": result.assistant_text,
+        "reply": result.text,
     }
 
 

@@ -113,7 +113,7 @@ def _run(chosen: EvalOptions, options: ModelOptions, log: RunLog | None) -> Eval
     from tavernkit.cli.terminal import console
     from tavernkit.vibe_tavern.evals.harness import run_evals
 
-    connect = options.connector()
+    model = options.connect()
     screen = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
@@ -125,7 +125,7 @@ def _run(chosen: EvalOptions, options: ModelOptions, log: RunLog | None) -> Eval
                 log.append(progress.record)
 
         before = log.read() if log is not None else ()
-        return asyncio.run(run_evals(chosen, lambda _: connect(), progress=told, before=before))
+        return asyncio.run(run_evals(chosen, lambda _: model, progress=told, before=before))
 
 
 def register(app: typer.Typer) -> None:

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Header, Request
 from fastapi.responses import Response
 
 from tavernkit import Plan
+from tavernkit.models import ReplyPiece
 from tavernkit.server import logs
 from tavernkit.server.api.dependencies import ChatClient, TheService
 from tavernkit.server.api.openai_types import PASSED_ON, ChatCompletionRequest, ChatMessageIn, TavernKitOptions
@@ -36,7 +37,6 @@ from tavernkit.server.storage.columns import storable, storable_json
 from tavernkit.server.turn_request import NewMessage, TurnOutcome, TurnRequest
 from tavernkit.server.upstreams import Speaks
 from tavernkit.values import Json, JsonObject, is_list, is_object
-from tavernkit.vibe_tavern import ChatChunk
 
 router = APIRouter(prefix="/v1", tags=["openai"])
 
@@ -93,7 +93,7 @@ async def _events(
     body: ChatCompletionRequest,
     turn_id: str,
     turn: asyncio.Task[TurnOutcome],
-    pieces: AsyncGenerator[ChatChunk | Speaks],
+    pieces: AsyncGenerator[ReplyPiece | Speaks],
     warnings: Sequence[str],
 ) -> AsyncGenerator[bytes]:
     writer = ChunkWriter(f"chatcmpl-{turn_id}", body.model, int(time.time()))

@@ -10,12 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from tavernkit.models import ReplyPiece, ToolCallPiece
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.limits import MAX_STREAM_BACKLOG
 from tavernkit.server.turn_request import TurnOutcome
 from tavernkit.server.upstreams import Speaks
-from tavernkit.values import Json, JsonObject, is_list, is_object
-from tavernkit.vibe_tavern import ChatChunk, ToolCallDelta
+from tavernkit.values import Json, JsonObject, is_list, is_object, thaw_object
 
 
 class ReplyListener:
@@ -24,14 +24,14 @@ class ReplyListener:
     def __init__(self, *, streaming: bool) -> None:
         self.streaming = streaming
         self.gone = asyncio.Event()
-        self._pieces: asyncio.Queue[ChatChunk | Speaks] = asyncio.Queue(MAX_STREAM_BACKLOG)
+        self._pieces: asyncio.Queue[ReplyPiece | Speaks] = asyncio.Queue(MAX_STREAM_BACKLOG)
 
-    async def piece(self, chunk: ChatChunk | Speaks) -> None:
+    async def piece(self, piece: ReplyPiece | Speaks) -> None:
         """Take a piece."""
         if not self.gone.is_set():
-            await self._pieces.put(chunk)
+            await self._pieces.put(piece)
 
-    async def pieces(self, turn: asyncio.Task[TurnOutcome]) -> AsyncGenerator[ChatChunk | Speaks]:
+    async def pieces(self, turn: asyncio.Task[TurnOutcome]) -> AsyncGenerator[ReplyPiece | Speaks]:
         """All pieces until the turn has ended."""
         while True:
             if not self._pieces.empty():
@@ -63,7 +63,7 @@ async def until_done(request: Request, turn: asyncio.Task[TurnOutcome], listener
 
 async def begun(
     request: Request, turn: asyncio.Task[TurnOutcome], listener: ReplyListener
-) -> AsyncGenerator[ChatChunk | Speaks]:
+) -> AsyncGenerator[ReplyPiece | Speaks]:
     """Wait for the first piece, then give all of them: what fails before it has an HTTP status of its own."""
     pieces = listener.pieces(turn)
     watcher = asyncio.create_task(watch(request.receive, listener))
@@ -80,8 +80,8 @@ async def begun(
 
 
 async def _with_first(
-    first: ChatChunk | Speaks | None, pieces: AsyncGenerator[ChatChunk | Speaks]
-) -> AsyncGenerator[ChatChunk | Speaks]:
+    first: ReplyPiece | Speaks | None, pieces: AsyncGenerator[ReplyPiece | Speaks]
+) -> AsyncGenerator[ReplyPiece | Speaks]:
     if first is not None:
         yield first
         async for piece in pieces:
@@ -180,26 +180,26 @@ class ChunkWriter:
 DONE = b"data: [DONE]\n\n"
 
 
-def piece_delta(chunk: ChatChunk | Speaks) -> JsonObject | None:
+def piece_delta(piece: ReplyPiece | Speaks) -> JsonObject | None:
     """A model's piece as a delta; nothing if it holds nothing."""
-    if isinstance(chunk, Speaks):
-        return {"content": chunk.lead}
+    if isinstance(piece, Speaks):
+        return {"content": piece.lead}
     delta: JsonObject = {}
-    if chunk.text:
-        delta["content"] = chunk.text
-    if chunk.reasoning:
-        delta["reasoning_content"] = chunk.reasoning
-    if chunk.refusal:
-        delta["refusal"] = chunk.refusal
-    if chunk.tool_calls:
-        delta["tool_calls"] = [call_delta(each) for each in chunk.tool_calls]
+    if piece.text:
+        delta["content"] = piece.text
+    if piece.reasoning:
+        delta["reasoning_content"] = piece.reasoning
+    if piece.refusal:
+        delta["refusal"] = piece.refusal
+    if piece.tool_calls:
+        delta["tool_calls"] = [call_delta(each) for each in piece.tool_calls]
     return delta or None
 
 
-def call_delta(piece: ToolCallDelta) -> JsonObject:
+def call_delta(piece: ToolCallPiece) -> JsonObject:
     """A piece of a call; OpenAI's own have the type where the call begins."""
     function: JsonObject = {"arguments": piece.arguments}
-    delta: JsonObject = {"index": piece.index, **(piece.extra or {}), "function": function}
+    delta: JsonObject = {"index": piece.index, **thaw_object(piece.extra or {}), "function": function}
     if piece.name is not None:
         function["name"] = piece.name
     if piece.id is not None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from fastapi import Request
 from fastapi.responses import Response
 
+from tavernkit.models import ReplyPiece
 from tavernkit.server.api.openai import explanation
 from tavernkit.server.api.replies import EventStream, ReplyListener, begun, call_delta, until_done
 from tavernkit.server.api.rest_types import TurnOut
@@ -17,7 +18,6 @@ from tavernkit.server.service import Service
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
 from tavernkit.server.upstreams import Speaks
 from tavernkit.values import JsonObject
-from tavernkit.vibe_tavern import ChatChunk
 
 SHOWN = (
     "status",
@@ -47,7 +47,7 @@ async def answer(
 
 
 async def _events(
-    turn: asyncio.Task[TurnOutcome], pieces: AsyncGenerator[ChatChunk | Speaks], *, explain: bool
+    turn: asyncio.Task[TurnOutcome], pieces: AsyncGenerator[ReplyPiece | Speaks], *, explain: bool
 ) -> AsyncGenerator[bytes]:
     """``delta`` as the model speaks, ``speaker`` before each of several, then ``turn``, or ``error``."""
     async for piece in pieces:
@@ -66,14 +66,14 @@ async def _events(
     yield _event("turn", _shown(outcome, explain=explain).model_dump())
 
 
-def _delta(chunk: ChatChunk) -> JsonObject:
+def _delta(piece: ReplyPiece) -> JsonObject:
     delta: JsonObject = {}
-    if chunk.text:
-        delta["text"] = chunk.text
-    if chunk.reasoning:
-        delta["reasoning"] = chunk.reasoning
-    if chunk.tool_calls:
-        delta["tool_calls"] = [call_delta(each) for each in chunk.tool_calls]
+    if piece.text:
+        delta["text"] = piece.text
+    if piece.reasoning:
+        delta["reasoning"] = piece.reasoning
+    if piece.tool_calls:
+        delta["tool_calls"] = [call_delta(each) for each in piece.tool_calls]
     return delta
 
 

@@ -6,6 +6,7 @@ import dataclasses
 
 from tavernkit import risu_ai
 from tavernkit.cards import User
+from tavernkit.models import Reply
 from tavernkit.server.build_room import BuildRoom
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
@@ -15,7 +16,6 @@ from tavernkit.server.talks import risu_ai_groups as groups
 from tavernkit.server.talks import risu_ai_lines as lines_of_chats
 from tavernkit.server.talks.risu_ai_sending import ANY_MODEL, Sending, own_options, speaking
 from tavernkit.server.talks.talk import Ask, BuiltPrompt, TalkInput, TalkResult, joined_reply, model_request
-from tavernkit.server.upstreams import Reply
 from tavernkit.silly_tavern import WorldBook
 from tavernkit.stores import InMemoryVariablesStore
 from tavernkit.values import JsonObject, LRUCache
@@ -84,8 +84,8 @@ class RisuTalk:
                 raise result.error.cause
             raise ServiceError(400, result.error.message, code=result.error.code.lower())
         # Of a group's round, a member's reply is whole though the next one's failed.
-        broken = sending.replies[-1].broken if sending.in_round and sending.replies else _broken(sending)
-        lines, reply_id = _next_lines(given, kept, result.chat, broken=broken)
+        interrupted = sending.replies[-1].interrupted if sending.in_round and sending.replies else _interrupted(sending)
+        lines, reply_id = _next_lines(given, kept, result.chat, interrupted=interrupted)
         plan = result.plans[-1] if result.plans else None
         made = _result(given, variables, sending, result.chat, plan, lines, reply_id)
         made = dataclasses.replace(made, warnings=tuple(result.warnings))
@@ -194,13 +194,13 @@ def _inputs(given: TalkInput, kept: list[ChatLine], variables: InMemoryVariables
 
 
 def _next_lines(
-    given: TalkInput, kept: list[ChatLine], chat: risu_ai.RisuChat, *, broken: str | None
+    given: TalkInput, kept: list[ChatLine], chat: risu_ai.RisuChat, *, interrupted: str
 ) -> tuple[list[ChatLine], str | None]:
     lines = lines_of_chats.lines_of(chat, given, kept)
     last = lines[-1] if lines and lines[-1].role == "assistant" else None
     if last is None:
         return lines, None
-    if broken:
+    if interrupted:
         last = dataclasses.replace(last, status=PARTIAL)
     if given.kind == "continue":
         last = lines_of_chats.continued(given.lines[-1], last)
@@ -219,7 +219,7 @@ def _result(
     reply_id: str | None,
 ) -> TalkResult:
     reply = sending.replies[-1] if sending.replies else Reply(finish_reason="stop")
-    reply = dataclasses.replace(reply, broken=_broken(sending))
+    reply = dataclasses.replace(reply, interrupted=_interrupted(sending))
     spoken = next((line.content for line in lines if line.id == reply_id), None)
     if sending.send is not None:
         sending.send.variables.changes().apply(variables)
@@ -246,13 +246,13 @@ def _of_group(made: TalkResult, given: TalkInput, kept: list[ChatLine], sending:
         speaker = str(last.native.get(groups.SPEAKER) or made.speaker) if last is not None else made.speaker
         return dataclasses.replace(made, lines=lines, speaker=speaker)
     spoken = groups.spoken_since(lines, kept, sending.replies)
-    reply = joined_reply(spoken, named=True, broken=_broken(sending))
+    reply = joined_reply(spoken, named=True, interrupted=_interrupted(sending))
     speaker = spoken[-1].speaker if spoken else made.speaker
     return dataclasses.replace(made, lines=lines, speaker=speaker, reply=reply, text=reply.text, spoken=tuple(spoken))
 
 
-def _broken(sending: Sending) -> str | None:
-    return sending.broken or (sending.replies[-1].broken if sending.replies else None)
+def _interrupted(sending: Sending) -> str:
+    return sending.interrupted or (sending.replies[-1].interrupted if sending.replies else "")
 
 
 def _variables(given: TalkInput) -> InMemoryVariablesStore:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from tavernkit import risu_ai
 from tavernkit.dialects import Attachment
+from tavernkit.models import Reply
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_id, new_line
 from tavernkit.server.swipes import RISU_SWIPE, RISU_SWIPES, risu_swipes, with_text
 from tavernkit.server.talks.talk import TalkInput
-from tavernkit.server.upstreams import Reply
 from tavernkit.values import Json, JsonObject, is_list, is_object, thaw_object
 
 ROLES = {"user": "user", "char": "assistant"}
@@ -43,8 +43,8 @@ def neutral_line(role: str, content: str, metadata: JsonObject) -> ChatLine:
 
 def calling_line(reply: Reply) -> ChatLine:
     """A reply that calls tools."""
-    line = neutral_line("assistant", reply.text, {"tool_calls": list(reply.tool_calls)})
-    return dataclasses.replace(line, status=PARTIAL if reply.broken else COMPLETE)
+    line = neutral_line("assistant", reply.text, {"tool_calls": [call.to_dict() for call in reply.tool_calls]})
+    return dataclasses.replace(line, status=PARTIAL if reply.interrupted else COMPLETE)
 
 
 def inlays_of(lines: Sequence[ChatLine]) -> dict[str, risu_ai.Inlay]:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 
 from tavernkit import risu_ai
 from tavernkit.errors import TavernKitError
+from tavernkit.models import Reply
 from tavernkit.server.build_room import BuildRoom
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.talks import talk
 from tavernkit.server.talks.risu_ai_lines import open_exchange, system_messages
 from tavernkit.server.talks.talk import TalkInput, model_request
-from tavernkit.server.upstreams import NobodyListensError, Reply
+from tavernkit.server.upstreams import ClientDisconnectedError
 
 ANY_MODEL = "openrouter"
 """RisuAI's name for a model that it knows nothing of but that it speaks OpenAI's protocol: chats without a preset."""
@@ -32,7 +33,7 @@ class Sending:
 
     def __init__(self, given: TalkInput, ask: talk.Ask, lines: Sequence[ChatLine]) -> None:
         self.replies: list[Reply] = []
-        self.broken: str | None = None
+        self.interrupted = ""
         self.calling: risu_ai.RisuPlan | None = None
         """The plan whose reply calls tools."""
         self.in_round = (
@@ -67,18 +68,18 @@ class Sending:
                 return None
 
     async def _answered(self, request: risu_ai.ModelRequest) -> risu_ai.Answer:
-        if self.replies and self.replies[-1].broken:
-            return risu_ai.Failure(self.replies[-1].broken)  # whatever was to follow does not
+        if self.replies and self.replies[-1].interrupted:
+            return risu_ai.Failure(self.replies[-1].interrupted)  # whatever was to follow does not
         messages = [*self._before, *request.messages, *self._behind]
         body = model_request(messages, own_options(request.options), self._given.options)
         try:
             reply = await self._ask(body, speaker=self._new_speaker(request.plan))
-        except (TavernKitError, NobodyListensError) as error:
+        except (TavernKitError, ClientDisconnectedError) as error:
             if not self.replies:
                 raise
             # What was said before is kept: RisuAI wanted more of it, and there is no more.
-            self.broken = str(error) or type(error).__name__
-            return risu_ai.Failure(self.broken)
+            self.interrupted = str(error) or type(error).__name__
+            return risu_ai.Failure(self.interrupted)
         self.replies.append(reply)
         if reply.tool_calls:
             self.calling = request.plan

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character
 from tavernkit.errors import TavernKitError
+from tavernkit.models import Reply
 from tavernkit.server.build_room import BuildRoom
 from tavernkit.server.library import Cast
 from tavernkit.server.storage.chats import ChatLine, new_id, new_line
@@ -17,7 +18,7 @@ from tavernkit.server.talks.silly_tavern_lines import NEUTRAL
 from tavernkit.server.talks.silly_tavern_long_chats import TIMED, moved
 from tavernkit.server.talks.silly_tavern_scripts import Said
 from tavernkit.server.talks.talk import Ask, BuiltPrompt, Spoken, TalkInput, TalkResult, joined_reply, model_request
-from tavernkit.server.upstreams import NobodyListensError, Reply
+from tavernkit.server.upstreams import ClientDisconnectedError
 from tavernkit.stores import InMemoryVariablesStore
 from tavernkit.values import JsonObject, thaw_object
 
@@ -96,17 +97,17 @@ class SillyTavernTalk:
                 plan.variables.apply(variables)
                 name = _speaker(plan, given.cast)
                 reply = await ask(_request(plan, now), speaker=name if several else None)
-            except (TavernKitError, NobodyListensError) as error:
+            except (TavernKitError, ClientDisconnectedError) as error:
                 if not turn.spoken:
                     raise
                 # Those who spoke before have spoken: what they said is kept, and the round ends here.
-                turn.broken = str(error) or type(error).__name__
+                turn.interrupted = str(error) or type(error).__name__
                 break
             stored = await self._as_stored(now, reply, variables, name)
             if reply.text.strip() and not stored.text.strip():
                 turn.notes.append(f"nothing is left of the reply of {name}: it spoke for others, or scripts removed it")
             turn.take(plan, stored, name, speaker)
-            if reply.broken or reply.tool_calls:
+            if reply.interrupted or reply.tool_calls:
                 break
             if number + 1 < len(speakers):
                 turn.next_speaker()
@@ -117,7 +118,7 @@ class SillyTavernTalk:
     ) -> Reply:
         """A reply as regex scripts and the clean-up leave it; one that broke off may go on, so its end stays."""
         cast = given.cast
-        clean_up = self._clean_up and bool(speaker) and not reply.broken
+        clean_up = self._clean_up and bool(speaker) and not reply.interrupted
         texts = self._builds.texts(cast, card_of(cast, given.speaker), user_name=given.user_name, variables=variables)
         if texts.leave_replies and not clean_up:
             return reply
@@ -189,7 +190,7 @@ class _Turn:
         self.spoken: list[Spoken] = []
         self.plan: st.ChatPlan | None = None
         self.several = False
-        self.broken: str | None = None
+        self.interrupted = ""
         self.notes: list[str] = []
         self._round = new_id() if given.cast.group is not None else None
 
@@ -209,7 +210,7 @@ class _Turn:
     def result(self, variables: InMemoryVariablesStore, given: TalkInput) -> TalkResult:
         """Everything that is stored together."""
         stored = variables.to_dict()
-        reply = joined_reply(self.spoken, named=self.several, broken=self.broken)
+        reply = joined_reply(self.spoken, named=self.several, interrupted=self.interrupted)
         return TalkResult(
             reply=reply,
             text=reply.text,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tavernkit import silly_tavern as st
+from tavernkit.models import Reply
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_line
-from tavernkit.server.upstreams import Reply
 from tavernkit.values import JsonObject, is_mapping, is_object
 
 NEUTRAL = "role"
@@ -81,12 +81,12 @@ def with_text(line: ChatLine, text: str, native: JsonObject | None = None) -> Ch
 
 def reply_line(reply: Reply, speaker: str, *, avatar: str | None = None, round_id: str | None = None) -> ChatLine:
     """A new reply. In a group it says whose it is and which round it belongs to."""
-    status = PARTIAL if reply.broken else COMPLETE
+    status = PARTIAL if reply.interrupted else COMPLETE
     if reply.tool_calls:
         native: JsonObject = {
             "role": "assistant",
             "content": reply.text,
-            "metadata": {"tool_calls": list(reply.tool_calls)},
+            "metadata": {"tool_calls": [call.to_dict() for call in reply.tool_calls]},
         }
         return new_line("assistant", reply.text, native, status=status)
     extra = _extra(reply) if round_id is None else {**_extra(reply), ROUND: round_id}
@@ -98,7 +98,7 @@ def changed_reply(line: ChatLine, reply: Reply, *, kind: str) -> ChatLine:
     """A reply with another beside it (``swipe``), or with what the model adds (``continue``)."""
     message = st.ChatMessage.from_json(line.native)
     changed = _swiped(message, reply) if kind == "swipe" else _continued(message, reply)
-    status = PARTIAL if reply.broken else COMPLETE
+    status = PARTIAL if reply.interrupted else COMPLETE
     return dataclasses.replace(line, content=changed.mes, native=changed.to_json(), status=status)
 
 
@@ -116,8 +116,8 @@ def _extra(reply: Reply) -> JsonObject:
     extra: JsonObject = {}
     if reply.reasoning:
         extra["reasoning"] = reply.reasoning
-    if reply.broken:
-        extra["tavernkit"] = {"partial": reply.broken}
+    if reply.interrupted:
+        extra["tavernkit"] = {"partial": reply.interrupted}
     return extra
 
 

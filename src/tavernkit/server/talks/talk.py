@@ -7,30 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias
 
 from tavernkit import Plan
+from tavernkit.models import Reply
+from tavernkit.models.parameters import STANDARD_OPTIONS
 from tavernkit.server.library import Cast
 from tavernkit.server.storage.chats import ChatLine
-from tavernkit.server.upstreams import Reply
-from tavernkit.values import FrozenObject, Json, JsonObject, thaw
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, thaw
 
 TurnKind: TypeAlias = Literal["normal", "regenerate", "swipe", "continue", "impersonate"]
-
-SAMPLING = (
-    "model",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "frequency_penalty",
-    "presence_penalty",
-    "max_tokens",
-    "max_completion_tokens",
-    "stop",
-    "seed",
-    "logit_bias",
-    "reasoning_effort",
-    "verbosity",
-)
-"""Options of a preset that a model's server understands; all others are the program's own."""
 
 LENGTHS = ("max_tokens", "max_completion_tokens")
 
@@ -114,10 +97,10 @@ class Ask(Protocol):
         ...
 
 
-def joined_reply(spoken: Sequence[Spoken], *, named: bool, broken: str | None = None) -> Reply:
+def joined_reply(spoken: Sequence[Spoken], *, named: bool, interrupted: str = "") -> Reply:
     """All replies of a round in one: each with its speaker's name in front, if ``named``, and their costs added."""
     if not spoken:
-        return Reply(finish_reason="stop", broken=broken)
+        return Reply(finish_reason="stop", interrupted=interrupted)
     last = spoken[-1].reply
     texts = [f"{each.speaker}: {each.reply.text}" if named else each.reply.text for each in spoken]
     return replace(
@@ -125,29 +108,17 @@ def joined_reply(spoken: Sequence[Spoken], *, named: bool, broken: str | None = 
         text="\n\n".join(texts),
         reasoning="\n\n".join(each.reply.reasoning for each in spoken if each.reply.reasoning),
         refusal="\n\n".join(each.reply.refusal for each in spoken if each.reply.refusal),
-        usage=_summed([each.reply.usage for each in spoken]),
-        broken=broken or last.broken,
+        usage=sum((each.reply.usage for each in spoken[1:]), spoken[0].reply.usage),
+        raw=last.raw if len(spoken) == 1 else EMPTY_OBJECT,
+        interrupted=interrupted or last.interrupted,
     )
-
-
-def _summed(usages: Sequence[JsonObject | None]) -> JsonObject | None:
-    """Token counts of several requests; nothing if one of them was not told."""
-    known = [usage for usage in usages if usage is not None]
-    if len(known) != len(usages):
-        return None
-    if len(known) == 1:
-        return known[0]
-    total: JsonObject = {}
-    for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
-        total[name] = sum(count for usage in known if isinstance(count := usage.get(name), int))
-    return total
 
 
 def model_request(
     messages: Sequence[JsonObject], own: FrozenObject | Mapping[str, object], options: JsonObject
 ) -> JsonObject:
     """The request: a preset's options, with the client's winning."""
-    chosen: JsonObject = {key: thaw(own[key]) for key in SAMPLING if own.get(key) is not None}
+    chosen: JsonObject = {key: thaw(own[key]) for key in ("model", *STANDARD_OPTIONS) if own.get(key) is not None}
     if any(key in options for key in LENGTHS):
         chosen = {key: value for key, value in chosen.items() if key not in LENGTHS}
     return {"messages": list(messages), **chosen, **options}

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from tavernkit.arguments import checked
+from tavernkit.models import HTTPError, ModelError, Request
+from tavernkit.prompt.plan import Plan
 from tavernkit.stores.history import HistoryLike
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.values import JsonObject, deep_merge, is_list, is_object, thaw_object
@@ -17,7 +19,6 @@ from tavernkit.vibe_tavern.directives.parser import parse_json
 from tavernkit.vibe_tavern.directives.schema import response_format
 from tavernkit.vibe_tavern.directives.texts import ENVELOPE_INSTRUCTIONS, repair_text, system_text
 from tavernkit.vibe_tavern.directives.validator import validate
-from tavernkit.vibe_tavern.errors import HTTPError, TransportError
 from tavernkit.vibe_tavern.limits import SAMPLE_CHARACTERS
 from tavernkit.vibe_tavern.options import section
 from tavernkit.vibe_tavern.output_tags.transform import transform
@@ -36,7 +37,7 @@ class DirectivesResult:
     """What came of a run. ``attempts`` has one record for every request, and for every mode that was skipped."""
 
     ok: bool
-    assistant_text: str
+    text: str
     directives: Sequence[JsonObject] = ()
     envelope: JsonObject | None = None
     warnings: Sequence[JsonObject] = ()
@@ -64,25 +65,39 @@ class DirectivesRunner:
     async def run(
         self,
         *,
+        prompt: Plan | Request | None = None,
         history: HistoryLike = None,
         message: str = "",
         system: str | None = None,
         variables: VariablesStore | None = None,
         strict: bool = False,
         llm_options: Mapping[str, object] | None = None,
-        dialect: str = "openai",
+        dialect: str | None = None,
         structured_output_options: StructuredOutputOptions | Mapping[str, object] | None = None,
         result_validator: ResultValidator | None = None,
     ) -> DirectivesResult:
         """Try each mode that the model supports, repairing as often as configured, until an envelope is valid.
 
         Error answers lead to the next mode; time-outs and broken connections are raised, with the attempts so far.
+
+        Args:
+            prompt: A prompt that is built already; everything else is added after it.
+            history: The chat so far.
+            message: What the user says.
+            system: A system message of this run; the instructions for the envelope follow it.
+            variables: The chat's variables, for templates.
+            strict: Raise instead of warning.
+            llm_options: Options of the requests.
+            dialect: How messages are written; by default as the model's protocol wants them.
+            structured_output_options: What directives are allowed.
+            result_validator: Checks a result; the model is told what is wrong and asked again.
         """
         ladder = _Ladder(
             runner=self._runner,
             config=self._config,
             clock=self._clock,
             request={
+                "prompt": prompt,
                 "history": history,
                 "message": message,
                 "variables": variables,
@@ -121,7 +136,7 @@ class _Ladder:
                 return result
         samples = (attempt.get("assistant_content_sample") for attempt in reversed(self.attempts))
         last = next((sample for sample in samples if isinstance(sample, str)), "")
-        return DirectivesResult(ok=False, assistant_text=last, attempts=self.attempts)
+        return DirectivesResult(ok=False, text=last, attempts=self.attempts)
 
     async def _try(self, mode: Mode) -> DirectivesResult | None:
         repair = ""
@@ -133,7 +148,7 @@ class _Ladder:
             except HTTPError as error:
                 self.attempts.append(_http_attempt(mode, error, elapsed_ms(started, self.clock)))
                 return None
-            except TransportError as error:
+            except ModelError as error:
                 error.attempts = tuple(self.attempts)
                 raise
             result, repair = self._judge(mode, answer)
@@ -212,7 +227,7 @@ class _Ladder:
             ok=True,
             mode=mode,
             elapsed_ms=answer.elapsed_ms,
-            assistant_text=text,
+            text=text,
             directives=[directive for directive in directives if is_object(directive)],
             envelope={**envelope, "assistant_text": text},
             warnings=warnings,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tavernkit.models import Model, ModelError, Request
 from tavernkit.prompt.inputs import Estimator
-from tavernkit.vibe_tavern.errors import TransportError
 from tavernkit.vibe_tavern.token_estimation import canonical_model_hint, estimator
-from tavernkit.vibe_tavern.transports.base import Transport
-from tavernkit.vibe_tavern.transports.chat import chat
 
 SAMPLE = (
     {"role": "system", "content": "You are a careful assistant. Answer in one word."},
@@ -39,7 +37,7 @@ class Calibration:
 
 
 async def calibrate(
-    transport: Transport,
+    asked: Model,
     models: Sequence[str],
     *,
     messages: Sequence[Mapping[str, str]] = SAMPLE,
@@ -52,11 +50,12 @@ async def calibrate(
         hint = canonical_model_hint(model)
         estimated = sum(counting.estimate(message["content"], hint) for message in messages)
         try:
-            answer = await chat(transport, model=model, messages=messages, max_tokens=1)
-        except TransportError as error:
+            reply = await asked.send(Request(model=model, messages=messages, options={"max_tokens": 1}))
+        except ModelError as error:
             results.append(Calibration(model, hint, estimated, problem=f"{type(error).__name__}: {error}"))
             continue
-        counted = (answer.usage or {}).get("prompt_tokens")
-        problem = None if isinstance(counted, int) else "the provider reports no usage"
-        results.append(Calibration(model, hint, estimated, counted if isinstance(counted, int) else None, problem))
+        if reply.usage.reported:
+            results.append(Calibration(model, hint, estimated, reply.usage.input_tokens))
+        else:
+            results.append(Calibration(model, hint, estimated, problem="the provider reports no usage"))
     return results

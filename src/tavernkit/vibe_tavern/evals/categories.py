@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tavernkit.vibe_tavern.errors import (
-    ConnectionFailedError,
-    DecodeError,
-    HTTPError,
-    RequestTimeoutError,
-    StreamError,
-    ToolLoopLimitError,
-    ToolUseError,
-)
+from tavernkit.models import ConnectionFailedError, DecodeError, HTTPError, ProviderError, RequestTimeoutError
+from tavernkit.vibe_tavern.errors import ToolLoopLimitError, ToolUseError
 
 ASSERTION_FAILED: Final = "ASSERTION_FAILED"
 EMPTY_ASSISTANT_TEXT: Final = "EMPTY_ASSISTANT_TEXT"
@@ -59,7 +52,7 @@ def error_category(error: BaseException) -> str:
         return "TIMEOUT_ERROR"
     if isinstance(error, (ConnectionFailedError, ConnectionError)):
         return "CONNECTION_ERROR"
-    return "DECODE_ERROR" if isinstance(error, (DecodeError, StreamError)) else "EXCEPTION"
+    return "DECODE_ERROR" if isinstance(error, (DecodeError, ProviderError)) else "EXCEPTION"
 
 
 def http_category(status: int, message: str) -> str:

@@ -71,7 +71,7 @@ class DirectiveScenario:
             "had_semantic_error": any(attempt.get("semantic_error") for attempt in result.attempts),
             "directives": [*result.directives],
         }
-        return ScenarioOutcome(result.assistant_text, reasons, details)
+        return ScenarioOutcome(result.text, reasons, details)
 
     def _problems(self, result: DirectivesResult) -> list[str]:
         payloads = [each["payload"] for each in result.directives if each["type"] == self.wanted]

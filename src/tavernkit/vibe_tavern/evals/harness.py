@@ -11,8 +11,9 @@ from typing import Final, TypeAlias
 
 from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import ConfigError
+from tavernkit.models import Model, ModelError
 from tavernkit.values import JsonObject, is_list, is_object
-from tavernkit.vibe_tavern.errors import ToolLoopLimitError, ToolUseError, TransportError
+from tavernkit.vibe_tavern.errors import ToolLoopLimitError, ToolUseError
 from tavernkit.vibe_tavern.evals.catalogue import (
     DEFAULT_PROFILE_ID,
     EvalModel,
@@ -38,7 +39,6 @@ from tavernkit.vibe_tavern.evals.report import EvalReport, RunRecord
 from tavernkit.vibe_tavern.evals.tool_scenarios import TOOL_SCENARIOS
 from tavernkit.vibe_tavern.options import names
 from tavernkit.vibe_tavern.prompt_runner import PromptRunner, elapsed_ms
-from tavernkit.vibe_tavern.transports.base import Transport
 from tavernkit.vibe_tavern.whitespace import is_blank
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (*TOOL_SCENARIOS, *DIRECTIVE_SCENARIOS, *LANGUAGE_SCENARIOS)
@@ -67,7 +67,7 @@ class EvalOptions:
     auto_profile: bool = True
     llm_options: Mapping[str, object] = field(default_factory=dict[str, object])
     tool_calling: Mapping[str, object] = field(default_factory=dict[str, object])
-    dialect: str = "openai"
+    dialect: str | None = None
     catalogue: Sequence[EvalModel] = field(default_factory=shipped_models)
     sampling_profiles: Sequence[SamplingProfile] = field(default_factory=shipped_profiles)
     all_scenarios: Sequence[Scenario] = SCENARIOS
@@ -124,7 +124,7 @@ class EvalProgress:
     record: RunRecord
 
 
-TransportFactory: TypeAlias = Callable[[EvalModel], Transport]
+ModelFactory: TypeAlias = Callable[[EvalModel], Model]
 
 
 def matrix(options: EvalOptions) -> Iterator[EvalCell]:
@@ -157,7 +157,7 @@ def matrix(options: EvalOptions) -> Iterator[EvalCell]:
 @checked
 async def run_evals(
     options: EvalOptions,
-    transport: Transport | TransportFactory,
+    model: Model | ModelFactory,
     *,
     progress: Callable[[EvalProgress], object] | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -165,8 +165,9 @@ async def run_evals(
 ) -> EvalReport:
     """Run the matrix against an endpoint, ``jobs`` runs at a time; the report is in the order of the matrix.
 
-    ``transport`` is one for all models, or a function that gives one for a model. What a run raises is its result.
-    Runs of ``before``, an evaluation that was interrupted, are not made again unless the model did not answer them.
+    ``model`` is one for all of them (requests name theirs), or a function that gives one for each. What a run raises is
+    its result. Runs of ``before``, an evaluation that was interrupted, are not made again unless the model did not
+    answer them.
     """
     before = list(before)
     for record in before:
@@ -174,7 +175,7 @@ async def run_evals(
     cells = list(matrix(options))
     if not cells:
         raise ConfigError("nothing to evaluate: the filters leave no run", code="EMPTY_EVAL_MATRIX")
-    factory: TransportFactory = (lambda _: transport) if isinstance(transport, Transport) else transport
+    factory: ModelFactory = (lambda _: model) if isinstance(model, Model) else model
     runners: dict[str, PromptRunner] = {}
     for cell in cells:
         if cell.model.id not in runners:
@@ -199,7 +200,7 @@ async def run_evals(
                 if records[position] is None:
                     group.create_task(work(position, cell))
     finally:
-        if not isinstance(transport, Transport):  # what was made here is closed here
+        if not isinstance(model, Model):  # what was made here is closed here
             for runner in runners.values():
                 await runner.aclose()
     return EvalReport(tuple(record for record in records if record is not None))
@@ -283,7 +284,7 @@ def _error_details(error: Exception) -> JsonObject:
     if isinstance(error, (ToolUseError, ToolLoopLimitError)):
         trace = error.details.get("trace")
         return {"trace": [*trace]} if isinstance(trace, tuple) else {}  # pyright: ignore[reportUnknownVariableType]
-    return {"attempts": [*error.attempts]} if isinstance(error, TransportError) and error.attempts else {}
+    return {"attempts": [*error.attempts]} if isinstance(error, ModelError) and error.attempts else {}
 
 
 def _tokens(details: JsonObject) -> int:

@@ -39,7 +39,7 @@ class Lab:
     language: str | None = None
     llm_options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     tool_calling: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-    dialect: str = "openai"
+    dialect: str | None = None
 
     def config(self, **sections: Mapping[str, object]) -> RunnerConfig:
         """Make the configuration of a run, with sections of its own (``tool_calling={...}``)."""

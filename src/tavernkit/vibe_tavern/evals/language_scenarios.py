@@ -51,7 +51,7 @@ class LanguageScenario:
 
 def injected_language(request: PromptRequest) -> str | None:
     """Read back from a request which language it asks for."""
-    for block in request.plan.blocks:
+    for block in request.plan.blocks if request.plan is not None else ():
         language = block.metadata.get("target_lang")
         if block.slot == "language_policy" and isinstance(language, str):
             return language

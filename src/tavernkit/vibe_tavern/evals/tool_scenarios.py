@@ -57,13 +57,13 @@ class ToolScenario:
         )
         result = await loop.run(self.prompt)
         reasons = self.check(workspace, result)
-        if self.closing and lab.language is None and trim_blanks(result.assistant_text) != CLOSING:
+        if self.closing and lab.language is None and trim_blanks(result.text) != CLOSING:
             reasons.append(f"the answer is not {CLOSING!r}")
         details: JsonObject = {
             "trace": [*result.trace],
             "history": [message.to_serializable_dict() for message in result.history],
         }
-        return ScenarioOutcome(result.assistant_text, reasons, details)
+        return ScenarioOutcome(result.text, reasons, details)
 
 
 def _draft_is(value: str) -> Check:
@@ -104,7 +104,7 @@ def _short_enough(workspace: Workspace, _: ToolLoopResult) -> list[str]:
 
 
 def _says_something(_: Workspace, result: ToolLoopResult) -> list[str]:
-    return [] if trim_blanks(result.assistant_text) else ["the answer is empty"]
+    return [] if trim_blanks(result.text) else ["the answer is empty"]
 
 
 TOOL_SCENARIOS: Final = (

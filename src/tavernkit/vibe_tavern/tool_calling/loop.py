@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from tavernkit.arguments import checked
 from tavernkit.errors import ConfigError
+from tavernkit.models import Request
 from tavernkit.prompt.message import Message
+from tavernkit.prompt.plan import Plan
 from tavernkit.stores.history import HistoryLike
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.vibe_tavern import events
@@ -43,7 +45,7 @@ class ToolLoopRunner:
         executor: AnyExecutor | None = None,
         system: str = "",
         strict: bool = False,
-        dialect: str = "openai",
+        dialect: str | None = None,
         variables: VariablesStore | None = None,
         aliases: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -90,6 +92,7 @@ class ToolLoopRunner:
         self,
         user_text: str = "",
         *,
+        prompt: Plan | Request | None = None,
         history: HistoryLike = None,
         max_turns: int = MAX_TURNS,
         on_event: events.EventHandler | None = None,
@@ -97,8 +100,20 @@ class ToolLoopRunner:
     ) -> ToolLoopResult:
         """Run until the model answers without calling a tool.
 
-        ``final_stream`` asks for the last answer once more, streamed as events, when tools were used.
+        Args:
+            user_text: What the user says.
+            prompt: A prompt that is built already. It is not built again: history, user text and what the tools say
+                are added after it.
+            history: The chat so far.
+            max_turns: How often the model is asked.
+            on_event: Called with what happens.
+            final_stream: Ask for the last answer once more, streamed as events, when tools were used.
+
+        Raises:
+            ModelError: The model did not answer.
+            ToolLoopLimitError: There was no answer within the limits.
+            ToolUseError: Tools had to be used and were not, or failed.
         """
         messages: list[Message] = history_messages(history)
-        run = ToolLoopRun(self._settings, messages, user_text, events.EventEmitter(on_event))
+        run = ToolLoopRun(self._settings, prompt, messages, user_text, events.EventEmitter(on_event))
         return await run.loop(max_turns, final_stream=final_stream)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tavernkit.models import HTTPError, Request
 from tavernkit.prompt.message import Message
+from tavernkit.prompt.plan import Plan
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.text.strict_json import byte_length
 from tavernkit.values import Json, JsonObject, thaw, thaw_object
 from tavernkit.vibe_tavern import events
-from tavernkit.vibe_tavern.errors import HTTPError, ToolLoopLimitError, ToolUseError
+from tavernkit.vibe_tavern.errors import ToolLoopLimitError, ToolUseError
 from tavernkit.vibe_tavern.limits import SAMPLE_CHARACTERS
 from tavernkit.vibe_tavern.output_tags.transform import transform
 from tavernkit.vibe_tavern.prompt_runner import PromptRequest, PromptResult, PromptRunner, elapsed_ms
@@ -33,16 +35,16 @@ class LoopSettings:
     execution: ToolExecution | None
     system: str
     strict: bool
-    dialect: str
+    dialect: str | None
     variables: VariablesStore | None
     clock: Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolLoopResult:
-    """The answer, the history with every tool round in it, and a trace with one entry a turn."""
+    """The answer, the history with every tool round in it, and a trace with one entry for each turn."""
 
-    assistant_text: str
+    text: str
     history: tuple[Message, ...]
     trace: tuple[JsonObject, ...]
 
@@ -62,9 +64,15 @@ class ToolLoopRun:
     """State of one run."""
 
     def __init__(
-        self, settings: LoopSettings, history: list[Message], user_text: str, emit: events.EventEmitter
+        self,
+        settings: LoopSettings,
+        prompt: Plan | Request | None,
+        history: list[Message],
+        user_text: str,
+        emit: events.EventEmitter,
     ) -> None:
         self._settings = settings
+        self._prompt = prompt
         self._options = settings.config.tool_calling
         self._history = history
         self._pending: str | None = user_text
@@ -140,6 +148,7 @@ class ToolLoopRun:
             llm_options |= {"tools": [*tools], "tool_choice": thaw(options.tool_choice)}
         return settings.runner.build_request(
             settings.config,
+            self._prompt,
             history=list(self._history),
             system=settings.system if system is None else system,
             variables=settings.variables,

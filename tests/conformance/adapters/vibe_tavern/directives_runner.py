@@ -7,7 +7,6 @@ import dataclasses
 from typing import Any
 
 from tavernkit.vibe_tavern.directives.runner import DirectivesResult, DirectivesRunner, ResultValidator
-from tavernkit.vibe_tavern.prompt_runner import PromptRunner
 from tests.conformance.adapters.vibe_tavern import script
 from tests.conformance.adapters.vibe_tavern.errors import error_form
 from tests.conformance.adapters.vibe_tavern.payload_validator import payload_validator
@@ -16,18 +15,22 @@ from tests.conformance.runner import Case
 
 def run(case: Case) -> object:
     given = case.input
-    model = script.model(given["responses"])
+    recording = script.RecordingRunner(given["responses"])
     arguments = dict(given["run"])
     options = dict(arguments.pop("structured_output_options", None) or {})
     if "payload_validator" in options:
         options["payload_validator"] = payload_validator(options["payload_validator"])
     validator = _requires(arguments.pop("require_types", None))
     try:
-        runner = DirectivesRunner(PromptRunner(model), script.runner_config(given))
+        runner = DirectivesRunner(recording, script.runner_config(given))
         result = asyncio.run(runner.run(**arguments, structured_output_options=options, result_validator=validator))
     except Exception as error:
-        return {"requests": model.requests, "error": error_form(error)}
-    return {"requests": model.requests, "result": dataclasses.asdict(result)}
+        return {"requests": recording.requests, "error": error_form(error)}
+    return {"requests": recording.requests, "result": {"assistant_text": result.text, **_fields(result)}}
+
+
+def _fields(result: DirectivesResult) -> dict[str, Any]:
+    return {name: value for name, value in dataclasses.asdict(result).items() if name != "text"}
 
 
 def _requires(types: list[str] | None) -> ResultValidator | None:

@@ -1,14 +1,16 @@
-"""Scripted transports and executors in the form the vectors have."""
+"""Scripted models and executors in the form the vectors have."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from tavernkit.models.script import Answer, Body, Failure
-from tavernkit.testing.scripted_model import Script, ScriptedModel
+from tavernkit.models.scripted import Script, ScriptedModel
 from tavernkit.vibe_tavern.errors import ToolArgumentError
+from tavernkit.vibe_tavern.prompt_runner import PromptRequest, PromptResult, PromptRunner, PromptStream
 from tavernkit.vibe_tavern.runner_config import RunnerConfig
 from tests.conformance.adapters.vibe_tavern.errors import raised
 
@@ -23,8 +25,23 @@ def runner_config(given: dict[str, Any]) -> RunnerConfig:
     )
 
 
-def model(responses: list[dict[str, Any]]) -> ScriptedModel:
-    return ScriptedModel(*(_reply(response) for response in responses))
+class RecordingRunner(PromptRunner):
+    """A runner over a scripted model that keeps its requests: the vectors record what is asked for."""
+
+    def __init__(self, responses: list[dict[str, Any]]) -> None:
+        super().__init__(ScriptedModel(*(_reply(response) for response in responses)))
+        self.requests: list[dict[str, Any]] = []
+
+    async def perform(self, request: PromptRequest) -> PromptResult:
+        self.requests.append(request.request)
+        return await super().perform(request)
+
+    @asynccontextmanager
+    async def stream(self, request: PromptRequest, *, include_usage: bool = True) -> AsyncGenerator[PromptStream]:
+        async with super().stream(request, include_usage=include_usage) as stream:
+            streamed = {"stream": True, "stream_options": {"include_usage": include_usage}}
+            self.requests.append({**request.request, **streamed})
+            yield stream
 
 
 def _reply(response: dict[str, Any]) -> Script:

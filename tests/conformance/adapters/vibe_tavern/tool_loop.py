@@ -8,7 +8,6 @@ from typing import Any
 from tavernkit.prompt.message import Message
 from tavernkit.values import thaw
 from tavernkit.vibe_tavern.errors import ToolLoopLimitError
-from tavernkit.vibe_tavern.prompt_runner import PromptRunner
 from tavernkit.vibe_tavern.tool_calling.loop import ToolLoopRunner
 from tests.conformance.adapters.vibe_tavern import script
 from tests.conformance.adapters.vibe_tavern.errors import error_form
@@ -19,11 +18,11 @@ def run(case: Case) -> object:
     given = case.input
     events: list[dict[str, Any]] = []
     dispatches: list[dict[str, Any]] = []
-    model = script.model(given["responses"])
+    runner = script.RecordingRunner(given["responses"])
     outcome: dict[str, Any]
     try:
         loop = ToolLoopRunner(
-            PromptRunner(model),
+            runner,
             script.runner_config(given),
             tools=given.get("tools") or (),
             executor=script.executor(given.get("executor"), dispatches),
@@ -41,13 +40,13 @@ def run(case: Case) -> object:
         else:
             outcome = {
                 "result": {
-                    "assistant_text": result.assistant_text,
+                    "assistant_text": result.text,
                     "history": [_message(message) for message in result.history],
                     "trace": list(result.trace),
                 }
             }
     return {
-        "requests": model.requests,
+        "requests": runner.requests,
         "dispatches": dispatches,
         "events": [_event(event) for event in events],
         **outcome,

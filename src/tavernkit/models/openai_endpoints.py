@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from tavernkit.arguments import checked, require
+from tavernkit.arguments import require
 from tavernkit.errors import ConfigError
+from tavernkit.models.errors import HTTPError, ModelError
+from tavernkit.models.openai import OpenAIModel
 from tavernkit.values import Json, JsonObject, is_list, is_object, thaw
-from tavernkit.vibe_tavern.errors import HTTPError, TransportError
-from tavernkit.vibe_tavern.transports import sdk
-from tavernkit.vibe_tavern.transports.openai import OpenAITransport
 
 AudioFile = bytes | IO[bytes] | tuple[str, bytes]
 """The bytes of an audio file, an open file, or a name with bytes."""
@@ -27,23 +26,26 @@ class EndpointResponse:
 
 
 class OpenAIEndpoints:
-    """Calls the endpoints of a server besides chat, over a transport's connections.
+    """Calls the endpoints of a server besides chat, over a model's connections.
 
     With ``raise_on_error=False`` an error status is an answer like any other.
     """
 
-    @checked
-    def __init__(self, transport: OpenAITransport, *, raise_on_error: bool = True) -> None:
-        self._transport = transport
-        self._redactor = transport.endpoint.redactor
+    def __init__(self, model: OpenAIModel, *, raise_on_error: bool = True) -> None:
+        """Use a model's server.
+
+        Args:
+            model: The model.
+            raise_on_error: Raise for error statuses.
+        """
+        require("model", model, OpenAIModel)
+        self._model = model
         self._raise_on_error = raise_on_error
 
-    @checked
     async def embeddings(self, *, model: str, input: str | Sequence[str], **options: Json) -> EndpointResponse:  # noqa: A002  # the protocol's name
         """Embed texts."""
         return await self._post("/embeddings", {"model": model, "input": _texts(input), **options})
 
-    @checked
     async def rerank(self, *, model: str, query: str, documents: Sequence[str], **options: Json) -> EndpointResponse:
         """Order documents by how well they answer a query."""
         return await self._post(
@@ -63,58 +65,48 @@ class OpenAIEndpoints:
 
     async def health(self) -> EndpointResponse:
         """Ask the server how it is."""
-        return await self._get(f"{self._transport.endpoint.base_url}/health")
+        return await self._get(f"{self._model.endpoint.base_url}/health")
 
     async def healthy(self) -> bool:
-        """Tell whether the server answers that it is well."""
+        """Return True if the server answers that it is well."""
         try:
             response = await self.health()
-        except TransportError:
+        except ModelError:
             return False
         return response.status == 200 and (not is_object(response.body) or response.body.get("status", "ok") == "ok")
 
-    @checked
     async def audio_transcriptions(self, *, file: AudioFile, model: str, **options: Json) -> EndpointResponse:
         """Write down what is said in a recording."""
         return await self._upload("/audio/transcriptions", file, {"model": model, **options})
 
-    @checked
     async def audio_translations(self, *, file: AudioFile, model: str, **options: Json) -> EndpointResponse:
         """Write down in English what is said in a recording."""
         return await self._upload("/audio/translations", file, {"model": model, **options})
 
     async def _get(self, path: str) -> EndpointResponse:
-        return await self._called(lambda: self._transport.client.get(path, cast_to=object))
+        return await self._called("GET", path)
 
     async def _post(self, path: str, body: JsonObject) -> EndpointResponse:
-        return await self._called(lambda: self._transport.client.post(path, cast_to=object, body=body))
+        return await self._called("POST", path, json=body)
 
     async def _upload(self, path: str, file: AudioFile, fields: JsonObject) -> EndpointResponse:
         if not (isinstance(file, (bytes, tuple)) or hasattr(file, "read")):
             require("file", file, bytes, "bytes, an open file, or a tuple of a name and bytes")
         if not fields.get("model"):
             raise ConfigError("a model is needed", code="MODEL_REQUIRED")
-        named: Any = file if isinstance(file, tuple) else ("audio", file)
-        return await self._called(
-            lambda: self._transport.client.post(
-                path,
-                cast_to=object,
-                body=fields,
-                files=[("file", named)],
-                options={"headers": {"Content-Type": "multipart/form-data"}},
-            )
-        )
+        named = file if isinstance(file, tuple) else ("audio", file)
+        return await self._called("POST", path, data=fields, files={"file": named})
 
-    async def _called(self, call: Callable[[], Awaitable[object]]) -> EndpointResponse:
+    async def _called(self, method: str, path: str, **content: Any) -> EndpointResponse:
         try:
-            body = await sdk.guarded(call(), self._redactor)
+            body = await self._model.call(method, path, **content)
         except HTTPError as error:
             if self._raise_on_error:
                 raise
             return EndpointResponse(
                 error.raw_body if error.body is None else thaw(error.body), error.status, error.headers
             )
-        return EndpointResponse(thaw(body))
+        return EndpointResponse(body)
 
 
 def _texts(value: str | Sequence[str]) -> Json:

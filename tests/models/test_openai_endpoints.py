@@ -1,4 +1,4 @@
-"""The other endpoints of OpenAI-compatible servers, and a chat in one call."""
+"""The other endpoints of OpenAI-compatible servers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.testing import Body, HttpReply, HttpRequest, LoopbackServer, ScriptedModel, serve, streamed, usage
-from tavernkit.vibe_tavern import Endpoint, OpenAIEndpoints, OpenAITransport, chat
-from tavernkit.vibe_tavern.errors import HTTPError
-from tests.vibe_tavern.support import loose, sent
+from tavernkit.models import Endpoint, HTTPError, OpenAIEndpoints, OpenAIModel
+from tavernkit.testing import HttpReply, HttpRequest, LoopbackServer
+from tests.models.support import loose
 
 ANSWERS: dict[str, Any] = {
     "/v1/embeddings": {"data": [{"embedding": [0.1, 0.2]}]},
@@ -33,9 +32,9 @@ async def endpoints(answers: dict[str, Any], **options: Any) -> AsyncGenerator[t
         return HttpReply(200 if known else 404, json.dumps(body).encode())
 
     async with LoopbackServer(handle).running() as server:
-        transport = OpenAITransport(Endpoint(base_url=server.url, api_key="sk-123456", max_retries=0))
-        yield OpenAIEndpoints(transport, **options), server
-        await transport.aclose()
+        model = OpenAIModel("", Endpoint(base_url=server.url, api_key="sk-123456"))
+        yield OpenAIEndpoints(model, **options), server
+        await model.aclose()
 
 
 async def test_json_endpoints() -> None:
@@ -77,22 +76,3 @@ async def test_errors_are_raised_or_returned() -> None:
 async def test_a_server_that_says_it_is_ill_is_not_healthy() -> None:
     async with endpoints({"/health": {"status": "degraded"}}) as (client, _):
         assert not await client.healthy()
-
-
-async def test_chat_in_one_call() -> None:
-    body: Any = {
-        "choices": [{"message": {"content": "hi"}, "finish_reason": "stop", "logprobs": {"content": [1]}}],
-        "usage": usage(1, 2),
-    }
-    model = ScriptedModel(Body(body), streamed("a", "b", usage=usage(3, 4)))
-    messages = [{"role": "user", "content": "hello"}]
-    async with serve(model) as server:
-        transport = OpenAITransport(Endpoint(base_url=server.url))
-        result = await chat(transport, model="m", messages=messages, request_logprobs=True, temperature=0)
-        deltas: list[str] = []
-        second = await chat(transport, model="m", messages=messages, on_delta=deltas.append)
-        await transport.aclose()
-    assert (result.content, result.usage, result.finish_reason) == ("hi", usage(1, 2), "stop")
-    assert result.logprobs == {"content": [1]}
-    assert (sent(model, 0)["logprobs"], sent(model, 0)["top_logprobs"], sent(model, 0)["temperature"]) == (True, 5, 0)
-    assert (second.content, deltas, second.usage) == ("ab", ["a", "b"], usage(3, 4))
