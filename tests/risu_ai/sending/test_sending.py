@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import tavernkit as tk
 from tavernkit.errors import MaxTokensExceededError
 from tavernkit.risu_ai import Builder, ModelRequest, RequestFailedError, SendResult, Settings
 from tavernkit.risu_ai.errors import PromptTemplateError, RequestFormatError
@@ -12,6 +13,7 @@ from tavernkit.risu_ai.limits import MAX_ROUNDS
 from tavernkit.risu_ai.prompt_template.cards import PlainCard
 from tavernkit.risu_ai.sending.reply_text import cut_incomplete, ends_closed, has_banned_script
 from tavernkit.stores import InMemoryVariablesStore
+from tavernkit.testing import Disconnect, ScriptedModel, failure, streamed
 from tests.risu_ai.building.scene import Characters, character, inputs, preset
 from tests.risu_ai.building.test_groups import MEMBERS, group
 
@@ -31,7 +33,7 @@ class Model:
         return reply
 
 
-def send(model: Model, settings: dict[str, Any] | None = None, **changes: Any) -> SendResult:
+def send(model: Model | tk.Model, settings: dict[str, Any] | None = None, **changes: Any) -> SendResult:
     given = inputs(token_estimator=Characters(), settings=Settings.from_json(settings or {}), **changes)
     return Builder().send(model, **given)
 
@@ -254,3 +256,37 @@ def test_an_unfinished_sentence_is_cut_off():
 def test_scripts_are_told_by_unicode():
     assert has_banned_script("안녕", ["Hangul"], print)
     assert not has_banned_script("hello", ["Hangul"], print)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_model_answers_in_place_of_a_function(stream: bool):
+    scripted = ScriptedModel(streamed("Swo", "rds."), name="mine")
+    result = send(scripted, {"useStreaming": stream}, message="What do you sell?")
+    assert result.ok
+    assert texts(result)[-1] == "Swords."
+    body: Any = scripted.requests[0]
+    assert (body["model"], body.get("stream", False)) == ("mine", stream)
+    assert body["messages"][-1]["content"].endswith("What do you sell?")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_model_answers_asynchronous_programs(stream: bool):
+    given = inputs(token_estimator=Characters(), settings=Settings.from_json({"useStreaming": stream}), message="Hi")
+    result = await Builder().send_async(tk.model("scripted", replies=["Hello."]), **given)
+    assert texts(result)[-1] == "Hello."
+    with pytest.raises(tk.ConfigError, match="send_async"):
+        Builder().send(tk.model("scripted", replies=["Hello."]), **given)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_model_that_fails_is_a_failed_send(stream: bool):
+    result = send(ScriptedModel(failure(500, "on fire"), repeat_last=True), {"useStreaming": stream}, message="Hi")
+    assert not result.ok
+    assert result.error is not None
+    assert "on fire" in result.error.message
+
+
+def test_a_stream_that_breaks_keeps_what_was_said(caplog: pytest.LogCaptureFixture):
+    result = send(ScriptedModel(Disconnect(after=["Swo", "rds"])), {"useStreaming": True}, message="Hi")
+    assert texts(result)[-1] == "Swords"
+    assert "broke off" in caplog.text

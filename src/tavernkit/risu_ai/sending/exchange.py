@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tavernkit import models
 from tavernkit.errors import TavernKitError, Warn, log_warning
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.plan import RisuPlan
@@ -81,8 +82,11 @@ class RequestFailedError(TavernKitError):
     """Raise this from a model function when the provider refuses; the message is what the user is told."""
 
 
-Model: TypeAlias = Callable[[ModelRequest], "str | Iterable[str]"]
-"""Answers a request: with the reply, or with its pieces. Raises :class:`RequestFailedError` when it cannot."""
+Model: TypeAlias = models.Model | Callable[[ModelRequest], "str | Iterable[str]"]
+"""Answers a request: a model of :func:`tavernkit.model`, or a function that returns the reply or its pieces.
 
-AsyncModel: TypeAlias = Callable[[ModelRequest], "Awaitable[str] | AsyncIterable[str]"]
+A function raises :class:`RequestFailedError` when it cannot answer.
+"""
+
+AsyncModel: TypeAlias = models.Model | Callable[[ModelRequest], "Awaitable[str] | AsyncIterable[str]"]
 """The same for asynchronous programs."""
