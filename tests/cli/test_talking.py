@@ -51,6 +51,20 @@ def test_a_conversation_in_a_terminal(tmp_path: Path) -> None:
     assert saved.messages[2].swipe_id == 0
 
 
+def test_the_options_of_the_preset_are_sent(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    preset = tmp_path / "preset.json"
+    preset.write_text(json.dumps({"temperature": 0.35, "openai_max_tokens": 77, "openai_model": "gpt-4o"}))
+    model = ScriptedModel("Well.")
+    with serve_in_thread(model) as url:
+        outcome = tavernkit(
+            "chat", CARD, "--preset", str(preset), "--base-url", url, "--model", "my-model",
+            "--save", str(tmp_path / "aria.jsonl"), "--say", "Hi", "--json",
+        )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    body = model.requests[0]
+    assert (body["model"], body["temperature"], body["max_tokens"]) == ("my-model", 0.35, 77)
+
+
 def test_a_chat_goes_on_where_it_ended(tavernkit: Tavernkit, tmp_path: Path) -> None:
     chat = str(tmp_path / "aria.jsonl")
     for line in ("one", "two"):

@@ -182,6 +182,8 @@ class PromptRunner:
         merged = deep_merge(defaults if base is None else deep_merge(defaults, _request_options(base)), given)
         options = request_policy.normalize_options(merged)
         written = dialect or self.model.dialect
+        # A prompt that is given keeps its own variables.
+        store = None if base is not None else config.context.variables if variables is None else variables
         context = config.context.replace(
             history=history,
             message=message,
@@ -189,7 +191,7 @@ class PromptRunner:
             llm_options=options,
             default_model_hint=config.context.default_model_hint or config.model,
             strict=strict or config.context.strict,
-            variables=variables if variables is not None else config.context.variables,
+            variables=store,
             dialect=written,
         )
         plan = prompt if isinstance(prompt, Plan) else None
