@@ -78,7 +78,6 @@ INNER = {
     "tavernkit.silly_tavern.world_info.entry.problem_with",
     "tavernkit.silly_tavern.world_info.keys.parse_regex_key",
     "tavernkit.vibe_tavern.evals.harness.matrix",
-    "tavernkit.vibe_tavern.transports.chat_body",
 }
 """What our own applications take from inside a package, and nobody else needs."""
 
