@@ -74,6 +74,7 @@ bench: $(READY) ## Run the benchmarks and print a table
 
 fuzz: $(READY) ## Run the properties for long (ROUNDS=100000 for longer)
 	TAVERNKIT_FUZZ_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q -n $(WORKERS) fuzz -o python_files='fuzz_*.py'
+	$(BIN)/python -m fuzz.guided --runs $(ROUNDS)
 
 docs: $(DOCS_READY) ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict

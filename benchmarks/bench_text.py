@@ -13,9 +13,9 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks import workloads
 from tavernkit.text.js_regex import JSRegex, guard, warm_up
-from tavernkit.text.js_regex.worker_process import Worker
 from tavernkit.text.js_values import json_stringify, number_to_string, to_number
 from tavernkit.text.verbatim_masker import mask, unmask
+from tavernkit.workers.worker import Worker
 
 
 def prose(lines: int) -> str:

@@ -7,10 +7,21 @@ of the calling program raise at once, as :class:`ConfigError` or a subclass of i
 from __future__ import annotations
 
 import logging
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 Warn = Callable[[str], None]
 """Where a room reports a problem with external input: one readable sentence that names what was wrong and where."""
+
+MAX_WARNINGS_OF_A_KIND = 100
+"""How many warnings that differ only in names and numbers are kept; the others are counted."""
+
+MAX_WARNINGS = 1000
+"""How many are kept in all."""
+
+_DETAILS = re.compile(r"""'[^']*'|"[^"]*"|\{\{.*?\}\}|/.+?/\w*|[\d.,]*\d""", re.DOTALL)
+_KIND_LENGTH = 200
 
 logger = logging.getLogger("tavernkit")
 
@@ -112,6 +123,33 @@ class InvalidPresetError(FileFormatError):
     """A preset could not be read."""
 
 
+class WarningCounts:
+    """Counts warnings by kind, and says which are too many to be kept."""
+
+    def __init__(self) -> None:
+        self._kept: Counter[str] = Counter()
+        self._all_kept = 0
+        self._left_out: Counter[str] = Counter()
+
+    def take(self, message: str) -> bool:
+        """Count a warning; return False if there are enough like it."""
+        kind = _DETAILS.sub("…", message[:_KIND_LENGTH])
+        if self._kept[kind] < MAX_WARNINGS_OF_A_KIND and self._all_kept < MAX_WARNINGS:
+            self._kept[kind] += 1
+            self._all_kept += 1
+            return True
+        self._left_out[kind if self._kept[kind] or len(self._left_out) < MAX_WARNINGS_OF_A_KIND else ""] += 1
+        return False
+
+    @property
+    def left_out(self) -> Sequence[str]:
+        """One line for each kind that there were too many of."""
+        return tuple(
+            f"{count:,} more like this: {kind}" if kind else f"{count:,} more of other kinds"
+            for kind, count in self._left_out.items()
+        )
+
+
 class WarningLog:
     """Collects warnings in order; raises :class:`StrictModeError` in strict mode. Callable, so it is a ``Warn``."""
 
@@ -122,21 +160,24 @@ class WarningLog:
         if forward is not None and not callable(forward):
             raise ConfigError(f"forward must be a function or None, not {forward!r}")
         self._messages: list[str] = []
+        self._counts = WarningCounts()
         self._strict = strict
         self._forward = forward
 
     def __call__(self, message: str) -> None:
         """Take one warning."""
-        self._messages.append(message)
+        kept = self._counts.take(message)
+        if kept:
+            self._messages.append(message)
         if self._strict:
             raise StrictModeError(message)
-        if self._forward is not None:
+        if kept and self._forward is not None:
             self._forward(message)
 
     @property
     def messages(self) -> Sequence[str]:
-        """What was reported so far."""
-        return tuple(self._messages)
+        """What was reported so far; of many that are alike only some, and how many more there were."""
+        return (*self._messages, *self._counts.left_out)
 
 
 def refuse_warning(message: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from tavernkit.errors import LimitExceededError
 from tavernkit.risu_ai import RisuCharacter
-from tavernkit.risu_ai.chat_templates import ChatTemplate, template
+from tavernkit.risu_ai.chat_templates import rendering
+from tavernkit.risu_ai.chat_templates.template import OwnTemplate
 from tavernkit.risu_ai.errors import ChatTemplateError
 from tavernkit.risu_ai.files import chat_file, silly_tavern_chat
 from tavernkit.risu_ai.files.card_import import risu_character
@@ -61,8 +62,8 @@ def test_a_chat_that_is_too_large_is_refused(reader: Any, monkeypatch: pytest.Mo
 
 
 def test_a_chat_template_writes_no_more_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template, "MAX_TEMPLATE_OUTPUT", 50)
-    endless = ChatTemplate("{% for i in range(100) %}ab{% endfor %}")
+    monkeypatch.setattr(rendering, "MAX_TEMPLATE_OUTPUT", 50)
+    endless = OwnTemplate("{% for i in range(100) %}ab{% endfor %}")
     with pytest.raises(ChatTemplateError, match="writes more than 50 characters"):
         endless.render([], character_name="Mira", user_name="Ann")
 

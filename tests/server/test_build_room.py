@@ -12,7 +12,8 @@ from tavernkit.examples import example_path
 from tavernkit.server import build_room
 from tavernkit.server.build_room import BuildRoom
 from tavernkit.testing import ScriptedModel
-from tavernkit.text.js_regex import JSRegex, workers
+from tavernkit.text.js_regex import JSRegex
+from tavernkit.workers import pool as workers
 from tests.server.conftest import StartApp
 
 

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tavernkit.text.js_regex import JSRegex, guard, limits, workers
-from tavernkit.text.js_regex.worker_process import NotStartedError, OutOfTimeError, Worker, WorkerError
-from tavernkit.text.js_regex.workers import BusyError, WorkerPool
+from tavernkit.errors import refuse_warning
+from tavernkit.text.js_regex import JSRegex, guard
+from tavernkit.workers import (
+    BusyError,
+    Job,
+    JobFailedError,
+    OutOfTimeError,
+    StuckError,
+    WorkerError,
+    limits,
+    noting_degraded,
+)
+from tavernkit.workers import pool as workers
+from tavernkit.workers.pool import WorkerPool
+from tavernkit.workers.worker import Worker
 
 CATASTROPHES = [
     ("(a+)+$", "a" * 60 + "!"),
@@ -33,11 +46,8 @@ CATASTROPHES = [
     ("(((x*?|)+)+|){0,3}y", "a"),
 ]
 
-SCHEDULING = 2.0
-"""Seconds that a busy machine may add to a call before it is our fault."""
-
-BUDGET = 1.2
-"""Seconds of a call that must not take three times as long, however busy the machine is."""
+BUDGET = 0.2
+"""Seconds of processor time that hopeless calls get."""
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +56,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Worker]]:
     workers_made: list[Worker] = []
 
     class RecordedWorker(Worker):
-        def __init__(self) -> None:
-            super().__init__()
+        def __init__(self, jobs: Sequence[Job] = ()) -> None:
+            super().__init__(jobs)
             workers_made.append(self)
 
     own = WorkerPool()
@@ -61,9 +71,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Worker]]:
 @pytest.mark.parametrize(("source", "text"), CATASTROPHES, ids=[source for source, _ in CATASTROPHES])
 def test_hopeless_matches_are_given_up(source: str, text: str) -> None:
     warnings: list[str] = []
-    started = time.monotonic()
     assert JSRegex(source).search(text, timeout=0.05, warn=warnings.append) is None
-    assert time.monotonic() - started < 0.05 + SCHEDULING
     assert len(warnings) <= 1
     if warnings:
         assert "counts as no match" in warnings[0]
@@ -77,7 +85,7 @@ def test_a_call_that_was_given_up_says_so_and_changes_nothing() -> None:
     assert regex.find_all(text, timeout=BUDGET, warn=warnings.append) == []
     assert regex.split(text, timeout=BUDGET, warn=warnings.append) == [text]
     assert regex.test(text, timeout=BUDGET, warn=warnings.append) is False
-    assert warnings[0] == "the regex /(a+)+b/g took longer than 1200 ms: it counts as no match"
+    assert warnings[0] == "the regex /(a+)+b/g took longer than 200 ms: it counts as no match"
     assert len(warnings) == 4
     assert regex.search(text, timeout=BUDGET) is None
 
@@ -97,7 +105,7 @@ def test_the_same_hopeless_call_is_not_paid_for_twice(made: list[Worker]) -> Non
     for _ in range(20):
         regex.search(text, timeout=BUDGET, warn=warnings.append)
     assert len(made) == count
-    assert "took longer than 1200 ms a moment ago" in warnings[-1]
+    assert "took longer than 200 ms" in warnings[-1]
 
 
 def test_a_larger_budget_tries_again() -> None:
@@ -147,11 +155,11 @@ class Refusing:
 @pytest.mark.parametrize(
     ("reason", "told", "remembered"),
     [
-        (OutOfTimeError(0.09), "took longer than 100 ms", True),
-        (OutOfTimeError(0.02), "did not end in the 20 ms that were left of 100 ms once it had a worker", False),
-        (NotStartedError(), "was not run, as its worker did not start within 100 ms", False),
-        (BusyError(), "was not run, as all workers were busy for 100 ms", False),
+        (OutOfTimeError(), "took longer than 100 ms", True),
+        (StuckError("took long"), "was given up, as the machine is too busy (took long)", False),
+        (BusyError("no worker"), "was given up, as the machine is too busy (no worker)", False),
         (WorkerError("the worker process is gone"), "could not be run safely: the worker process is gone", False),
+        (JobFailedError("no memory"), "could not be run safely: no memory", False),
     ],
 )
 def test_the_warning_says_why_and_only_the_match_itself_is_to_blame(
@@ -162,43 +170,48 @@ def test_the_warning_says_why_and_only_the_match_itself_is_to_blame(
     monkeypatch.setattr(guard, "_given_up", type(guard._given_up)(8))
     regex = JSRegex.compile("(a+)+z")
     warnings: list[str] = []
-    for _ in range(2):
-        assert regex.search("a" * 64, warn=warnings.append) is None
+    with noting_degraded() as degraded:
+        for _ in range(2):
+            assert regex.search("a" * 64, warn=warnings.append) is None
     assert warnings[0] == f"the regex /(a+)+z/ {told}: it counts as no match"
+    assert bool(degraded) == isinstance(reason, StuckError)
     assert refusing.calls == (1 if remembered else 2)
 
 
-def test_a_call_never_takes_three_times_its_budget() -> None:
-    started = time.monotonic()
-    assert JSRegex.compile("(a+)+v").search("a" * 64, timeout=BUDGET) is None
-    assert time.monotonic() - started < BUDGET + SCHEDULING
-
-
-def test_more_threads_than_workers_are_all_back_in_time(made: list[Worker]) -> None:
+def test_more_threads_than_workers_are_all_served(made: list[Worker]) -> None:
     threads_before = threading.active_count()
     warnings: list[str] = []
 
-    def run(index: int) -> float:
-        started = time.monotonic()
+    def run(index: int) -> None:
         source, text = CATASTROPHES[index % 3]
-        assert (
-            JSRegex.compile(f"(?:{source}){{{index + 1}}}").search(text, timeout=BUDGET, warn=warnings.append) is None
-        )
-        return time.monotonic() - started
+        regex = JSRegex.compile(f"(?:{source}){{{index + 1}}}")
+        assert regex.search(text, timeout=0.05, warn=warnings.append) is None
 
     with ThreadPoolExecutor(2 * limits.MAX_WORKERS) as threads:
-        seconds = list(threads.map(run, range(2 * limits.MAX_WORKERS)))
-    assert max(seconds) < BUDGET + SCHEDULING
-    assert len(warnings) == len(seconds)
-    reasons = ("took longer", "once it had a worker", "did not start", "were busy")
-    assert all(any(reason in warning for reason in reasons) for warning in warnings)
+        list(threads.map(run, range(2 * limits.MAX_WORKERS)))
+    assert len(warnings) == 2 * limits.MAX_WORKERS
+    assert all("took longer than 50 ms" in warning for warning in warnings)
     assert threading.active_count() == threads_before
     assert sum(worker.is_alive for worker in made) <= limits.MAX_IDLE_WORKERS
 
 
+def test_a_busy_machine_changes_no_result() -> None:
+    """Harmless calls get what they need, however many others want the processor."""
+    code = "while True: pass"
+    hogs = [subprocess.Popen([sys.executable, "-S", "-c", code]) for _ in range(16)]
+    try:
+        regex = JSRegex("(\\w+\\s?)+\\.", "g")
+        for index in range(3):
+            assert len(regex.find_all("one two three. " * (20 + index), warn=refuse_warning)) == 20 + index
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+
 def test_many_threads_share_the_workers() -> None:
     def run(index: int) -> int:
-        assert JSRegex.compile(f"(a+)+x{index}").search("a" * 64, timeout=0.1) is None
+        assert JSRegex.compile(f"(a+)+x{index}").search("a" * 64, timeout=0.05) is None
         return len(JSRegex.compile("(\\w+\\s?)+\\.", "g").find_all("one two three. " * 20, timeout=60))
 
     with ThreadPoolExecutor(12) as threads:
@@ -208,3 +221,14 @@ def test_many_threads_share_the_workers() -> None:
 
 def test_a_budget_beyond_all_clocks_is_still_one() -> None:
     assert JSRegex.compile("(\\w+\\s?)+\\.", "g").test("one two three. " * 20, timeout=float("inf"))
+
+
+def test_a_first_match_is_found_whatever_would_come_after_it() -> None:
+    text = "b" + "a" * 60 + "b"
+    regex, warnings = JSRegex("(a|aa)+$|^b"), list[str]()
+    found = regex.search(text, timeout=5, warn=warnings.append)
+    assert found is not None
+    assert (found.start, found.text) == (0, "b")
+    assert regex.replace(text, "x", timeout=5, warn=warnings.append) == "x" + text[1:]
+    assert warnings == []
+    assert JSRegex("(c|cc)+$|^b").search("c" * 20 + "d") is None

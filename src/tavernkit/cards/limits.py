@@ -1,4 +1,4 @@
-"""Safety limits for files from strangers: named constants, and one value that a caller may change for a call."""
+"""Safety limits for what comes from strangers: named constants, and one value that a caller may change for a call."""
 
 from __future__ import annotations
 
@@ -42,10 +42,15 @@ MAX_CHUNKS = 65_536
 MAX_IMAGE_BYTES = 64 * MIB
 """A picture that is read into memory as a whole."""
 
+MAX_BUILD_STEPS = 1_000_000
+"""Macros that all texts of one build may run together, and work that counts as such."""
+MAX_BUILD_CHARACTERS = 50_000_000
+"""Characters that the macros of all texts of one build may give together."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of one call; every one must be positive."""
+    """The limits of one call, be it reading a file or building a prompt; every one must be positive."""
 
     max_file_bytes: int = MAX_FILE_BYTES
     max_json_file_bytes: int = MAX_JSON_FILE_BYTES
@@ -62,6 +67,8 @@ class Limits:
     max_inflated_text_bytes: int = MAX_INFLATED_TEXT_BYTES
     max_chunks: int = MAX_CHUNKS
     max_image_bytes: int = MAX_IMAGE_BYTES
+    max_build_steps: int = MAX_BUILD_STEPS
+    max_build_characters: int = MAX_BUILD_CHARACTERS
     allow_encrypted: bool = False
     """Open archives that have encrypted members. Those members cannot be read either way."""
 

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterable
 from typing import TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -24,14 +25,28 @@ _JSON_CONTROLS = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 
 def visible(text: str) -> str:
     """Show control characters instead of sending them: a card must not be able to steer the terminal."""
-    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r\n", "\n"))
+    return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
+
+
+class _SafeConsole(Console):
+    """Shows control characters in whatever is printed: only what rich itself sends may steer the terminal.
+
+    Texts are made visible before they are laid out; one that was forgotten is here, at the price of its layout.
+    """
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text == visible(segment.text):
+                yield segment
+            else:
+                yield Segment(visible(segment.text), segment.style)
 
 
 def console(*, stderr: bool = False) -> Console:
     """A console for what the process writes to now. Without a terminal there is neither colour nor folding by it."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or os.environ.get("COLUMNS") else PIPE_WIDTH
-    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+    return _SafeConsole(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
 def show(*parts: RenderableType) -> None:
@@ -46,6 +61,12 @@ def show_text(text: str) -> None:
     stream = sys.stdout
     stream.write(visible(text) if stream.isatty() else text.encode("utf-8", "replace").decode())
     stream.write("\n")
+
+
+def show_piece(text: str) -> None:
+    """Print a piece of a text that goes on, at once and without folding."""
+    sys.stdout.write(visible(text))
+    sys.stdout.flush()
 
 
 def show_json(value: object) -> None:

@@ -101,7 +101,10 @@ def finished_plan(state: BuildState[Context]) -> Plan:
     if state.plan is None:
         raise PipelineError("the pipeline made no plan: one of its steps must set state.plan")
     plan = state.plan.replace(
-        warnings=tuple(state.warnings), omissions=tuple(state.omissions), variables=state.variables.changes()
+        warnings=(*state.warnings, *state.warning_counts.left_out),
+        omissions=tuple(state.omissions),
+        variables=state.variables.changes(),
+        degraded=tuple(dict.fromkeys(state.degraded)),
     )
     collector = state.context.instrumenter
     if isinstance(collector, TraceCollector):

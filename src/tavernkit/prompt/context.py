@@ -11,6 +11,7 @@ from random import getrandbits
 from typing import ClassVar, Self
 
 from tavernkit.arguments import check_values, require
+from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
 from tavernkit.cards.participant import Participant
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.prompt.hooks import HookRegistry
@@ -48,7 +49,7 @@ class Context:
     Whatever a build needs from the world is in here (time and seed too), so a build is a pure function of it: the same
     context gives the same bytes.
     ``step_configs`` overrides options of steps by name for this build; ``data`` is the application's own, read with
-    ``context["key"]``.
+    ``context["key"]``. ``limits`` says how much the macros of all texts together may do.
     """
 
     type: str = "app"
@@ -69,6 +70,7 @@ class Context:
     clock: Callable[[], datetime] = field(default_factory=FixedClock)
     seed: int | str | None = None
     strict: bool = False
+    limits: Limits = DEFAULT_LIMITS
     warning_handler: Warn | None = log_warning
     instrumenter: Instrumenter | None = None
     step_configs: Mapping[str, Mapping[str, object]] = field(default_factory=lambda: EMPTY_STEP_CONFIGS)

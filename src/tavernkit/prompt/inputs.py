@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Protocol, TypedDict
 
+from tavernkit.cards.limits import Limits
 from tavernkit.cards.participant import Participant
 from tavernkit.errors import Warn
 from tavernkit.prompt.hooks import HookRegistry
@@ -57,6 +58,8 @@ class CommonInputs(TypedDict, total=False):
     """Makes random macros and probabilities repeatable."""
     strict: bool
     """Raise an error where a build would only warn."""
+    limits: Limits
+    """How much the macros of all texts together may do."""
     warning_handler: Warn | None
     """Called with every warning; the log by default."""
     instrumenter: Instrumenter | None

@@ -7,10 +7,11 @@ from difflib import get_close_matches
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from tavernkit.arguments import require
-from tavernkit.errors import ConfigError, PipelineError
+from tavernkit.errors import ConfigError, PipelineError, StrictModeError
 from tavernkit.prompt.context import Context
 from tavernkit.prompt.state import BuildState
 from tavernkit.prompt.step import Step
+from tavernkit.workers.degraded import noting_degraded
 
 StateT = TypeVar("StateT", bound=BuildState[Context])
 
@@ -90,6 +91,13 @@ class Pipeline(Generic[StateT]):
         the steps that are still open are told as well.
         """
         require("state", state, BuildState)
+        with noting_degraded() as reasons:
+            self._run(state)
+        state.degraded += reasons
+        if reasons and state.context.strict:
+            raise StrictModeError("; ".join(reasons))
+
+    def _run(self, state: StateT) -> None:
         outer = state.current_step
         opened: list[tuple[str, AnyStep[StateT]]] = []
         try:

@@ -62,6 +62,7 @@ class Plan:
     greeting: str | None = None
     greeting_index: int | None = None
     warnings: Sequence[str] = ()
+    degraded: Sequence[str] = ()
     trace: Trace | None = None
     llm_options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     omissions: Sequence[Omission] = ()
@@ -78,6 +79,7 @@ class Plan:
         set_field(self, "blocks", tuple(self.blocks))
         set_field(self, "outlets", freeze_object(self.outlets))
         set_field(self, "warnings", tuple(self.warnings))
+        set_field(self, "degraded", tuple(self.degraded))
         set_field(self, "llm_options", freeze_object(self.llm_options))
         set_field(self, "omissions", tuple(self.omissions))
 
@@ -188,6 +190,7 @@ class Plan:
             "greeting_index": self.greeting_index,
             "llm_options": thaw(self.llm_options),
             "warnings": list(self.warnings),
+            "degraded": list(self.degraded),
             "omissions": [dataclasses.asdict(omission) for omission in self.omissions],
         }
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from tavernkit.errors import ConfigError, StrictModeError
+from tavernkit.errors import ConfigError, StrictModeError, WarningCounts
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.context import Context
 from tavernkit.prompt.omission import Omission
@@ -33,6 +33,8 @@ class BuildState(Generic[ContextT_co]):
         self.llm_options: dict[str, object] = dict(thaw_object(context.llm_options))
         self.omissions: list[Omission] = []
         self.warnings: list[str] = []
+        self.warning_counts = WarningCounts()
+        self.degraded: list[str] = []
         self.metadata: dict[str, object] = {}
         self.current_step: str | None = None
 
@@ -57,7 +59,14 @@ class BuildState(Generic[ContextT_co]):
         self._context = self._context.replace(**changes)
 
     def warn(self, message: str) -> None:
-        """Report a problem with external input: kept, traced, raised in strict mode, else handed to the handler."""
+        """Report a problem with external input: kept, traced, raised in strict mode, else handed to the handler.
+
+        Of many that are alike only the first are; the others are counted.
+        """
+        if not self.warning_counts.take(message):
+            if self._context.strict:
+                raise StrictModeError(message)
+            return
         self.warnings.append(message)
         instrumenter = self._context.instrumenter
         if instrumenter is not None:

@@ -12,7 +12,10 @@ MAX_TEMPLATE_LOOPS = 1_000_000
 """Rounds of all loops of one rendering of a chat template."""
 
 MAX_TEMPLATE_SECONDS = 5.0
-"""Time for one rendering of a chat template: a round of a loop may sort a long list."""
+"""Processor time for compiling and rendering a chat template: a round of a loop may sort a long list."""
+
+TEMPLATE_GRACE = 1.25
+"""How many times that it may take until its process is ended: it should end by itself before."""
 
 MAX_TEMPLATE_OUTPUT = 50_000_000
 """Characters a chat template may write, and the longest text it may make on the way."""
@@ -58,12 +61,6 @@ MAX_CHAT_BYTES = 512_000_000
 
 MAX_FILLED_TEXT = 16_000_000
 """Characters that filling a slot, a place for lore or a group of a match may make of a text."""
-
-MAX_CBS_STEPS = 3_000_000
-"""Work that all CBS texts of one build may do together; a single one may do a tenth of it."""
-
-MAX_CBS_CHARACTERS = 160_000_000
-"""Characters that all CBS texts of one build may produce together; a single one may produce a tenth of them."""
 
 MAX_PRINTED_MESSAGES = 100_000
 """Messages that a template may print: its cards may print the whole chat each."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tavernkit.errors import MaxTokensExceededError, PipelineError
+from tavernkit.macros.budget import BuildBudget
 from tavernkit.prompt.state import BuildState
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
 from tavernkit.risu_ai.budget.trimming import Dropped
 from tavernkit.risu_ai.build_context import BuildContext
-from tavernkit.risu_ai.cbs.budget import CBSBudget
 from tavernkit.risu_ai.chat.character_fields import CharacterFields, character_fields
 from tavernkit.risu_ai.chat.chat_log import with_messages, with_text
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
@@ -54,7 +54,7 @@ class RisuState(BuildState[BuildContext]):
         """prepare: who speaks: the selected character, or a member of the group."""
         self.fields: CharacterFields = character_fields(self.character)
         """prepare: the speaking character's own prompts."""
-        self._cbs_budget = CBSBudget()
+        self._cbs_budget = BuildBudget(context.limits)
         self.texts: Texts = self.new_texts()
         """Expands texts; steps change what it sees as the build learns more."""
         self.scripts: Sequence[RegexScript] = ()

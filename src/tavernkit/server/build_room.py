@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tavernkit.server.limits import BUILD_THREADS, KNOWN_BUILDS, SHORT_BUILD_SECONDS
-from tavernkit.text.js_regex.workers import seconds_waited
 from tavernkit.values import LRUCache
+from tavernkit.workers.pool import seconds_waited
 
 Built = TypeVar("Built")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tavernkit.errors import PipelineError
+from tavernkit.macros.budget import BuildBudget
 from tavernkit.prompt.state import BuildState
 from tavernkit.silly_tavern.chat.authors_note import AuthorsNote
 from tavernkit.silly_tavern.chat.card_fields import CardTexts
@@ -50,6 +51,8 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         self._text_counter: TextCounter | None = None
         self.counting_note = ""
         """How far token counts may be off."""
+        self.macro_budget = BuildBudget(context.limits)
+        """What the macros of all texts have used."""
         self.macros: Substitution = self.new_macros()
         """Expands macros; steps change its environment as the build learns more."""
         self.scripts: PromptScripts | None = None
@@ -95,8 +98,9 @@ class SillyTavernState(BuildState[SillyTavernContext]):
 
     def new_macros(self) -> Substitution:
         """Bind the macro engine to the inputs as they are now."""
+        lines = tuple(self.context.log.lines)
         environment = macro_environment(
-            self.context, tuple(self.context.log.lines), self.variables, self.memory, self.random
+            self.context, lines, self.variables, self.memory, self.random, self.macro_budget
         )
         services = self.services
         modern = self.context.settings.power_user.experimental_macro_engine

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tavernkit.macros.budget import BuildBudget
 from tavernkit.risu_ai import Builder, CBSEngine, RisuPlan
-from tavernkit.risu_ai.cbs.budget import CBSBudget
 from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.errors import CBSLimitError
@@ -46,7 +46,7 @@ def test_messages_that_each_loop_for_long_are_bounded_together() -> None:
 
 
 def test_texts_that_take_too_much_together_are_an_error_in_strict_mode() -> None:
-    budget = CBSBudget()
+    budget = BuildBudget()
     budget.spend(10**9, 0)
     with pytest.raises(CBSLimitError):
         CBSEngine().expand("{{user}}", RisuContext(user="Ann", cbs_budget=budget), strict=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import pytest
 
 from tavernkit.risu_ai.triggers import TriggerEngine, TriggerLimits
+from tavernkit.risu_ai.triggers.lua import engines
 from tavernkit.testing.trigger_host import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import lua, run, setvar, trigger, world
 
@@ -207,12 +207,19 @@ def test_time_that_the_host_takes_does_not_count() -> None:
 
 
 def test_without_lupa_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "lupa.lua54", None)
+    monkeypatch.setattr(engines, "find_spec", lambda _: None)
     outcome = run(lua("x = 1"))
     assert outcome.result.outcome == "error"
     assert "pip install 'tavernkit[lua]'" in outcome.warnings[0]
 
 
 def test_other_triggers_do_not_need_lupa(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "lupa.lua54", None)
+    monkeypatch.setattr(engines, "find_spec", lambda _: None)
     assert run(trigger(setvar("a", "1")))["a"] == "1"
+
+
+@pytest.mark.parametrize("key", ["setmetatable({}, {__tostring = function() return 1 end})", "{}", "print"])
+def test_a_key_that_is_no_text_or_number_fails_in_the_script(key: str) -> None:
+    code = f"function onStart(id) upsertLocalLoreBook(id, 'a', 'b', {{[{key}] = 1}}) end"
+    (warning,) = run(lua(code)).warnings
+    assert "for a key" in warning

@@ -240,10 +240,9 @@ def _speaker(name: str) -> None:
 
 
 def _write(text: str) -> None:
-    from tavernkit.cli.terminal import visible
+    from tavernkit.cli.terminal import show_piece
 
-    sys.stdout.write(visible(text))
-    sys.stdout.flush()
+    show_piece(text)
 
 
 def _silent(_: str) -> None:

@@ -46,6 +46,8 @@ def serve(
     tavernkit serve --upstream https://openrouter.ai/api/v1#deepseek/deepseek-chat
     tavernkit serve --host 0.0.0.0 --db postgresql://tavern@db/tavern --workers 4
     """
+    from tavernkit.cli.terminal import show_piece
+
     _check_paths(data, config)
     with _extra():
         from tavernkit.server.config import load_config, parse_upstream
@@ -59,7 +61,7 @@ def serve(
     elif upstream is not None:
         overrides["upstream"] = upstream
     settings = load_config(config, overrides=overrides)
-    run(settings, say=typer.echo, as_json=as_json)
+    run(settings, say=lambda line: show_piece(f"{line}\n"), as_json=as_json)
 
 
 @server.command()
@@ -86,7 +88,7 @@ def prune(
     tavernkit server prune --dry-run
     tavernkit server prune --db postgresql://tavern@db/tavern --turn-days 7
     """
-    from tavernkit.cli.terminal import show_json
+    from tavernkit.cli.terminal import show_json, show_text
 
     _check_paths(data, config)
     with _extra():
@@ -102,7 +104,7 @@ def prune(
         return
     verb = "would be removed" if dry_run else "removed"
     for name, kept in days.items():
-        typer.echo(f"{removed[name]} {name} {verb}: older than {kept:g} days" if kept else f"{name} are kept for ever")
+        show_text(f"{removed[name]} {name} {verb}: older than {kept:g} days" if kept else f"{name} are kept for ever")
 
 
 def _check_paths(data: Path | None, config: Path | None) -> None:

@@ -41,7 +41,9 @@ def _panel(part: Part, *, everything: bool) -> Panel:
     if hidden:
         body.append(f"\n… {hidden} more lines", style="dim")
     style = part.family.style
-    title = Text.assemble((f"{part.position} ", "dim"), (part.role, "bold"), (f"  {visible(part.source)}", style))
+    title = Text.assemble(
+        (f"{part.position} ", "dim"), (visible(part.role), "bold"), (f"  {visible(part.source)}", style)
+    )
     subtitle = Text.assemble((f"{part.tokens} tokens", "dim"), overflow="ellipsis")
     reason = visible(part.reason) if part.reason and part.reason != part.source else ""
     if len(reason) > LONGEST_BORDER_REASON:
@@ -118,7 +120,9 @@ def plan_tree(view: Overview) -> RenderableType:
         branch = root.add(Text.assemble((share.family.label, share.family.style), (f"  {share.tokens} tokens", "dim")))
         for part in view.parts:
             if part.family is share.family:
-                text = Text.assemble((f"{part.position} ", "dim"), (part.role, "bold"), f" {visible(part.source)}")
+                text = Text.assemble(
+                    (f"{part.position} ", "dim"), (visible(part.role), "bold"), f" {visible(part.source)}"
+                )
                 text.append(f"  {part.tokens}", style="dim")
                 branch.add(text)
     return root
@@ -140,7 +144,7 @@ def lore_table(rows: Sequence[LoreRow]) -> RenderableType:
         (
             Text("● in", style="green") if row.active else Text("○ out", style="dim"),
             Text(visible(row.title), style="bold" if row.active else ""),
-            *([Text(row.id, style="dim")] if wide else []),
+            *([Text(visible(row.id), style="dim")] if wide else []),
             *([Text(visible(row.book), style="dim")] if with_books else []),
             row.reason,
         )

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import Literal, TypedDict, Unpack
 
-from tavernkit.risu_ai.cbs.budget import CBSBudget
+from tavernkit.macros.budget import BuildBudget
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuModule, RisuPersona, RisuSettings
 from tavernkit.stores.variables import GLOBAL, LOCAL, InMemoryVariablesStore, VariablesStore
 from tavernkit.text.js_values import to_string
@@ -118,7 +118,7 @@ class RisuContext:
     token_counting: bool = False
     consistent_names: bool = False
     trigger_id: str | None = None
-    cbs_budget: CBSBudget | None = field(default=None, repr=False, compare=False)
+    cbs_budget: BuildBudget | None = field(default=None, repr=False, compare=False)
 
     character: RisuCharacter | None = field(init=False)
     """The selected character as an object."""
@@ -256,7 +256,7 @@ class RisuContextChanges(TypedDict, total=False):
     token_counting: bool
     consistent_names: bool
     trigger_id: str | None
-    cbs_budget: CBSBudget | None
+    cbs_budget: BuildBudget | None
 
 
 def _as_character(char: RisuCharacter | str | None) -> RisuCharacter | None:

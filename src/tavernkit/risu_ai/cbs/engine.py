@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.errors import Warn, log_warning
-from tavernkit.risu_ai.cbs.budget import CBSBudget
+from tavernkit.macros.budget import BuildBudget
 from tavernkit.risu_ai.cbs.cache import ProgramCache
 from tavernkit.risu_ai.cbs.compiler import Compiler, Program
 from tavernkit.risu_ai.cbs.context import RisuContext
@@ -84,10 +84,10 @@ class CBSEngine:
                 budget.spend(session.steps, session.characters)
         return text
 
-    def _refuse(self, text: str, budget: CBSBudget, report: Report, *, strict: bool) -> str:
+    def _refuse(self, text: str, budget: BuildBudget, report: Report, *, strict: bool) -> str:
         """Keep a text of a build that has used up what all its texts may take; told once for all of them."""
         if strict:
-            raise CBSLimitError("the texts of this build take too much together", limit="MAX_CBS_STEPS")
+            raise CBSLimitError("the texts of this build take too much together", limit="MAX_BUILD_STEPS")
         if not budget.told:
             budget.told = True
             report(

@@ -13,7 +13,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 from tavernkit.risu_ai.chat_templates.filters import JS_FILTERS, PICKING_FILTERS, has_length, length, listed
-from tavernkit.risu_ai.limits import MAX_TEMPLATE_LOOPS, MAX_TEMPLATE_NUMBER, MAX_TEMPLATE_OUTPUT, MAX_TEMPLATE_SECONDS
+from tavernkit.risu_ai.limits import MAX_TEMPLATE_LOOPS, MAX_TEMPLATE_NUMBER, MAX_TEMPLATE_OUTPUT
 from tavernkit.text.js_values import number_to_string, remainder
 from tavernkit.values import is_mapping, is_sequence
 
@@ -198,20 +198,20 @@ class Counted(NodeTransformer):
         return _call(MEASURE, [node], node)
 
 
-def counters(*, strict: bool = False) -> dict[str, Callable[..., object]]:
-    """The counters of one rendering, by the names a compiled template uses."""
+def counters(seconds: float, *, strict: bool = False) -> dict[str, Callable[..., object]]:
+    """The counters of one rendering, by the names a compiled template uses; ``seconds`` are processor time."""
     rounds = 0
-    deadline = time.monotonic() + MAX_TEMPLATE_SECONDS
+    deadline = time.thread_time() + seconds
 
     def tick() -> None:
         nonlocal rounds
         rounds += 1
-        if rounds > MAX_TEMPLATE_LOOPS or (not rounds % _LOOK_AT_CLOCK and time.monotonic() > deadline):
+        if rounds > MAX_TEMPLATE_LOOPS or (not rounds % _LOOK_AT_CLOCK and time.thread_time() > deadline):
             raise TemplateLimitError("the template loops too long")
 
     def timed(value: T) -> T:
-        if time.monotonic() > deadline:
-            raise TemplateLimitError(f"the template takes longer than {MAX_TEMPLATE_SECONDS} seconds")
+        if time.thread_time() > deadline:
+            raise TemplateLimitError(f"the template takes longer than {seconds:g} seconds")
         return value
 
     def each(items: object) -> object:

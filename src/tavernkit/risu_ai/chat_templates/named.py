@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
-from tavernkit.risu_ai.chat_templates.template import ChatTemplate
+from tavernkit.risu_ai.chat_templates.template import ChatTemplate, OwnTemplate
 from tavernkit.risu_ai.errors import ChatTemplateError
 
 Prepare = Callable[[Sequence[PromptMessage]], list[PromptMessage]]
@@ -122,6 +123,11 @@ NAMED_TEMPLATES: Mapping[str, NamedTemplate] = {
 """RisuAI's ``instructChatTemplate`` names; ``jinja`` stands for the user's own template."""
 
 
+@cache
+def _own(text: str) -> ChatTemplate:
+    return OwnTemplate(text)
+
+
 def apply_named_template(
     name: str,
     messages: Sequence[PromptMessage],
@@ -134,11 +140,12 @@ def apply_named_template(
 ) -> str:
     """Write a prompt in a named format; ``jinja`` is the template for the name ``jinja``."""
     if name == "jinja":
-        named = NamedTemplate(jinja)
+        named, template = NamedTemplate(jinja), ChatTemplate.compiled(jinja)
     elif name in NAMED_TEMPLATES:
         named = NAMED_TEMPLATES[name]
+        template = _own(named.text)
     else:
         raise ChatTemplateError(f"no chat template is called {name!r}; known: jinja, {', '.join(NAMED_TEMPLATES)}")
-    return ChatTemplate.compiled(named.text).render(
+    return template.render(
         named.prepare(messages), character_name=character_name, user_name=user_name, warn=warn, strict=strict
     )

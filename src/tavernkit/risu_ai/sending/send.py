@@ -88,7 +88,7 @@ class Send:
         state = self._new_state(self._context)
         settle(state, chained=False)
         take_message(state)
-        self.warnings += state.warnings
+        self.warnings += [*state.warnings, *state.warning_counts.left_out]
         self._keep(state)
         self._keep_changes(state)
         self._context = self._context.replace(message="", say_nothing=False)

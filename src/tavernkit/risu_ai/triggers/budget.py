@@ -7,31 +7,35 @@ import time
 from tavernkit.risu_ai.triggers.limits import TriggerLimits
 from tavernkit.risu_ai.triggers.signals import TriggerLimitError
 
+_STEPS_BETWEEN_LOOKS = 16
+"""To look at the clock takes as long as a small effect."""
+
 
 class Budget:
     """What is left of a run's limits; nested runs share it with the one that started them."""
 
-    __slots__ = ("_deadline", "_host_calls", "_steps", "_text", "limits", "nested_runs", "waited")
+    __slots__ = ("_host_calls", "_spent", "_started", "_steps", "_text", "limits", "nested_runs")
 
     def __init__(self, limits: TriggerLimits) -> None:
         self.limits = limits
         self.nested_runs = 0
-        self.waited = 0.0
         self._steps = limits.steps
         self._text = limits.all_text
         self._host_calls = limits.host_calls
-        self._deadline = time.monotonic() + limits.seconds
+        self._started = time.thread_time()
+        self._spent = 0.0
 
     def step(self) -> None:
         """Pay for one effect."""
         self._steps -= 1
         if self._steps < 0:
             raise TriggerLimitError(f"more than {self.limits.steps} effects in one run", limit="steps")
-        self.check_time()
+        if not self._steps % _STEPS_BETWEEN_LOOKS:
+            self.check_time()
 
     def check_time(self) -> None:
         """Stop a run that takes too long; for what goes through many things in one effect."""
-        if time.monotonic() > self._deadline:
+        if time.thread_time() - self._started + self._spent > self.limits.seconds:
             raise TriggerLimitError(f"the run took more than {self.limits.seconds} seconds", limit="seconds")
 
     def text(self, text: str) -> str:
@@ -57,10 +61,9 @@ class Budget:
                 f"more than {self.limits.host_calls} calls of the host in one run", limit="host_calls"
             )
 
-    def wait(self, seconds: float) -> None:
-        """Do not count time that the host took."""
-        self._deadline += seconds
-        self.waited += seconds
+    def spend(self, seconds: float) -> None:
+        """Count processor time that another process took; what is less than nothing was not ours in this one."""
+        self._spent += seconds
 
     def count(self, name: str, number: int, most: int) -> None:
         """Refuse more things of a kind than allowed."""

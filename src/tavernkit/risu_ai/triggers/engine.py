@@ -94,7 +94,8 @@ class TriggerEngine:
     """Runs the triggers of characters and modules. Nothing that is passed in changes: results carry the new state.
 
     An engine keeps what it compiled and, as RisuAI does, the Lua engines: the global variables of a script live on
-    between calls. Use one engine for each user's application; it may be shared between threads.
+    between calls, in a worker process, unless a script was stopped or many other engines were used since. Use one
+    engine for each user's application; it may be shared between threads.
     ``fix_stale_closures`` repairs RisuAI's bugs around ``stopChat`` and its like in Lua scripts that are called again.
     """
 

@@ -12,7 +12,7 @@ class TriggerLimits:
     ``steps``
         Effects carried out, each pass of a loop anew.
     ``seconds``
-        Time, without what the host takes for its answers.
+        Processor time, without what the host takes for its answers.
     ``text``, ``all_text``
         Characters of one text that is made or stored, and of all of them together.
     ``messages``, ``lore``
@@ -26,7 +26,7 @@ class TriggerLimits:
     ``events``
         Entries of the log; later ones are only counted.
     ``lua_instructions``, ``lua_seconds``, ``lua_memory``, ``lua_code``
-        What one call of a Lua script may use: instructions, time without the host's, bytes, and characters of code.
+        What one call of a Lua script may use: instructions, processor time, bytes, and characters of code.
     """
 
     steps: int = 200_000
@@ -60,6 +60,18 @@ MAX_LUA_ARGUMENTS = 16_000_000
 
 LUA_QUICK_SEARCH = 1_000_000
 """Steps that a search of Lua's own may take at worst; others are done in Lua, where every step counts."""
+
+LUA_LOAD_COST = 10
+"""Instructions that every character of code counts for when it is compiled."""
+
+LUA_KEPT_MEMORY = 64_000_000
+"""Bytes that the scripts of one chat may keep between calls together; the one that was not called for longest goes."""
+
+LUA_REUSED_MEMORY = 16_000_000
+"""Bytes that they may have had for their worker process to be used by others afterwards."""
+
+LUA_GRACE = 1.25
+"""How many times its processor time a script may take until its process is ended: it should end by itself before."""
 
 LUA_HOOK_INTERVAL = 100
 """Lua instructions between two looks at the budget."""

@@ -158,7 +158,7 @@ class World:
     def ask_host(self, kind: str, call: Callable[[], T], default: T, *detail: FrozenJson) -> T:
         """Call a host method; a refusal is reported and gives the default."""
         self.budget.host_call()
-        started = time.monotonic()
+        started = time.thread_time()
         try:
             answer = call()
         except HostRefusedError as refusal:
@@ -166,7 +166,7 @@ class World:
             self.warn(f"{self.where}wants {refusal}: the application does not offer that")
             return default
         finally:
-            self.budget.wait(time.monotonic() - started)
+            self.budget.spend(started - time.thread_time())
         self.event(kind, *detail)
         return answer
 

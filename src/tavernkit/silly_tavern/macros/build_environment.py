@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tavernkit.macros.budget import BuildBudget
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.groups.group_chat import GroupChat
@@ -19,6 +20,7 @@ def macro_environment(
     variables: VariablesStore,
     memory: MacroMemory,
     random: Callable[[], float],
+    budget: BuildBudget,
 ) -> MacroEnvironment:
     """The environment at the start of a build; the turn, the outlets and the input change later."""
     metadata, settings, preset = context.metadata, context.settings, context.active_preset
@@ -56,6 +58,7 @@ def macro_environment(
         clock=context.clock,
         timezone=context.timezone,
         random=random,
+        budget=budget,
     )
 
 

@@ -20,7 +20,7 @@ from tavernkit.silly_tavern.macros.processors import (
     prepare,
 )
 from tavernkit.silly_tavern.macros.registry import MacroRegistry
-from tavernkit.silly_tavern.macros.run import Overrides, Run
+from tavernkit.silly_tavern.macros.run import Overrides, Run, refused
 from tavernkit.values import LRUCache
 
 
@@ -56,7 +56,15 @@ class MacroEngine(Expander):
 
     def run(self, text: str, environment: MacroEnvironment, overrides: Overrides, send: Report) -> str:
         """Expand a text that is not plain."""
-        return self.resolve(text, Run(self, environment, overrides, send, text))
+        budget = environment.budget
+        if budget is not None and budget.spent:
+            return refused(text, budget, send)
+        run = Run(self, environment, overrides, send, text)
+        try:
+            return self.resolve(text, run)
+        finally:
+            if budget is not None:
+                budget.spend(run.budget.steps, run.budget.produced)
 
     def resolve(self, text: str, run: Run) -> str:
         """Expand a text within a run: prepare, parse, evaluate, complete."""

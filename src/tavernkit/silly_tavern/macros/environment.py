@@ -10,6 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from types import MappingProxyType
 
 from tavernkit.cards.character import Character
+from tavernkit.macros.budget import BuildBudget
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat.reasoning import ReasoningSettings
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
@@ -117,6 +118,7 @@ class MacroEnvironment:
     clock: Clock = system_clock
     timezone: tzinfo = UTC
     random: Callable[[], float] = random.random
+    budget: BuildBudget | None = field(default=None, repr=False, compare=False)
 
     _places: dict[str, tuple[int, object, int | None]] = field(
         default_factory=dict[str, tuple[int, object, int | None]], init=False, repr=False, compare=False

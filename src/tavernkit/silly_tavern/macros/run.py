@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from tavernkit.macros.budget import BuildBudget
 from tavernkit.silly_tavern.macros.card_macros import CardMacros
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
@@ -259,3 +260,12 @@ class Run(Expansion):
         )
         self.report_limit("parsing", message, position=position)
         return False
+
+
+def refused(text: str, budget: BuildBudget, send: Report) -> str:
+    """Keep a text of a build that has used up what all its texts may take; told once for all of them."""
+    if not budget.told:
+        budget.told = True
+        message = "the macros of this build take too much together: the other texts stay as they are"
+        send(Diagnostic(kind="limit", message=message, about="build"))
+    return text

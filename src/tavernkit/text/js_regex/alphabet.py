@@ -7,7 +7,7 @@ and one for the end of the text. A set computed here always contains the real on
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 import regress
@@ -27,7 +27,7 @@ from tavernkit.text.js_regex.nodes import (
     Sequence,
     SetClass,
 )
-from tavernkit.text.js_regex.scanner import MAX_CODE_POINT
+from tavernkit.text.js_regex.scanner import MAX_CODE_POINT, is_string_property
 
 ASCII_SIZE = 128
 ASCII = (1 << ASCII_SIZE) - 1
@@ -179,6 +179,13 @@ def _ascii_members(escape: str) -> int:
     """Return the ASCII characters of a property, as the engine knows it."""
     members = regress.Regex(f"\\{escape}", "u").find_iter(_ALL_ASCII) or ()
     return sum(1 << found.range().start for found in members)
+
+
+def check_properties(properties: Iterable[str]) -> None:
+    """Raise :class:`regress.RegressError` for a property that there is not."""
+    for escape in set(properties):
+        if not is_string_property(escape):
+            _ascii_members(escape)
 
 
 def _bounds(root: Node, *, fold: bool) -> set[int]:

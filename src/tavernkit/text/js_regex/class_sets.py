@@ -1,20 +1,22 @@
 """Classes of ``v`` mode: nested classes, intersections, differences and strings.
 
-They are checked here and written anew for the engine, with every character as an escape.
+They are checked here and written anew for the engine, with every character as an escape. With the ``i`` flag each
+operand is written with the other case of its letters: the standard folds before it intersects, subtracts and negates,
+the engine only at the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
-from tavernkit.text.js_regex.folding import NOT_WORD
-from tavernkit.text.js_regex.limits import MAX_DEPTH
+import regress
+
+from tavernkit.text.js_regex.folding import NOT_WORD, property_variants, simple_fold, unicode_variants
+from tavernkit.text.js_regex.limits import MAX_DEPTH, MAX_WRITTEN_LENGTH
 from tavernkit.text.js_regex.nodes import SetClass
-from tavernkit.text.js_regex.scanner import Scanner
+from tavernkit.text.js_regex.scanner import Scanner, is_string_property
 from tavernkit.text.js_regex.surrogates import engine_ranges, stand_in
-
-STRING_PROPERTIES = ("Basic_Emoji", "Emoji_Keycap_Sequence", "RGI_")
-"""How the names of the properties begin that match strings."""
 
 _SYNTAX = frozenset("()[]{}/-\\|")
 _DOUBLED = frozenset("&!#$%*+,.:;<=>?@^`~")
@@ -67,12 +69,17 @@ def _range(scanner: Scanner, first: int | None, depth: int) -> str:
         raise scanner.error("Invalid character class")
     if first > last:
         raise scanner.error("Range out of order in character class")
-    return _written_ranges(((first, last),))
+    return _written_ranges(((first, last),)) + _written_others(scanner, first, last)
+
+
+def _written_others(scanner: Scanner, first: int, last: int) -> str:
+    """Write the variants of a range's letters."""
+    return "".join(map(_written, unicode_variants(first, last))) if "i" in scanner.flags else ""
 
 
 def _written_ranges(ranges: Iterable[tuple[int, int]]) -> str:
     parts = [part for first, last in ranges for part in engine_ranges(first, last)]
-    return "".join([f"{_written(low)}-{_written(high)}" for low, high in parts])
+    return "".join([_written(low) if low == high else f"{_written(low)}-{_written(high)}" for low, high in parts])
 
 
 def _written(code: int) -> str:
@@ -87,16 +94,50 @@ def _operand(scanner: Scanner, depth: int) -> _Operand:
         return _strings(scanner)
     if scanner.peek() == "\\" and scanner.peek(1) in ("p", "P"):
         scanner.at += 1
-        text = scanner.property_text()
-        return f"\\{text}", text[2:].startswith(STRING_PROPERTIES), None
+        return _property(scanner)
     if scanner.peek() == "\\" and scanner.peek(1) and scanner.peek(1) in "dDsSwW":
         scanner.at += 2
         escape = scanner.text[scanner.at - 2 : scanner.at]
         # In a class the engine would add the letters that ſ and the Kelvin sign are variants of.
-        folded = escape == "\\W" and "i" in scanner.flags
-        return f"[{_written_ranges(NOT_WORD)}]" if folded else escape, False, None
+        folded = escape in ("\\w", "\\W") and "i" in scanner.flags
+        negation = "^" if escape == "\\w" else ""
+        return f"[{negation}{_written_ranges(NOT_WORD)}]" if folded else escape, False, None
     code = _character(scanner)
-    return _written(code), False, code
+    others = _written_others(scanner, code, code)
+    return f"[{_written(code)}{others}]" if others else _written(code), False, code
+
+
+def _property(scanner: Scanner) -> _Operand:
+    text = scanner.property_text()
+    if is_string_property(text):
+        return f"[\\{text}]", True, None
+    if "i" not in scanner.flags:
+        return f"\\{text}", False, None
+    try:
+        written = _folded_property(text)
+    except regress.RegressError:
+        raise scanner.error("Invalid property name in character class") from None
+    scanner.written += len(written)
+    if scanner.written > MAX_WRITTEN_LENGTH:
+        raise scanner.error("Regular expression too large")
+    return written, False, None
+
+
+@lru_cache(maxsize=256)
+def _folded_property(text: str) -> str:
+    others = _written_ranges(_together(property_variants(text[2:-1])))
+    return f"[{'^' if text.startswith('P') else ''}\\p{text[1:]}{others}]"
+
+
+def _together(codes: Iterable[int]) -> list[tuple[int, int]]:
+    """Join codes that follow each other."""
+    ranges: list[tuple[int, int]] = []
+    for code in codes:
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1] = (ranges[-1][0], code)
+        else:
+            ranges.append((code, code))
+    return ranges
 
 
 def _strings(scanner: Scanner) -> _Operand:
@@ -106,8 +147,15 @@ def _strings(scanner: Scanner) -> _Operand:
             alternatives.append([])
         else:
             alternatives[-1].append(_character(scanner))
-    written = "|".join("".join(map(_written, codes)) for codes in alternatives)
-    return f"\\q{{{written}}}", any(len(codes) != 1 for codes in alternatives), None
+    # The engine does not negate the single characters among strings, so they are written outside of them.
+    singles = [codes[0] for codes in alternatives if len(codes) == 1]
+    longer = [codes for codes in alternatives if len(codes) != 1]
+    if "i" in scanner.flags:
+        longer = [[simple_fold(code) for code in codes] for codes in longer]
+    written = "".join([_written(code) + _written_others(scanner, code, code) for code in singles])
+    if longer:
+        written += f"\\q{{{'|'.join(''.join(map(_written, codes)) for codes in longer)}}}"
+    return f"[{written}]", bool(longer), None
 
 
 def _character(scanner: Scanner) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tavernkit.text.js_regex.class_sets import STRING_PROPERTIES, parse_set_class
+from tavernkit.text.js_regex.class_sets import parse_set_class
 from tavernkit.text.js_regex.nodes import CharClass, ClassItem, Node, SetClass
-from tavernkit.text.js_regex.scanner import Scanner
+from tavernkit.text.js_regex.scanner import Scanner, is_string_property
 
 _CONTROL_ESCAPES = {"f": 0x0C, "n": 0x0A, "r": 0x0D, "t": 0x09, "v": 0x0B}
 _SET_ESCAPES = frozenset("dDsSwW")
@@ -55,8 +55,10 @@ def _class_atom(scanner: Scanner, *, named: bool) -> int | str:
 def parse_property(scanner: Scanner) -> Node:
     """Parse ``p{…}`` or ``P{…}`` outside a class, after its backslash; in ``v`` mode it may match strings."""
     text = scanner.property_text()
-    if scanner.sets and text[2:].startswith(STRING_PROPERTIES):
-        return SetClass(f"\\{text}", strings=True)
+    if scanner.sets and is_string_property(text):
+        return SetClass(f"[\\{text}]", strings=True)
+    if scanner.sets and "i" in scanner.flags and text.startswith("P"):
+        return CharClass((f"p{text[1:]}",), negated=True)  # it is folded before it is negated
     return CharClass((text,))
 
 

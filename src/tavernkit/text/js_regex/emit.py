@@ -7,6 +7,8 @@ not arise: names are gone (groups are numbered), escapes are resolved to charact
 
 from __future__ import annotations
 
+import re
+
 from tavernkit.text.js_regex.errors import JSRegexSyntaxError
 from tavernkit.text.js_regex.folding import NOT_WORD, other_variants, variants
 from tavernkit.text.js_regex.limits import MAX_WRITTEN_LENGTH
@@ -27,11 +29,14 @@ from tavernkit.text.js_regex.nodes import (
     Sequence,
     SetClass,
 )
+from tavernkit.text.js_regex.scanner import is_string_property
 from tavernkit.text.js_regex.surrogates import engine_ranges, stand_in
 
 _SPECIAL = frozenset("^$\\.*+?()[]{}|/")
 _CLASS_SPECIAL = frozenset("^\\]-")
 _MOST_BRANCHES = 16
+_PROPERTY = re.compile(r"\\([pP])\{[^}]*\}")
+_DIGITS = {"p": r"\d", "P": r"\D"}
 
 
 def emit(pattern: Pattern) -> str:
@@ -51,6 +56,11 @@ def emit_from(inner: str, skipped: int, *, sticky: bool) -> str:
     """
     gap = "" if sticky else "[^]*?"
     return f"(?<![^])[^]{{{skipped}}}{gap}({inner})"
+
+
+def stand_in_source(source: str) -> str:
+    """Write plain digits for all properties: what is wrong otherwise is wrong still, and it is quick to compile."""
+    return _PROPERTY.sub(lambda found: r"[\q{ab}]" if is_string_property(found[0][1:]) else _DIGITS[found[1]], source)
 
 
 def engine_flags(pattern: Pattern) -> str:
@@ -85,7 +95,7 @@ class _Writer:
             case CharClass(items, negated):
                 return self._class(items, negated=negated)
             case SetClass(source=source):
-                return source
+                return self._counted(source)
             case Assertion(kind):
                 return kind if kind in "^$" else f"\\{kind}"
             case BackReference(groups):
@@ -139,10 +149,13 @@ class _Writer:
         if len(items) == 1 and isinstance(items[0], str) and not negated:
             return f"\\{items[0]}"
         inside = "".join([self._escape(item) if isinstance(item, str) else self._ranges(*item) for item in items])
-        self._size += len(inside)
+        return self._counted(f"[{'^' if negated else ''}{inside}]")
+
+    def _counted(self, written: str) -> str:
+        self._size += len(written)
         if self._size > MAX_WRITTEN_LENGTH:
             raise JSRegexSyntaxError("Invalid regular expression: Regular expression too large")
-        return f"[{'^' if negated else ''}{inside}]"
+        return written
 
     def _escape(self, escape: str) -> str:
         if escape == "W" and self.unicode_fold:

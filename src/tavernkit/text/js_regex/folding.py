@@ -9,6 +9,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from functools import cache, lru_cache
 
+import regress
+
 Range = tuple[int, int]
 
 NOT_WORD: tuple[Range, ...] = (
@@ -18,6 +20,7 @@ NOT_WORD: tuple[Range, ...] = (
 """What is not a word character with both ``i`` and ``u``: ſ and the Kelvin sign are, as variants of letters."""
 
 _UNITS = 0x10000
+_CASED_END = 0x1F000
 _ASCII_END = 0x80
 _CASE_BIT = 0x20
 _NEAR = 64
@@ -75,3 +78,53 @@ def other_variants(first: int, last: int) -> tuple[int, ...]:
     pairs = near[start:end] if low >= high else near[start:low] + near[high:end]
     pairs += far[bisect_left(far, (first, 0)) : bisect_left(far, (last + 1, 0))]
     return tuple(sorted({member for _, member in pairs if not first <= member <= last}))
+
+
+# With ``u`` or ``v``, characters are the same that Unicode folds to the same one.
+
+
+def simple_fold(code: int) -> int:
+    """Return the character that a character is folded to with both ``i`` and ``u`` or ``v``."""
+    character = chr(code)
+    for folded in (character.casefold(), character.lower()):
+        if len(folded) == 1:
+            return ord(folded)
+    return code
+
+
+@cache
+def _unicode_families() -> dict[int, tuple[int, ...]]:
+    by_fold: defaultdict[int, list[int]] = defaultdict(list)
+    for code in range(_CASED_END):
+        character = chr(code)
+        if not (character == character.lower() == character.upper() == character.casefold()):
+            by_fold[simple_fold(code)].append(code)
+    return {code: tuple(family) for family in by_fold.values() if len(family) > 1 for code in family}
+
+
+@cache
+def cased_characters() -> str:
+    """Return all characters that have variants."""
+    return "".join(map(chr, sorted(_unicode_families())))
+
+
+@lru_cache(maxsize=1024)
+def unicode_variants(first: int, last: int) -> tuple[int, ...]:
+    """Return the variants of a range's characters that are not in it themselves, with ``u`` or ``v``."""
+    families = _unicode_families()
+    if first == last:
+        return tuple([code for code in families.get(first, ()) if code != first])
+    within = [code for code in families if first <= code <= last]
+    return tuple(sorted({member for code in within for member in families[code] if not first <= member <= last}))
+
+
+@lru_cache(maxsize=256)
+def property_variants(name: str) -> tuple[int, ...]:
+    """Return the variants of a property's characters that do not have it; raises :class:`regress.RegressError`."""
+    text = cased_characters().encode()
+    source = f"\\p{{{name}}}"
+    folded, plain = (
+        {ord(text[found.range()].decode()) for found in regress.Regex(source, flags).find_iter(text.decode()) or ()}
+        for flags in ("iu", "u")
+    )
+    return tuple(sorted(folded - plain))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 import time
 from bisect import bisect
 from collections.abc import Sequence
 from math import inf
+from pathlib import Path
 
 from tavernkit.text.js_regex import limits
 from tavernkit.text.js_regex.cost import AnyText, CostModel
@@ -14,12 +16,14 @@ from tavernkit.text.js_regex.engine import Engine
 from tavernkit.text.js_regex.match import Found, FoundSpans
 from tavernkit.text.js_regex.measures import KnownQuick, PatternMeasures, known_measures, measure
 from tavernkit.text.js_regex.nodes import Pattern
+from tavernkit.text.js_regex.worker import REQUEST
 from tavernkit.values import LRUCache
+from tavernkit.workers.job import Job
 
 _given_up: LRUCache[tuple[str, str, bytes], tuple[float, float]] = LRUCache(limits.GIVEN_UP_CACHE_SIZE)
 _MOST_DOUBLINGS = 20
-_FAIR_SHARE = 0.5
-"""How much of its budget a match must have had to be the one that is to blame for the rest, too."""
+JOB = Job(Path(__file__).with_name("worker.py"))
+"""What worker processes do for regular expressions."""
 
 
 class GaveUpError(Exception):
@@ -36,7 +40,7 @@ class Guard:
         self._judged = judged
         self._model: CostModel | None = None
         self._from_one_place: dict[int, float] = {}
-        self.known = KnownQuick(length=0)
+        self.known = KnownQuick(length=0 if judged else -1)
         """The texts that need no second look."""
 
     def is_known_quick(self, text: str, timeout: float) -> bool:
@@ -89,32 +93,36 @@ def _safe_length(model: CostModel) -> int:
     return 1 << (doublings - 1) if doublings else 0
 
 
-def run_guarded(engine: Engine, text: str, timeout: float, *, started: float, everything: bool) -> Sequence[Found]:
-    """Find the first match, or all, in a worker process, until ``timeout`` seconds after a time of the monotonic clock.
+def run_guarded(engine: Engine, text: str, timeout: float, *, everything: bool) -> Sequence[Found]:
+    """Find the first match, or all, in a worker process that may take ``timeout`` seconds of processor time.
 
     Raises :class:`GaveUpError`.
     """
-    from tavernkit.text.js_regex.worker_process import NotStartedError, OutOfTimeError, WorkerError
-    from tavernkit.text.js_regex.workers import BusyError, pool
+    from tavernkit.workers import JobFailedError, OutOfTimeError, StuckError, WorkerError, note_degraded
+    from tavernkit.workers.pool import pool
 
-    key = (engine.source, engine.flags, hashlib.blake2b(text.encode(), digest_size=16).digest())
+    data = text.encode()
+    key = (engine.source, engine.flags, hashlib.blake2b(data, digest_size=16).digest())
     known = _given_up.get(key)
     budget = f"{timeout * 1000:g} ms"
-    if known is not None and known[0] >= timeout and started - known[1] < limits.GIVEN_UP_SECONDS:
-        raise GaveUpError(f"took longer than {budget} a moment ago")
+    if known is not None and known[0] >= timeout and time.monotonic() - known[1] < limits.GIVEN_UP_SECONDS:
+        raise GaveUpError(f"took longer than {budget}")
     try:
-        offsets = pool.run(engine, text, started + min(timeout, limits.MAX_TIMEOUT), everything=everything)
-    except OutOfTimeError as error:
-        if error.ran < timeout * _FAIR_SHARE:
-            left = f"{error.ran * 1000:.0f} ms"
-            raise GaveUpError(f"did not end in the {left} that were left of {budget} once it had a worker") from None
+        reply = pool.run(JOB, _payload(engine, data, everything=everything), timeout)
+    except OutOfTimeError:
         _given_up.put(key, (timeout, time.monotonic()))
         raise GaveUpError(f"took longer than {budget}") from None
-    except NotStartedError:
-        raise GaveUpError(f"was not run, as its worker did not start within {budget}") from None
-    except BusyError:
-        raise GaveUpError(f"was not run, as all workers were busy for {budget}") from None
-    except WorkerError as error:
+    except StuckError as error:
+        note_degraded(f"a regex {error}")
+        raise GaveUpError(f"was given up, as the machine is too busy ({error})") from None
+    except (WorkerError, JobFailedError) as error:
         raise GaveUpError(f"could not be run safely: {error}") from error
+    offsets = struct.unpack(f"<{len(reply) // 8}q", reply)
     width = 2 * (engine.group_count + 1)
     return [FoundSpans(offsets[at : at + width]) for at in range(0, len(offsets), width)]
+
+
+def _payload(engine: Engine, text: bytes, *, everything: bool) -> bytes:
+    source, flags = engine.source.encode(), engine.flags.encode()
+    sizes = len(source), len(flags), len(text)
+    return REQUEST.pack(*sizes, engine.first_group, engine.group_count + 1, everything) + source + flags + text

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 DEFAULT_TIMEOUT = 0.1
-"""Seconds a call may take before it counts as no match."""
-
-MAX_TIMEOUT = 86_400.0
-"""Seconds that a larger budget is cut down to, as the system cannot wait for any time; ``None`` is no limit."""
+"""Seconds of processor time that a call may take before it counts as no match."""
 
 STEPS_PER_SECOND = 50_000_000
 """Steps of the engine that certainly fit into a second; the slowest kind was seen to take 4 ns, most take 1 or 2."""
@@ -47,23 +44,18 @@ MAX_JUDGED_LENGTH = 10_000
 MAX_JUDGED_PARTS = 500
 """How many groups, classes, assertions and repetitions such a pattern may have."""
 
+MAX_PROPERTIES = 16
+"""How many ``\\p{…}`` a pattern may have that is compiled in this process: with ``i`` each takes 0.3 ms and 15 KB. One
+with more, or with a property of strings (1 ms and 600 KB each), is compiled and run in a worker process."""
+
+LARGE_LENGTH = 2_000
+"""How long a pattern may be that is kept compiled with all others; of larger ones only a few are kept."""
+
+LARGE_CACHE_SIZE = 64
+"""How many of these are kept."""
+
 MAX_REPLACED_LENGTH = 20_000_000
 """How long a text may become by a replacement template; one that would be longer is left as it was."""
-
-MAX_WORKERS = 8
-"""How many guarded calls may run at once; more wait for one of them to end, as long as their own time lasts."""
-
-MAX_IDLE_WORKERS = 2
-"""How many worker processes are kept for the next guarded calls, whether ready or still starting."""
-
-WORKER_START_TIMEOUT = 30.0
-"""Seconds after which a worker process that is still not ready is given up; calls wait no longer than their budget."""
-
-WORKER_IDLE_SECONDS = 60.0
-"""Seconds without a request after which a worker process ends (where the system has interval timers)."""
-
-WORKER_MEMORY = 1 << 30
-"""Bytes of address space a worker process may have (where the system can limit it)."""
 
 GIVEN_UP_CACHE_SIZE = 128
 """How many calls whose match ran out of time are remembered, so that they are not tried again at once."""

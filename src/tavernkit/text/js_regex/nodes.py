@@ -108,6 +108,7 @@ class Pattern:
     """A parsed pattern with its flags; ``names`` tells which groups a name stands for.
 
     ``part_count`` is how many groups, classes, assertions and repetitions it has; escapes count as characters.
+    ``properties`` are its ``p{…}`` and ``P{…}``.
     """
 
     root: Node
@@ -116,6 +117,7 @@ class Pattern:
     names: dict[str, tuple[int, ...]]
     has_modifiers: bool
     part_count: int
+    properties: tuple[str, ...]
 
     @property
     def unicode(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import regress
@@ -11,10 +10,18 @@ from tavernkit.errors import Warn
 from tavernkit.text.js_regex.emit import emit, emit_from, emit_inner, engine_flags
 from tavernkit.text.js_regex.engine import Engine
 from tavernkit.text.js_regex.flags import check_flags
-from tavernkit.text.js_regex.limits import COMPILE_CACHE_SIZE, DEFAULT_TIMEOUT, MAX_JUDGED_LENGTH, MAX_JUDGED_PARTS
+from tavernkit.text.js_regex.limits import (
+    COMPILE_CACHE_SIZE,
+    DEFAULT_TIMEOUT,
+    LARGE_CACHE_SIZE,
+    LARGE_LENGTH,
+    MAX_JUDGED_LENGTH,
+    MAX_JUDGED_PARTS,
+    MAX_PROPERTIES,
+)
 from tavernkit.text.js_regex.lookback import lookback
 from tavernkit.text.js_regex.match import Found, JSMatch, found_at, make_match
-from tavernkit.text.js_regex.scanner import invalid
+from tavernkit.text.js_regex.scanner import invalid, is_string_property
 from tavernkit.text.js_regex.subject import Subject, engine_text, subject_of, wide_text
 from tavernkit.text.js_regex.syntax import parse_pattern
 from tavernkit.text.js_regex.template import compile_template, replace_by_template, replace_each
@@ -24,19 +31,21 @@ _MAX_SHOWN = 80
 _SHORT = 500
 """To remember that a text was seen takes longer than to look at one of this length again."""
 _cache: LRUCache[tuple[str, str], JSRegex] = LRUCache(COMPILE_CACHE_SIZE)
+_large: LRUCache[tuple[str, str], JSRegex] = LRUCache(LARGE_CACHE_SIZE)
 
 
 class JSRegex:
     """A compiled regular expression: immutable and safe to share between threads.
 
-    Unlike JavaScript's it has no ``lastIndex``: pass ``start``. A call that takes more than ``timeout`` seconds,
-    all in all, is given up, reported through ``warn`` and counts as no match; ``None`` is no limit at all.
+    Unlike JavaScript's it has no ``lastIndex``: pass ``start``. A call that takes more than ``timeout`` seconds of
+    processor time is given up, reported through ``warn`` and counts as no match; ``None`` is no limit at all.
     """
 
     __slots__ = (
         "_engine",
         "_fold",
         "_guard",
+        "_heavy",
         "_inner",
         "_last_from",
         "_lookback",
@@ -53,6 +62,7 @@ class JSRegex:
 
     def __init__(self, source: str, flags: str = "") -> None:
         # The model of costs is slow to import, and most builds make no expression at all.
+        from tavernkit.text.js_regex.alphabet import check_properties
         from tavernkit.text.js_regex.counting import counts_characters
         from tavernkit.text.js_regex.guard import Guard
         from tavernkit.text.js_regex.measures import KnownQuick
@@ -63,14 +73,19 @@ class JSRegex:
         self.global_ = "g" in flags
         self.sticky = "y" in flags
         self._pattern = parse_pattern(source, self.flags)
+        properties = self._pattern.properties
+        self._heavy = len(properties) > MAX_PROPERTIES or any(map(is_string_property, properties))
         self._whole = counts_characters(self._pattern)
         self._needs = () if begins_with_characters(self._pattern.root) else needs_of(self._pattern)
         self._fold = ignores_case(self._pattern)
         self._lookback = lookback(self._pattern.root)
         judged = len(source) <= MAX_JUDGED_LENGTH and self._pattern.part_count <= MAX_JUDGED_PARTS
+        judged = judged and not self._heavy
         self._guard = Guard(self._pattern, judged=judged)
         self._quick = KnownQuick(length=-1) if self.sticky else self._guard.known
         try:
+            if self._heavy:
+                check_properties(self._pattern.properties)
             self._engine = self._compile_engine(emit(self._pattern), first_group=0)
         except regress.RegressError as error:
             raise invalid(source, self.flags, error) from None
@@ -81,7 +96,8 @@ class JSRegex:
     @staticmethod
     def compile(source: str, flags: str = "") -> JSRegex:
         """Compile a pattern, or return the compiled one from the cache; raises :class:`JSRegexSyntaxError`."""
-        return _cache.get_or_make((source, flags), lambda: JSRegex(source, flags))
+        cache = _cache if len(source) <= LARGE_LENGTH else _large
+        return cache.get_or_make((source, flags), lambda: JSRegex(source, flags))
 
     # The next two often end at the first characters: a call more, or arguments by keyword only, would double the time.
 
@@ -223,27 +239,25 @@ class JSRegex:
         if self._lacks_needs(subject):
             return ()
         text = engine_text(subject)
-        started = time.monotonic()
         if timeout is None or self._guard.is_quick(text, timeout):
             return self._engine.find_all(text)
-        return self._find_guarded(self._engine, text, timeout, warn, started=started, everything=True)
+        return self._find_guarded(self._engine, text, timeout, warn, everything=True)
 
     def _find(self, engine: Engine, text: str, timeout: float | None, warn: Warn | None) -> Found | None:
         if timeout is None or self._guard.is_known_quick(text, timeout):
             return engine.find(text)
-        started = time.monotonic()
         if self._guard.is_quick(text, timeout):
             return engine.find(text)
-        found = self._find_guarded(engine, text, timeout, warn, started=started, everything=False)
+        found = self._find_guarded(engine, text, timeout, warn, everything=False)
         return found[0] if found else None
 
     def _find_guarded(
-        self, engine: Engine, text: str, timeout: float, warn: Warn | None, *, started: float, everything: bool
+        self, engine: Engine, text: str, timeout: float, warn: Warn | None, *, everything: bool
     ) -> Sequence[Found]:
         from tavernkit.text.js_regex.guard import GaveUpError, run_guarded
 
         try:
-            return run_guarded(engine, text, timeout, started=started, everything=everything)
+            return run_guarded(engine, text, timeout, everything=everything)
         except GaveUpError as reason:
             if warn is not None:
                 warn(f"the regex {self._shown()} {reason}: it counts as no match")
@@ -271,7 +285,7 @@ class JSRegex:
 
     def _compile_engine(self, source: str, *, first_group: int) -> Engine:
         flags, count = engine_flags(self._pattern), self._pattern.group_count
-        return Engine.compile(source, flags, first_group=first_group, group_count=count)
+        return Engine.compile(source, flags, first_group=first_group, group_count=count, heavy=self._heavy)
 
     def _shown(self) -> str:
         source = self.source if len(self.source) <= _MAX_SHOWN else f"{self.source[:_MAX_SHOWN]}…"

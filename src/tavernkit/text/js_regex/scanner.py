@@ -13,6 +13,20 @@ _MAX_SHOWN = 1000
 _HEX = frozenset("0123456789abcdefABCDEF")
 MAX_CODE_POINT = 0x10FFFF
 
+STRING_PROPERTIES = frozenset(
+    {
+        *("Basic_Emoji", "Emoji_Keycap_Sequence", "RGI_Modifier_Sequence", "RGI_Flag_Sequence", "RGI_Emoji"),
+        *("RGI_Emoji_Modifier_Sequence", "RGI_Emoji_Flag_Sequence", "RGI_Emoji_Tag_Sequence"),
+        "RGI_Emoji_ZWJ_Sequence",
+    }
+)
+"""The properties of ``v`` mode that match strings: the engine writes each out as thousands of alternatives."""
+
+
+def is_string_property(text: str) -> bool:
+    """Return True for ``p{…}`` with such a property."""
+    return text.startswith("p{") and text[2:-1] in STRING_PROPERTIES
+
 
 def _halves(found: re.Match[str]) -> str:
     code = ord(found[0]) - 0x10000
@@ -35,6 +49,10 @@ class Scanner:
         self.flags = flags
         self.text = join_surrogates(source) if self.unicode else _ASTRAL.sub(_halves, source)
         self.at = 0
+        self.written = 0
+        """How long its properties became that were written with the variants of their letters."""
+        self.properties: list[str] = []
+        """The properties that were read."""
 
     def error(self, reason: str) -> JSRegexSyntaxError:
         """Make the error for this pattern, in V8's words."""
@@ -122,6 +140,7 @@ class Scanner:
             raise self.error("Invalid property name")
         text = self.text[self.at : end + 1]
         self.at = end + 1
+        self.properties.append(text)
         return text
 
     def skip_class(self) -> None:

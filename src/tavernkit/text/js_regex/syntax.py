@@ -62,12 +62,21 @@ class _Parser:
         self.part_count = 0
         # For each branch that is being read, the innermost last: the names in it so far.
         self.names_in: list[set[str]] = []
+        self.open_groups: set[int] = set()
 
     def parse(self) -> Pattern:
         root = self._disjunction()
         if self.scanner.more:
             raise self.scanner.error("Unmatched ')'")
-        return Pattern(root, self.scanner.flags, self.group_count, self.names, self.has_modifiers, self.part_count)
+        return Pattern(
+            root,
+            self.scanner.flags,
+            self.group_count,
+            self.names,
+            self.has_modifiers,
+            self.part_count,
+            tuple(self.scanner.properties),
+        )
 
     def _disjunction(self) -> Node:
         if len(self.names_in) > MAX_DEPTH:
@@ -148,19 +157,23 @@ class _Parser:
     def _group(self) -> Node:
         scanner = self.scanner
         if not scanner.eat("?"):
-            self.group_number += 1
-            number = self.group_number
-            group = Group(self._disjunction(), number)
+            group = self._capturing()
         elif scanner.eat("<"):
-            self.group_number += 1
-            number = self.group_number
             self._check_name(scanner.group_name())
-            group = Group(self._disjunction(), number)
+            group = self._capturing()
         else:
             modifiers = self._modifiers()
             group = Group(self._disjunction(), None, modifiers)
         self._close()
         return group
+
+    def _capturing(self) -> Group:
+        self.group_number += 1
+        number = self.group_number
+        self.open_groups.add(number)
+        body = self._disjunction()
+        self.open_groups.remove(number)
+        return Group(body, number)
 
     def _check_name(self, name: str) -> None:
         """Refuse a name that was used before, unless in another branch of a disjunction."""
@@ -230,17 +243,22 @@ class _Parser:
         item = class_escape(scanner, in_class=False, named=bool(self.names))
         return CharClass((item,)) if isinstance(item, str) else Char(item)
 
-    def _named_reference(self) -> BackReference:
+    def _reference(self, groups: tuple[int, ...]) -> Node:
+        """Refer to groups. Inside of itself a group is empty: each pass of a repetition around it begins without it."""
+        outside = tuple([number for number in groups if number not in self.open_groups])
+        return BackReference(outside) if outside else Group(Sequence(()))
+
+    def _named_reference(self) -> Node:
         groups = self.names.get(self.scanner.group_name()) if self.scanner.eat("k<") else ()
         if not groups:
             raise self.scanner.error("Invalid named reference" if groups == () else "Invalid named capture referenced")
-        return BackReference(groups)
+        return self._reference(groups)
 
-    def _numbered_reference(self) -> BackReference | None:
+    def _numbered_reference(self) -> Node | None:
         start = self.scanner.at
         number = _count(self.scanner.digits())
         if number <= self.group_count:
-            return BackReference((number,))
+            return self._reference((number,))
         if self.unicode:
             raise self.scanner.error("Invalid escape")
         self.scanner.at = start

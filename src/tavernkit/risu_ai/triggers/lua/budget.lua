@@ -1,6 +1,8 @@
 -- The budget of a script: instructions, time and memory. Runs before any code of a script, as all these files do.
 --
--- A hook looks at the budget every few instructions. Once it is spent, the hook raises at every instruction and no pcall
+-- A hook looks at the budget every few instructions. What C functions do in between, the process pays for: the system
+-- ends it soon after the time is over.
+-- Once it is spent, the hook raises at every instruction and no pcall
 -- catches that, so nothing goes on. The same holds for an overflow of the stack (near which no hook could run any more)
 -- and for the end of the memory.
 --
@@ -8,7 +10,7 @@
 -- one. Calls of the host happen below the lower one only, and a reserve is given up when a script ends above it: outside
 -- of protected calls an allocation must never fail.
 
-local over_time, interval, memory = ...
+local interval, memory = ...
 
 local sethook, cpu_clock, collect = debug.sethook, os.clock, collectgarbage
 local create, resume, close = coroutine.create, coroutine.resume, coroutine.close
@@ -19,7 +21,7 @@ local STOPPED = "the script was stopped: it used up its budget"
 local RESERVE = 262144
 local FATAL = { ["not enough memory"] = true, ["error in error handling"] = true }
 
-local left, cpu_limit, cpu_slice, spent = 0, 0, 0, false
+local left, cpu_limit, spent = 0, 0, false
 local kilobytes = memory / 1024
 local reserve
 
@@ -29,12 +31,7 @@ local function has_room()
   return collect("count") <= kilobytes
 end
 
-local function in_time()
-  if cpu_clock() < cpu_limit then return true end
-  if over_time() then return false end
-  cpu_limit = cpu_clock() + cpu_slice
-  return true
-end
+local function in_time() return cpu_clock() < cpu_limit end
 
 local function hook()
   if not spent then
@@ -58,8 +55,7 @@ local budget = {}
 function budget.begin(instructions, seconds)
   left, spent = instructions, false
   reserve = reserve or rep("r", RESERVE)
-  cpu_slice = seconds / 10
-  cpu_limit = cpu_clock() + cpu_slice
+  cpu_limit = cpu_clock() + seconds
   sethook(hook, "", interval)
 end
 
@@ -72,6 +68,12 @@ function budget.finish(body, ...)
 end
 
 function budget.is_spent() return spent end
+
+-- Pay for something that takes no instructions of Lua.
+function budget.spend(instructions)
+  left = left - instructions
+  if left <= 0 then stop() end
+end
 
 -- Look at the memory before the host is called, and at the clock before something that takes long.
 function budget.room()

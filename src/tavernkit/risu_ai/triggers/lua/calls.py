@@ -84,11 +84,11 @@ class LuaCalls:
     ) -> tuple[LuaCall, Json]:
         """Call into the engine of a mode. An error of the script ends only this call; one while loading is raised."""
         world = self._world
-        engine, new = self._engines.engine(mode, code)
-        call = LuaCall(
-            world=world, engine=engine, mode=mode, key=self._engines.new_key(mode), low_level=low_level, run=run
-        )
-        with engine.lock:
+        with self._engines.lock:
+            engine, new = self._engines.engine(mode, code)
+            call = LuaCall(
+                world=world, engine=engine, mode=mode, key=self._engines.new_key(mode), low_level=low_level, run=run
+            )
             if new:
                 self._load(engine, call)
             elif engine.failed is not None:
@@ -110,12 +110,14 @@ class LuaCalls:
             engine.load(call)
         except TriggerFailedError as failure:
             engine.failed = engine.failed or f"it could not be loaded: {failure}"
+            self._engines.close(engine)
             raise
 
     def _forget(self, engine: LuaEngine, mode: str) -> None:
         """Start a script that was stopped anew next time: nobody knows what state it is in."""
         if engine.failed is not None:
             self._engines.drop(mode, engine)
+        self._engines.free_memory(self._world.warn)
 
     def _report(self, failure: TriggerFailedError) -> None:
         world = self._world

@@ -18,6 +18,6 @@ def standard_functions() -> Mapping[str, LuaFunctionEntry]:
 
 
 @cache
-def function_list() -> bytes:
+def function_list() -> str:
     """The names and kinds, as the Lua side reads them."""
-    return " ".join(f"{name}:{entry.kind}" for name, entry in standard_functions().items()).encode()
+    return " ".join(f"{name}:{entry.kind}" for name, entry in standard_functions().items())

@@ -10,7 +10,6 @@ from tavernkit.risu_ai.triggers.host import LLMReply
 from tavernkit.risu_ai.triggers.limits import MAX_URL
 from tavernkit.risu_ai.triggers.lua.call import LuaCall
 from tavernkit.risu_ai.triggers.lua.registry import Access, LuaFunctionTable, argument
-from tavernkit.risu_ai.triggers.lua.values import to_bytes
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.text.js_values import json_parse, json_stringify, to_number, to_string, truthy, utf16_length
 from tavernkit.values import Json, JsonObject, is_object
@@ -101,7 +100,7 @@ def count_tokens(call: LuaCall, arguments: list[Json]) -> int:
 @functions.function("hash", kind="promise")
 def hash_text(call: LuaCall, arguments: list[Json]) -> str:
     """Hash a text with SHA-256."""
-    return hashlib.sha256(to_bytes(_text(argument(arguments, 0)))).hexdigest()
+    return hashlib.sha256(_text(argument(arguments, 0)).encode()).hexdigest()
 
 
 def _reply(reply: LLMReply) -> str:

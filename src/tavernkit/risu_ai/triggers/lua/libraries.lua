@@ -1,7 +1,7 @@
 -- The environment of scripts: what is harmless of Lua's libraries, and bounded forms of what is not. Scripts get a table
 -- of their own as their globals; the real one stays with the host, which reads it without protection.
 
-local budget, clock_now, utc_offset, draw, max_text = ...
+local budget, clock_now, utc_offset, draw, max_text, load_cost = ...
 
 local date, time = os.date, os.time
 local rawsetmetatable, load, error, type, select, next = setmetatable, load, error, type, select, next
@@ -51,6 +51,7 @@ function globals.load(chunk, name, _, ...)
   if type(chunk) ~= "string" then error("bad argument #1 to 'load' (string expected)", 2) end
   if #chunk > max_text then return nil, "the code is too long" end
   look()
+  budget.spend(#chunk * load_cost)
   local environment = globals
   if select("#", ...) > 0 then environment = (...) end
   return load(chunk, name == nil and "=(load)" or tostring(name), "t", environment)
@@ -205,6 +206,7 @@ debug.setmetatable(null, { __tostring = function() return "null" end, __name = "
 globals.null = null
 
 local function run_script(code)
+  budget.spend(#code * load_cost)
   local script, problem = load(code, "=script", "t", globals)
   if not script then error(problem, 0) end
   script()

@@ -12,8 +12,11 @@ local MAX_CAPTURES, UNCLOSED, POSITION = 32, -1, -2
 local PERCENT, OPEN, CLOSE, BRACKET, CARET, END_BRACKET, DOLLAR, DOT = 37, 40, 41, 91, 94, 93, 36, 46
 local MINUS, STAR, PLUS, QUESTION, LETTER_B, LETTER_F, ZERO, NINE = 45, 42, 43, 63, 98, 102, 48, 57
 
+-- Besides repetitions, %b and references to captures go through the text from each place.
 local function is_quick(text, pattern)
   local _, loops = gsub(pattern, "[*+-]", "")
+  local _, walks = gsub(pattern, "%%[b%d]", "")
+  loops = loops + walks
   local _, options = gsub(pattern, "?", "")
   return (#text + 1.0) ^ (loops + 1) * 2.0 ^ options * (#pattern + 1) <= MAX_QUICK
 end

@@ -10,7 +10,7 @@ from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.expander import Expander
 from tavernkit.silly_tavern.macros.legacy.run import LegacyRun
-from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides
+from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides, refused
 
 _LEFT_OVER = re.compile(r"\{\{([^{}\n]{1,80})\}\}")
 _NAME_END = re.compile(r"[:\s]")
@@ -35,8 +35,15 @@ class LegacyMacroEngine(Expander):
 
     def run(self, text: str, environment: MacroEnvironment, overrides: Overrides, send: Report) -> str:
         """Expand a text that is not empty."""
+        budget = environment.budget
+        if budget is not None and budget.spent:
+            return refused(text, budget, send)
         run = LegacyRun(self._macros, environment, overrides, send, text)
-        expanded = run.expand_inside(text)
+        try:
+            expanded = run.expand_inside(text)
+        finally:
+            if budget is not None:
+                budget.spend(run.budget.steps, run.budget.produced)
         if "{{" in expanded:
             _report_left_over(run, expanded)
         return expanded

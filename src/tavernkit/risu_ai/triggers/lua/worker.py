@@ -1,0 +1,243 @@
+"""The job of worker processes that run Lua scripts: a file of its own, which imports only lupa.
+
+Requests, replies, questions and answers are JSON objects. An engine is a Lua state with one script in it; it lives
+until it is closed or its process ends.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, Protocol
+
+    class _Runtime(Protocol):
+        def execute(self, lua_code: bytes, *args: object) -> Any: ...
+
+        def get_memory_used(self) -> int | None: ...
+
+    class _Table(Protocol):
+        def items(self) -> Iterable[tuple[object, object]]:
+            """Keys and values, read without metamethods."""
+            ...
+
+    class _Lupa(Protocol):
+        """The part of lupa that is used."""
+
+        LuaError: type[Exception]
+
+        def lua_type(self, value: object) -> str | None: ...
+
+        def LuaRuntime(self, **options: object) -> _Runtime: ...  # noqa: N802  # lupa's name
+
+
+MAX_TABLE_DEPTH = 50
+"""How deep a table may be nested that is handed to the host."""
+
+MAX_TABLE_ITEMS = 100_000
+"""How many values it may have."""
+
+OUT_OF_MEMORY, OUT_OF_TIME = "memory", "time"
+"""Why a script was stopped."""
+
+_DENIED = b"denied"
+"""Tells a script's function that the key does not open it."""
+
+_TEXT_SHARE = 4
+"""One text may take this part of a script's memory."""
+
+_MAX_INTEGER, _MAX_SAFE_INTEGER = 2**63, 2**53 - 1
+_MAX_MESSAGE = 500
+_NOT_ENOUGH_MEMORY = "not enough memory"
+
+
+class _UnreadableError(Exception):
+    """A table cannot be handed over; the message says why."""
+
+
+class Handler:
+    """Runs scripts."""
+
+    def __init__(self) -> None:
+        self._lupa: _Lupa = import_module("lupa.lua54")  # pyright: ignore[reportAttributeAccessIssue]  # no types
+        self._engines: dict[int, _Machine] = {}
+        self._link = _Link(self._lupa)
+
+    def handle(self, payload: bytes, ask: Callable[[bytes], bytes]) -> bytes:
+        """Load a script, or call what one has."""
+        request = json.loads(payload)
+        for closed in request["closed"]:
+            self._engines.pop(closed, None)
+        before, self._link.ask = self._link.ask, ask
+        try:
+            reply = self._answer(request)
+        finally:
+            self._link.ask = before
+        return json.dumps(reply, ensure_ascii=False).encode()
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        number = request["engine"]
+        if "sources" in request:
+            self._engines[number] = _Machine(self._lupa, self._link, request)
+        machine = self._engines[number]
+        try:
+            return {"value": machine.run(request), "memory": machine.memory_used}
+        except _UnreadableError as error:
+            return {"error": str(error), "memory": machine.memory_used}
+        except (self._lupa.LuaError, MemoryError) as error:
+            message = _message(error)
+            if isinstance(error, MemoryError) or message == _NOT_ENOUGH_MEMORY or not machine.has_room:
+                return {"error": message, "stopped": OUT_OF_MEMORY, "memory": 0}
+            if machine.is_spent:
+                return {"error": message, "stopped": OUT_OF_TIME, "memory": 0}
+            return {"error": message, "memory": machine.memory_used}
+
+
+def _message(error: Exception) -> str:
+    first = error.args[0] if error.args else ""
+    text = first.decode("utf-8", "replace") if isinstance(first, bytes) else str(first)
+    return text[:_MAX_MESSAGE]
+
+
+class _Link:
+    """What Lua states call. It knows none of them: a state that knew itself would never be freed."""
+
+    def __init__(self, lupa: _Lupa) -> None:
+        self._type_of = lupa.lua_type
+        self._problem: bytes | None = None
+        self.ask: Callable[[bytes], bytes] = bytes
+
+    def call(self, name: bytes, *arguments: object) -> object:
+        """Call a function of the host. No Python error may reach the script: it would be an object in its hands."""
+        try:
+            values = [self.read(each) for each in arguments]
+        except _UnreadableError as error:
+            self._problem = str(error).encode()
+            return None
+        answer = self._answer({"call": name.decode(), "arguments": values})
+        problem = answer.get("problem")
+        self._problem = _DENIED if answer.get("denied") else None if problem is None else problem.encode()
+        value = answer.get("value")
+        return value.encode() if isinstance(value, str) else value
+
+    def state(self) -> bytes | None:
+        """Return what was wrong with the last call."""
+        return self._problem
+
+    def now(self) -> int:
+        """Return the seconds of the clock."""
+        return int(self._answer({"wanted": "now"}).get("value") or 0)
+
+    def utc_offset(self) -> int:
+        """Return the seconds that local time is ahead."""
+        return int(self._answer({"wanted": "utc_offset"}).get("value") or 0)
+
+    def draw(self) -> float:
+        """Return a number by chance."""
+        return float(self._answer({"wanted": "draw"}).get("value") or 0)
+
+    def _answer(self, question: dict[str, object]) -> dict[str, Any]:
+        return json.loads(self.ask(json.dumps(question, ensure_ascii=False).encode()))
+
+    def read(self, value: object) -> object:
+        """Turn what Lua passed into JSON; functions and other things that are none become nothing."""
+        return self._read(value, 0, [MAX_TABLE_ITEMS])
+
+    def _read(self, value: object, depth: int, left: list[int]) -> object:
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        if value is None or isinstance(value, (bool, float)):
+            return value
+        if isinstance(value, int):
+            return value if abs(value) <= _MAX_SAFE_INTEGER else float(value)  # JavaScript has only doubles
+        if self._type_of(value) != "table":
+            return None
+        if depth >= MAX_TABLE_DEPTH:
+            raise _UnreadableError("a table is nested too deeply")
+        return self._read_table(value, depth, left)  # pyright: ignore[reportArgumentType]  # lupa has no types
+
+    def _read_table(self, table: _Table, depth: int, left: list[int]) -> object:
+        found: dict[object, object] = {}
+        for key, item in table.items():
+            left[0] -= 1
+            if left[0] < 0:
+                raise _UnreadableError("a table is too large")
+            if isinstance(key, bytes):
+                key = key.decode("utf-8", "replace")
+            elif not isinstance(key, (bool, int, float)):  # to make a text of it could call code of the script
+                raise _UnreadableError(f"a table has a {self._type_of(key)} for a key")
+            found[key] = self._read(item, depth + 1, left)
+        if found and all(index in found for index in range(1, len(found) + 1)):
+            return [found[index] for index in range(1, len(found) + 1)]
+        return {str(key): item for key, item in found.items()}
+
+
+def _deny(target: object, name: object, setting: object) -> object:
+    """Keep scripts from the inside of Python objects, should one ever get into their hands."""
+    raise AttributeError("access denied")
+
+
+class _Machine:
+    """A Lua state with the sandbox in place; scripts only see Lua functions around those of the link.
+
+    lupa works on a state outside of protected calls: an error there, be it for want of memory, ends the process. So a
+    state is only entered while it has room, and leaves room behind (``budget.lua``); scripts never see the real table
+    of globals, which lupa reads.
+    """
+
+    def __init__(self, lupa: _Lupa, link: _Link, request: dict[str, Any]) -> None:
+        self._errors = (lupa.LuaError, MemoryError)
+        self._link = link
+        self._memory: int = request["memory"]
+        self._runtime = lupa.LuaRuntime(
+            encoding=None,
+            attribute_filter=_deny,
+            register_eval=False,
+            register_builtins=False,
+            unpack_returned_tuples=False,
+            max_memory=self._memory + request["headroom"],
+        )
+        sources: dict[str, bytes] = {name: text.encode() for name, text in request["sources"].items()}
+        run = self._runtime.execute
+        budget = run(sources["budget"], request["hook_interval"], self._memory)
+        json_module = run(sources["json"])
+        share = self._memory // _TEXT_SHARE
+        globals_table, run_script = run(
+            sources["libraries"], budget, link.now, link.utc_offset, link.draw, share, request["load_cost"]
+        )
+        functions = request["functions"].encode()
+        handle, listen = run(
+            sources["api"], budget, globals_table, json_module, functions, link.call, link.state, _DENIED
+        )
+        self._begin, self._is_spent = budget[b"begin"], budget[b"is_spent"]
+        self._entries: dict[str, Callable[..., object]] = {"script": run_script, "handle": handle, "listen": listen}
+        run(sources["patterns"], request["quick_search"])  # last: what is ours does not need it
+
+    def run(self, request: dict[str, Any]) -> object:
+        """Run something with a fresh budget."""
+        if not self.has_room:
+            raise MemoryError
+        self._begin(request["instructions"], request["seconds"])
+        texts = [text.encode() for text in request["texts"]]
+        return self._link.read(self._entries[request["entry"]](*texts))
+
+    @property
+    def memory_used(self) -> int:
+        """How many bytes the state has."""
+        return self._runtime.get_memory_used() or 0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether there is memory enough to go on."""
+        return self.memory_used <= self._memory
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the script was stopped. Once it was, no Lua function runs to its end any more, not even ours."""
+        try:
+            return bool(self._is_spent())
+        except self._errors:
+            return True

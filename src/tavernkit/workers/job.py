@@ -1,0 +1,18 @@
+"""What runs in worker processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A kind of work: a file that a worker process loads once.
+
+    The file defines ``Handler``, a class without arguments whose ``handle(payload, ask)`` gets the bytes of a request
+    and returns those of its reply; ``ask`` sends bytes to whoever made the request and returns the answer. It should
+    import little: that is done when a worker process is first asked.
+    """
+
+    file: Path

@@ -1,0 +1,188 @@
+"""The program of a worker process: it does what it is asked to until its limits end it.
+
+Started as a script, without site packages and with the fewest imports, so that starting is quick. Its arguments are
+the seconds after which it ends by itself when nothing is asked, its memory limit, the jobs to load ahead, and the
+directories that modules are imported from. It reads requests from its standard input and writes replies to its standard
+output until the input ends.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from contextlib import suppress
+from time import process_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol
+
+    class _Handler(Protocol):
+        def handle(self, payload: bytes, ask: Callable[[bytes], bytes]) -> bytes: ...
+
+
+REQUEST = struct.Struct("<BHddBI")
+"""Kind; size of the job's file name; seconds of processor time, and of the clock for the case that nobody waits any
+more, as the parent has died; what is done with the job's state; size of the payload."""
+
+FRESH, KEPT = 1, 2
+"""Earlier state of the job is forgotten; state is kept, so the process does not end when nothing is asked."""
+
+ANSWER = struct.Struct("<BI")
+"""Kind and size of the payload: what the parent answers to a question."""
+
+REPLY = struct.Struct("<BdI")
+"""Kind, processor time used, size of the payload."""
+
+ASKED, ANSWERED = 0, 1
+"""Kinds of messages to the process."""
+
+READY, QUESTION, DONE, FAILED = 0, 1, 2, 3
+"""Kinds of messages from the process."""
+
+_STARTED = struct.Struct("<B")
+
+
+class _NoTimers:
+    """What is used where the system has no timers."""
+
+    ITIMER_REAL = ITIMER_PROF = 0
+
+    def setitimer(self, which: int, seconds: float) -> None:
+        """Do nothing."""
+
+
+def _timers() -> _NoTimers:
+    try:
+        # Not from the public module: it makes enumerations of all signals, which is a fifth of the time to start.
+        import _signal  # pyright: ignore[reportMissingImports]  # a built-in module without types
+    except ImportError:
+        return _NoTimers()
+    return _signal if hasattr(_signal, "setitimer") else _NoTimers()  # pyright: ignore[reportReturnType]  # both have timers
+
+
+def _limit(memory: int) -> None:
+    try:
+        import resource
+    except ImportError:
+        return
+    for what, size in (("RLIMIT_AS", memory), ("RLIMIT_CORE", 0), ("RLIMIT_FSIZE", 0)):
+        number = getattr(resource, what)
+        soft, hard = resource.getrlimit(number)
+        if soft == resource.RLIM_INFINITY or soft > size:
+            resource.setrlimit(number, (size, hard if what == "RLIMIT_AS" else size))
+
+
+class _Process:
+    """Reads requests and answers them. While a job asks the parent something, it may be asked something else."""
+
+    def __init__(self, idle_seconds: float) -> None:
+        self._idle_seconds = idle_seconds
+        self._timers = _timers()
+        self._jobs: dict[str, type[_Handler]] = {}
+        self._handlers: dict[str, _Handler] = {}
+        self._depth = 0
+        self._keeps_state = False
+        # Whatever prints must not get between our messages.
+        self._input, self._output = os.dup(0), os.dup(1)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(null, 1)
+
+    def run(self, jobs: list[str]) -> None:
+        """Do what is asked until there is no more; jobs that will be asked for are loaded before."""
+        self._write(_STARTED.pack(READY))
+        for name in jobs:
+            with suppress(Exception):  # whoever asks for it is told
+                self.load(name)
+        while True:
+            self._end_after(0 if self._keeps_state else self._idle_seconds)
+            self._read(1)
+            self._answer()
+
+    def _answer(self) -> None:
+        header = bytes([ASKED]) + self._read(REQUEST.size - 1)
+        _, name_size, cpu, wall, state, size = REQUEST.unpack(header)
+        name, payload = self._read(name_size).decode(), self._read(size)
+        self._keeps_state = bool(state & KEPT)
+        if not self._depth:
+            self._end_after(wall)
+        used = process_time()
+        self._depth += 1
+        try:
+            handler = self._handler(name, fresh=bool(state & FRESH))
+            if self._depth == 1:
+                self._timers.setitimer(self._timers.ITIMER_PROF, cpu)
+            reply, kind = handler.handle(payload, self._ask), DONE
+        except MemoryError:
+            reply, kind = b"it used more memory than it may", FAILED
+        except Exception as error:  # noqa: BLE001  # the parent is told
+            reply, kind = f"{type(error).__name__}: {error}".encode("utf-8", "replace"), FAILED
+        self._depth -= 1
+        if not self._depth:
+            self._timers.setitimer(self._timers.ITIMER_PROF, 0)
+        self._write(REPLY.pack(kind, process_time() - used, len(reply)))
+        self._write(reply)
+
+    def load(self, name: str) -> None:
+        """Load the file of a job; this does not count as processor time of a request."""
+        if name not in self._jobs:
+            self._jobs[name] = _load(name)
+
+    def _handler(self, name: str, *, fresh: bool) -> _Handler:
+        handler = None if fresh else self._handlers.get(name)
+        if handler is None:
+            self.load(name)
+            self._handlers.pop(name, None)
+            handler = self._handlers[name] = self._jobs[name]()
+        return handler
+
+    def _ask(self, question: bytes) -> bytes:
+        self._write(REPLY.pack(QUESTION, 0, len(question)) + question)
+        while self._read(1)[0] == ASKED:
+            self._answer()
+        size = ANSWER.unpack(bytes([ANSWERED]) + self._read(ANSWER.size - 1))[1]
+        return self._read(size)
+
+    def _end_after(self, seconds: float) -> None:
+        """Let the system end this process after so much time, where it can."""
+        self._timers.setitimer(self._timers.ITIMER_REAL, seconds)
+
+    def _read(self, size: int) -> bytes:
+        parts: list[bytes] = []
+        while size:
+            part = os.read(self._input, size)
+            if not part:
+                os._exit(0)
+            parts.append(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self._output, rest) :]
+
+
+def _load(name: str) -> type[_Handler]:
+    from importlib.machinery import SourceFileLoader
+
+    names: dict[str, object] = {"__name__": "job", "__file__": name}
+    code = SourceFileLoader("job", name).get_code("job")
+    assert code is not None
+    exec(code, names)  # noqa: S102  # a file of this package
+    return names["Handler"]  # pyright: ignore[reportReturnType]  # what the files of jobs define
+
+
+def main() -> None:
+    """Do what is asked until there is no more."""
+    idle_seconds, memory, jobs, *directories = sys.argv[1:]
+    sys.path[:] = directories
+    _limit(int(memory))
+    _Process(float(idle_seconds)).run(jobs.split(os.pathsep) if jobs else [])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The page about security names tests that there are, and limits as they are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tavernkit import Limits
+from tavernkit.errors import MAX_WARNINGS_OF_A_KIND
+from tavernkit.risu_ai import limits as risu_ai
+from tavernkit.risu_ai.triggers import TriggerLimits
+from tavernkit.risu_ai.triggers.limits import LUA_KEPT_MEMORY
+from tavernkit.text.js_regex import limits as js_regex
+from tavernkit.workers import limits as workers
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+
+LIMITS = [
+    f"{js_regex.DEFAULT_TIMEOUT:g} s of processor time a call",
+    f"{js_regex.MAX_SOURCE_LENGTH:,} UTF-16 units, {js_regex.MAX_PARTS:,} parts, {js_regex.MAX_DEPTH} levels",
+    f"{TriggerLimits().lua_instructions:,} instructions, {TriggerLimits().lua_seconds:g} s of processor time",
+    f"{TriggerLimits().lua_memory // 10**6} MB a script; {LUA_KEPT_MEMORY // 10**6} MB kept",
+    f"{risu_ai.MAX_TEMPLATE_SECONDS:g} s of processor time, {risu_ai.MAX_TEMPLATE_OUTPUT:,} characters",
+    f"{Limits().max_build_steps:,} steps, {Limits().max_build_characters:,} characters",
+    f"address space ({workers.MEMORY >> 30} GiB)",
+]
+
+
+@pytest.mark.parametrize("text", LIMITS)
+def test_limits_are_told_as_they_are(text: str) -> None:
+    assert text in PAGE
+
+
+def test_what_is_told_in_words() -> None:
+    assert (workers.WALL_FACTOR, workers.LEAST_WALL_SECONDS, MAX_WARNINGS_OF_A_KIND) == (10, 5, 100)
+
+
+def test_every_test_that_is_named_is_there() -> None:
+    folder = ""
+    for name in re.findall(r"`((?:tests/)?[a-z_/]+(?:\.py)?)`", PAGE):
+        if name.startswith("tests/"):
+            folder = name.rpartition("/")[0]
+        elif name.startswith("test_"):
+            name = f"{folder}/{name}"
+        else:
+            continue
+        assert (ROOT / name).exists(), name

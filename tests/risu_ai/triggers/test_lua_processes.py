@@ -1,0 +1,98 @@
+"""Lua scripts in worker processes: what C functions do has an end, and memory is given back."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tavernkit.risu_ai.triggers import TriggerEngine, TriggerLimits
+from tavernkit.workers import StuckError, noting_degraded
+from tavernkit.workers import pool as pools
+from tavernkit.workers.pool import Session, WorkerPool
+from tests.quickness import at_most
+from tests.risu_ai.triggers.programs import lua, run
+
+SMALL = TriggerLimits(lua_seconds=0.3)
+
+ENDLESS = {
+    "sorting long equal texts": "local t, s = {}, ('x'):rep(15e6) for i = 1, 1e5 do t[i] = s end table.sort(t)",
+    "balanced brackets": "string.find(('('):rep(199000), '%b()')",
+    "replaced brackets": "string.gsub(('('):rep(199000), '%b()', '')",
+    "references": "string.find(('a'):rep(199000) .. 'b', '(a*)%1c')",
+    "nested functions": (
+        "local s = 'x' for i = 1, 150 do s = 'local a' .. i .. ' = function() ' .. s:rep(2):sub(1, 3e6) .. ' end ' end"
+        " while true do load(s) end"
+    ),
+    "compiling": "while true do load(('local a = 1 '):rep(5e4)) end",
+}
+
+
+@pytest.fixture(autouse=True)
+def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPool]:
+    """A pool of the test's own."""
+    made = WorkerPool()
+    monkeypatch.setattr(pools, "pool", made)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("body", ENDLESS.values(), ids=ENDLESS)
+def test_what_no_hook_reaches_is_ended_with_a_warning(body: str) -> None:
+    with at_most(2):
+        outcome = run(lua(f"function onStart(id) {body} end"), limits=SMALL)
+    (warning,) = outcome.warnings
+    assert "the script was stopped" in warning or "too" in warning
+    assert run(lua("function onStart(id) setChatVar(id, 'a', 'alive') end"))["a"] == "alive"
+
+
+def test_other_scripts_of_the_chat_start_anew_when_one_is_ended() -> None:
+    engine = TriggerEngine(limits=SMALL)
+    counting = lua("n = 0 function onStart(id) n = n + 1 setChatVar(id, 'n', n) end")
+    endless = lua(f"function onInput(id) {ENDLESS['sorting long equal texts']} end", mode="input")
+    assert [run(counting, engine=engine)["n"] for _ in range(2)] == [1, 2]
+    assert "stopped" in run(endless, mode="input", engine=engine).warnings[0]
+    assert run(counting, engine=engine)["n"] == 1
+
+
+def _memory(session: Session) -> int:
+    """Resident bytes of the worker process of a session."""
+    assert session._lease is not None
+    status = Path(f"/proc/{session._lease.worker._process.pid}/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))
+
+
+def test_scripts_keep_no_more_memory_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tavernkit.risu_ai.triggers.lua.engines.LUA_KEPT_MEMORY", 40_000_000)
+    engine = TriggerEngine()
+    code = "kept = {{}} function {name}(id) for i = 1, 3 do kept[i] = ('x'):rep(10e6) .. i end end"
+    warnings: list[str] = []
+    for number in range(8):
+        script = lua(code.format(name=f"f{number}"), mode="manual", name=f"f{number}")
+        warnings += run(script, mode="manual", name=f"f{number}", engine=engine).warnings
+    assert len([each for each in warnings if "keep more memory than they may" in each]) == 7
+    assert _memory(engine._lua.session) < 200_000_000
+
+
+def test_the_process_of_scripts_that_nobody_has_is_gone_or_free_again(own: WorkerPool) -> None:
+    engine = TriggerEngine()
+    run(lua("function onStart(id) end"), engine=engine)
+    assert engine._lua.session._lease is not None
+    process = engine._lua.session._lease.worker
+    del engine
+    gc.collect()
+    assert process in own._idle or not process.is_alive
+    assert not own._busy
+
+
+def test_a_stuck_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stuck(*_: object) -> bytes:
+        raise StuckError("did not end within 50 seconds on this machine")
+
+    monkeypatch.setattr(Session, "request", stuck)
+    with noting_degraded() as reasons:
+        outcome = run(lua("function onStart(id) end"))
+    assert reasons == ["a Lua script did not end within 50 seconds on this machine"]
+    assert "the machine is too busy" in outcome.warnings[0]

@@ -1,0 +1,60 @@
+"""What the macros of all texts of a build may take together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tavernkit import Limits, Plan, User, risu_ai
+from tavernkit import silly_tavern as st
+from tavernkit.cards.character import Character
+from tavernkit.errors import TavernKitError
+
+TOLD = "the macros of this build take too much together: the other texts stay as they are"
+
+
+def book(count: int, content: str) -> st.WorldBook:
+    entry = {"key": [], "constant": True, "content": content, "order": 1, "position": 0, "ignoreBudget": True}
+    entries = {str(number): {**entry, "uid": number, "comment": f"entry {number}"} for number in range(count)}
+    return st.WorldBook.from_json({"entries": entries}, name="world")
+
+
+def build(count: int, content: str, **inputs: Any) -> Plan:
+    character = Character(name="Aria", description="x" * 10_000)
+    given = {"on_overflow": "return", "warning_handler": None, "message": "hi", **inputs}
+    return st.Builder(character=character, user=User(name="Ann"), books=[book(count, content)]).build(**given)
+
+
+def test_characters_of_all_texts_have_a_limit() -> None:
+    plan = build(40, "{{description}}" * 15, limits=Limits(max_build_characters=1_000_000))
+    assert plan.warnings.count(TOLD) == 1
+
+
+def test_macros_of_all_texts_have_a_limit() -> None:
+    plan = build(40, "{{user}}" * 100, limits=Limits(max_build_steps=1000))
+    assert plan.warnings.count(TOLD) == 1
+
+
+def test_the_limit_holds_for_the_old_engine_too() -> None:
+    settings = st.Settings.from_json({"power_user": {"experimental_macro_engine": False}})
+    plan = build(40, "{{description}}" * 15, limits=Limits(max_build_characters=1_000_000), settings=settings)
+    assert plan.warnings.count(TOLD) == 1
+
+
+def test_in_strict_mode_it_raises() -> None:
+    with pytest.raises(TavernKitError, match="too much together"):
+        build(40, "{{user}}" * 100, limits=Limits(max_build_steps=1000), strict=True)
+
+
+def test_a_large_book_is_no_problem() -> None:
+    assert TOLD not in build(5_000, "{{char}} meets {{user}}.").warnings
+
+
+def test_risu_ai_counts_alike() -> None:
+    character = risu_ai.RisuCharacter.from_json({"name": "Aria", "desc": "{{user}} " * 5000})
+    history = [{"role": "user", "content": "{{user}}" * 500} for _ in range(20)]
+    plan = risu_ai.Builder(character=character, user=User(name="Ann")).build(
+        history=history, message="hi", on_overflow="return", warning_handler=None, limits=Limits(max_build_steps=1000)
+    )
+    assert any("take too much together" in warning for warning in plan.warnings)
