@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 
+from tavernkit.vibe_tavern.transports.sse import SSEParser
+
 from tavernkit.cards import load
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.risu_ai.cbs.context import RisuContext
@@ -24,7 +26,6 @@ from tavernkit.vibe_tavern.directives.parser import parse_json
 from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
-from tavernkit.vibe_tavern.transports.sse import SSEParser
 
 
 @dataclass(frozen=True, slots=True)
