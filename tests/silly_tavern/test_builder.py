@@ -10,7 +10,8 @@ from tavernkit.errors import ConfigError, LoreParseError, PipelineError, StrictM
 from tavernkit.prompt import HookRegistry, InjectionRegistry, Message, Plan, TraceCollector
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern import (
-    PIPELINE,
+    CHAT_PIPELINE,
+    TEXT_PIPELINE,
     Builder,
     ChatFile,
     ChatMessage,
@@ -35,9 +36,11 @@ def book(name: str, content: str, **fields: Any) -> WorldBook:
     return WorldBook.from_json({"entries": {"0": entry}}, name=name)
 
 
-def test_the_pipeline_shows_its_nine_steps():
-    assert PIPELINE.names == (
+def test_both_pipelines_show_the_same_steps():
+    assert CHAT_PIPELINE.names == TEXT_PIPELINE.names
+    assert CHAT_PIPELINE.names == (
         "hooks",
+        "prepare",
         "lore",
         "entries",
         "pinned_groups",
@@ -318,12 +321,12 @@ def test_a_step_can_be_put_into_the_pipeline():
         def before(self, state: SillyTavernState) -> None:
             state.macros.change(user_name="MIRA")
 
-    builder = Builder(**inputs()).with_pipeline(PIPELINE.insert_after("lore", Shout()))
+    builder = Builder(**inputs()).with_pipeline(CHAT_PIPELINE.insert_after("lore", Shout()))
     assert contents(builder.build())[0].endswith("and MIRA.")
 
 
 def test_a_step_whose_input_is_missing_says_which_step_must_run():
-    builder = Builder(**inputs()).with_pipeline(PIPELINE.without("injection"))
+    builder = Builder(**inputs()).with_pipeline(CHAT_PIPELINE.without("injection"))
     with pytest.raises(PipelineError, match="the injection step must run"):
         builder.build()
 
@@ -332,7 +335,7 @@ def test_the_trace_names_steps_and_counts():
     collector = TraceCollector()
     plan = build(instrumenter=collector)
     assert plan.trace is not None
-    assert [step.name for step in plan.trace.steps] == list(PIPELINE.names)
+    assert [step.name for step in plan.trace.steps] == list(CHAT_PIPELINE.names)
     assert plan.trace.steps[-1].stats["final_tokens"] == plan.trim_report.final_tokens  # pyright: ignore[reportOptionalMemberAccess]
 
 

@@ -75,7 +75,7 @@ def test_a_trace_tells_which_settings_and_which_decision_were_used():
     def stats(**changes: Any) -> dict[str, Any]:
         trace = builder(**changes).build(message="Hello", instrumenter=TraceCollector()).trace
         assert trace is not None
-        return dict(next(step for step in trace.steps if step.name == "lore").stats)
+        return dict(next(step for step in trace.steps if step.name == "prepare").stats)
 
     decided = builder().decide(message="Hello")
     assert stats()["decision_fingerprint"] == decided.fingerprint == stats(decision=decided)["decision_fingerprint"]

@@ -53,7 +53,8 @@ from tavernkit.silly_tavern.macros import MacroEnvironment as MacroEnvironment
 from tavernkit.silly_tavern.macros import MacroRegistry as MacroRegistry
 from tavernkit.silly_tavern.macros import Overrides as Overrides
 from tavernkit.silly_tavern.macros import default_registry as default_registry
-from tavernkit.silly_tavern.pipeline import PIPELINE as PIPELINE
+from tavernkit.silly_tavern.pipeline import CHAT_PIPELINE as CHAT_PIPELINE
+from tavernkit.silly_tavern.pipeline import TEXT_PIPELINE as TEXT_PIPELINE
 from tavernkit.silly_tavern.scripts.regex_scripts import RegexPlacement as RegexPlacement
 from tavernkit.silly_tavern.scripts.regex_scripts import RegexScript as RegexScript
 from tavernkit.silly_tavern.scripts.regex_scripts import RegexScripts as RegexScripts

@@ -14,7 +14,7 @@ from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.groups.decision import GroupDecision
 from tavernkit.silly_tavern.groups.speakers import decide, with_speaker
 from tavernkit.silly_tavern.inputs import SillyTavernInputs
-from tavernkit.silly_tavern.pipeline import PIPELINE
+from tavernkit.silly_tavern.pipeline import CHAT_PIPELINE, TEXT_PIPELINE
 from tavernkit.silly_tavern.services import Services
 from tavernkit.silly_tavern.state import SillyTavernState
 
@@ -27,7 +27,8 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
 
     Takes every input of :class:`SillyTavernInputs`; what is passed to :meth:`build` wins over the builder's own.
     Compiled books, parsed macros and token counts are kept for the next turn. With ``dialect="text"`` the plan is a
-    :class:`TextPlan`: one prompt text and its stop strings.
+    :class:`TextPlan`: one prompt text and its stop strings. Without a ``pipeline`` of your own,
+    :data:`CHAT_PIPELINE` or :data:`TEXT_PIPELINE` runs.
     """
 
     context_class = SillyTavernContext
@@ -36,13 +37,13 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
     def __init__(
         self,
         *,
-        pipeline: Pipeline[SillyTavernState] = PIPELINE,
+        pipeline: Pipeline[SillyTavernState] | None = None,
         services: Services | None = None,
         **inputs: Unpack[SillyTavernInputs],
     ) -> None:
         require("services", services, Services | None)
         self.services = services if services is not None else Services()
-        super().__init__(pipeline, inputs)
+        super().__init__(pipeline or CHAT_PIPELINE, inputs)
 
     def make_context(self, **inputs: Unpack[SillyTavernInputs]) -> SillyTavernContext:
         """Make the frozen context of one build."""
@@ -63,7 +64,10 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         state = self.make_state(with_speaker(context, mismatches.append))
         for mismatch in mismatches:
             state.warn(mismatch)
-        self.pipeline.run(state)
+        pipeline = self.pipeline
+        if pipeline is CHAT_PIPELINE and context.text_completion:
+            pipeline = TEXT_PIPELINE
+        pipeline.run(state)
         plan = finished_plan(state)
         assert isinstance(plan, ChatPlan)
         return plan

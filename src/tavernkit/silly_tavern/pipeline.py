@@ -1,4 +1,4 @@
-"""The order of a build, at a glance."""
+"""The order of a build, at a glance: one table for chat completion, one for text completion."""
 
 from __future__ import annotations
 
@@ -12,17 +12,44 @@ from tavernkit.silly_tavern.steps.lore import LoreStep
 from tavernkit.silly_tavern.steps.macro_expansion import MacroExpansionStep
 from tavernkit.silly_tavern.steps.pinned_groups import PinnedGroupsStep
 from tavernkit.silly_tavern.steps.plan_assembly import PlanAssemblyStep
+from tavernkit.silly_tavern.steps.prepare import PrepareStep
+from tavernkit.silly_tavern.steps.text import (
+    StoryStringStep,
+    TextCompilationStep,
+    TextEntriesStep,
+    TextInjectionStep,
+    TextLoreStep,
+    TextMacroExpansionStep,
+    TextPlanAssemblyStep,
+    TextPrepareStep,
+    TextTrimmingStep,
+)
 from tavernkit.silly_tavern.steps.trimming import TrimmingStep
 
-PIPELINE: Pipeline[SillyTavernState] = Pipeline(
+CHAT_PIPELINE: Pipeline[SillyTavernState] = Pipeline(
     HooksStep(),  # the application's own functions, before and after
-    LoreStep(),  # this turn's chat, the card, and what World Info adds
+    PrepareStep(),  # this turn's chat, the card, the examples, the author's note
+    LoreStep(),  # what World Info adds
     EntriesStep(),  # the preset's prompts that are active, in order
     PinnedGroupsStep(),  # lore, card, persona and registry in their places; the card's overrides
-    InjectionStep(),  # what stands in the chat at a depth, or beside the main prompt
+    InjectionStep(),  # what stands in the chat at a depth, or next to the main prompt
     CompilationStep(),  # control prompts, tools, nudges, examples: the layout is complete
     MacroExpansionStep(),  # the texts that are expanded last
-    PlanAssemblyStep(),  # the budget decides; the plan and the request's fields
-    TrimmingStep(),  # what was left out, told; what may not be left out, refused
+    PlanAssemblyStep(),  # the budget decides, as it does in SillyTavern; the plan and the request's fields
+    TrimmingStep(),  # reports what was left out; refuses a prompt that lacks what it must have
 )
 """SillyTavern's chat completion. Every editing method gives a new pipeline for ``Builder.with_pipeline``."""
+
+TEXT_PIPELINE: Pipeline[SillyTavernState] = Pipeline(
+    HooksStep(),  # the application's own functions, before and after
+    TextPrepareStep(),  # this turn's chat, the card, the examples, the author's note; instruct mode and guidance
+    TextLoreStep(),  # what World Info adds
+    TextEntriesStep(),  # example dialogue and the system prompt
+    StoryStringStep(),  # card, persona and lore in the story string
+    TextInjectionStep(),  # what stands in the chat at a depth, and post-history instructions
+    TextCompilationStep(),  # the chat as text, and the line that the reply follows
+    TextMacroExpansionStep(),  # the texts that are expanded last
+    TextPlanAssemblyStep(),  # the budget decides; the text and its stop strings
+    TextTrimmingStep(),  # reports what was left out
+)
+"""SillyTavern's text completion (``dialect="text"``)."""

@@ -56,21 +56,23 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         self.macros: Substitution = self.new_macros()
         """Expands macros; steps change its environment as the build learns more."""
         self.scripts: PromptScripts | None = None
-        """lore: regex scripts, if there are any."""
+        """prepare: regex scripts, if there are any."""
         self.turn = Turn((), "")
-        """lore: the chat as it is stored for this generation."""
+        """prepare: the chat as it is stored for this generation."""
         self.quiet_prompt = ""
-        """lore: the quiet prompt, expanded once."""
+        """prepare: the quiet prompt, expanded once."""
         self.card = CardTexts()
-        """lore: the card's texts, expanded."""
+        """prepare: the card's texts, expanded."""
         self.core: list[CoreMessage] = []
-        """lore: the messages that may go into the prompt, oldest first."""
+        """prepare: the messages that may go into the prompt, oldest first."""
+        self.read_examples: Callable[[str, ExampleBlock], list[ExampleBlock]] = _no_examples
+        """prepare: reads example dialogue for chat or text completion."""
         self.examples: list[ExampleBlock] = []
-        """lore: example dialogue, of the card and of lore."""
+        """prepare, lore: example dialogue, of the card and of lore."""
         self.extensions = ExtensionPrompts()
-        """lore: the registry of extension prompts, note, persona and lore at depth included."""
+        """prepare, lore: the registry of extension prompts, note, persona and lore at depth included."""
         self.note: AuthorsNote | None = None
-        """lore: the author's note of this turn."""
+        """prepare: the author's note of this turn."""
         self.vector_calls: list[VectorCall] = []
         """lore: what Vector Storage asks an index for."""
         self.forced_lore: list[JsonObject] = []
@@ -150,3 +152,7 @@ class SillyTavernState(BuildState[SillyTavernContext]):
                 hint = self.context.model_hint or preset.model
                 self._counter = MessageCounter(rule, count=lambda text: estimator.estimate(text, hint))
         return self._counter
+
+
+def _no_examples(_text: str, _template: ExampleBlock) -> list[ExampleBlock]:
+    return []

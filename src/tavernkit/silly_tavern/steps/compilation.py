@@ -6,7 +6,6 @@ from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.chat_completion.prompt_collection import Prompt
 from tavernkit.silly_tavern.chat_completion.tools import reservation_text, tools_callable
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.text_completion.chat import write_chat
 from tavernkit.text.js_values import trim
 
 
@@ -21,9 +20,6 @@ class CompilationStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Fill in the layout."""
-        if state.context.text_completion:
-            write_chat(state)
-            return
         context, collection, layout = state.context, state.prompt_entries, state.need_layout()
         preset, kind = context.active_preset, context.prompt_type
         control: list[Prompt | None] = []

@@ -13,7 +13,6 @@ from tavernkit.silly_tavern.chat_completion.prompt_collection import collect
 from tavernkit.silly_tavern.files.preset_check import never_sent
 from tavernkit.silly_tavern.files.preset_prompts import PresetPrompt
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.text_completion.entries import write_entries
 
 
 class EntriesStep(Step[SillyTavernState, NoConfig]):
@@ -29,9 +28,6 @@ class EntriesStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Walk the preset's order list."""
-        if state.context.text_completion:
-            write_entries(state)
-            return
         preset = state.context.active_preset
 
         def leave_out(prompt: PresetPrompt, reason: str) -> None:

@@ -11,7 +11,6 @@ from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry, Layout
 from tavernkit.silly_tavern.chat_completion.prompt_collection import MAIN, START, Prompt
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.text_completion.chat import place_in_chat
 
 
 class InjectionStep(Step[SillyTavernState, NoConfig]):
@@ -25,9 +24,6 @@ class InjectionStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Place the registry's prompts and the in-chat prompts."""
-        if state.context.text_completion:
-            place_in_chat(state)
-            return
         layout = Layout(state.prompt_entries, state.context.prompt_type, core=state.core)
         state.layout = layout
         in_chat = [_in_chat(prompt) for prompt in state.prompt_entries if prompt.in_chat]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tavernkit.errors import ConfigError
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.chat.authors_note import with_lore
 from tavernkit.silly_tavern.chat.extension_prompts import (
@@ -19,10 +18,7 @@ from tavernkit.silly_tavern.chat.extension_prompts import (
 from tavernkit.silly_tavern.chat.persona import AT_DEPTH
 from tavernkit.silly_tavern.chat.scan_messages import scan_messages
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
-from tavernkit.silly_tavern.groups.decision import settings_fingerprint
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.steps.preparation import example_blocks, prepare
-from tavernkit.silly_tavern.text_completion.preparation import begin_draft
 from tavernkit.silly_tavern.world_info.lore_sources import LoreSources, lore_reason
 from tavernkit.silly_tavern.world_info.placement import DepthGroup
 from tavernkit.silly_tavern.world_info.result import WorldInfoResult
@@ -33,26 +29,17 @@ from tavernkit.values import FrozenJson
 
 
 class LoreStep(Step[SillyTavernState, NoConfig]):
-    """Makes everything ready that lore can match, scans, and gives the lore its places.
+    """Scans World Info and gives the lore its places.
 
-    Reads ``context``. Writes ``turn``, ``quiet_prompt``, ``card``, ``core``, ``examples``, ``extensions``, ``note``,
-    ``lore_result``, ``lore_sources`` and ``outlets``; in text completion ``draft`` too.
+    Reads what ``prepare`` wrote. Writes ``lore_result``, ``lore_sources`` and ``outlets``, and changes ``examples``,
+    ``extensions`` and ``note``.
     """
 
     name = "lore"
 
     def before(self, state: SillyTavernState) -> None:
-        """Prepare, scan, place."""
-        if state.context.character is None:
-            raise ConfigError(
-                "there is no character to build a prompt for: pass character=, or group= and members=",
-                code="CHARACTER_REQUIRED",
-            )
-        _trace_group(state)
-        prepare(state)
-        if state.context.text_completion:
-            begin_draft(state)
-        result = state.services.lore_engine.scan(scan_input(state))
+        """Scan and place."""
+        result = state.services.lore_engine.scan(self.scan_input(state))
         state.lore_result = result
         state.lore_sources = LoreSources(result)
         state.extensions.remove(QUIET_PROMPT)
@@ -61,35 +48,31 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
         if not state.context.skip_world_info_registration:
             _register(state, result)
         _place_persona(state)
-        if state.context.settings.power_user.strip_examples and not state.context.text_completion:
-            state.examples = []
         for omission in result.omissions:
             state.omit(omission)
         state.stat("lore_activated", len(result.activated))
+        if state.context.settings.power_user.strip_examples:
+            self.strip_examples(state)
+
+    def scan_input(self, state: SillyTavernState) -> ScanInput:
+        """Return what the scan is given; its budget is a share of the context without the reply."""
+        context = state.context
+        return scan_input(state, context.max_context - context.max_response, state.counter.lore)
+
+    def strip_examples(self, state: SillyTavernState) -> None:
+        """Leave out example dialogue."""
+        state.examples = []
 
 
-def _trace_group(state: SillyTavernState) -> None:
-    """Record which settings and which decision made the speaker speak, so that a turn can be played again."""
-    group, decision = state.context.group, state.context.decision
-    if group is not None:
-        state.instrument(
-            "stat", lambda: {"value": settings_fingerprint(group)}, key="group_fingerprint", step=state.current_step
-        )
-    if decision is not None:
-        state.instrument(
-            "stat", lambda: {"value": decision.fingerprint}, key="decision_fingerprint", step=state.current_step
-        )
-
-
-def scan_input(state: SillyTavernState) -> ScanInput:
-    """What the scan is given: the chat newest first, the card, and what extensions let it see."""
+def scan_input(state: SillyTavernState, max_context: int, count_tokens: Callable[[str], int]) -> ScanInput:
+    """Return what the scan is given: the chat newest first, the card, and what extensions let it see."""
     context, card = state.context, state.card
     settings = context.settings.world_info
     return ScanInput(
         messages=scan_messages(state.core, with_names=settings.include_names),
         books=selected_books(context, state.services),
-        max_context=state.draft.limit if context.text_completion else context.max_context - context.max_response,
-        count_tokens=state.text_counter.text if context.text_completion else state.counter.lore,
+        max_context=max_context,
+        count_tokens=count_tokens,
         settings=settings,
         scan_data=ScanData(
             persona_description=card.persona,
@@ -131,7 +114,7 @@ def _add_examples(state: SillyTavernState, result: WorldInfoResult) -> None:
         title = f"World Info as example dialogue: {example.entry.title}"
         reason = lore_reason(state.lore_sources.of([example]))
         template = ExampleBlock((), "lore", example.entry.identity, title, reason)
-        blocks = example_blocks(state, state.macros.card(example.content), template)
+        blocks = state.read_examples(state.macros.card(example.content), template)
         state.examples = [*blocks, *state.examples] if example.before else [*state.examples, *blocks]
 
 

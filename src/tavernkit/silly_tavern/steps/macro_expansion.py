@@ -5,7 +5,6 @@ from __future__ import annotations
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.chat_completion.layout import LateText
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.text_completion.chat import expand_late_texts
 from tavernkit.text.js_values import trim
 
 
@@ -21,9 +20,6 @@ class MacroExpansionStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Bind the late texts."""
-        if state.context.text_completion:
-            expand_late_texts(state)
-            return
         context, layout, macros = state.context, state.need_layout(), state.macros
         preset = context.active_preset
         new_chat = preset.new_chat_prompt if context.group is None else preset.new_group_chat_prompt

@@ -9,22 +9,16 @@ from tavernkit.silly_tavern.state import SillyTavernState
 
 
 class PinnedGroupsStep(Step[SillyTavernState, NoConfig]):
-    """Puts the texts every prompt has a place for in theirs: into the prompt list, or into the story string.
+    """Puts the texts every prompt has a place for into the prompt list.
 
     Reads ``lore_result``, ``card``, ``quiet_prompt``, ``turn`` and ``extensions``; writes ``prompt_entries`` and
-    ``pinned_groups``, or ``draft``.
+    ``pinned_groups``.
     """
 
     name = "pinned_groups"
 
     def before(self, state: SillyTavernState) -> None:
-        """Merge the built-in prompts, then let the card override; in text completion, render the story string."""
-        if state.context.text_completion:
-            # Handlebars, which no chat build needs, is slow to import.
-            from tavernkit.silly_tavern.text_completion.story import tell_story
-
-            tell_story(state)
-            return
+        """Merge the built-in prompts, then let the card override."""
         context, result = state.context, state.lore_result
         persona = context.active_persona
         texts = BuildTexts(

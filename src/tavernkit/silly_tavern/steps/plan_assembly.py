@@ -16,8 +16,7 @@ from tavernkit.silly_tavern.chat_completion.request_fields import RequestInput, 
 from tavernkit.silly_tavern.errors import UnconsumedMacroError
 from tavernkit.silly_tavern.macros.expander import left_over_macros
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.steps.preparation import group_names
-from tavernkit.silly_tavern.text_completion.planning import plan_text
+from tavernkit.silly_tavern.steps.prepare import group_names
 from tavernkit.values import EMPTY_OBJECT, is_mapping
 
 
@@ -25,19 +24,16 @@ class PlanAssemblyStep(Step[SillyTavernState, NoConfig]):
     """Runs SillyTavern's budgeted assembly over the layout and makes the plan, with the request's fields.
 
     With the ``reference`` strategy the budget decides here, as it does in SillyTavern; with another everything is
-    placed and the trimming step decides. Reads ``layout`` or ``draft``, and ``context``; writes ``assembled`` or
-    ``assembled_text``, ``blocks``, ``plan`` and ``llm_options``.
+    placed and the trimming step decides. Reads ``layout`` and ``context``; writes ``assembled``, ``blocks``,
+    ``plan`` and ``llm_options``.
     """
 
     name = "plan_assembly"
 
     def before(self, state: SillyTavernState) -> None:
         """Assemble."""
-        if state.context.text_completion:
-            plan_text(state)
-        else:
-            _plan_chat(state)
-        _put_greeting(state)
+        _plan_chat(state)
+        put_greeting(state)
         if state.context.strict:
             _refuse_left_over_macros(state)
 
@@ -121,7 +117,8 @@ def _media(state: SillyTavernState) -> Callable[[str], str]:
     return resolve
 
 
-def _put_greeting(state: SillyTavernState) -> None:
+def put_greeting(state: SillyTavernState) -> None:
+    """Put the greeting on the plan that the application asks for."""
     index, card = state.context.greeting, state.context.card
     if index is None or card is None or state.plan is None:
         return

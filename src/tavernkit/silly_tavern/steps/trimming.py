@@ -18,7 +18,6 @@ from tavernkit.silly_tavern.chat_completion.slots import BudgetOverflowError, Pl
 from tavernkit.silly_tavern.chat_completion.unreached import evictions
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.text_completion.trimming import trim_text
 
 _OCCASIONAL = frozenset({"impersonate", "quietPrompt", "groupNudge", "bias"})
 """Prompts that are in every collection and in few plans."""
@@ -38,18 +37,8 @@ class TrimmingStep(Step[SillyTavernState, NoConfig]):
 
     def before(self, state: SillyTavernState) -> None:
         """Report or trim."""
-        if state.context.text_completion:
-            trim_text(state)
-        else:
-            self._trim_messages(state)
-        report = state.trim_report
-        if report is not None:
-            state.stat("budget_tokens", report.budget_tokens)
-            state.stat("initial_tokens", report.initial_tokens)
-            state.stat("final_tokens", report.final_tokens)
-            state.stat("eviction_count", report.eviction_count)
-            if state.context.strict:
-                _warn_of_trimmed_history(state, report)
+        self._trim_messages(state)
+        count_trimmed(state)
 
     def _trim_messages(self, state: SillyTavernState) -> None:
         if state.plan is None or state.assembled is None:
@@ -84,6 +73,18 @@ def _warn_of_trimmed_history(state: SillyTavernState, report: TrimReport) -> Non
     lost = sum(record.budget_group == "history" for record in report.evictions)
     if lost:
         state.warn(f"{lost} messages of the chat do not fit the token budget of {report.budget_tokens} tokens")
+
+
+def count_trimmed(state: SillyTavernState) -> None:
+    """Put the numbers of the report into the trace."""
+    report = state.trim_report
+    if report is not None:
+        state.stat("budget_tokens", report.budget_tokens)
+        state.stat("initial_tokens", report.initial_tokens)
+        state.stat("final_tokens", report.final_tokens)
+        state.stat("eviction_count", report.eviction_count)
+        if state.context.strict:
+            _warn_of_trimmed_history(state, report)
 
 
 def _reference_report(state: SillyTavernState, assembled: Assembled) -> TrimReport:

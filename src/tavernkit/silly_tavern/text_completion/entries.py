@@ -6,7 +6,8 @@ from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern.chat_completion.prompt_collection import DIALOGUE_EXAMPLES
 from tavernkit.silly_tavern.instruct.examples import ExampleNames, format_examples
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.steps.preparation import example_heading, group_names
+from tavernkit.silly_tavern.steps.prepare import group_names
+from tavernkit.silly_tavern.text_completion.preparation import example_heading
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment
 
 

@@ -10,7 +10,7 @@ from tavernkit.prompt.context import REFERENCE
 from tavernkit.silly_tavern.chat.output_cleanup import CleanUp, clean_up
 from tavernkit.silly_tavern.provenance import TITLES, source
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.steps.preparation import group_names
+from tavernkit.silly_tavern.steps.prepare import group_names
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText, TextLayout, assemble
 from tavernkit.silly_tavern.text_completion.plan import TextPlan
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment, blocks_of, normalised, rendered, text_of

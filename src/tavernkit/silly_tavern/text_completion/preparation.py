@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from tavernkit.silly_tavern.chat.examples import START_LINE, split_examples
+from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern.instruct.formatting import InstructFormatter
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.guidance import Guidance
 from tavernkit.silly_tavern.world_info.selection import file_stem
 from tavernkit.values import EMPTY_OBJECT
+
+
+def read_example_texts(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
+    """Read example dialogue into blocks of text."""
+    heading = START_LINE if state.context.active_instruct.enabled else example_heading(state)
+    return [replace(template, text=block) for block in split_examples(text, heading)]
+
+
+def example_heading(state: SillyTavernState) -> str:
+    """Return the line above each block of example dialogue."""
+    separator = state.context.active_context_template.example_separator
+    return state.macros(separator) + "\n" if separator else ""
 
 
 def begin_draft(state: SillyTavernState) -> None:

@@ -139,7 +139,6 @@ FAMILIES: Patterns = (
     ("*chatgpt-4o-latest*", "gpt-4o"),
     ("*gpt-4.1*", "gpt-4o"),
     ("*gpt-4.5*", "gpt-4o"),
-    ("*gpt-4-32k*", "gpt-4-32k"),
     ("*gpt-4*", "gpt-4"),
     ("*gpt-3.5-turbo-0301*", "gpt-3.5-turbo-0301"),
     ("*gpt-3.5-turbo*", "gpt-3.5-turbo"),

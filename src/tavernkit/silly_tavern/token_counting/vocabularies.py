@@ -77,7 +77,6 @@ _TIKTOKEN: Mapping[str, str] = {
     "o1": "o200k_base",
     "gpt-4o": "o200k_base",
     "gpt-4": "cl100k_base",
-    "gpt-4-32k": "cl100k_base",
     "gpt-3.5-turbo": "cl100k_base",
     "gpt-3.5-turbo-0301": "cl100k_base",
     "text-davinci-003": "p50k_base",

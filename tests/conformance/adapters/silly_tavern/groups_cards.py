@@ -10,7 +10,7 @@ from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.groups import Group, GroupChat, group_depth_prompts, merge_cards
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.steps.preparation import prepare
+from tavernkit.silly_tavern.steps.prepare import PrepareStep
 from tavernkit.text.js_values import trim
 from tests.conformance.adapters.silly_tavern.group_inputs import card
 from tests.conformance.runner import VECTORS, Case
@@ -55,7 +55,7 @@ def inputs(given: Any) -> dict[str, Any]:
 
 def prepared(given: Any) -> SillyTavernState:
     state = SillyTavernState(Builder().make_context(**inputs(given)))
-    prepare(state)
+    PrepareStep().before(state)
     return state
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import ClassVar, TypeAlias
 
+from tavernkit.errors import ConfigError
 from tavernkit.prompt.omission import Omission
+from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.chat.attachments import attached_text
 from tavernkit.silly_tavern.chat.authors_note import authors_note, read_overrides
 from tavernkit.silly_tavern.chat.card_fields import CardTexts, card_texts
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage, add_reasoning, core_chat, prepare_texts
 from tavernkit.silly_tavern.chat.depth_prompt import DepthPrompt, depth_prompt_of
-from tavernkit.silly_tavern.chat.examples import START_LINE, parse_block, split_examples
+from tavernkit.silly_tavern.chat.examples import parse_block, split_examples
 from tavernkit.silly_tavern.chat.extension_prompts import (
     AUTHORS_NOTE,
     DEPTH_PROMPT,
@@ -30,6 +34,7 @@ from tavernkit.silly_tavern.chat.vector_storage import VectorResults, VectorStor
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern.chat_completion.tools import tools_supported
 from tavernkit.silly_tavern.groups.cards import group_depth_prompts, merge_cards
+from tavernkit.silly_tavern.groups.decision import settings_fingerprint
 from tavernkit.silly_tavern.provenance import CARD_FIELD
 from tavernkit.silly_tavern.scripts.prompt_scripts import PromptScripts
 from tavernkit.silly_tavern.state import SillyTavernState
@@ -41,8 +46,55 @@ SHOWN_MESSAGES = 100
 """How many messages of a chat SillyTavern shows when it opens it."""
 
 
-def prepare(state: SillyTavernState) -> None:
-    """Do what comes before lore is scanned. Each text's macros run here in the order SillyTavern runs them."""
+class PrepareStep(Step[SillyTavernState, NoConfig]):
+    """Makes everything ready that lore can match. Each text's macros run here in the order SillyTavern runs them.
+
+    Reads ``context``. Writes ``turn``, ``quiet_prompt``, ``card``, ``core``, ``examples``, ``extensions``, ``note`` and
+    ``scripts``.
+    """
+
+    name = "prepare"
+    send_empty: ClassVar[bool] = True
+    """Send the preset's text when the user sends nothing."""
+    tool_lines: ClassVar[bool] = True
+    """Keep the lines of the chat that are about tools, if the model takes them."""
+
+    @staticmethod
+    def read_examples(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
+        """Read example dialogue into messages that carry the template's provenance."""
+        return read_dialogue(state, text, template)
+
+    def before(self, state: SillyTavernState) -> None:
+        """Prepare the turn, the card, the chat, the examples and the author's note."""
+        context = state.context
+        if context.character is None:
+            raise ConfigError(
+                "there is no character to build a prompt for: pass character=, or group= and members=",
+                code="CHARACTER_REQUIRED",
+            )
+        _trace_group(state)
+        preset = context.active_preset
+        prepare(
+            state,
+            send_if_empty=preset.send_if_empty if self.send_empty else "",
+            with_tools=self.tool_lines and tools_supported(preset),
+            read_examples=self.read_examples,
+        )
+
+
+ReadExamples: TypeAlias = Callable[[SillyTavernState, str, ExampleBlock], list[ExampleBlock]]
+"""Reads example dialogue into blocks that carry the template's provenance."""
+
+
+def prepare(state: SillyTavernState, *, send_if_empty: str, with_tools: bool, read_examples: ReadExamples) -> None:
+    """Do what comes before lore is scanned.
+
+    Args:
+        state: The workspace of the build.
+        send_if_empty: What is sent when the user sends nothing.
+        with_tools: Keep the lines of the chat that are about tools.
+        read_examples: Reads example dialogue for chat or text completion.
+    """
     context = state.context
     state.random = context.random_source
     state.macros = state.new_macros()
@@ -52,14 +104,15 @@ def prepare(state: SillyTavernState) -> None:
     opened = _opened_prompts(state)
     chat = _with_first_message_shown(state, context.log.lines)
     state.quiet_prompt = state.macros(context.quiet_prompt)
-    _begin(state, chat)
+    _begin(state, chat, send_if_empty)
     state.card = _card(state)
     state.extensions = ExtensionPrompts((*opened, *context.extension_prompts))
     _register_injections(state)
     _register_depth_prompts(state)
     _expand_first_message(state)
-    _prepare_core_chat(state)
-    state.examples = example_blocks(state, state.card.examples, ExampleBlock(()))
+    _prepare_core_chat(state, with_tools=with_tools)
+    state.read_examples = partial(read_examples, state)
+    state.examples = state.read_examples(state.card.examples, ExampleBlock(()))
     _search_vectors(state)
     _register_note(state)
     state.extensions.set(ExtensionPrompt(QUIET_PROMPT, state.quiet_prompt, scan=True, kind="quiet prompt", reason=""))
@@ -85,14 +138,14 @@ def _opened_prompts(state: SillyTavernState) -> list[ExtensionPrompt]:
     return found
 
 
-def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...]) -> None:
+def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...], send_if_empty: str) -> None:
     """Change the chat as the type of generation asks."""
     context = state.context
     scripts = state.scripts
     turn = TurnInput(
         generation_type=context.generation_type,
         message=context.message,
-        send_if_empty="" if context.text_completion else context.active_preset.send_if_empty,
+        send_if_empty=send_if_empty,
         user_name=context.user_name,
         user_prompt_bias=context.settings.power_user.user_prompt_bias,
         untouched=context.tool_recursion > 0 or context.dry_run,
@@ -109,12 +162,9 @@ def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...]) -> None:
     state.macros.change(chat=state.turn.chat, input="" if sent else context.message)
 
 
-def example_blocks(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
-    """Read example dialogue into blocks that carry the template's provenance."""
+def read_dialogue(state: SillyTavernState, text: str, template: ExampleBlock) -> list[ExampleBlock]:
+    """Read example dialogue into messages."""
     context = state.context
-    if context.text_completion:
-        heading = START_LINE if context.active_instruct.enabled else example_heading(state)
-        return [replace(template, text=block) for block in split_examples(text, heading)]
     names = {"user_name": context.user_name, "character_name": context.character_name}
     group = group_names(state)
     return [
@@ -127,12 +177,6 @@ def example_blocks(state: SillyTavernState, text: str, template: ExampleBlock) -
         )
         for block in split_examples(text)
     ]
-
-
-def example_heading(state: SillyTavernState) -> str:
-    """The line above each block of example dialogue in text completion."""
-    separator = state.context.active_context_template.example_separator
-    return state.macros(separator) + "\n" if separator else ""
 
 
 def group_names(state: SillyTavernState) -> tuple[str, ...]:
@@ -228,9 +272,8 @@ def _expand_first_message(state: SillyTavernState) -> None:
         state.macros.change(chat=state.turn.chat)
 
 
-def _prepare_core_chat(state: SillyTavernState) -> None:
+def _prepare_core_chat(state: SillyTavernState, *, with_tools: bool) -> None:
     context, kind = state.context, state.context.prompt_type
-    with_tools = not context.text_completion and tools_supported(context.active_preset)
     state.core = core_chat(state.turn.chat, generation_type=kind, with_tools=with_tools)
 
     def file_text(message: CoreMessage, files: Sequence[Mapping[str, object]]) -> str:
@@ -307,3 +350,16 @@ def _register_note(state: SillyTavernState) -> None:
 
 def _unchanged(text: str) -> str:
     return text
+
+
+def _trace_group(state: SillyTavernState) -> None:
+    """Record which settings and which decision made the speaker speak, so that a turn can be played again."""
+    group, decision = state.context.group, state.context.decision
+    if group is not None:
+        state.instrument(
+            "stat", lambda: {"value": settings_fingerprint(group)}, key="group_fingerprint", step=state.current_step
+        )
+    if decision is not None:
+        state.instrument(
+            "stat", lambda: {"value": decision.fingerprint}, key="decision_fingerprint", step=state.current_step
+        )
