@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 
-from tavernkit.vibe_tavern.transports.sse import SSEParser
-
 from tavernkit.cards import load
 from tavernkit.errors import TavernKitError, WarningLog
+from tavernkit.models._sse import SSEParser
 from tavernkit.risu_ai.cbs.context import RisuContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.chat_templates.rendering import CompiledTemplate, Rendering, TemplateProblem
