@@ -6,7 +6,12 @@ import pytest
 
 from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import PowerUser, Tool
-from tavernkit.silly_tavern.chat_completion.request_fields import RequestInput, request_fields, system_becomes_user
+from tavernkit.silly_tavern.chat_completion.request_fields import (
+    RequestInput,
+    page_input,
+    request_fields,
+    system_becomes_user,
+)
 from tests.silly_tavern.scene import preset
 
 SAMPLERS = {"temperature", "top_p", "frequency_penalty", "presence_penalty"}
@@ -24,7 +29,8 @@ def fields(kind: str = "normal", stops: str = "", tools: tuple[Tool, ...] = (), 
         power_user=PowerUser(custom_stopping_strings=stops),
         warn=WarningLog(),
     )
-    return request_fields(preset(**keys), given)
+    chosen = preset(**keys)
+    return request_fields(chosen, page_input(chosen, given))
 
 
 MANY = '["a","b","c","d","e","f","a rather long stop string"]'

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tavernkit.models import Model, Reply, Request
-from tavernkit.models.parameters import STANDARD_OPTIONS
 from tavernkit.prompt.plan import Plan
 from tavernkit.silly_tavern import ChatFile, ChatMessage
 from tavernkit.values import JsonObject, freeze_object, thaw_object
@@ -91,10 +90,7 @@ class ChatSession:
 
     def _ask(self, history: ChatFile, text: str, kind: str, on_delta: Callable[[str], object]) -> str:
         self.plan = self.build(history=history, message=text, generation_type=kind)
-        options = self.plan.llm_options
-        chosen = {name: options[name] for name in STANDARD_OPTIONS if name in options}
-        request = Request(messages=self.plan.to_messages("openai"), options=chosen)
-        return asyncio.run(_sent(self.model, request, on_delta)).text.strip()
+        return asyncio.run(_sent(self.model, self.plan.request(), on_delta)).text.strip()
 
     def _reply(self, text: str) -> ChatMessage:
         return ChatMessage(name=self.character_name, mes=text, send_date=self._now(), swipes=(text,), swipe_id=0)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias, overload
 
 from tavernkit.budget.report import TrimReport
+from tavernkit.errors import ConfigError
 from tavernkit.lore.contracts import LoreResult
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
@@ -20,6 +21,7 @@ from tavernkit.stores.variables import VariableChanges
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, thaw
 
 if TYPE_CHECKING:
+    from tavernkit.models.request import Request, WireRequest
     from tavernkit.prompt.explain import Explanation
 
 ListDialect: TypeAlias = Literal["openai", "mistral", "ai21", "xai"]
@@ -68,6 +70,8 @@ class Plan:
     omissions: Sequence[Omission] = ()
     rendered: RenderedText | None = None
     counting_note: str = ""
+    sampling: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """Options for any model, in OpenAI's names: temperature, limits, stop strings, tools."""
     variables: VariableChanges = field(default_factory=VariableChanges)
     """What the build would change in the chat's variables, once its turn is received."""
     count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
@@ -81,6 +85,7 @@ class Plan:
         set_field(self, "warnings", tuple(self.warnings))
         set_field(self, "degraded", tuple(self.degraded))
         set_field(self, "llm_options", freeze_object(self.llm_options))
+        set_field(self, "sampling", freeze_object(self.sampling))
         set_field(self, "omissions", tuple(self.omissions))
 
     def replace(self, **changes: object) -> Plan:
@@ -167,6 +172,42 @@ class Plan:
         text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
+    def request(
+        self,
+        dialect: str = "openai",
+        *,
+        model: str = "",
+        options: Mapping[str, object] | None = None,
+        reference: bool = False,
+        api_key: str = "",
+    ) -> Request:
+        """Return everything that is sent to a model: messages or text, options, stop strings and tools.
+
+        Args:
+            dialect: The provider's protocol (``openai``, ``anthropic``, ``google``, ``text``…); with ``reference``,
+                the name that the other program has for the provider.
+            model: The model to ask; by default the one that sends the request.
+            options: Options that go over the preset's own.
+            reference: Make exactly the HTTP request of the program that the preset belongs to.
+            api_key: The key for a reference request; others get theirs from the model that sends them.
+
+        Raises:
+            ConfigError: This plan belongs to no other program, or that program does not know the provider.
+        """
+        from tavernkit.models.request import Request
+
+        if reference:
+            wire = self._reference_request(dialect, api_key)
+            return Request(messages=tuple(self.messages), model=model, wire=wire)
+        chosen = freeze_object({**(self.sampling or _standard(self.llm_options)), **(options or {})})
+        if self.rendered is not None:
+            stop = self.rendered.stop_sequences
+            return Request(prompt=self.rendered.text, stop=stop, model=model, options=chosen, dialect="text")
+        return Request(messages=tuple(self.messages), model=model, options=chosen, dialect=dialect)
+
+    def _reference_request(self, provider: str, api_key: str) -> WireRequest:
+        raise ConfigError("reference requests are those of SillyTavern and RisuAI: this plan belongs to neither")
+
     def explain(self) -> Explanation:
         """Tell what is in the prompt, from where, at what cost, and what was left out and why; print it."""
         from tavernkit.prompt.explain import explain_plan
@@ -206,6 +247,15 @@ class Plan:
         if squash:
             blocks = squash_system(blocks)
         return [block.to_message() for block in blocks]
+
+
+def _standard(options: FrozenObject) -> FrozenObject:
+    """The options that models take, out of those of a platform's own request."""
+    from tavernkit.models.parameters import STANDARD_OPTIONS
+
+    return {
+        name: options[name] for name in (*STANDARD_OPTIONS, "tools", "tool_choice") if options.get(name) is not None
+    }
 
 
 def _dump_block(block: Block) -> str:

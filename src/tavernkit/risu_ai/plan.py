@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt.block import Block
@@ -18,7 +18,10 @@ from tavernkit.risu_ai.requests.messages import RequestRules, request_messages, 
 from tavernkit.risu_ai.requests.reference import EMPTY_KEYS, RisuRequest, reference_request
 from tavernkit.risu_ai.requests.text_completion import cut_reply, stop_texts
 from tavernkit.risu_ai.requests.text_prompt import TextRules, write_text
-from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze_object
+
+if TYPE_CHECKING:
+    from tavernkit.models.request import WireRequest
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,12 @@ class RisuPlan(Plan):
             warn=warn,
             strict=strict,
         )
+
+    def _reference_request(self, provider: str, api_key: str) -> WireRequest:
+        from tavernkit.models.request import WireRequest
+
+        made = self.reference_request(keys={provider: api_key} if api_key else EMPTY_KEYS)
+        return WireRequest(method="POST", url=made.url, headers=made.headers, body=freeze_object(made.body))
 
     def to_request(self, *, warn: Warn = log_warning) -> JsonObject:
         """The body RisuAI would post to the preset's model, in that provider's own format."""

@@ -13,7 +13,6 @@ from tavernkit.errors import ConfigError, log_warning
 from tavernkit.models import Accumulator, Model, Reply, ReplyPiece, Request
 from tavernkit.models._openai_wire import content_text, first_choice
 from tavernkit.models.bodies import written_messages
-from tavernkit.models.parameters import STANDARD_OPTIONS
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
 from tavernkit.stores.history import HistoryLike
@@ -320,10 +319,7 @@ def _as_request(prompt: Plan | Request | None) -> Request | None:
         if prompt is not None and prompt.messages is None:
             raise ConfigError("a run needs a chat: this request is for text completion", code="PROMPT_FOR_CHAT_MODEL")
         return prompt
-    options = prompt.llm_options
-    return Request(
-        messages=prompt.messages, options={name: options[name] for name in STANDARD_OPTIONS if name in options}
-    )
+    return prompt.request()
 
 
 def _request_options(request: Request) -> JsonObject:

@@ -10,10 +10,13 @@ from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
 from tavernkit.silly_tavern.chat.vector_storage import VectorCall
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, thaw, thaw_object
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, freeze_object, is_object, thaw, thaw_object
 
-if TYPE_CHECKING:  # not known to the check of a plan's fields, which would go through thousands of lines
+if TYPE_CHECKING:
+    from tavernkit.models.request import WireRequest
     from tavernkit.silly_tavern.chat.chat_message import ChatMessage
+    from tavernkit.silly_tavern.files.preset import Preset
+    from tavernkit.silly_tavern.providers.chat.page import ChatInput
 
 UNSQUASHED = frozenset({"newMainChat", "newChat", "groupNudge"})
 """Identifiers of lines that stay messages of their own."""
@@ -38,12 +41,24 @@ class ChatPlan(Plan):
     overridden_prompts: Sequence[str] = ()
     vector_calls: Sequence[VectorCall] = ()
     timed_world_info: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    preset: Preset | None = field(default=None, repr=False, compare=False)
+    page: ChatInput | None = field(default=None, repr=False, compare=False)
+    """What SillyTavern's page needs besides the preset to write the request for a source."""
 
     def _prepared(self, *, squash: bool) -> list[Message]:
         return [block.to_message() for block in self._final_blocks(squash=squash or self.squash)]
+
+    def _reference_request(self, provider: str, api_key: str) -> WireRequest:
+        from tavernkit.models.request import WireRequest
+        from tavernkit.silly_tavern.providers import Connection, chat_page_body, chat_request
+
+        body = self.to_request()
+        if self.preset is not None and self.page is not None and provider != self.preset.chat_completion_source:
+            preset = self.preset.replace(chat_completion_source=provider)
+            messages = [message for message in _list(body["messages"]) if is_object(message)]
+            body = chat_page_body(preset, messages, self.page)
+        made = chat_request(body, Connection(key=api_key))
+        return WireRequest(method=made.method, url=made.url, headers=made.headers, body=freeze_object(made.body))
 
     def to_request(self) -> JsonObject:
         """The body SillyTavern posts to its own backend."""
@@ -57,6 +72,10 @@ class ChatPlan(Plan):
         if self.system_as_user:
             blocks = [block.replace(role="user") if block.role == "system" else block for block in blocks]
         return blocks
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
 
 
 def squashed(blocks: Sequence[Block]) -> list[Block]:

@@ -33,23 +33,57 @@ class RequestInput:
     warn: Warn
 
 
-def request_fields(preset: Preset, given: RequestInput) -> JsonObject:
-    """All fields of the request but ``messages``."""
-    body = chat_page_body(
-        preset,
-        [],
-        ChatInput(
-            generation_type=given.generation_type,
-            user_name=given.user_name,
-            char_name=given.character_name,
-            group_names=given.group_names,
-            max_tokens=given.max_tokens,
-            stop_strings=stopping_strings(given.power_user, given.expand, given.warn),
-            tools=[tool.to_json() for tool in given.tools] if tools_callable(preset, given.generation_type) else (),
-            expand=given.expand,
-        ),
+def page_input(preset: Preset, given: RequestInput) -> ChatInput:
+    """Return what SillyTavern's page needs for the body of a request, besides the preset."""
+    return ChatInput(
+        generation_type=given.generation_type,
+        user_name=given.user_name,
+        char_name=given.character_name,
+        group_names=given.group_names,
+        max_tokens=given.max_tokens,
+        stop_strings=stopping_strings(given.power_user, given.expand, given.warn),
+        tools=[tool.to_json() for tool in given.tools] if tools_callable(preset, given.generation_type) else (),
+        expand=given.expand,
     )
+
+
+def request_fields(preset: Preset, page: ChatInput) -> JsonObject:
+    """Return all fields of the request but ``messages``."""
+    body = chat_page_body(preset, [], page)
     return {name: value for name, value in body.items() if name not in LEFT_OUT}
+
+
+def sampling_options(preset: Preset, page: ChatInput) -> JsonObject:
+    """Return what the preset asks of any model, in OpenAI's names; samplers in neutral position are left out."""
+    options: JsonObject = {
+        "temperature": preset.temperature,
+        "top_p": preset.top_p,
+        "frequency_penalty": preset.frequency_penalty,
+        "presence_penalty": preset.presence_penalty,
+        "max_tokens": page.max_tokens,
+    }
+    for name, neutral in _NEUTRAL:
+        value = getattr(preset, name)
+        if value != neutral:
+            options[name] = value
+    if preset.seed >= 0:
+        options["seed"] = preset.seed
+    if page.stop_strings:
+        options["stop"] = [*page.stop_strings]
+    if page.tools:
+        options["tools"] = [*page.tools]
+    return options
+
+
+_NEUTRAL = (
+    ("top_k", 0),
+    ("top_a", 0),
+    ("min_p", 0),
+    ("repetition_penalty", 1),
+    ("reasoning_effort", "auto"),
+    ("verbosity", "auto"),
+)
+"""Settings that say nothing in this position."""
 
 
 def system_becomes_user(preset: Preset) -> bool:

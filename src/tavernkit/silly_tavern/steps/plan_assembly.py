@@ -12,7 +12,13 @@ from tavernkit.silly_tavern.chat_completion.assembly import assemble, placed
 from tavernkit.silly_tavern.chat_completion.blocks import make_blocks
 from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
-from tavernkit.silly_tavern.chat_completion.request_fields import RequestInput, request_fields, system_becomes_user
+from tavernkit.silly_tavern.chat_completion.request_fields import (
+    RequestInput,
+    page_input,
+    request_fields,
+    sampling_options,
+    system_becomes_user,
+)
 from tavernkit.silly_tavern.errors import UnconsumedMacroError
 from tavernkit.silly_tavern.macros.expander import left_over_macros
 from tavernkit.silly_tavern.state import SillyTavernState
@@ -66,7 +72,7 @@ def _plan_chat(state: SillyTavernState) -> None:
     assembled = assemble(layout, budget, counter, converter)
     state.assembled = assembled
     state.blocks = make_blocks(placed(assembled), state.services.blocks)
-    fields = request_fields(
+    page = page_input(
         preset,
         RequestInput(
             generation_type=context.prompt_type,
@@ -80,7 +86,8 @@ def _plan_chat(state: SillyTavernState) -> None:
             warn=state.warn,
         ),
     )
-    state.llm_options = {**fields, **state.llm_options}
+    asked = state.llm_options
+    state.llm_options = {**request_fields(preset, page), **asked}
     counts = {collection.identifier: collection.tokens for collection in assembled.slots if collection.tokens}
     state.plan = ChatPlan(
         blocks=state.blocks,
@@ -88,6 +95,9 @@ def _plan_chat(state: SillyTavernState) -> None:
         lore_result=state.lore_result,
         llm_options=state.llm_options,  # pyright: ignore[reportArgumentType]  # frozen by the plan
         counting_note=state.counting_note,
+        sampling={**sampling_options(preset, page), **asked},  # pyright: ignore[reportArgumentType]  # frozen by the plan
+        preset=preset,
+        page=page,
         count_tokens=lambda text: max(counter.text(text), 0),
         chat=state.turn.chat,
         vector_calls=tuple(state.vector_calls),

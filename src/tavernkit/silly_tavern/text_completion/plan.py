@@ -5,11 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tavernkit.prompt.plan import Plan, RenderedText
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.text_completion.segments import rendered
-from tavernkit.values import JsonObject, thaw_object
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, thaw_object
+
+if TYPE_CHECKING:
+    from tavernkit.models.request import WireRequest
 
 EMPTY_TEXT = RenderedText("")
 
@@ -24,6 +28,8 @@ class TextPlan(ChatPlan):
 
     negative_prompt: str = ""
     guidance_scale: float = 1
+    text_settings: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
+    """The sampler settings of text completion, as ``settings.json`` has them."""
     clean_up: Callable[[str], str] = field(default=str, repr=False, compare=False)
 
     @property
@@ -48,6 +54,14 @@ class TextPlan(ChatPlan):
     ) -> str:
         """SHA-256 of what would be sent: equal plans have equal fingerprints, whatever their block ids."""
         return super().fingerprint(dialect, squash_system_messages=squash_system_messages, **dialect_options)
+
+    def _reference_request(self, provider: str, api_key: str) -> WireRequest:
+        from tavernkit.models.request import WireRequest
+        from tavernkit.silly_tavern.providers import Connection, TextInput, text_page_body, text_request
+
+        body = text_page_body(provider, thaw_object(self.text_settings), TextInput.from_plan(self))
+        made = text_request(provider, body, Connection(key=api_key))
+        return WireRequest(method=made.method, url=made.url, headers=made.headers, body=freeze_object(made.body))
 
     def to_request(self) -> JsonObject:
         """The fields of SillyTavern's request that come from the prompt."""

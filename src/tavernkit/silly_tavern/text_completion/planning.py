@@ -16,7 +16,7 @@ from tavernkit.silly_tavern.text_completion.plan import TextPlan
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment, blocks_of, normalised, rendered, text_of
 from tavernkit.silly_tavern.text_completion.stop_strings import StopInput, custom_stop_strings, stop_strings
 from tavernkit.text.js_values import trim, trim_start
-from tavernkit.values import EMPTY_OBJECT
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping
 
 GUIDANCE = Origin(
     "guidance",
@@ -54,6 +54,8 @@ def plan_text(state: SillyTavernState) -> None:
         lore_result=state.lore_result,
         llm_options=state.llm_options,  # pyright: ignore[reportArgumentType]  # frozen by the plan
         counting_note=state.counting_note,
+        sampling=_sampling(state),
+        text_settings=_text_settings(state),
         count_tokens=counter.text,
         rendered=rendered(state.blocks, stops),
         chat=state.turn.chat,
@@ -63,6 +65,34 @@ def plan_text(state: SillyTavernState) -> None:
         guidance_scale=guidance.scale,
         clean_up=_cleaner(state, stops),
     )
+
+
+_SAMPLERS = {
+    "temp": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "rep_pen": "repetition_penalty",
+    "freq_pen": "frequency_penalty",
+    "presence_pen": "presence_penalty",
+}
+"""Text completion's samplers that most models take, with OpenAI's names for them."""
+
+
+def _text_settings(state: SillyTavernState) -> FrozenObject:
+    found = state.context.settings.source.get("textgenerationwebui_settings")
+    return freeze_object(found) if is_mapping(found) else EMPTY_OBJECT
+
+
+def _sampling(state: SillyTavernState) -> FrozenObject:
+    """Return what the sampler settings ask of any model."""
+    settings = _text_settings(state)
+    options: dict[str, FrozenJson] = {name: settings[key] for key, name in _SAMPLERS.items() if key in settings}
+    seed = settings.get("seed")
+    if isinstance(seed, int) and seed >= 0:
+        options["seed"] = seed
+    options["max_tokens"] = state.context.max_response
+    return {**options, **freeze_object(state.context.llm_options)}
 
 
 def _layout(state: SillyTavernState) -> TextLayout:
