@@ -163,3 +163,12 @@ def test_the_end_of_a_stream_passes_the_listeners_once_more() -> None:
     owner = character(triggerscript=[trigger("start", {"type": "triggerlua", "code": code})])
     result = send(Model(["a", "b"]), {"useStreaming": True}, message="Hi", character=owner)
     assert texts(result)[-1] == "ab3"
+
+
+@pytest.mark.parametrize(("quirks", "stored"), [("", "One. Two."), ("reference", "*says nothing* Two.")])
+def test_a_continued_reply_is_not_lost_to_saying_nothing(quirks: str, stored: str) -> None:
+    said = [{"role": "user", "data": "Hi"}, {"role": "char", "data": "One."}]
+    result = send(
+        Model(" Two."), history={"message": said}, generation_type="continue", say_nothing=True, quirks=quirks
+    )
+    assert texts(result)[-1] == stored

@@ -28,8 +28,10 @@ def take_message(state: RisuState) -> None:
 
 def _says_nothing(state: RisuState) -> bool:
     context = state.context
-    if not context.say_nothing or context.continued or state.in_group:
+    if not context.say_nothing or state.in_group:
         return False
+    if context.continued and context.quirks != "reference":
+        return False  # RisuAI would overwrite what it added with the continued reply
     return not state.chat.messages or state.chat.messages[-1].role != "user"
 
 
