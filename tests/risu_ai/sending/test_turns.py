@@ -172,3 +172,11 @@ def test_a_continued_reply_is_not_lost_to_saying_nothing(quirks: str, stored: st
         Model(" Two."), history={"message": said}, generation_type="continue", say_nothing=True, quirks=quirks
     )
     assert texts(result)[-1] == stored
+
+
+@pytest.mark.parametrize(("wanted", "stored"), [(True, "Filled."), (False, "")])
+def test_a_blank_reply_is_asked_of_the_next_model_if_the_user_wants_that(wanted: bool, stored: str) -> None:
+    settings = {"fallbackModels": {"model": ["gpt4o", "gpt4om"]}, "fallbackWhenBlankResponse": wanted}
+    model = Model(" ", "Filled.")
+    assert texts(send(model, settings, message="Hi"))[-1] == stored
+    assert [request.model for request in model.requests] == ["gpt4o", "gpt4om"][: 1 + wanted]

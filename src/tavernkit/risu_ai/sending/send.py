@@ -171,13 +171,22 @@ class Send:
         settings = self._context.settings
         original = unescaped(state.need_plan().prompt_messages())
         answer: Answer = Failure("no model was asked")
-        for model in settings.fallback_models or (state.preset.ai_model,):
+        models = settings.fallback_models or (state.preset.ai_model,)
+        for number, model in enumerate(models, start=1):
             messages = original
             for _ in range(settings.request_retries + 1):
                 messages, answer = yield from self._attempt(state, messages, model)
                 if not isinstance(answer, Failure):
-                    return answer
+                    break
+            if number < len(models) and isinstance(answer, Reply) and self._wants_another(answer.text):
+                continue
+            if not isinstance(answer, Failure):
+                break
         return answer
+
+    def _wants_another(self, reply: str) -> bool:
+        """Whether the next fallback model is to be asked, because this one said nothing."""
+        return bool(self._context.settings.raw.get("fallbackWhenBlankResponse")) and not trim(reply)
 
     def _attempt(
         self, state: RisuState, messages: list[PromptMessage], model: str
