@@ -14,7 +14,7 @@ from tavernkit import cards, risu_ai, silly_tavern
 from tavernkit.errors import ConfigError, FileFormatError, LimitExceededError, StrictModeError, TavernKitError
 from tavernkit.risu_ai.files import chat_file as risu_chat_file
 from tavernkit.risu_ai.files import preset as risu_preset
-from tavernkit.risu_ai.files import save as risu_save
+from tavernkit.risu_ai.files import save_source as risu_save
 from tavernkit.silly_tavern.files import chat_file, preset, settings, template_bundle, template_file
 from tavernkit.silly_tavern.groups import group
 from tavernkit.silly_tavern.world_info import book

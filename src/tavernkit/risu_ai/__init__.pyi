@@ -37,7 +37,7 @@ from tavernkit.risu_ai.files.persona_file import read_persona as read_persona
 from tavernkit.risu_ai.files.persona_file import write_persona as write_persona
 from tavernkit.risu_ai.files.preset import Preset as Preset
 from tavernkit.risu_ai.files.save import Save as Save
-from tavernkit.risu_ai.files.save import SaveAsset as SaveAsset
+from tavernkit.risu_ai.files.save_source import SaveAsset as SaveAsset
 from tavernkit.risu_ai.files.settings import BuiltInTexts as BuiltInTexts
 from tavernkit.risu_ai.files.settings import Settings as Settings
 from tavernkit.risu_ai.files.silly_tavern_files import read_st_files as read_st_files

@@ -3,53 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from tavernkit.arguments import require
 from tavernkit.cards.json_text import dump_json
-from tavernkit.cards.limits import DEFAULT_LIMITS
-from tavernkit.cards.source import FileContent, Source, as_source, called, read_all
+from tavernkit.cards.source import FileContent, called
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
-from tavernkit.risu_ai.files.backup_file import looks_like_backup, read_index, write_backup
+from tavernkit.risu_ai.files.backup_file import write_backup
 from tavernkit.risu_ai.files.chat_file import chat_json
-from tavernkit.risu_ai.files.database_codec import DatabaseError, Decoder, encode_database, parse
-from tavernkit.risu_ai.files.file_kinds import foreign_file, foreign_json, is_database
+from tavernkit.risu_ai.files.database_codec import Decoder, encode_database
 from tavernkit.risu_ai.files.message_pack import Packed
 from tavernkit.risu_ai.files.preset import Preset, preset_in_database
+from tavernkit.risu_ai.files.save_source import Kind, SaveAsset, file_asset, open_save, read_save
 from tavernkit.risu_ai.files.settings import BuiltInTexts, Settings
 from tavernkit.risu_ai.files.start_up import Stored, open_character, start_up
-from tavernkit.risu_ai.files.stored_files import DATABASE_KEY, Companions, StoredFiles
-from tavernkit.risu_ai.limits import MAX_DATABASE_BYTES
+from tavernkit.risu_ai.files.stored_files import Companions, StoredFiles
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuModule, RisuPersona
 from tavernkit.values import Json, LazySequence, thaw, thaw_object
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.builder import Builder
     from tavernkit.risu_ai.inputs import RisuAIInputs
-
-Kind = Literal["backup", "database", "json"]
-_LOOK = 4096
-EXPORT = "in RisuAI, Settings > Save Local Backup writes a file with everything"
-
-
-class SaveAsset:
-    """A picture or another file of a save, read when it is asked for."""
-
-    def __init__(self, name: str, size: int, read: Callable[[], bytes]) -> None:
-        self.name = name
-        self.size = size
-        self._read = read
-
-    def __repr__(self) -> str:
-        return f"SaveAsset({self.name!r}, {self.size} bytes)"
-
-    def read(self) -> bytes:
-        """Read the bytes."""
-        return self._read()
 
 
 class Save:
@@ -121,10 +99,10 @@ class Save:
             companions = source
         files = StoredFiles(companions)
         decoder = Decoder(salvage=salvage and not strict, remote=files.remote, warn=report)
-        opened = _open(source, files)
-        database, kind, assets = _read(opened, called(source), decoder, report)
+        opened = open_save(source, files)
+        database, kind, assets = read_save(opened, called(source), decoder, report)
         if folder:
-            assets = {name: _file_asset(name, each) for name, each in files.assets()}
+            assets = {name: file_asset(name, each) for name, each in files.assets()}
         start_up(database, now=_milliseconds(now), texts=texts or BuiltInTexts(), warn=report)
         return cls(database, kind=kind, assets=assets, files=files, texts=texts, warnings=warnings, warn=report)
 
@@ -326,67 +304,6 @@ class Save:
 
 def _milliseconds(now: datetime | None) -> float:
     return (now or datetime.now(UTC)).timestamp() * 1000
-
-
-def _open(source: FileContent, files: StoredFiles) -> Source:
-    if not isinstance(source, bytes) and Path(source).is_dir():
-        found = files.find(DATABASE_KEY)
-        if found is not None:
-            return found
-    return as_source(source, DEFAULT_LIMITS)
-
-
-def _read(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[Stored, Kind, dict[str, SaveAsset]]:
-    with source.open() as stream:
-        start = stream.read(_LOOK)
-    if not is_database(start) and looks_like_backup(start, source.size):
-        return _read_backup(source, name, decoder, warn)
-    if foreign := foreign_file(start):
-        raise DatabaseError(f"{name}: this is {foreign}, not a save of RisuAI; {EXPORT}")
-    data = read_all(source, MAX_DATABASE_BYTES, limit="MAX_DATABASE_BYTES", what=name)
-    if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-        return _read_json(data, name), "json", {}
-    try:
-        database = decoder.decode(data)
-    except DatabaseError as error:
-        raise DatabaseError(f"{name}: {error}; {EXPORT}") from error
-    if not is_database(start) and (foreign := foreign_json(database)):
-        raise DatabaseError(f"{name}: this is {foreign}, not a save of RisuAI; {EXPORT}")
-    return database, "database", {}
-
-
-def _read_backup(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[Stored, Kind, dict[str, SaveAsset]]:
-    index = read_index(source)
-    if index.problem:
-        warn(f"{name}: {index.problem}")
-    entry = index.database
-    if entry is None:
-        why = f" ({index.problem})" if index.problem else ""
-        raise DatabaseError(f"{name}: the backup has {len(index.assets)} assets and no database{why}; {EXPORT}")
-    try:
-        database = decoder.decode(entry.read())
-    except DatabaseError as error:
-        raise DatabaseError(f"{name}: {error}") from error
-    assets = {each.name: SaveAsset(each.name, each.size, each.read) for each in index.assets.values()}
-    return database, "backup", assets
-
-
-def _read_json(data: bytes, name: str) -> Stored:
-    try:
-        value = parse(data)
-    except ValueError as error:
-        raise DatabaseError(f"{name}: this is no JSON ({error}), nor a save of RisuAI; {EXPORT}") from error
-    if isinstance(value, dict) and isinstance(value.get("characters"), list):
-        return value
-    found = foreign_json(value) or "JSON without a list of characters"
-    raise DatabaseError(f"{name}: this is {found}, not a save of RisuAI; {EXPORT}")
-
-
-def _file_asset(name: str, source: Source) -> SaveAsset:
-    def read() -> bytes:
-        return read_all(source, MAX_DATABASE_BYTES, limit="MAX_DATABASE_BYTES", what=name)
-
-    return SaveAsset(name, source.size, read)
 
 
 def _chosen_chat(character: RisuCharacter, which: str | int | None) -> RisuChat:
