@@ -77,6 +77,7 @@ from tavernkit.risu_ai.requests.reference import RisuRequest as RisuRequest
 from tavernkit.risu_ai.requests.reference import reference_request as reference_request
 from tavernkit.risu_ai.sending import ModelRequest as ModelRequest
 from tavernkit.risu_ai.sending import RequestFailedError as RequestFailedError
+from tavernkit.risu_ai.sending import RequestStoppedError as RequestStoppedError
 from tavernkit.risu_ai.sending import SendResult as SendResult
 from tavernkit.risu_ai.sending.exchange import Answer as Answer
 from tavernkit.risu_ai.sending.exchange import Ask as Ask

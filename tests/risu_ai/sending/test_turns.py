@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from tavernkit.risu_ai import Builder, Preset, RisuPersona, Settings
+from tavernkit.risu_ai import Builder, Preset, RequestStoppedError, RisuPersona, Settings
 from tavernkit.risu_ai.errors import PromptTemplateError
 from tavernkit.stores import InMemoryVariablesStore
 from tests.risu_ai.building.scene import STANDARD, Characters, character, inputs, preset
@@ -180,3 +182,31 @@ def test_a_blank_reply_is_asked_of_the_next_model_if_the_user_wants_that(wanted:
     model = Model(" ", "Filled.")
     assert texts(send(model, settings, message="Hi"))[-1] == stored
     assert [request.model for request in model.requests] == ["gpt4o", "gpt4om"][: 1 + wanted]
+
+
+def test_a_request_that_the_user_stops_leaves_the_chat_as_it_is() -> None:
+    start = trigger("output", setvar("ran", "1"))
+    store = InMemoryVariablesStore()
+    owner = character(triggerscript=[start])
+    result = send(Model(RequestStoppedError("stop")), message="Hi", character=owner, variables=store)
+    assert (result.ok, result.error, texts(result)[-1]) == (False, None, "Hi")
+    assert store.get("ran") is None
+
+
+def pieces() -> Iterator[str]:
+    yield "One "
+    yield "two "
+    raise RequestStoppedError("stop")
+
+
+async def pieces_async() -> AsyncIterator[str]:
+    for piece in pieces():
+        yield piece
+
+
+def test_a_stream_that_the_user_stops_keeps_what_there_is() -> None:
+    given = inputs(token_estimator=Characters(), settings=Settings.from_json({"useStreaming": True}), message="Hi")
+    result = Builder().send(lambda _: pieces(), **given)
+    assert (result.ok, texts(result)[-1]) == (False, "One two")
+    later = asyncio.run(Builder().send_async(lambda _: pieces_async(), **given))
+    assert texts(later) == texts(result)

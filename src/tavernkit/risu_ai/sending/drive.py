@@ -20,6 +20,8 @@ from tavernkit.risu_ai.sending.exchange import (
     NextChunk,
     Reply,
     RequestFailedError,
+    RequestStoppedError,
+    Stopped,
     StreamOpened,
 )
 from tavernkit.risu_ai.sending.result import SendResult
@@ -42,12 +44,19 @@ def drive(steps: Generator[Ask, Answer, SendResult], model: Model) -> SendResult
         ask = next(steps)
         while True:
             if isinstance(ask, NextChunk):
-                ask = steps.send(Chunk(next(chunks, None)))
+                try:
+                    piece: Answer = Chunk(next(chunks, None))
+                except RequestStoppedError:
+                    piece = Stopped()
+                ask = steps.send(piece)
                 continue
             try:
                 found: str | Iterable[str] = model(ask)
             except RequestFailedError as error:
                 ask = steps.send(Failure(str(error)))
+                continue
+            except RequestStoppedError:
+                ask = steps.send(Stopped())
                 continue
             if isinstance(found, str):
                 ask = steps.send(Reply(found))
@@ -72,7 +81,11 @@ async def drive_async(steps: Generator[Ask, Answer, SendResult], model: AsyncMod
         ask = next(steps)
         while True:
             if isinstance(ask, NextChunk):
-                ask = steps.send(Chunk(None if chunks is None else await anext(chunks, None)))
+                try:
+                    piece: Answer = Chunk(None if chunks is None else await anext(chunks, None))
+                except RequestStoppedError:
+                    piece = Stopped()
+                ask = steps.send(piece)
                 continue
             if isinstance(model, models.Model):
                 answer, chunks = await _asked(model, ask)
@@ -88,6 +101,8 @@ async def drive_async(steps: Generator[Ask, Answer, SendResult], model: AsyncMod
                 answer = Reply(await found)
             except RequestFailedError as error:
                 answer = Failure(str(error))
+            except RequestStoppedError:
+                answer = Stopped()
             ask = steps.send(answer)
     except StopIteration as done:
         return done.value

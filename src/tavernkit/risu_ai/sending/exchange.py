@@ -74,12 +74,24 @@ class Chunk:
     text: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The user stopped the request."""
+
+
 Ask: TypeAlias = ModelRequest | NextChunk
-Answer: TypeAlias = Reply | Failure | StreamOpened | Chunk
+Answer: TypeAlias = Reply | Failure | StreamOpened | Chunk | Stopped
 
 
 class RequestFailedError(TavernKitError):
     """Raise this from a model function when the provider refuses; the message is what the user is told."""
+
+
+class RequestStoppedError(TavernKitError):
+    """Raise this from a model function, or while its pieces are read, when the user stops the reply.
+
+    The send ends without an error; a streamed reply keeps what there is of it.
+    """
 
 
 Model: TypeAlias = models.Model | Callable[[ModelRequest], "str | Iterable[str]"]

@@ -22,7 +22,7 @@ from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai.plan import RisuPlan
 from tavernkit.risu_ai.prompt_template.chat_ml import parse_chat_ml
 from tavernkit.risu_ai.requests.messages import RequestRules, request_messages, unescaped
-from tavernkit.risu_ai.sending.exchange import Answer, Ask, Chunk, Failure, ModelRequest, NextChunk, Reply
+from tavernkit.risu_ai.sending.exchange import Answer, Ask, Chunk, Failure, ModelRequest, NextChunk, Reply, Stopped
 from tavernkit.risu_ai.sending.reply_text import cut_incomplete, ends_closed, has_banned_script
 from tavernkit.risu_ai.sending.result import SendError, SendResult
 from tavernkit.risu_ai.state import RisuState
@@ -122,6 +122,8 @@ class Send:
         if state is None:
             return False
         answer = yield from self._ask(state)
+        if isinstance(answer, Stopped):
+            return False
         if isinstance(answer, Failure):
             self._fail(state, answer.message)
             return False
@@ -129,7 +131,10 @@ class Send:
             text = escape_braces(answer.text) if state.fields.escape_output else answer.text
             new = self._store(state, text, continued=continued)
         else:
-            new = yield from self._stream(state, continued=continued)
+            streamed = yield from self._stream(state, continued=continued)
+            if streamed is None:
+                return False
+            new = streamed
         self._settle(state)
         resend = self._output_triggers(state)
         self._keep_changes(state)
@@ -229,8 +234,11 @@ class Send:
         self._see(state, with_messages(state.chat, (*messages, self._message(state, text, len(messages)))))
         return text
 
-    def _stream(self, state: RisuState, *, continued: bool) -> Generator[Ask, Answer, str]:
-        """Store a reply as it comes in; scripts see the raw text so far each time. Returns the new part."""
+    def _stream(self, state: RisuState, *, continued: bool) -> Generator[Ask, Answer, str | None]:
+        """Store a reply as it comes in; scripts see the raw text so far each time.
+
+        Returns the new part, or nothing if the user stopped it.
+        """
         before = ""
         if continued and state.chat.messages:
             before = state.chat.messages[-1].data
@@ -243,6 +251,8 @@ class Send:
         while True:
             answer = yield NextChunk()
             require("the answer", answer, Answer)
+            if isinstance(answer, Stopped):
+                return None
             if not isinstance(answer, Chunk):
                 return new
             raw += answer.text or ""
