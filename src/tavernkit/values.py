@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
@@ -29,6 +30,13 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 T_co = TypeVar("T_co", covariant=True)
 
+
+def _read_only(value: dict[str, object]) -> MappingProxyType[str, object]:
+    return MappingProxyType(value)
+
+
+# Frozen objects are read-only views, which Python can neither pickle nor copy by itself.
+copyreg.pickle(MappingProxyType, lambda value: (_read_only, (dict(value),)))
 
 MAX_NESTING = 100_000
 """How deep a value may be nested that is copied: only one that holds itself is deeper."""
@@ -188,6 +196,10 @@ class LRUCache(Generic[K, V]):
         self._items: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[type[LRUCache[K, V]], tuple[int, Callable[[K, V], int] | None]]:
+        """A copy begins empty: what is cached can be made anew."""
+        return type(self), (self._max_size, self._weigh)
+
     def get(self, key: K) -> V | None:
         """Return the value and mark it as used, or nothing."""
         with self._lock:
@@ -240,6 +252,10 @@ class LazySequence(Sequence[T_co]):
     def __init__(self, length: int, make: Callable[[int], T_co]) -> None:
         self._length = length
         self._make = make
+
+    def __reduce__(self) -> tuple[type[tuple[T_co, ...]], tuple[list[T_co]]]:
+        """A pickle has all items: what makes them stays behind."""
+        return tuple, (list(self),)
 
     def __len__(self) -> int:
         return self._length

@@ -37,6 +37,10 @@ class BaseBuilder(Generic[ContextT, StateT]):
         self.pipeline = pipeline
         self._inputs = dict(inputs)
 
+    def __getstate__(self) -> dict[str, object]:
+        """What engines have compiled and remembered is not part of a pickle: it is made anew."""
+        return {name: value for name, value in vars(self).items() if name != "services"}
+
     def make_state(self, context: ContextT) -> StateT:
         """Make the workspace of one build."""
         return self.state_class(context)  # pyright: ignore[reportReturnType]  # StateT is what state_class makes

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, overload
 
 from tavernkit.budget.report import TrimReport
 from tavernkit.errors import ConfigError
@@ -87,6 +87,13 @@ class Plan:
         set_field(self, "llm_options", freeze_object(self.llm_options))
         set_field(self, "sampling", freeze_object(self.sampling))
         set_field(self, "omissions", tuple(self.omissions))
+
+    def __getstate__(self) -> dict[str, object]:
+        """Functions are not part of a pickle; a plan that was read back counts tokens as its blocks say."""
+        return {**vars(self), **self._unpickled}
+
+    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None}
+    """Fields that hold functions, and what a plan that is read back has instead."""
 
     def replace(self, **changes: object) -> Plan:
         """Return a changed copy."""

@@ -46,6 +46,9 @@ class Builder(BaseBuilder[BuildContext, RisuState]):
         self.services = services if services is not None else Services()
         super().__init__(pipeline, inputs)
 
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state, services=Services())
+
     def make_context(self, **inputs: Unpack[RisuAIInputs]) -> BuildContext:
         """Make the frozen context of one build."""
         return self._context(inputs)

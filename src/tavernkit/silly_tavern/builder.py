@@ -43,7 +43,11 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
     ) -> None:
         require("services", services, Services | None)
         self.services = services if services is not None else Services()
+        self._own_pipeline = pipeline is not None
         super().__init__(pipeline or CHAT_PIPELINE, inputs)
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state, services=Services())
 
     def make_context(self, **inputs: Unpack[SillyTavernInputs]) -> SillyTavernContext:
         """Make the frozen context of one build."""
@@ -64,13 +68,17 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         state = self.make_state(with_speaker(context, mismatches.append))
         for mismatch in mismatches:
             state.warn(mismatch)
-        pipeline = self.pipeline
-        if pipeline is CHAT_PIPELINE and context.text_completion:
-            pipeline = TEXT_PIPELINE
-        pipeline.run(state)
+        text = context.text_completion and not self._own_pipeline
+        (TEXT_PIPELINE if text else self.pipeline).run(state)
         plan = finished_plan(state)
         assert isinstance(plan, ChatPlan)
         return plan
+
+    def with_pipeline(self, pipeline: Pipeline[SillyTavernState]) -> Self:
+        """Return a builder that runs another pipeline, for chat and text completion alike."""
+        twin = super().with_pipeline(pipeline)
+        vars(twin).update(_own_pipeline=True)
+        return twin
 
     def replace(self, **inputs: Unpack[SillyTavernInputs]) -> Self:
         """Return a builder with some inputs changed; compiled things are shared."""

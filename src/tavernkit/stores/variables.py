@@ -81,6 +81,12 @@ class InMemoryVariablesStore:
                 scope: {name: thaw(value) for name, value in names.items()} for scope, names in self._scopes.items()
             }
 
+    def __getstate__(self) -> dict[str, JsonObject]:
+        return self.to_dict()
+
+    def __setstate__(self, state: dict[str, JsonObject]) -> None:
+        self.__init__(state)
+
     def copy(self) -> InMemoryVariablesStore:
         """An independent store with the same values."""
         return InMemoryVariablesStore(self.to_dict())

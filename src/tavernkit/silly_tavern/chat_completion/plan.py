@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
@@ -44,6 +44,8 @@ class ChatPlan(Plan):
     preset: Preset | None = field(default=None, repr=False, compare=False)
     page: ChatInput | None = field(default=None, repr=False, compare=False)
     """What SillyTavern's page needs besides the preset to write the request for a source."""
+
+    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "page": None}
 
     def _prepared(self, *, squash: bool) -> list[Message]:
         return [block.to_message() for block in self._final_blocks(squash=squash or self.squash)]

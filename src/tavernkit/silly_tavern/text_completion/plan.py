@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tavernkit.prompt.plan import Plan, RenderedText
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
@@ -31,6 +31,8 @@ class TextPlan(ChatPlan):
     text_settings: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT, repr=False)
     """The sampler settings of text completion, as ``settings.json`` has them."""
     clean_up: Callable[[str], str] = field(default=str, repr=False, compare=False)
+
+    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "page": None, "clean_up": str}
 
     @property
     def prompt(self) -> str:

@@ -25,6 +25,16 @@ _FINAL = frozenset({Reason.NO_KEYS, Reason.NO_KEY_FOUND, *(reason for reason, _ 
 _LOGIC = {0: "AND ANY", 1: "NOT ALL", 2: "NOT ANY", 3: "AND ALL"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A reason that is written already."""
+
+    text: str
+
+    def __call__(self, entry: Entry, verdict: Verdict) -> str:
+        return self.text
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Why an entry is in (``active``) or out: the rule, the facts, and a sentence for people (``text``)."""
@@ -32,6 +42,10 @@ class Explanation:
     entry: Entry
     verdict: Verdict
     write: Callable[[Entry, Verdict], str] = field(repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[type[Explanation], tuple[Entry, Verdict, _Written]]:
+        """A pickle has the text: what writes it knows the whole scan."""
+        return Explanation, (self.entry, self.verdict, _Written(self.text))
 
     @cached_property
     def text(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -37,11 +37,31 @@ class ActivatedEntry:
         return self.entry.world
 
 
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """Explanations that are made already: those of a result that was pickled."""
+
+    everything: tuple[Explanation, ...]
+    those_touched: tuple[Explanation, ...]
+
+    def __len__(self) -> int:
+        return len(self.everything)
+
+    def explain(self, place: int) -> Explanation:
+        return self.everything[place]
+
+    def touched(self) -> Iterator[Explanation]:
+        return iter(self.those_touched)
+
+
 class Explanations(Sequence[Explanation]):
     """The explanations of all entries of a scan in the order of its list, each made when it is asked for."""
 
-    def __init__(self, explainer: Explainer) -> None:
+    def __init__(self, explainer: Explainer | _Explained) -> None:
         self._explainer = explainer
+
+    def __reduce__(self) -> tuple[Callable[..., Explanations], tuple[_Explained]]:
+        return Explanations, (_Explained(tuple(self), tuple(self.touched())),)
 
     def __len__(self) -> int:
         return len(self._explainer)
@@ -75,7 +95,11 @@ class WorldInfoResult:
     budget: float | None
     overflowed: bool
     explanations: Explanations = field(repr=False)
-    _scan: Scan = field(repr=False)
+    _scan: Scan | None = field(repr=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        """A pickle has what the scan would be asked for, not the scan with its compiled books."""
+        return {**vars(self), "_total_tokens": self._total_tokens, "_trim_report": self._trim_report, "_scan": None}
 
     @classmethod
     def of(cls, scan: Scan) -> WorldInfoResult:
@@ -106,12 +130,17 @@ class WorldInfoResult:
     @cached_property
     def _total_tokens(self) -> int:
         texts = [one.content for one in self.activated if one.content]
-        return self._scan.input.count_tokens("\n".join(texts)) if texts else 0
+        return self._scan.input.count_tokens("\n".join(texts)) if texts and self._scan is not None else 0
 
     @property
     def trim_report(self) -> TrimReport | None:
         """What was called up and did not fit the lore budget; nothing if all did."""
+        return self._trim_report
+
+    @cached_property
+    def _trim_report(self) -> TrimReport | None:
         scan = self._scan
+        assert scan is not None
         lost = [one for one in self.explanations.touched() if one.reason is Reason.BUDGET]
         evictions = [
             over_budget(
@@ -161,9 +190,7 @@ class WorldInfoResult:
 
     def explain(self, uid: Json, *, book: str | None = None) -> Explanation:
         """Explain one entry by its uid; ``book`` is needed if several books have that uid."""
-        books = self._scan.books
-        name = to_string(uid)
-        found = books.positions_of_uid(name) if book is None else books.positions(f"{book}.{name}")
+        found = self._positions(to_string(uid), book)
         if not found:
             where = "the scanned books" if book is None else f"book {book!r}"
             raise ConfigError(f"there is no World Info entry {uid!r} in {where}", code="UNKNOWN_ENTRY")
@@ -171,6 +198,13 @@ class WorldInfoResult:
         if len({one.entry.identity for one in explained}) > 1:
             raise ConfigError(f"several books have an entry {uid!r}: pass book=", code="AMBIGUOUS_ENTRY")
         return max(explained, key=lambda one: RANK[one.reason])
+
+    def _positions(self, uid: str, book: str | None) -> Sequence[int]:
+        if self._scan is not None:
+            books = self._scan.books
+            return books.positions_of_uid(uid) if book is None else books.positions(f"{book}.{uid}")
+        entries = enumerate(one.entry for one in self.explanations)
+        return [at for at, each in entries if to_string(each.uid) == uid and book in (None, each.book)]
 
     def table(self, *, everything: bool = False) -> str:
         """Write a table for people: entries that the scan had to decide about, those in the prompt first.

@@ -99,6 +99,9 @@ class JSRegex:
         cache = _cache if len(source) <= LARGE_LENGTH else _large
         return cache.get_or_make((source, flags), lambda: JSRegex(source, flags))
 
+    def __reduce__(self) -> tuple[Callable[[str, str], JSRegex], tuple[str, str]]:
+        return JSRegex.compile, (self.source, self.flags)
+
     # The next two often end at the first characters: a call more, or arguments by keyword only, would double the time.
 
     def search(
