@@ -86,7 +86,9 @@ def test_the_module_beside_a_card_stands_in_for_its_lore_and_scripts():
     module = Module.from_json({"name": "m", "lorebook": [{"key": "x"}], "regex": [], "trigger": [{"type": "start"}]})
     character = risu_character(Bundle(card=card(), module=module))
     assert character is not None
-    assert character.lore == ({"key": "x"},)
+    assert character.lore == ({"key": "x", "content": "", "bookVersion": 2},), (
+        "brought up to date, as when it is opened"
+    )
     assert character.raw["customscript"] == ()
     assert character.raw["triggerscript"] == ({"type": "start"},)
 
