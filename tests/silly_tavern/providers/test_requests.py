@@ -346,3 +346,11 @@ def test_infinity_in_yaml_is_text_in_a_header_and_null_in_the_body() -> None:
     sent = request("custom", "any", custom_include_headers=yaml, custom_include_body="A: .inf")
     assert [sent.headers[name] for name in "abcd"] == ["Infinity", "-Infinity", "NaN", "Infinity"]
     assert sent.body["A"] is None
+
+
+def test_claude_does_not_think_adaptively_unless_the_configuration_says_so() -> None:
+    assert SillyTavernConfig().claude_enable_adaptive_thinking is False
+    assert SillyTavernConfig.from_yaml({"claude": {"enableAdaptiveThinking": True}}).claude_enable_adaptive_thinking
+    fields: dict[str, Json] = {"reasoning_effort": "min", "include_reasoning": True}
+    assert claude("claude-opus-4-6", SillyTavernConfig(), **fields) == claude("claude-opus-4-6", NOT_ADAPTIVE, **fields)
+    assert claude("claude-opus-4-6", SillyTavernConfig(), **fields) != claude("claude-opus-4-6", ADAPTIVE, **fields)
