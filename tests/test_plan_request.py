@@ -55,6 +55,7 @@ def test_a_reference_request_is_sillytaverns_own() -> None:
     assert request.wire is not None
     assert request.wire.url.startswith("https://api.openai.com/")
     assert "Bearer k-1" in request.wire.headers.values()
+    assert "k-1" not in repr(request)
     # SillyTavern goes by the preset's model: o3 takes no temperature.
     assert "temperature" not in request.wire.body
 
@@ -74,7 +75,9 @@ def test_a_text_plan_is_a_prompt_with_its_stops() -> None:
     assert request.prompt == plan.prompt
     assert tuple(request.stop) == plan.stop_strings
     assert request.options == {"temperature": 0.4, "min_p": 0.1, "max_tokens": 99}
-    wire = plan.request("koboldcpp", reference=True).wire
+    reference = plan.request("koboldcpp", reference=True)
+    wire = reference.wire
+    assert reference.prompt == plan.prompt
     assert wire is not None
     assert wire.body["prompt"] == plan.prompt
 

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from tavernkit.dialects import convert
 from tavernkit.dialects.messages import MessageLike
 from tavernkit.errors import ConfigError, Warn, log_warning
-from tavernkit.models.parameters import accepted
+from tavernkit.models.parameters import GOOGLE_GENERATION, accepted
 from tavernkit.models.request import Request
 from tavernkit.prompt.message import Message
 from tavernkit.values import FrozenObject, Json, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
@@ -17,21 +17,6 @@ ANTHROPIC_MAX_TOKENS: Final = 4096
 """Anthropic wants a limit in every request; this one is sent if the request sets none."""
 
 JSON_SCHEMA: Final = "json_schema"
-_GENERATION: Final = frozenset(
-    (
-        "temperature",
-        "topP",
-        "topK",
-        "seed",
-        "presencePenalty",
-        "frequencyPenalty",
-        "maxOutputTokens",
-        "candidateCount",
-        "thinkingConfig",
-        "responseModalities",
-    )
-)
-"""Google's options that are part of ``generationConfig``."""
 _OPAQUE: Final = frozenset(("args", "response", "parametersJsonSchema", "responseJsonSchema"))
 """Fields of Google's whose content is the caller's own JSON."""
 
@@ -183,13 +168,13 @@ def _google(request: Request, _stream: bool, warn: Warn) -> JsonObject:
         _warn_about_choice(request, warn)
     body = _camel_case(payload)
     assert is_object(body)
-    generation: JsonObject = {name: value for name, value in sent.options.items() if name in _GENERATION}
+    generation: JsonObject = {name: value for name, value in sent.options.items() if name in GOOGLE_GENERATION}
     if sent.stop:
         generation["stopSequences"] = sent.stop
     generation |= _google_format(request.response_format)
     if generation:
         body["generationConfig"] = generation
-    return body | {name: value for name, value in sent.options.items() if name not in _GENERATION}
+    return body | {name: value for name, value in sent.options.items() if name not in GOOGLE_GENERATION}
 
 
 def _google_format(response_format: FrozenObject | None) -> JsonObject:

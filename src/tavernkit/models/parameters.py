@@ -58,6 +58,22 @@ STANDARD_OPTIONS: Final = (
 )
 """Options of a preset that models take; the others are for the program that the preset belongs to."""
 
+GOOGLE_GENERATION: Final = frozenset(
+    (
+        "temperature",
+        "topP",
+        "topK",
+        "seed",
+        "presencePenalty",
+        "frequencyPenalty",
+        "maxOutputTokens",
+        "candidateCount",
+        "thinkingConfig",
+        "responseModalities",
+    )
+)
+"""Google's options that are part of ``generationConfig``."""
+
 PROVIDERS: Final[Mapping[str, ProviderRule]] = {
     "openai": ProviderRule(name="OpenAI"),
     "anthropic": ProviderRule(
@@ -79,23 +95,7 @@ PROVIDERS: Final[Mapping[str, ProviderRule]] = {
     ),
     "google": ProviderRule(
         name="Google",
-        taken=frozenset(
-            (
-                "temperature",
-                "topP",
-                "topK",
-                "seed",
-                "presencePenalty",
-                "frequencyPenalty",
-                "maxOutputTokens",
-                "candidateCount",
-                "thinkingConfig",
-                "responseModalities",
-                "safetySettings",
-                "cachedContent",
-                "labels",
-            )
-        ),
+        taken=GOOGLE_GENERATION | {"safetySettings", "cachedContent", "labels"},
         renamed={
             "top_p": "topP",
             "top_k": "topK",

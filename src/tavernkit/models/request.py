@@ -28,12 +28,15 @@ _SET_ON_SENDING: Final = ("messages", "prompt", "stream")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireRequest:
-    """An HTTP request, ready to be sent: what SillyTavern's server would send for one of its sources."""
+    """An HTTP request, ready to be sent: what SillyTavern's server would send for one of its sources.
+
+    The address and the headers may hold a key: they are not part of ``repr()``.
+    """
 
     method: str
-    url: str
+    url: str = field(repr=False)
     """An absolute address, or a path below the base address of the model that sends it."""
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
     body: FrozenObject
 
 

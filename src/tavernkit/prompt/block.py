@@ -71,7 +71,7 @@ class Block:
 
     def replace(self, **changes: object) -> Block:
         """Return a changed copy with the same id (unless the id is changed)."""
-        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked by `check_fields`
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
 
     def enable(self) -> Block:
         """Return an enabled copy."""

@@ -49,7 +49,7 @@ class Message:
 
     def replace(self, **changes: object) -> Message:
         """Return a changed copy."""
-        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked by `check_fields`
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
 
     def to_dict(self) -> dict[str, str]:
         """Role, content and a name that is not empty."""

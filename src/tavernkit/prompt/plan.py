@@ -97,7 +97,7 @@ class Plan:
 
     def replace(self, **changes: object) -> Plan:
         """Return a changed copy."""
-        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked by `check_fields`
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
 
     def with_blocks(self, blocks: Iterable[Block]) -> Plan:
         """Return a copy with other blocks."""
@@ -203,14 +203,13 @@ class Plan:
         """
         from tavernkit.models.request import Request
 
-        if reference:
-            wire = self._reference_request(dialect, api_key)
-            return Request(messages=tuple(self.messages), model=model, wire=wire)
+        wire = self._reference_request(dialect, api_key) if reference else None
         chosen = freeze_object({**(self.sampling or _standard(self.llm_options)), **(options or {})})
         if self.rendered is not None:
             stop = self.rendered.stop_sequences
-            return Request(prompt=self.rendered.text, stop=stop, model=model, options=chosen, dialect="text")
-        return Request(messages=tuple(self.messages), model=model, options=chosen, dialect=dialect)
+            return Request(prompt=self.rendered.text, stop=stop, model=model, options=chosen, dialect="text", wire=wire)
+        protocol = dialect if wire is None else "openai"  # a reference request names another program's provider
+        return Request(messages=tuple(self.messages), model=model, options=chosen, dialect=protocol, wire=wire)
 
     def _reference_request(self, provider: str, api_key: str) -> WireRequest:
         raise ConfigError("reference requests are those of SillyTavern and RisuAI: this plan belongs to neither")

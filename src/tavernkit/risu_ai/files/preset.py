@@ -179,7 +179,7 @@ class Preset:
 
     def replace(self, **changes: object) -> Preset:
         """Return a changed copy."""
-        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked by `check_fields`
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
 
     def to_json(self) -> JsonObject:
         """Write the preset with RisuAI's keys; what was not changed is as it was read."""

@@ -126,7 +126,7 @@ class Settings:
 
     def replace(self, **changes: object) -> Settings:
         """Return a changed copy."""
-        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # checked by `check_fields`
+        return dataclasses.replace(self, **changes)  # pyright: ignore[reportArgumentType]  # dataclass field types
 
     def switch_preset(self, index: int) -> Settings:
         """Switch to another preset as RisuAI does: what is in force is stored in the current one first.

@@ -70,7 +70,7 @@ class TextBackend:
     """What the choice of a tokenizer depends on.
 
     ``online`` is the status of the connection, ``supported`` says that Oobabooga's token endpoint was seen to work,
-    ``can_tokenize`` that Kobold's version counts, ``failed`` that a remote tokenizer has failed in this session. A
+    ``can_tokenize`` that Kobold's version counts, ``failed`` that a remote tokenizer has failed before. A
     program that only has files is never connected.
     """
 
