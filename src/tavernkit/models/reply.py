@@ -114,6 +114,8 @@ class Reply:
     reasoning: str = ""
     refusal: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
+    alternatives: tuple[str, ...] = ()
+    """Texts of the other candidates, if the request asked for several (``n``)."""
     finish_reason: FinishReason = "unknown"
     usage: Usage = field(default_factory=Usage)
     logprobs: FrozenObject | None = None
