@@ -8,14 +8,14 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks import workloads
 from tavernkit.risu_ai.cbs import CBSEngine
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 
 PANEL = workloads.cbs()
 PLAIN = ("lorem ipsum dolor sit amet " * 40 + "{{user}} said <char>.\n") * 46
 
 
-def context(hp: str = "20") -> RisuContext:
-    made = RisuContext(char="Bel", user="Ann")
+def context(hp: str = "20") -> CBSContext:
+    made = CBSContext(char="Bel", user="Ann")
     made.variables.set("hp", hp)
     return made
 

@@ -31,7 +31,7 @@ def test_import_time(benchmark: BenchmarkFixture) -> None:
 def test_pipeline_of_ten_steps(benchmark: BenchmarkFixture) -> None:
     steps = [(f"step{index}", Nothing()) for index in range(9)]
     pipeline: Pipeline[State] = Pipeline(*steps, Assemble())
-    context = Context(warning_handler=None)
+    context = Context(warn=None)
     benchmark(lambda: pipeline.run(BuildState(context)))
 
 

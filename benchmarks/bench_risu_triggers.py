@@ -6,16 +6,16 @@ from typing import Any
 
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai.triggers import TriggerEngine
 
 MESSAGES = tuple(RisuMessage(role="user" if n % 2 else "char", data=f"Message {n}. " * 20) for n in range(200))
 
 
-def world(*triggers: dict[str, Any]) -> RisuContext:
+def world(*triggers: dict[str, Any]) -> CBSContext:
     character = RisuCharacter.from_json({"name": "Mira", "triggerscript": list(triggers)})
-    return RisuContext(char=character, user="Alex", chat=RisuChat(messages=MESSAGES))
+    return CBSContext(char=character, user="Alex", chat=RisuChat(messages=MESSAGES))
 
 
 def trigger(*effects: dict[str, Any], mode: str = "start", name: str = "t") -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
 from tavernkit.vibe_tavern.output_tags.transform import transform
 
-CONFIG = RunnerConfig.build(provider="openai", model="gpt-test", context={"warning_handler": None})
+CONFIG = RunnerConfig.build(provider="openai", model="gpt-test", context={"warn": None})
 TAGS = OutputTagsConfig.from_mapping(
     {
         "enabled": True,

@@ -24,7 +24,7 @@ NOW = datetime(2026, 1, 5, tzinfo=UTC)
 def prompts(card: Path, messages: list[str]) -> Iterator[dict[str, object]]:
     """Give one record a message; a card that cannot be read is one record that says so."""
     try:
-        builder = st.Builder(character=tk.load(card).character, seed=1, clock=lambda: NOW, warning_handler=None)
+        builder = st.Builder(character=tk.load(card).character, seed=1, clock=lambda: NOW, warn=None)
     except tk.TavernKitError as error:
         yield {"card": card.name, "error": str(error)}
         return

@@ -13,7 +13,7 @@ from functools import cache
 from tavernkit.cards import load
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.models._sse import SSEParser
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.chat_templates.rendering import CompiledTemplate, Rendering, TemplateProblem
 from tavernkit.risu_ai.files.module_file import read_module
@@ -74,7 +74,7 @@ def _old_macros(data: bytes) -> None:
 
 
 def _cbs(data: bytes) -> None:
-    _engines()[2].expand(_text(data), RisuContext(user="Ann"), warn=WarningLog())
+    _engines()[2].expand(_text(data), CBSContext(user="Ann"), warn=WarningLog())
 
 
 def _handlebars(data: bytes) -> None:

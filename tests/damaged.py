@@ -73,26 +73,26 @@ def _quiet(_message: str) -> None:
 def _card(data: Json) -> None:
     character = cards.load(json.dumps(data).encode(), warn=_quiet).character
     for package in (silly_tavern, risu_ai):
-        plan = package.build(character=character, message="Hello?", warning_handler=None)
+        plan = package.build(character=character, message="Hello?", warn=None)
         plan.to_messages(dialect="openai")
 
 
 def _world(data: Json) -> None:
     book = silly_tavern.WorldBook.loads(json.dumps(data), name="book", warn=_quiet)
     book.to_character_book()
-    silly_tavern.build(character=BEL, books=[book], message="Hello?", warning_handler=None)
+    silly_tavern.build(character=BEL, books=[book], message="Hello?", warn=None)
 
 
 def _preset(data: Json) -> None:
     preset = silly_tavern.Preset.from_json(data, warn=_quiet)
     preset.to_json()
-    silly_tavern.build(character=BEL, preset=preset, message="Hello?", warning_handler=None)
+    silly_tavern.build(character=BEL, preset=preset, message="Hello?", warn=None)
 
 
 def _database(data: Json) -> None:
     save = risu_ai.Save.from_json(data, warn=_quiet)
     for character in save.characters[:1]:
-        builder = save.builder(character.id).replace(warning_handler=None)
+        builder = save.builder(character.id).replace(warn=None)
         builder.build(message="Hello?").to_messages(dialect="openai")
 
 

@@ -18,8 +18,8 @@ CARD = tk.load(example_path("aria.json")).character
 PRESET = st.Preset.load(example_path("preset.json"))
 BOOK = st.WorldBook.load(example_path("tidewatch.json"))
 CHAT = st.ChatFile.load(example_path("chat.jsonl"))
-BUILDER = st.Builder(character=CARD, user=tk.User(name="Ann"), preset=PRESET, books=[BOOK], warning_handler=None)
-RISU = risu_ai.Builder(character=CARD, user=tk.User(name="Ann"), warning_handler=None)
+BUILDER = st.Builder(character=CARD, user=tk.User(name="Ann"), preset=PRESET, books=[BOOK], warn=None)
+RISU = risu_ai.Builder(character=CARD, user=tk.User(name="Ann"), warn=None)
 TURN: dict[str, Any] = {"history": CHAT, "message": "Who lit the lamp? {{random::a,b,c}}"}
 
 

@@ -21,7 +21,7 @@ PRESET = (
 
 def chat_plan(**more: Any) -> st.ChatPlan:
     settings = st.Settings.from_json({"power_user": {"custom_stopping_strings": '["END"]'}}, warn=WarningLog())
-    return st.build(character=CARD, preset=PRESET, settings=settings, message="Hi", warning_handler=None, **more)
+    return st.build(character=CARD, preset=PRESET, settings=settings, message="Hi", warn=None, **more)
 
 
 def test_the_samplers_limits_and_stops_of_a_preset_are_in_the_request() -> None:
@@ -69,7 +69,7 @@ def test_a_reference_request_for_another_source() -> None:
 def test_a_text_plan_is_a_prompt_with_its_stops() -> None:
     samplers = {"temp": 0.4, "min_p": 0.1, "seed": -1}
     settings = st.Settings.from_json({"textgenerationwebui_settings": samplers, "amount_gen": 99}, warn=WarningLog())
-    plan = st.build(character=CARD, settings=settings, message="Hi", dialect="text", warning_handler=None)
+    plan = st.build(character=CARD, settings=settings, message="Hi", dialect="text", warn=None)
     assert isinstance(plan, st.TextPlan)
     request = plan.request(model="m")
     assert request.prompt == plan.prompt
@@ -84,7 +84,7 @@ def test_a_text_plan_is_a_prompt_with_its_stops() -> None:
 
 def test_risuai_has_options_and_a_reference_too() -> None:
     preset = risu_ai.Preset().replace(ai_model="gpt4o", temperature=70, max_response=111)
-    plan = risu_ai.build(character=CARD, preset=preset, message="Hi", warning_handler=None)
+    plan = risu_ai.build(character=CARD, preset=preset, message="Hi", warn=None)
     assert plan.request(model="m").options["temperature"] == 0.7
     wire = plan.request("openai", reference=True, api_key="k-2").wire
     assert wire is not None

@@ -12,7 +12,7 @@ from tavernkit.errors import MAX_WARNINGS, MAX_WARNINGS_OF_A_KIND, StrictModeErr
 
 def test_warnings_of_one_kind_are_counted_beyond_the_first() -> None:
     seen: list[str] = []
-    log = WarningLog(forward=seen.append)
+    log = WarningLog(warn=seen.append)
     for number in range(4081):
         log(f"the entry {number} of 'book {number}' has no {{{{macro{number}}}}}")
     assert len(seen) == MAX_WARNINGS_OF_A_KIND
@@ -32,9 +32,7 @@ def test_warnings_of_many_kinds_have_a_limit_too() -> None:
 def test_warnings_of_a_build_are_counted() -> None:
     handled: list[str] = []
     text = " ".join(f"{{{{unknown{number}}}}}" for number in range(500))
-    builder = st.Builder(
-        character=Character(name="Aria", description=text), user=User(name="Ann"), warning_handler=handled.append
-    )
+    builder = st.Builder(character=Character(name="Aria", description=text), user=User(name="Ann"), warn=handled.append)
     plan = builder.build(message="hi")
     assert len(handled) == MAX_WARNINGS_OF_A_KIND
     assert len(plan.warnings) == MAX_WARNINGS_OF_A_KIND + 1

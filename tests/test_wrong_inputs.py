@@ -50,7 +50,7 @@ def test_silly_tavern_says_what_to_pass(inputs: dict[str, Any], told: str) -> No
         silly_tavern.build(**given)
 
 
-CONTEXTS = [silly_tavern.SillyTavernContext, risu_ai.BuildContext, vibe_tavern.VibeTavernContext]
+CONTEXTS = [silly_tavern.SillyTavernContext, risu_ai.RisuAIContext, vibe_tavern.VibeTavernContext]
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -73,8 +73,8 @@ def test_every_input_says_what_to_pass(context: type[Context], name: str) -> Non
         (silly_tavern.SillyTavernContext, "tools", r"tools must be a list of \(a Tool or a mapping\)"),
         (silly_tavern.SillyTavernContext, "extension_prompts", r"a list of \(an ExtensionPrompt or a mapping\)"),
         (silly_tavern.SillyTavernContext, "forced_world_info", "a list of mappings"),
-        (risu_ai.BuildContext, "modules", "a list of RisuModules"),
-        (risu_ai.BuildContext, "members", "members must be a list of"),
+        (risu_ai.RisuAIContext, "modules", "a list of RisuModules"),
+        (risu_ai.RisuAIContext, "members", "members must be a list of"),
     ],
 )
 def test_lists_say_what_to_put_in(context: type[Context], name: str, told: str) -> None:

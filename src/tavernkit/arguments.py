@@ -76,12 +76,9 @@ def _typed_dict_kinds(hints: type) -> Mapping[str, _Kind | None]:
     return {name: _kind_of(hint) for name, hint in typing.get_type_hints(hints).items()}
 
 
-def check_fields(record: object, beside: tuple[str, ...] = (), *, whose: str | None = None) -> None:
-    """Refuse a dataclass that has a field of a wrong kind; for its ``__post_init__``.
-
-    ``beside`` names fields that are not looked at, ``whose`` they are said to be, if not the class's.
-    """
-    checks, deep, values_of, seen = _fields(type(record), beside)
+def check_fields(record: object) -> None:
+    """Refuse a dataclass that has a field of a wrong kind; for its ``__post_init__``."""
+    checks, deep, values_of, seen = _fields(type(record))
     values = values_of(record)
     classes = tuple(map(type, values))
     if classes in seen:
@@ -94,7 +91,7 @@ def check_fields(record: object, beside: tuple[str, ...] = (), *, whose: str | N
         seen.add(classes)
     for (name, kind), value in zip(checks, values, strict=True):
         if not _is(value, kind):
-            _refuse((f"{type(record).__name__}." if whose is None else whose) + name, kind, value)
+            _refuse(f"{type(record).__name__}.{name}", kind, value)
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
@@ -148,11 +145,11 @@ class _Fields(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _fields(cls: type, beside: tuple[str, ...]) -> _Fields:
+def _fields(cls: type) -> _Fields:
     kinds: dict[str, _Kind] = {}
     for each in dataclasses.fields(cls):
         owner = next(base for base in cls.__mro__ if each.name in get_annotations(base))
-        kind = _kind_of(_resolved(each.type, owner.__module__)) if each.init and each.name not in beside else None
+        kind = _kind_of(_resolved(each.type, owner.__module__)) if each.init else None
         if kind is not None:
             kinds[each.name] = kind
     deep = tuple(at for at, kind in enumerate(kinds.values()) if kind.deep)

@@ -153,16 +153,16 @@ class WarningCounts:
 class WarningLog:
     """Collects warnings in order; raises :class:`StrictModeError` in strict mode. Callable, so it is a ``Warn``."""
 
-    def __init__(self, *, strict: bool = False, forward: Warn | None = None) -> None:
+    def __init__(self, *, strict: bool = False, warn: Warn | None = None) -> None:
         # By hand, as `arguments` stands above this module.
         if not isinstance(strict, bool):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may be untyped
             raise ConfigError(f"strict must be True or False, not {strict!r}")
-        if forward is not None and not callable(forward):
-            raise ConfigError(f"forward must be a function or None, not {forward!r}")
+        if warn is not None and not callable(warn):
+            raise ConfigError(f"warn must be a function or None, not {warn!r}")
         self._messages: list[str] = []
         self._counts = WarningCounts()
         self._strict = strict
-        self._forward = forward
+        self._warn = warn
 
     def __call__(self, message: str) -> None:
         """Take one warning."""
@@ -171,8 +171,8 @@ class WarningLog:
             self._messages.append(message)
         if self._strict:
             raise StrictModeError(message)
-        if kept and self._forward is not None:
-            self._forward(message)
+        if kept and self._warn is not None:
+            self._warn(message)
 
     @property
     def messages(self) -> Sequence[str]:

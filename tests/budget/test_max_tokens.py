@@ -13,7 +13,7 @@ State = BuildState[Context]
 
 
 def make_state(*contents: str, **inputs: object) -> State:
-    context = Context.make(**{"token_estimator": CHARACTERS, "warning_handler": None, **inputs})
+    context = Context.make(**{"token_estimator": CHARACTERS, "warn": None, **inputs})
     state = BuildState(context)
     state.blocks = [Block(role="user", content=content) for content in contents]
     return state

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tavernkit.lint import lint_file, patience
+from tavernkit.lint import lint_file, time_limit
 from tavernkit.lint.worst_case import measure_worst_case
 from tavernkit.text.js_regex import JSRegex
 
 
 @pytest.fixture(autouse=True)
 def short_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "MAX_SECONDS", 1.0)
+    monkeypatch.setattr(time_limit, "MAX_SECONDS", 1.0)
 
 
 def codes(path: Path) -> list[str]:

@@ -40,7 +40,7 @@ MEMORY_BYTES = 4 << 30
 
 
 @dataclass(slots=True)
-class Patience:
+class TimeLimits:
     """How many seconds of computing a change may take for the vectors, and for everything."""
 
     vectors: float = 600
@@ -132,21 +132,21 @@ def main() -> int:
     known = runner.known_differences()
     cases = [case for surface in subject.surfaces for case in runner.cases(surface) if case.id not in known]
     verdicts: Counter[str] = Counter()
-    patience = Patience()
+    limits = TimeLimits()
 
     def judge(path: Path, tree: ast.Module, mutant: Mutant, change: Callable[[Path, CodeType], None]) -> None:
         try:
             code = compile(source(mutant, tree), path, "exec")
         except (SyntaxError, ValueError):
             return
-        verdict = run(lambda: change(path, code), cases, subject.tests, patience)
+        verdict = run(lambda: change(path, code), cases, subject.tests, limits)
         verdicts[verdict] += 1
         if verdict == "survived":
             print(verdict, place(path, mutant), flush=True)
 
     began = time.monotonic()
-    unchanged = run(lambda: None, cases, subject.tests, patience)
-    print(f"{len(todo)} changes; unchanged: {unchanged}; {patience}", flush=True)
+    unchanged = run(lambda: None, cases, subject.tests, limits)
+    print(f"{len(todo)} changes; unchanged: {unchanged}; {limits}", flush=True)
     # Module-level code has run when everything is imported, so these changes come first, each with its own imports.
     for path, tree, mutant in todo:
         if not mutant.in_function:
@@ -190,13 +190,13 @@ def change_functions(functions: list[FunctionType], path: Path, code: CodeType) 
                 function.__code__ = codes[0]
 
 
-def run(change: Callable[[], None], cases: list[runner.Case], tests: tuple[str, ...], patience: Patience) -> str:
+def run(change: Callable[[], None], cases: list[runner.Case], tests: tuple[str, ...], limits: TimeLimits) -> str:
     """Make the change in a process of its own, and say who noticed. The vector that did is asked first from then on."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.write(writer, json.dumps(_verdict(change, cases, tests, patience)).encode())
+            os.write(writer, json.dumps(_verdict(change, cases, tests, limits)).encode())
         finally:
             os._exit(0)
     os.close(writer)
@@ -208,19 +208,19 @@ def run(change: Callable[[], None], cases: list[runner.Case], tests: tuple[str, 
     verdict, details = json.loads(answer)
     if verdict == "vector":
         cases.insert(0, cases.pop(details))
-    if verdict == "survived" and patience == Patience():
-        patience.learn(*details)
+    if verdict == "survived" and limits == TimeLimits():
+        limits.learn(*details)
     return verdict
 
 
 def _verdict(
-    change: Callable[[], None], cases: list[runner.Case], tests: tuple[str, ...], patience: Patience
+    change: Callable[[], None], cases: list[runner.Case], tests: tuple[str, ...], limits: TimeLimits
 ) -> tuple[str, object]:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    _compute_at_most(patience.vectors)
+    _compute_at_most(limits.vectors)
     try:
         change()
         for index, case in enumerate(cases):
@@ -229,7 +229,7 @@ def _verdict(
     except Exception:
         return "import", None
     vectors = time.process_time()
-    _compute_at_most(patience.everything)
+    _compute_at_most(limits.everything)
     quiet = ("-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore::pytest.PytestAssertRewriteWarning")
     if pytest.main([*quiet, "--hypothesis-profile=mutation", *tests]) != 0:
         return "test", None

@@ -57,7 +57,7 @@ def test_macro_variables_are_lower_cased() -> None:
 
 
 def test_inputs_can_be_changed_only_by_before_build_hooks() -> None:
-    state = BuildState(Context(message="hi", warning_handler=None))
+    state = BuildState(Context(message="hi", warn=None))
     with pytest.raises(ConfigError, match="before-build hook"):
         state.change_inputs(message="x")
     hooks = HookRegistry()
@@ -112,7 +112,7 @@ def test_a_copy_of_the_state_is_independent_one_level_deep() -> None:
 
 def test_warnings_reach_the_handler() -> None:
     heard: list[str] = []
-    state = BuildState(Context(warning_handler=heard.append))
+    state = BuildState(Context(warn=heard.append))
     state.warn("careful")
     assert heard == state.warnings == ["careful"]
 
@@ -142,7 +142,7 @@ def test_injections_refuse_what_cannot_work() -> None:
 
 
 def test_a_failing_filter_warns_and_counts_as_active() -> None:
-    state = BuildState(Context(warning_handler=None))
+    state = BuildState(Context(warn=None))
     registry = InjectionRegistry()
 
     def broken(state: BuildState[Context]) -> bool:

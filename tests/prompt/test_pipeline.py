@@ -54,7 +54,7 @@ def pipeline() -> Pipeline[State]:
 
 
 def quiet(**inputs: object) -> Context:
-    return Context.make(warning_handler=None, **inputs)
+    return Context.make(warn=None, **inputs)
 
 
 def test_a_step_takes_its_name_from_its_class() -> None:
@@ -138,7 +138,7 @@ def test_strict_mode_turns_a_warning_into_an_error() -> None:
 
 
 def test_the_builder_brings_late_warnings_onto_the_plan() -> None:
-    builder = Builder(pipeline(), warning_handler=None)
+    builder = Builder(pipeline(), warn=None)
     assert builder.build().warnings == ("late warning",)
 
 
@@ -152,7 +152,7 @@ def test_the_builder_refuses_unknown_inputs_at_once() -> None:
 
 
 def test_a_builder_can_be_changed_without_changing_the_original() -> None:
-    builder = Builder(pipeline(), message="one", warning_handler=None)
+    builder = Builder(pipeline(), message="one", warn=None)
     other = builder.replace(message="two").with_pipeline(pipeline().without("second"))
     assert builder.make_context().message == "one"
     assert other.make_context().message == "two"
@@ -166,7 +166,7 @@ def test_a_pipeline_without_a_plan_says_so() -> None:
 
 
 def test_the_trace_has_every_step_in_order_with_its_warnings() -> None:
-    plan = Builder(pipeline(), warning_handler=None, instrumenter=TraceCollector()).build()
+    plan = Builder(pipeline(), warn=None, instrumenter=TraceCollector()).build()
     assert plan.trace is not None
     assert [step.name for step in plan.trace.steps] == ["first", "second", "assemble"]
     assert list(plan.trace.steps[2].warnings) == ["late warning"]

@@ -7,18 +7,18 @@ import dataclasses
 import pytest
 
 from tavernkit.macros import MacroEnvironment
-from tavernkit.risu_ai.cbs.context import RisuContext, RisuContextChanges, default_variables
+from tavernkit.risu_ai.cbs.context import CBSContext, RisuContextChanges, default_variables
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage, RisuSettings
 
 
 def test_a_name_stands_for_a_character() -> None:
-    context = RisuContext(char="Bel", user="Ann")
+    context = CBSContext(char="Bel", user="Ann")
     assert context.character == RisuCharacter(name="Bel")
     assert (context.character_name, context.user_name) == ("Bel", "Ann")
 
 
 def test_a_context_is_a_macro_environment() -> None:
-    environment: MacroEnvironment = RisuContext(char="Bel")
+    environment: MacroEnvironment = CBSContext(char="Bel")
     environment.set_var("a", "1")
     assert environment.has_var("a")
     assert environment.get_var("a") == "1"
@@ -26,7 +26,7 @@ def test_a_context_is_a_macro_environment() -> None:
 
 
 def test_a_context_cannot_be_changed_but_replaced() -> None:
-    context = RisuContext(char="Bel")
+    context = CBSContext(char="Bel")
     with pytest.raises(dataclasses.FrozenInstanceError):
         context.chat_index = 3  # pyright: ignore[reportAttributeAccessIssue]
     derived = context.replace(char="Mia", chat_index=3)
@@ -36,18 +36,18 @@ def test_a_context_cannot_be_changed_but_replaced() -> None:
 
 
 def test_everything_a_context_has_can_be_replaced() -> None:
-    inputs = {field.name for field in dataclasses.fields(RisuContext) if field.init}
+    inputs = {field.name for field in dataclasses.fields(CBSContext) if field.init}
     assert set(RisuContextChanges.__annotations__) == inputs
 
 
 def test_contexts_do_not_share_their_defaults() -> None:
-    first, second = RisuContext(char="a"), RisuContext(char="b")
+    first, second = CBSContext(char="a"), CBSContext(char="b")
     first.set_var("x", "1")
     assert not second.has_var("x")
 
 
 def test_names_for_counting_tokens_are_always_the_same() -> None:
-    context = RisuContext(char="Bel", user="Ann", consistent_names=True)
+    context = CBSContext(char="Bel", user="Ann", consistent_names=True)
     assert (context.character_name, context.user_name) == ("botname", "username")
 
 
@@ -81,7 +81,7 @@ def test_a_message_keeps_the_order_and_the_keys_it_was_stored_with() -> None:
 )
 def test_the_chat_chooses_its_greeting(index: float | None, greeting: str | None) -> None:
     character = RisuCharacter(name="Bel", first_message="first", alternate_greetings=("second",))
-    assert RisuContext(char=character, chat=RisuChat(greeting_index=index)).greeting == greeting
+    assert CBSContext(char=character, chat=RisuChat(greeting_index=index)).greeting == greeting
 
 
 def test_default_variables_are_lines_of_key_and_value() -> None:

@@ -95,6 +95,6 @@ def test_an_entry_that_nobody_knows_cannot_be_explained() -> None:
 def test_warnings_of_a_send_reach_the_caller() -> None:
     heard: list[str] = []
     only_system = preset([{"type": "plain", "type2": "main", "text": "Main.", "role": "system"}])
-    result = send(Model("Hm."), preset=only_system, warning_handler=heard.append)
+    result = send(Model("Hm."), preset=only_system, warn=heard.append)
     assert texts(result)[-1] == "Hm."
     assert set(heard) <= set(result.warnings)

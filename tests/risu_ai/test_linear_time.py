@@ -18,7 +18,7 @@ from tavernkit.risu_ai.files.message_pack import MessagePackError, pack, unpack
 from tavernkit.risu_ai.files.preset_file import read_preset
 from tavernkit.risu_ai.lorebook import ActiveLore
 from tavernkit.risu_ai.prompt_template.cards import PlainCard
-from tavernkit.risu_ai.prompt_template.unprinted import unprinted_lore
+from tavernkit.risu_ai.prompt_template.omissions import lore_omissions
 from tavernkit.risu_ai.requests.text_completion import cut_reply
 
 
@@ -80,5 +80,5 @@ def test_many_places_for_lore_are_known_once() -> None:
     lore = [ActiveLore(number, "e", "x", pos=f"pt_{number}") for number in range(20_000)]
     text = "".join(f"{{{{position::{number}}}}}" for number in range(1, 20_000))
     with soon():
-        missing = [*unprinted_lore(lore, [PlainCard(text=text)])]
+        missing = [*lore_omissions(lore, [PlainCard(text=text)])]
     assert [(each.id, each.reason) for each in missing] == [("0", "active, but no card has {{position::0}}")]

@@ -104,7 +104,7 @@ def scenes(draw: st.DrawFn) -> dict[str, Any]:
         "strategy": draw(st.sampled_from(["reference", "reference", "group_order", "priority"])),
         "on_overflow": "return",
         "seed": 1,
-        "warning_handler": None,
+        "warn": None,
     }
 
 

@@ -36,7 +36,7 @@ def inputs(**changes: Any) -> dict[str, Any]:
         "preset": preset(),
         "history": CHAT,
         "random": lambda: 0.0,
-        "warning_handler": None,
+        "warn": None,
         **changes,
     }
 

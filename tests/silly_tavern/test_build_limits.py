@@ -22,7 +22,7 @@ def book(count: int, content: str) -> st.WorldBook:
 
 def build(count: int, content: str, **inputs: Any) -> Plan:
     character = Character(name="Aria", description="x" * 10_000)
-    given = {"on_overflow": "return", "warning_handler": None, "message": "hi", **inputs}
+    given = {"on_overflow": "return", "warn": None, "message": "hi", **inputs}
     return st.Builder(character=character, user=User(name="Ann"), books=[book(count, content)]).build(**given)
 
 
@@ -55,6 +55,6 @@ def test_risu_ai_counts_alike() -> None:
     character = risu_ai.RisuCharacter.from_json({"name": "Aria", "desc": "{{user}} " * 5000})
     history = [{"role": "user", "content": "{{user}}" * 500} for _ in range(20)]
     plan = risu_ai.Builder(character=character, user=User(name="Ann")).build(
-        history=history, message="hi", on_overflow="return", warning_handler=None, limits=Limits(max_build_steps=1000)
+        history=history, message="hi", on_overflow="return", warn=None, limits=Limits(max_build_steps=1000)
     )
     assert any("take too much together" in warning for warning in plan.warnings)

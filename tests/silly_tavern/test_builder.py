@@ -194,7 +194,7 @@ def test_there_is_no_prompt_without_a_character_unless_a_hook_brings_one(dialect
 def test_a_plan_has_the_greeting_that_was_asked_for(dialect: str):
     def plan(**more: object) -> Plan:
         greeter = card().replace(first_mes="Hello, {{user}}.", alternate_greetings=("Psst, {{user}}!",))
-        return build(character=greeter, dialect=dialect, warning_handler=None, **more)
+        return build(character=greeter, dialect=dialect, warn=None, **more)
 
     assert not plan().has_greeting
     assert (plan(greeting=0).greeting, plan(greeting=0).greeting_index) == ("Hello, Mira.", 0)

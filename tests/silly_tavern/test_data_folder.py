@@ -186,7 +186,7 @@ def test_attached_files_are_read_from_the_folder_and_nowhere_else(folder: Path):
     urls = ["/user/files/a%20b.txt", "/user/../secret.txt", "/secret.txt", "/user/files/../../secret.txt"]
     line = {"name": "Mira", "is_user": True, "mes": "Read.", "extra": {"files": [{"url": url} for url in urls]}}
     write(folder / "chats" / "Lyra" / "files.jsonl", f"{json.dumps({'chat_metadata': {}})}\n{json.dumps(line)}")
-    plan = DataFolder(folder).builder("Lyra", "files").build(warning_handler=None)
+    plan = DataFolder(folder).builder("Lyra", "files").build(warn=None)
     assert plan.messages[-1].content == "Tide table.\n\nRead."
     assert len([each for each in plan.omissions if each.kind == "attachment"]) == 3
 

@@ -51,7 +51,7 @@ def test_every_chat_builds_with_what_it_carries(folder: Path, feature: int):
     data = DataFolder(folder, warn=log)
     for index in range(feature, made.CHATS, len(made.FEATURES)):
         name = made.name_of(index % made.CHARACTERS)
-        plan = data.builder(name, made.chat_name(index)).build(message="Go on.", warning_handler=None)
+        plan = data.builder(name, made.chat_name(index)).build(message="Go on.", warn=None)
         assert made.FEATURES[feature][1] in prompt_of(plan)
         assert plan.warnings == ()
         assert "Nobody reads this." not in prompt_of(plan)
@@ -85,7 +85,7 @@ def test_every_group_builds_for_every_speaker(folder: Path):
         for chat in data.group_chats(group_id):
             builder = data.builder(chat=chat, group=group_id)
             for member in group.members:
-                plan = builder.build(speaker=member, message="Go on.", warning_handler=None)
+                plan = builder.build(speaker=member, message="Go on.", warn=None)
                 assert plan.warnings == ()
                 assert f"{Path(member).stem}" in prompt_of(plan)
 

@@ -92,4 +92,4 @@ def test_impersonating_has_no_group_nudge():
 def test_deciding_needs_a_group():
     log = WarningLog()
     with pytest.raises(ConfigError, match="pass group="):
-        Builder(**inputs(warning_handler=log)).decide()
+        Builder(**inputs(warn=log)).decide()

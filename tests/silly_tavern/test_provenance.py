@@ -31,7 +31,7 @@ def example(**changes: Any) -> dict[str, Any]:
         "history": chat.messages,
         "chat_metadata": chat.metadata,
         "on_overflow": "return",
-        "warning_handler": None,
+        "warn": None,
         **changes,
     }
 
@@ -45,8 +45,8 @@ INPUTS = {
     "example in little room": small(example()),
     "example as text": example(dialect="text"),
     "example as text in little room": example(dialect="text", context_length=700, response_length=200),
-    "workload": {**bench_st_build.inputs(), "on_overflow": "return", "warning_handler": None},
-    "workload as text": {**bench_st_text.inputs(), "warning_handler": None},
+    "workload": {**bench_st_build.inputs(), "on_overflow": "return", "warn": None},
+    "workload as text": {**bench_st_text.inputs(), "warn": None},
 }
 
 

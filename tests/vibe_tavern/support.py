@@ -17,7 +17,7 @@ def loose(value: object) -> Any:
 
 def config(provider: str = "openai", model: str = "test-model", **fields: Any) -> RunnerConfig:
     """A configuration that keeps quiet about warnings."""
-    context = {"warning_handler": None, **fields.pop("context", {})}
+    context = {"warn": None, **fields.pop("context", {})}
     return RunnerConfig.build(provider=provider, model=model, context=context, **fields)
 
 

@@ -87,7 +87,7 @@ def test_blank_template_switches_the_text_off(template: str | None) -> None:
 
 
 def test_broken_template_passes_through_with_a_warning_and_is_an_error_in_strict_mode() -> None:
-    plan = build(system_template="{% nope %}", warning_handler=None)
+    plan = build(system_template="{% nope %}", warn=None)
     assert plan.blocks[0].content == "{% nope %}"
     assert len(plan.warnings) == 1
     with pytest.raises(PipelineError):
@@ -99,7 +99,7 @@ def test_failing_text_builder_falls_back_to_the_built_in_text() -> None:
         raise RuntimeError("kaput")
 
     pipeline = PIPELINE.configure("plan_assembly", default_system_text_builder=failing)
-    plan = Builder(pipeline, character=CARD, warning_handler=None).build()
+    plan = Builder(pipeline, character=CARD, warn=None).build()
     assert "You are Sephy." in plan.blocks[0].content
     assert "kaput" in plan.warnings[0]
 
@@ -150,7 +150,7 @@ def test_budget_is_refused_with_the_numbers() -> None:
 def test_trace_and_late_warnings_are_on_the_plan() -> None:
     collector = TraceCollector()
     pipeline = PIPELINE.configure("max_tokens", max_tokens=1, mode="warn")
-    plan = Builder(pipeline, warning_handler=None, instrumenter=collector).build(message="one two three")
+    plan = Builder(pipeline, warn=None, instrumenter=collector).build(message="one two three")
     assert len(plan.warnings) == 1
     assert plan.trace is not None
     assert [step.name for step in plan.trace.steps] == list(PIPELINE.names)
@@ -175,7 +175,7 @@ def test_language_policy_stands_before_the_user_message() -> None:
 
 
 def test_unsupported_language_warns_and_missing_one_is_an_error() -> None:
-    plan = Builder(policy(target_lang="fr"), warning_handler=None).build(message="x")
+    plan = Builder(policy(target_lang="fr"), warn=None).build(message="x")
     assert sources(plan.blocks) == ["user_message"]
     assert "fr" in plan.warnings[0]
     with pytest.raises(ConfigError) as caught:

@@ -272,7 +272,7 @@ async def test_cancelled_request_leaves_nothing_running() -> None:
 
 async def test_unknown_transforms_warn_and_raise_in_strict_mode() -> None:
     told: list[str] = []
-    built = config(context={"warning_handler": told.append})
+    built = config(context={"warn": told.append})
     runner, _ = scripted(Answer(text="x"))
     runner.build_request(built, message="hi", message_transforms=["nope"])
     assert "nope" in told[0]

@@ -65,7 +65,7 @@ def file_value(path: Path, *, warn: Warn = log_warning) -> Json:
 
         return Preset.load(path, warn=warn).to_json()
     try:
-        bundle = load(data, warn=WarningLog(forward=warn))
+        bundle = load(data, warn=WarningLog(warn=warn))
     except TavernKitError as error:
         raise FileFormatError(f"{path}: {error}") from error
     if bundle.card is not None:

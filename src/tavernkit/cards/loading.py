@@ -48,7 +48,7 @@ def load(
     :class:`InvalidCardError`, one that exceeds a limit :class:`LimitExceededError`.
     """
     require_readable("source", source)
-    log = WarningLog(forward=_refuse if strict else warn)
+    log = WarningLog(warn=_refuse if strict else warn)
     chosen = limits or DEFAULT_LIMITS
     opened = as_source(source, chosen)
     read = readers.find(source)

@@ -58,7 +58,7 @@ def _common(options: BuildOptions, quiet: bool) -> CommonInputs:
         "strict": options.strict,
     }
     if quiet:
-        inputs["warning_handler"] = None
+        inputs["warn"] = None
     if options.seed is not None:
         inputs["seed"] = options.seed
     if options.now is not None:
@@ -104,7 +104,7 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
         default_user = _user_of(history) or "User"
     if options.book:
         extra = [load_world(path) for path in options.book]
-        inputs["books"] = [*builder.make_context(warning_handler=None).books, *extra]
+        inputs["books"] = [*builder.make_context(warn=None).books, *extra]
     if options.user is not None or options.persona is not None or options.from_sillytavern is None:
         inputs["user"] = User(name=options.user or default_user, persona=options.persona or "")
     if options.persona is not None:

@@ -15,9 +15,9 @@ from tavernkit.lint.books import DEFAULT_BUDGET, lint_character_book, lint_world
 from tavernkit.lint.bundles import lint_bundle
 from tavernkit.lint.finding import Finding, worst_first
 from tavernkit.lint.lorebooks import lint_lorebook
-from tavernkit.lint.patience import patience
 from tavernkit.lint.scripts import lint_regex_scripts
 from tavernkit.lint.texts import Language, lint_text
+from tavernkit.lint.time_limit import time_limit
 from tavernkit.values import is_mapping, is_sequence
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -48,10 +48,10 @@ def lint_file(
     path, kind = Path(path), FileKind.CARD
     try:
         kind, value = recognise(path)
-        with patience() as given:
+        with time_limit() as limit:
             found = [*_lint(path, kind, value, budget, language)]
-        if given.left_out:
-            message = f"takes long to check: {given.left_out} texts and expressions were not tried out"
+        if limit.skipped:
+            message = f"takes long to check: {limit.skipped} texts and expressions were not tried out"
             found.append(Finding(where="/", message=message, severity=Severity.INFO, code="NOT_ALL_TRIED"))
         findings = worst_first(found)
     except TavernKitError as error:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from tavernkit.cards.validation_rules import Severity
 from tavernkit.lint.finding import Finding
-from tavernkit.lint.patience import may_try
 from tavernkit.lint.texts import lint_text
+from tavernkit.lint.time_limit import has_time
 from tavernkit.lint.worst_case import measure_worst_case
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError, parse_literal
 from tavernkit.text.js_regex.limits import DEFAULT_TIMEOUT
@@ -26,7 +26,7 @@ def lint_regex(source: str, flags: str, where: str) -> Iterator[Finding]:
             where=where, message=f"is no regular expression: {error}", severity=Severity.ERROR, code="BAD_REGEX"
         )
         return
-    if not may_try():
+    if not has_time():
         return
     worst = measure_worst_case(regex)
     if not worst.gave_up and worst.seconds < NOTICEABLE:

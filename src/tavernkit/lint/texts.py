@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tavernkit.cards.validation_rules import Severity
 from tavernkit.lint.finding import Finding, line_and_column
-from tavernkit.lint.patience import may_try
+from tavernkit.lint.time_limit import has_time
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.cbs import CBSEngine
@@ -37,7 +37,7 @@ _SEVERITIES = {
 
 def lint_text(text: str, where: str, language: Language = "any") -> Iterator[Finding]:
     """Check a text as it would be expanded; nothing it does has an effect."""
-    if "{{" not in text or not may_try():
+    if "{{" not in text or not has_time():
         return
     if len(text) > MAX_TEXT:
         message = f"is long: only the first {MAX_TEXT} characters are checked"
@@ -50,7 +50,7 @@ def lint_text(text: str, where: str, language: Language = "any") -> Iterator[Fin
 
     environment = MacroEnvironment(character_name="Character")
     for each in _macro_engine().evaluate(text, environment, Overrides(original="original")).diagnostics:
-        if not may_try():
+        if not has_time():
             return
         finding = _macro_finding(each, text, where, language)
         if finding is not None:
@@ -78,9 +78,9 @@ def _macro_finding(found: Diagnostic, text: str, where: str, language: Language)
 
 
 def _cbs(text: str, where: str) -> Iterator[Finding]:
-    from tavernkit.risu_ai.cbs.context import RisuContext
+    from tavernkit.risu_ai.cbs.context import CBSContext
 
-    context = RisuContext(char="Character", user="User", writes="run")
+    context = CBSContext(char="Character", user="User", writes="run")
     for found in _cbs_engine().evaluate(text, context).diagnostics:
         unclosed = found.kind == "unclosed"
         line, column = line_and_column(text, found.position)

@@ -111,7 +111,7 @@ class KeyIndex:
             if places > many:
                 for pattern, times in Counter(pattern for pattern, _, _ in matches).items():
                     if times >= FREQUENT:
-                        self._settle(automaton.firsts[pattern], text, found)
+                        self._find_alike(automaton.firsts[pattern], text, found)
                         settled.add(automaton.firsts[pattern])
                 smaller = self._without(automaton, found, settled)
                 places, many = 0, 2 * many if smaller is automaton else MANY_PLACES
@@ -144,7 +144,7 @@ class KeyIndex:
                         found[number] = offset
         return work
 
-    def _settle(self, first: int, text: str, found: dict[int, int]) -> None:
+    def _find_alike(self, first: int, text: str, found: dict[int, int]) -> None:
         """Find all keys that begin as the first one does, without the automaton."""
         self._look_for(first, text, found)
         beginning = self._keys[first][:PATTERN_CHARACTERS]

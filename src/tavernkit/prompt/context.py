@@ -71,7 +71,7 @@ class Context:
     seed: int | str | None = None
     strict: bool = False
     limits: Limits = DEFAULT_LIMITS
-    warning_handler: Warn | None = log_warning
+    warn: Warn | None = log_warning
     instrumenter: Instrumenter | None = None
     step_configs: Mapping[str, Mapping[str, object]] = field(default_factory=lambda: EMPTY_STEP_CONFIGS)
     data: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)

@@ -60,7 +60,7 @@ class CommonInputs(TypedDict, total=False):
     """Raise an error where a build would only warn."""
     limits: Limits
     """How much the macros of all texts together may do."""
-    warning_handler: Warn | None
+    warn: Warn | None
     """Called with every warning; the log by default."""
     instrumenter: Instrumenter | None
     """Receives what steps do: a ``TraceCollector``, or an exporter."""

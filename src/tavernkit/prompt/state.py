@@ -73,8 +73,8 @@ class BuildState(Generic[ContextT_co]):
             instrumenter("warning", {"message": message, "step": self.current_step})
         if self._context.strict:
             raise StrictModeError(message)
-        if self._context.warning_handler is not None:
-            self._context.warning_handler(message)
+        if self._context.warn is not None:
+            self._context.warn(message)
 
     def omit(self, omission: Omission) -> None:
         """Record something that was left out, with the reason."""

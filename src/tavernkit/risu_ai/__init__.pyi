@@ -1,4 +1,3 @@
-from tavernkit.risu_ai.build_context import BuildContext as BuildContext
 from tavernkit.risu_ai.builder import Builder as Builder
 from tavernkit.risu_ai.builder import build as build
 from tavernkit.risu_ai.cbs import CBSEngine as CBSEngine
@@ -8,11 +7,12 @@ from tavernkit.risu_ai.cbs import ShownInlay as ShownInlay
 from tavernkit.risu_ai.cbs import replace_assets as replace_assets
 from tavernkit.risu_ai.cbs import replace_inlays as replace_inlays
 from tavernkit.risu_ai.cbs import standard_registry as standard_registry
-from tavernkit.risu_ai.cbs.context import RisuContext as RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext as CBSContext
 from tavernkit.risu_ai.cbs.context import RisuDevice as RisuDevice
 from tavernkit.risu_ai.chat.groups import speakers as speakers
 from tavernkit.risu_ai.chat.inlays import Inlay as Inlay
 from tavernkit.risu_ai.chat_templates import ChatTemplate as ChatTemplate
+from tavernkit.risu_ai.context import RisuAIContext as RisuAIContext
 from tavernkit.risu_ai.errors import CBSError as CBSError
 from tavernkit.risu_ai.errors import CBSStackOverflowError as CBSStackOverflowError
 from tavernkit.risu_ai.errors import CBSSyntaxError as CBSSyntaxError

@@ -8,9 +8,9 @@ from typing import Self, Unpack
 from tavernkit.arguments import require
 from tavernkit.prompt.builder import BaseBuilder, finished_plan
 from tavernkit.prompt.pipeline import Pipeline
-from tavernkit.risu_ai.build_context import BuildContext
 from tavernkit.risu_ai.chat.chat_log import with_messages
 from tavernkit.risu_ai.chat.groups import speakers
+from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.inputs import RisuAIInputs
 from tavernkit.risu_ai.objects import RisuMessage
 from tavernkit.risu_ai.pipeline import PIPELINE
@@ -23,7 +23,7 @@ from tavernkit.risu_ai.services import Services
 from tavernkit.risu_ai.state import RisuState
 
 
-class Builder(BaseBuilder[BuildContext, RisuState]):
+class Builder(BaseBuilder[RisuAIContext, RisuState]):
     """Builds the prompts of one character or group, user, preset and settings, turn after turn.
 
     >>> builder = Builder(character=card, user=User(name="Ann"), preset=preset)   # doctest: +SKIP
@@ -33,7 +33,7 @@ class Builder(BaseBuilder[BuildContext, RisuState]):
     texts, scanned books, script results and token counts are kept for the next turn.
     """
 
-    context_class = BuildContext
+    context_class = RisuAIContext
     state_class = RisuState
 
     def __init__(
@@ -49,11 +49,11 @@ class Builder(BaseBuilder[BuildContext, RisuState]):
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state, services=Services())
 
-    def make_context(self, **inputs: Unpack[RisuAIInputs]) -> BuildContext:
+    def make_context(self, **inputs: Unpack[RisuAIInputs]) -> RisuAIContext:
         """Make the frozen context of one build."""
         return self._context(inputs)
 
-    def make_state(self, context: BuildContext) -> RisuState:
+    def make_state(self, context: RisuAIContext) -> RisuState:
         """Make the workspace of one build."""
         return RisuState(context, self.services)
 
@@ -61,9 +61,9 @@ class Builder(BaseBuilder[BuildContext, RisuState]):
         """Build one prompt. In a group the speaker is ``speaker``, else the first one :meth:`decide` names."""
         return self.run(self.make_context(**inputs))
 
-    def run(self, context: BuildContext) -> RisuPlan:
+    def run(self, context: RisuAIContext) -> RisuPlan:
         """Build from a ready context: the same context gives the same plan."""
-        require("context", context, BuildContext)
+        require("context", context, RisuAIContext)
         if context.owner.is_group and context.speaker is None:
             context = context.replace(speaker=next(iter(_decide(context)), None))
         return self.run_state(self.make_state(context))
@@ -98,7 +98,7 @@ class Builder(BaseBuilder[BuildContext, RisuState]):
         return await drive_async(Send(self, self.make_context(**inputs)).run(), model)
 
 
-def _decide(context: BuildContext) -> list[str]:
+def _decide(context: RisuAIContext) -> list[str]:
     if not context.owner.is_group:
         return [context.owner.id]
     chat = context.chat

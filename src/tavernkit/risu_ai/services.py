@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tavernkit.errors import Warn
 from tavernkit.prompt.inputs import Estimator
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.limits import CACHED_LOREBOOKS, CACHED_SCRIPT_RUNNERS, CACHED_TRIGGER_ENGINES
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
@@ -42,7 +42,7 @@ class Services:
         self._counters: dict[str, MessageCounter] = {}
         self._lock = threading.Lock()
 
-    def lore(self, context: RisuContext, defaults: LorebookSettings, warn: Warn) -> GatheredLore:
+    def lore(self, context: CBSContext, defaults: LorebookSettings, warn: Warn) -> GatheredLore:
         """The lore of character, chat and modules, compiled once for as long as the books are the same objects."""
         character = context.character
         books = (character, context.chat.local_lore, *(module.lore for module in context.enabled_modules))

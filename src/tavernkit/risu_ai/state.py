@@ -10,10 +10,10 @@ from tavernkit.macros.budget import BuildBudget
 from tavernkit.prompt.state import BuildState
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
 from tavernkit.risu_ai.budget.trimming import Dropped
-from tavernkit.risu_ai.build_context import BuildContext
 from tavernkit.risu_ai.chat.character_fields import CharacterFields, character_fields
 from tavernkit.risu_ai.chat.chat_log import with_messages, with_text
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
+from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.lorebook.result import ActiveLore, LorebookResult
 from tavernkit.risu_ai.objects import RisuChat
 from tavernkit.risu_ai.plan import RisuPlan
@@ -25,7 +25,7 @@ from tavernkit.risu_ai.prompt_template.slots import Slots
 from tavernkit.risu_ai.prompt_template.texts import Texts
 from tavernkit.risu_ai.regex_scripts.script import RegexScript, ScriptMode
 from tavernkit.risu_ai.services import Services
-from tavernkit.risu_ai.triggers.build_runs import edit_text
+from tavernkit.risu_ai.triggers.build_triggers import edit_text
 from tavernkit.risu_ai.triggers.engine import TriggerEngine
 from tavernkit.risu_ai.triggers.result import PromptAdditions
 from tavernkit.text.script_budget import ScriptBudget
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from tavernkit.budget.report import TrimReport
 
 
-class RisuState(BuildState[BuildContext]):
+class RisuState(BuildState[RisuAIContext]):
     """The workspace of one build. Each attribute says which step writes it; later steps read it."""
 
-    def __init__(self, context: BuildContext, services: Services | None = None) -> None:
+    def __init__(self, context: RisuAIContext, services: Services | None = None) -> None:
         super().__init__(context)
         self.services = services if services is not None else Services()
         """What outlives a build: the engines and what they remember."""

@@ -22,7 +22,7 @@ from tavernkit.server.config import ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.logs import set_up_logs
-from tavernkit.server.middleware import Surroundings, error_headers
+from tavernkit.server.middleware import RequestMiddleware, error_headers
 from tavernkit.server.service import Service
 
 CONFIG_VARIABLE = "TAVERNKIT_SERVER_HANDED_OVER"
@@ -74,7 +74,7 @@ def create_app(
         app.add_middleware(
             CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["*"], allow_headers=["*"]
         )
-    app.add_middleware(Surroundings, config=settings, metrics=service.metrics)
+    app.add_middleware(RequestMiddleware, config=settings, metrics=service.metrics)
     return app
 
 

@@ -50,8 +50,8 @@ class _TooLargeError(HTTPException):
         super().__init__(413, TOO_LARGE)
 
 
-class Surroundings:
-    """The outermost layer of the application."""
+class RequestMiddleware:
+    """The outermost layer of the application: request ids, limits, logs and metrics."""
 
     def __init__(self, app: ASGIApp, *, config: ServerConfig, metrics: Metrics) -> None:
         self._app = app

@@ -7,7 +7,7 @@ import asyncio
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.metrics import Metrics
 from tavernkit.server.retention import Retention
-from tavernkit.server.storage.database import Database, told_as_unusable
+from tavernkit.server.storage.database import Database, database_errors
 
 
 def prune(config: ServerConfig, *, dry_run: bool = False) -> dict[str, int]:
@@ -21,7 +21,7 @@ def prune(config: ServerConfig, *, dry_run: bool = False) -> dict[str, int]:
 async def _prune(config: ServerConfig, *, dry_run: bool) -> dict[str, int]:
     database = Database(config.database_url, create=False)
     try:
-        with told_as_unusable():
+        with database_errors():
             await database.require_tables()
             retention = Retention(config, database, Metrics())
             return await (retention.count() if dry_run else retention.prune())

@@ -18,7 +18,7 @@ from tavernkit.server.library import SILLY_TAVERN, Library
 from tavernkit.server.metrics import Metrics
 from tavernkit.server.retention import Retention
 from tavernkit.server.secret_box import SecretBox
-from tavernkit.server.storage.database import Database, take_turns, told_as_unusable
+from tavernkit.server.storage.database import Database, advisory_lock, database_errors
 from tavernkit.server.storage.items import Kind, save_item
 from tavernkit.server.storage.tables import ApiKey, Item
 from tavernkit.server.turns import Turns
@@ -44,7 +44,7 @@ class Service:
 
     async def start(self) -> None:
         """Make the database ready."""
-        with told_as_unusable():
+        with database_errors():
             await self.database.migrate()
             if self.config.example:
                 await self._add_example()
@@ -70,7 +70,7 @@ class Service:
     async def _add_example(self) -> None:
         """Put the shipped character, its book and its preset into an empty library."""
         async with self.database.write() as connection:
-            await take_turns(connection, "example")  # servers of several machines may start at once
+            await advisory_lock(connection, "example")  # servers of several machines may start at once
             if (await connection.execute(select(func.count()).select_from(Item))).scalar_one():
                 return
             for kind, name, file, filename in _example_files():

@@ -11,7 +11,7 @@ from dataclasses import replace
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
 from tavernkit.models import ModelError, Reply
 from tavernkit.server.announcement import AnnouncingListener
-from tavernkit.server.build_room import BuildRoom
+from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Library
@@ -53,8 +53,8 @@ class Turns:
         self._upstreams = upstreams
         self._metrics = metrics
         self._upstream_keys = upstream_keys
-        self._build_room = BuildRoom()
-        self._talks = Talks(self._build_room, clean_up=config.clean_up)
+        self._build_executor = BuildExecutor()
+        self._talks = Talks(self._build_executor, clean_up=config.clean_up)
         self.log = TurnLog(config, database, library, self._talks)
         self._queues: dict[str, tuple[asyncio.Lock, int]] = {}
         self._running: dict[asyncio.Task[TurnOutcome], asyncio.Event] = {}
@@ -102,7 +102,7 @@ class Turns:
                 gone.set()
             if self._running:
                 await asyncio.wait(list(self._running), timeout=5)
-        self._build_room.close()
+        self._build_executor.close()
 
     async def _timed(self, request: TurnRequest, listener: Listener) -> TurnOutcome:
         started = time.perf_counter()
@@ -127,7 +127,7 @@ class Turns:
                 return await self._talk(request, opened, upstream, listener)
             except Exception as error:
                 await self.log.give_up(opened, error)
-                raise _told(error) from error
+                raise _as_service_error(error) from error
             except asyncio.CancelledError:
                 await self.log.give_up(opened, RuntimeError(INTERRUPTED))
                 raise
@@ -262,7 +262,7 @@ def _estimated_usage(result: TalkResult) -> JsonObject:
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
-def _told(error: Exception) -> Exception:
+def _as_service_error(error: Exception) -> Exception:
     if isinstance(error, ClientDisconnectedError):
         return ServiceError(499, "the client left", code="client_disconnected")
     if isinstance(error, ModelError):

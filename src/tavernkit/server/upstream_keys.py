@@ -11,7 +11,7 @@ from sqlalchemy import delete, insert, select, update
 from tavernkit.server.errors import not_found
 from tavernkit.server.limits import UPSTREAM_KEY_SECONDS
 from tavernkit.server.secret_box import SecretBox
-from tavernkit.server.storage.database import Database, take_turns
+from tavernkit.server.storage.database import Database, advisory_lock
 from tavernkit.server.storage.tables import UpstreamSecret
 from tavernkit.server.upstreams import Upstreams
 
@@ -40,7 +40,7 @@ class UpstreamKeys:
         self._upstreams.get(name)
         sealed, now = self._secrets.seal(api_key), time.time()
         async with self._database.write() as connection:
-            await take_turns(connection, f"upstreams/{name}")
+            await advisory_lock(connection, f"upstreams/{name}")
             statement = update(UpstreamSecret).where(UpstreamSecret.name == name)
             found = await connection.execute(statement.values(sealed=sealed, updated_at=now))
             if found.rowcount == 0:

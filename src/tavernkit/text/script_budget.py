@@ -23,7 +23,7 @@ class ScriptBudget:
     What is wrong with a script is told once, not for every text.
     """
 
-    __slots__ = ("_left", "_slow", "_slow_in_all", "_told", "incidents")
+    __slots__ = ("_left", "_reported", "_slow", "_slow_in_all", "incidents")
 
     incidents: int
     """How often something has kept a script from doing its work."""
@@ -32,7 +32,7 @@ class ScriptBudget:
         self._left = MAX_SCRIPT_WORK
         self._slow: dict[Hashable, int] = {}
         self._slow_in_all = 0
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self.incidents = 0
 
     @property
@@ -64,8 +64,8 @@ class ScriptBudget:
     def tell_once(self, message: str, warn: Warn) -> None:
         """Warn of what is wrong with a script, unless that has been said already."""
         self.incidents += 1
-        if message not in self._told:
-            self._told.add(message)
+        if message not in self._reported:
+            self._reported.add(message)
             warn(message)
 
     def _stop(self, warn: Warn) -> None:

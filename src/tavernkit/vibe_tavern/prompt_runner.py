@@ -210,7 +210,7 @@ class PromptRunner:
         assert is_list(sent)
         messages = [each for each in sent if is_object(each)]
         registry = config.infrastructure.message_transforms
-        for transform in registry.resolve(message_transforms, strict=strict, warn=context.warning_handler):
+        for transform in registry.resolve(message_transforms, strict=strict, warn=context.warn):
             transform(messages)
         request["messages"] = [*messages]
         return PromptRequest(
@@ -289,7 +289,7 @@ def _result(request: PromptRequest, reply: Reply, taken: int) -> PromptResult:
         request.plan.variables.apply(request.context.variables)
     message = _assistant_message(reply)
     registry = request.config.infrastructure.response_transforms
-    warn = request.context.warning_handler
+    warn = request.context.warn
     for transform in registry.resolve(request.response_transforms, strict=request.strict, warn=warn):
         transform(message, request.config.output_tags)
     return PromptResult(prompt_request=request, reply=reply, assistant_message=message, elapsed_ms=taken)

@@ -132,7 +132,7 @@ def inputs(scene: Any) -> dict[str, Any]:
         "settings": Settings.from_json(database, warn=lambda _: None),
         "history": chat,
         "random": lambda: 0.5,
-        "warning_handler": None,
+        "warn": None,
     }
 
 

@@ -56,7 +56,7 @@ def inputs(**changes: Any) -> dict[str, Any]:
         "preset": preset(),
         "history": {"message": CHAT, "fmIndex": -1},
         "random": lambda: 0.5,
-        "warning_handler": None,
+        "warn": None,
         **changes,
     }
 

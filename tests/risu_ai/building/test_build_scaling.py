@@ -8,7 +8,7 @@ import pytest
 
 from tavernkit.macros.budget import BuildBudget
 from tavernkit.risu_ai import Builder, CBSEngine, RisuPlan
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.errors import CBSLimitError
 from tavernkit.risu_ai.prompt_template import printing
@@ -49,7 +49,7 @@ def test_texts_that_take_too_much_together_are_an_error_in_strict_mode() -> None
     budget = BuildBudget()
     budget.spend(10**9, 0)
     with pytest.raises(CBSLimitError):
-        CBSEngine().expand("{{user}}", RisuContext(user="Ann", cbs_budget=budget), strict=True)
+        CBSEngine().expand("{{user}}", CBSContext(user="Ann", cbs_budget=budget), strict=True)
 
 
 def test_a_card_that_joins_a_message_with_itself_stops_doubling_it() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tavernkit.risu_ai.cbs import Call, CBSEngine, CBSFunction, FunctionFailure, standard_registry
 from tavernkit.risu_ai.cbs.calculator import calculate
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.limits import MAX_CHARACTERS
 from tavernkit.risu_ai.cbs.media import MediaSettings, replace_assets
 from tavernkit.risu_ai.cbs.nodes import Takeover
@@ -101,13 +101,13 @@ arguments = st.lists(
 functions = st.sampled_from([function for function in standard_registry() if function.pure])
 
 
-def make_context() -> RisuContext:
+def make_context() -> CBSContext:
     """A context in which every function has something to answer."""
     character = RisuCharacter(
         name="Bob", id="c", description="D{{user}}{{call::f}}", assets=(Asset("room", "p", "png"),)
     )
     chat = RisuChat(id="h", messages=(RisuMessage(role="user", data="u {{char}}"), RisuMessage(role="char", data="c")))
-    return RisuContext(
+    return CBSContext(
         char=character,
         user="Ann",
         chat=chat,

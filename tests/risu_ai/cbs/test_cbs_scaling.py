@@ -6,17 +6,17 @@ import pytest
 
 from tavernkit.risu_ai.cbs import CBSEngine, replace_assets, replace_inlays
 from tavernkit.risu_ai.cbs.calculator import calculate
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.lists import replace_all
 from tavernkit.risu_ai.cbs.source import Origins
 from tavernkit.risu_ai.errors import CBSLimitError
 from tavernkit.risu_ai.objects import Asset, RisuCharacter, RisuChat, RisuMessage
 from tests.quickness import linear_time
 
-CONTEXT = RisuContext(char="Bel", user="Ann")
+CONTEXT = CBSContext(char="Bel", user="Ann")
 
 
-def expand(text: str, context: RisuContext = CONTEXT) -> tuple[str, list[str]]:
+def expand(text: str, context: CBSContext = CONTEXT) -> tuple[str, list[str]]:
     warnings: list[str] = []
     with linear_time():
         expanded = CBSEngine().expand(text, context, warn=warnings.append)
@@ -105,7 +105,7 @@ def test_a_range_that_runs_backwards_is_empty() -> None:
 
 def test_going_through_a_long_chat_counts_as_work() -> None:
     chat = RisuChat(messages=tuple(RisuMessage(role="char", data="a") for _ in range(50_000)))
-    context = RisuContext(char=RisuCharacter(name="Bel", first_message="hi"), chat=chat, chat_index=49_999)
+    context = CBSContext(char=RisuCharacter(name="Bel", first_message="hi"), chat=chat, chat_index=49_999)
     for tag in ("{{userhistory}}", "{{previoususerchat}}", "{{messageidleduration}}"):
         expanded, warnings = expand(tag * 2000, context)
         assert expanded == tag * 2000
@@ -120,7 +120,7 @@ def test_inlays_that_nothing_closes_on_their_line_stay() -> None:
 
 def test_many_names_among_many_assets_are_looked_up() -> None:
     assets = tuple(Asset(f"asset {number}", f"{number}.png", "png") for number in range(20_000))
-    context = RisuContext(char=RisuCharacter(name="Bel", assets=assets))
+    context = CBSContext(char=RisuCharacter(name="Bel", assets=assets))
     with linear_time():
         shown = replace_assets("{{raw::asset 19999}}" * 20_000, context, str)
         assert shown == "19999.png" * 20_000

@@ -11,7 +11,7 @@ from tavernkit.risu_ai.cbs import Call, CBSEngine, CBSRegistry, FunctionFailure,
 from tavernkit.risu_ai.cbs import engine as engine_module
 from tavernkit.risu_ai.cbs import run as run_module
 from tavernkit.risu_ai.cbs.cache import ProgramCache
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.scanner import LevelKind
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError, CBSStackOverflowError, CBSSyntaxError
 from tavernkit.risu_ai.objects import RisuCharacter
@@ -20,17 +20,17 @@ from tavernkit.stores.variables import InMemoryVariablesStore
 ENGINE = CBSEngine()
 
 
-def context(**variables: str) -> RisuContext:
-    return RisuContext(char="Bel", user="Ann", variables=InMemoryVariablesStore({"local": variables}), writes="run")
+def context(**variables: str) -> CBSContext:
+    return CBSContext(char="Bel", user="Ann", variables=InMemoryVariablesStore({"local": variables}), writes="run")
 
 
-def expand(text: str, where: RisuContext | None = None) -> tuple[str, list[str]]:
+def expand(text: str, where: CBSContext | None = None) -> tuple[str, list[str]]:
     warnings: list[str] = []
     return ENGINE.expand(text, where or context(), warn=warnings.append), warnings
 
 
 def test_names_are_enough_to_start_with() -> None:
-    assert ENGINE.expand("{{char}} meets <user>.", RisuContext(char="Bel", user="Ann")) == "Bel meets Ann."
+    assert ENGINE.expand("{{char}} meets <user>.", CBSContext(char="Bel", user="Ann")) == "Bel meets Ann."
 
 
 def test_halves_of_a_character_that_a_function_brings_together_are_one() -> None:
@@ -119,7 +119,7 @@ def test_a_text_that_makes_risuai_throw_comes_back_as_it_was() -> None:
 
 
 class TestStrictMode:
-    def fails(self, text: str, kind: type[CBSError], where: RisuContext | None = None) -> CBSError:
+    def fails(self, text: str, kind: type[CBSError], where: CBSContext | None = None) -> CBSError:
         with pytest.raises(kind) as caught:
             ENGINE.expand(text, where or context(), strict=True)
         return caught.value
@@ -154,7 +154,7 @@ class TestStrictMode:
         assert ENGINE.expand("{{#when::1}}{{user}}{{:else}}b{{/when}}", context(), strict=True) == "Ann"
 
 
-def endless() -> RisuContext:
+def endless() -> CBSContext:
     return context(x="{{#each {{getvar::x}} v}}{{slot::v}}{{/each}}")
 
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tavernkit.risu_ai.cbs import CBSEngine
-from tavernkit.risu_ai.cbs.context import RisuContext, RisuDevice
+from tavernkit.risu_ai.cbs.context import CBSContext, RisuDevice
 from tavernkit.risu_ai.cbs.escapes import unescape
 from tavernkit.risu_ai.cbs.hashing import pick_hash_rand
 from tavernkit.risu_ai.cbs.models import model_info
@@ -26,17 +26,17 @@ ENGINE = CBSEngine()
 NOW = datetime(2024, 3, 7, 5, 4, 5, tzinfo=UTC)
 
 
-def expand(text: str, context: RisuContext | None = None) -> str:
-    return ENGINE.expand(text, context or RisuContext(char="Bel", clock=lambda: NOW), warn=lambda _: None)
+def expand(text: str, context: CBSContext | None = None) -> str:
+    return ENGINE.expand(text, context or CBSContext(char="Bel", clock=lambda: NOW), warn=lambda _: None)
 
 
-def device(zone: str = "UTC", locale: str = "en-US") -> RisuContext:
-    return RisuContext(char="Bel", clock=lambda: NOW, device=RisuDevice(timezone=ZoneInfo(zone), locale=locale))
+def device(zone: str = "UTC", locale: str = "en-US") -> CBSContext:
+    return CBSContext(char="Bel", clock=lambda: NOW, device=RisuDevice(timezone=ZoneInfo(zone), locale=locale))
 
 
 class TestTime:
     def test_a_naive_clock_is_utc(self) -> None:
-        context = RisuContext(clock=lambda: NOW.replace(tzinfo=None))
+        context = CBSContext(clock=lambda: NOW.replace(tzinfo=None))
         assert expand("{{isotime}} {{unixtime}}", context) == "5:4:5 1709787845"
 
     def test_local_time_follows_the_zone_of_the_device(self) -> None:
@@ -96,7 +96,7 @@ class TestTime:
 class TestContextFunctions:
     def test_a_bound_persona_replaces_the_user(self) -> None:
         persona = RisuPersona(id="p", name="Mia", prompt="I am {{user}}.")
-        context = RisuContext(char="Bel", user="Ann", personas=(persona,), chat=RisuChat(bound_persona="p"))
+        context = CBSContext(char="Bel", user="Ann", personas=(persona,), chat=RisuChat(bound_persona="p"))
         assert expand("{{user}}: {{persona}}", context) == "Mia: I am Mia."
         assert expand("{{user}}", context.replace(personas=())) == "Ann"
 
@@ -104,7 +104,7 @@ class TestContextFunctions:
         members = (RisuCharacter(name="One", id="1", description="first"), RisuCharacter(name="Two", id="2"))
         group = RisuCharacter(name="Party", is_group=True)
         chat = RisuChat(messages=(RisuMessage(role="char", data="hi", saying="1"),))
-        context = RisuContext(char=group, speaker=group, characters=members, chat=chat)
+        context = CBSContext(char=group, speaker=group, characters=members, chat=chat)
         assert expand("{{char}}: {{description}}", context) == "One: first"
         assert expand("{{char}}", context.replace(chat=RisuChat())) == "bot"
 
@@ -113,12 +113,12 @@ class TestContextFunctions:
         said = {"message": [{"role": "char", "data": "hi", "saying": "2"}]}
         group = RisuCharacter.from_json({"type": "group", "chaId": "g", "chatPage": 1, "chats": [{}, said]})
         chat = RisuChat(messages=(RisuMessage(role="char", data="hi", saying="1"),))
-        context = RisuContext(char=one, speaker=group, characters=(one, two), chat=chat)
+        context = CBSContext(char=one, speaker=group, characters=(one, two), chat=chat)
         assert expand("{{description}}", context) == "second"
         assert expand("{{char}}", context.replace(char=group)) == "One"
 
     def test_toggles_come_from_the_context_unless_the_store_has_them(self) -> None:
-        context = RisuContext(char="Bel", toggles={"nsfw": "1", "mode": 2})
+        context = CBSContext(char="Bel", toggles={"nsfw": "1", "mode": 2})
         text = "{{#when::toggle::nsfw}}on{{/when}} {{getglobalvar::toggle_mode}}"
         assert expand(text, context) == "on 2"
         context.variables.set("toggle_nsfw", "0", "global")
@@ -127,13 +127,13 @@ class TestContextFunctions:
     def test_default_variables_are_read_and_never_stored(self) -> None:
         character = RisuCharacter(name="Bel", default_variables="hp=10=x\nhp=20\n=1\nempty=")
         settings = RisuSettings(template_default_variables="hp=30\nmp=5")
-        context = RisuContext(char=character, settings=settings)
+        context = CBSContext(char=character, settings=settings)
         assert expand("{{getvar::hp}} {{getvar::mp}} {{getvar::empty}}", context) == "10 5 null"
         assert not context.has_var("hp")
 
     def test_modules_are_enabled_from_every_side(self) -> None:
         modules = tuple(RisuModule(id=name, namespace=f"ns-{name}") for name in "abcde")
-        context = RisuContext(
+        context = CBSContext(
             char=RisuCharacter(name="Bel", modules=("ns-c",)),
             chat=RisuChat(modules=("b",)),
             settings=RisuSettings(modules=modules, enabled_modules=("a",), integrated_modules=("d",)),
@@ -142,16 +142,16 @@ class TestContextFunctions:
         assert expand("{{moduleenabled::ns-c}}{{moduleenabled::ns-e}}{{moduleenabled::a}}", context) == "100"
 
     def test_without_a_character_the_rest_still_answers(self) -> None:
-        assert expand("{{user}} {{char}} {{getvar::a}}", RisuContext()) == "User {{char}} null"
+        assert expand("{{user}} {{char}} {{getvar::a}}", CBSContext()) == "User {{char}} null"
 
     def test_the_device_answers(self) -> None:
-        context = RisuContext(device=RisuDevice(screen_width=390, screen_height=844, platform="node", locale="ko-KR"))
+        context = CBSContext(device=RisuDevice(screen_width=390, screen_height=844, platform="node", locale="ko-KR"))
         text = "{{screenwidth}}x{{screenheight}} {{metadata::risutype}} {{metadata::node}} {{metadata::browserlang}}"
         assert expand(text, context) == "390x844 node 1 ko-KR"
 
     def test_dice_come_from_the_context(self) -> None:
-        assert expand("{{roll::2d6}}{{random::a::b}}", RisuContext(char="Bel", random=lambda: 0.99)) == "12b"
-        texts = {expand("{{roll::10d100}}", RisuContext(char="Bel")) for _ in range(3)}
+        assert expand("{{roll::2d6}}{{random::a::b}}", CBSContext(char="Bel", random=lambda: 0.99)) == "12b"
+        texts = {expand("{{roll::10d100}}", CBSContext(char="Bel")) for _ in range(3)}
         assert len(texts) == 1
 
 
@@ -190,5 +190,5 @@ def test_the_hash_of_a_word_is_the_same_for_all_indexes_modulo_1000() -> None:
 
 
 def test_a_fixed_offset_is_a_time_zone_too() -> None:
-    context = RisuContext(clock=lambda: NOW, device=RisuDevice(timezone=timezone(timedelta(hours=5, minutes=30))))
+    context = CBSContext(clock=lambda: NOW, device=RisuDevice(timezone=timezone(timedelta(hours=5, minutes=30))))
     assert expand("{{time}}", context) == "10:34:5"

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.media import MediaSettings, ShownInlay, replace_assets, replace_inlays
 from tavernkit.risu_ai.objects import Asset, RisuCharacter, RisuChat, RisuModule, RisuPersona, RisuSettings
 
 ROOM = Asset("room", "room.png", "png")
 
 
-def show(text: str, context: RisuContext, settings: MediaSettings | None = None) -> str:
+def show(text: str, context: CBSContext, settings: MediaSettings | None = None) -> str:
     return replace_assets(text, context, lambda path: f"/{path}", settings=settings)
 
 
-def context(*assets: Asset) -> RisuContext:
-    return RisuContext(char=RisuCharacter(name="Bel", assets=assets, image="bel.png"))
+def context(*assets: Asset) -> CBSContext:
+    return CBSContext(char=RisuCharacter(name="Bel", assets=assets, image="bel.png"))
 
 
 def test_assets_of_enabled_modules_are_found_after_the_characters_own() -> None:
@@ -44,7 +44,7 @@ def test_the_bound_persona_lends_its_icon() -> None:
 
 
 def test_groups_and_missing_characters_keep_their_tags() -> None:
-    for where in (RisuContext(), RisuContext(char=RisuCharacter(name="g", is_group=True))):
+    for where in (CBSContext(), CBSContext(char=RisuCharacter(name="g", is_group=True))):
         assert show("{{raw::room}}", where) == "{{raw::room}}"
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit.errors import WarningLog
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.lorebook import (
     LorebookEngine,
     LorebookEntry,
@@ -88,7 +88,7 @@ def test_text_of_an_active_entry_calls_up_others_in_the_same_pass() -> None:
 def test_what_is_no_entry_is_reported_and_left_out() -> None:
     log = WarningLog()
     bel = RisuCharacter(name="Bel", raw={"loreSettings": {"scanDepth": 2}})
-    context = RisuContext(
+    context = CBSContext(
         char=dataclasses.replace(bel, lore=("nonsense",)),
         chat=RisuChat(local_lore=({"key": "a", "content": "b"},)),
         settings=RisuSettings(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tavernkit.errors import WarningLog
 from tavernkit.risu_ai import CBSEngine, RisuChat, RisuMessage
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner, ScriptResult, fixed_texts
 from tavernkit.risu_ai.regex_scripts.fixed_texts import FixedTexts
 from tavernkit.risu_ai.regex_scripts.mode_scripts import ScriptLists
@@ -177,7 +177,7 @@ def test_remembering_changes_nothing(
 
     def results(lists: ScriptLists) -> list[ScriptResult]:
         messages = tuple(RisuMessage(role="char", data=text) for text in TEXTS)
-        context = RisuContext(
+        context = CBSContext(
             char="Bel",
             user="Ann",
             chat=RisuChat(messages=messages),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner
 
-CONTEXT = RisuContext(char="Bel", user="Ann")
+CONTEXT = CBSContext(char="Bel", user="Ann")
 
 
 def script(pattern: str, out: str, flag: str = "") -> RegexScript:
@@ -35,9 +35,9 @@ def test_a_list_that_changed_is_made_ready_anew() -> None:
 
 def test_texts_without_cbs_need_no_context_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
-    replace = RisuContext.replace
+    replace = CBSContext.replace
     monkeypatch.setattr(
-        RisuContext, "replace", lambda context, **changes: (made.append(changes), replace(context, **changes))[1]
+        CBSContext, "replace", lambda context, **changes: (made.append(changes), replace(context, **changes))[1]
     )
     runner, scripts = RegexScriptRunner(), [script("a", "b")]
     assert runner.run("a", "editprocess", scripts, CONTEXT, index=3).text == "b"

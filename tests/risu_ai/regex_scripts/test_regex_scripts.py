@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit.errors import WarningLog
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage, RisuModule, RisuSettings
 from tavernkit.risu_ai.regex_scripts import (
     RegexScript,
@@ -22,7 +22,7 @@ from tavernkit.risu_ai.regex_scripts import (
 from tavernkit.risu_ai.regex_scripts.runner import _moved
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 
-CONTEXT = RisuContext(char="Bel", user="Ann")
+CONTEXT = CBSContext(char="Bel", user="Ann")
 
 
 def run(script: RegexScript, text: str, **more: object) -> str:
@@ -61,7 +61,7 @@ def test_repeat_back_without_anything_to_repeat_says_so() -> None:
 
 def test_scripts_know_nothing_of_the_member_who_speaks_in_a_group() -> None:
     group, member = RisuCharacter(name="Forge", id="g", is_group=True), RisuCharacter(name="Bel", id="b")
-    context = RisuContext(char=group, speaker=member, characters=(group, member))
+    context = CBSContext(char=group, speaker=member, characters=(group, member))
     script = RegexScript("^", "{{char}}: ")
     assert RegexScriptRunner().run("{{char}}", "editoutput", [script], context).text == "Forge: Forge"
 
@@ -203,7 +203,7 @@ def test_flags_that_leave_nothing_are_those_of_unicode(flag: str, text: str) -> 
 def test_a_translation_without_a_character_has_no_scripts_of_modules_either() -> None:
     script = {"in": "a", "out": "b", "type": "edittrans"}
     module = RisuModule.from_json({"id": "m", "regex": [script]})
-    context = RisuContext(settings=RisuSettings(modules=(module,), enabled_modules=("m",)))
+    context = CBSContext(settings=RisuSettings(modules=(module,), enabled_modules=("m",)))
     assert translation_scripts_of(context) == []
     own = RisuCharacter.from_json({"name": "Bel", "customscript": [{**script, "in": "c"}]})
     assert [each.pattern for each in translation_scripts_of(context.replace(char=own))] == ["a", "c"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.risu_ai import Builder, RisuChat, RisuMessage
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner
 from tavernkit.text import script_budget
 from tavernkit.text.script_budget import MAX_SLOW_SCRIPT, ScriptBudget
 from tests.quickness import linear_time
 from tests.risu_ai.building.scene import character, inputs
 
-CONTEXT = RisuContext(char="Bel", chat=RisuChat(messages=(RisuMessage(role="user", data=""),)))
+CONTEXT = CBSContext(char="Bel", chat=RisuChat(messages=(RisuMessage(role="user", data=""),)))
 
 
 def script(pattern: str, out: str, flag: str = "g") -> RegexScript:

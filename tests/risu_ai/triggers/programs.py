@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai.triggers import TriggerEngine, TriggerLimits, TriggerResult
 from tavernkit.stores.variables import InMemoryVariablesStore
@@ -28,9 +28,9 @@ def world(
     messages: Sequence[tuple[str, str]] = (),
     variables: Mapping[str, Any] | None = None,
     **character: Any,
-) -> RisuContext:
+) -> CBSContext:
     raw = {"name": "Mira", "chaId": "mira", "triggerscript": list(triggers), **character}
-    return RisuContext(
+    return CBSContext(
         char=RisuCharacter.from_json(raw),
         user="Alex",
         chat=RisuChat(messages=tuple(RisuMessage(role=role, data=text) for role, text in messages)),

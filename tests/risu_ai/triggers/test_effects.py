@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.objects import RisuCharacter, RisuModule, RisuSettings
 from tavernkit.risu_ai.triggers import TriggerEngine
 from tests.risu_ai.triggers.programs import run, setvar, trigger, world
@@ -196,6 +196,6 @@ def test_the_trigger_command_does_nothing_in_a_group() -> None:
     settings = RisuSettings(modules=(module,), enabled_modules=("m",))
     for kind, found in (("character", {"a": "1"}), ("group", {})):
         owner = RisuCharacter.from_json({"name": "Mira", "chaId": "c", "type": kind})
-        result = TriggerEngine().command(RisuContext(char=owner, settings=settings), "/trigger n")
+        result = TriggerEngine().command(CBSContext(char=owner, settings=settings), "/trigger n")
         assert result.value is None
         assert result.stored.variables == found

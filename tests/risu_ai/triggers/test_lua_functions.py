@@ -1,4 +1,4 @@
-"""Lua scripts beyond the vectors: values that cross, time and chance, engines, keys."""
+"""Lua scripts beyond the vectors: values that cross, time and chance, sandboxes, keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.risu_ai.cbs.context import RisuContext, RisuDevice
+from tavernkit.risu_ai.cbs.context import CBSContext, RisuDevice
 from tavernkit.risu_ai.objects import RisuCharacter, RisuModule, RisuSettings
 from tavernkit.risu_ai.triggers import InlayData, LLMReply, TriggerEngine, TriggerLimits
 from tavernkit.testing.trigger_host import ScriptedTriggerHost
@@ -147,7 +147,7 @@ def test_scripts_of_a_member_know_the_group_by_its_name() -> None:
     code = "function onStart(id) setChatVar(id, 'v', getName(id) .. cbs('{{char}}')) setName(id, 'All') end"
     group = RisuCharacter.from_json({"type": "group", "name": "Both", "chaId": "g"})
     member = RisuCharacter.from_json({"name": "Mira", "chaId": "m", "triggerscript": [lua(code)]})
-    result = TriggerEngine().run(RisuContext(char=group, speaker=member), "start")
+    result = TriggerEngine().run(CBSContext(char=group, speaker=member), "start")
     stored = result.stored.context
     assert result.variables == {"v": "BothMira"}
     assert isinstance(stored.speaker, RisuCharacter)
@@ -162,7 +162,7 @@ def test_a_group_runs_only_the_listeners_of_modules() -> None:
     member = RisuCharacter.from_json({"name": "Bel", "triggerscript": [listener("c")]})
     group = RisuCharacter.from_json({"type": "group"})
     module = RisuModule.from_json({"id": "m", "trigger": [listener("m")]})
-    context = RisuContext(char=group, speaker=member, settings=RisuSettings(modules=(module,), enabled_modules=("m",)))
+    context = CBSContext(char=group, speaker=member, settings=RisuSettings(modules=(module,), enabled_modules=("m",)))
     assert TriggerEngine().edit(context, "editOutput", "x").data == "xm"
 
 

@@ -65,7 +65,7 @@ def _memory(session: Session) -> int:
 
 
 def test_scripts_keep_no_more_memory_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tavernkit.risu_ai.triggers.lua.engines.LUA_KEPT_MEMORY", 40_000_000)
+    monkeypatch.setattr("tavernkit.risu_ai.triggers.lua.sandbox.LUA_KEPT_MEMORY", 40_000_000)
     engine = TriggerEngine()
     code = "kept = {{}} function {name}(id) for i = 1, 3 do kept[i] = ('x'):rep(10e6) .. i end end"
     warnings: list[str] = []

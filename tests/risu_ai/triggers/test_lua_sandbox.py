@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tavernkit.risu_ai.triggers import TriggerEngine, TriggerLimits
-from tavernkit.risu_ai.triggers.lua import engines
+from tavernkit.risu_ai.triggers.lua import sandbox
 from tavernkit.testing.trigger_host import ScriptedTriggerHost
 from tests.risu_ai.triggers.programs import lua, run, setvar, trigger, world
 
@@ -207,14 +207,14 @@ def test_time_that_the_host_takes_does_not_count() -> None:
 
 
 def test_without_lupa_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "find_spec", lambda _: None)
+    monkeypatch.setattr(sandbox, "find_spec", lambda _: None)
     outcome = run(lua("x = 1"))
     assert outcome.result.outcome == "error"
     assert "pip install 'tavernkit[lua]'" in outcome.warnings[0]
 
 
 def test_other_triggers_do_not_need_lupa(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "find_spec", lambda _: None)
+    monkeypatch.setattr(sandbox, "find_spec", lambda _: None)
     assert run(trigger(setvar("a", "1")))["a"] == "1"
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.errors import TriggerError, TriggerRecursionError
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage, RisuModule, RisuSettings
 from tavernkit.risu_ai.triggers import TriggerEngine, run_triggers
@@ -144,7 +144,7 @@ def test_module_rights_do_not_extend_to_the_character() -> None:
 
 def test_a_group_has_no_triggers_of_its_own() -> None:
     group = RisuCharacter.from_json({"type": "group", "triggerscript": [trigger(setvar("a", "1"))]})
-    assert run_triggers(RisuContext(char=group), "start").outcome == "none"
+    assert run_triggers(CBSContext(char=group), "start").outcome == "none"
 
 
 def test_a_speaking_member_runs_its_own_triggers() -> None:
@@ -152,7 +152,7 @@ def test_a_speaking_member_runs_its_own_triggers() -> None:
     member = RisuCharacter.from_json({"name": "Bel", "chaId": "bel", "triggerscript": [trigger(setvar("a", "1"))]})
     change = {"type": "v2SetCharacterDesc", "value": "new", "valueType": "value"}
     member = dataclasses.replace(member, raw={**member.raw, "triggerscript": [trigger(change)]})
-    result = run_triggers(RisuContext(char=group, speaker=member, characters=(group, member)), "start")
+    result = run_triggers(CBSContext(char=group, speaker=member, characters=(group, member)), "start")
     stored = result.stored.context
     assert stored.character is not None
     assert stored.character.is_group

@@ -71,11 +71,11 @@ def evaluate(
     from tavernkit.cli.inputs import fixed_clock
     from tavernkit.risu_ai import character_from_card
     from tavernkit.risu_ai.cbs import CBSEngine
-    from tavernkit.risu_ai.cbs.context import RisuContext
+    from tavernkit.risu_ai.cbs.context import CBSContext
     from tavernkit.stores import InMemoryVariablesStore
 
     card = character_from_card(load_card(options.card)) if options.card is not None else "Character"
-    context = RisuContext(
+    context = CBSContext(
         char=options.char or card,
         user=options.user,
         writes="run",

@@ -173,7 +173,7 @@ def _print(changes: list[tuple[str, list[Change]]], prompts: tuple[Plan, Plan] |
     for name, found in changes:
         show(Text.assemble((visible(name), "bold"), (f"  {counted(len(found), 'change')}", "dim")))
         for change in found:
-            line = Text.assemble((f"  {_SIGNS[change.kind]} ", _STYLES[change.kind]), visible(_told(change)))
+            line = Text.assemble((f"  {_SIGNS[change.kind]} ", _STYLES[change.kind]), visible(_sentence(change)))
             show(line)
     if prompts is not None:
         old, new = prompts
@@ -185,7 +185,7 @@ def _print(changes: list[tuple[str, list[Change]]], prompts: tuple[Plan, Plan] |
         show("no difference")
 
 
-def _told(change: Change) -> str:
+def _sentence(change: Change) -> str:
     name = f" ({change.name})" if change.name else ""
     if change.kind == "moved":
         return f"{change.where}{name}: from place {change.old} to {change.new}"

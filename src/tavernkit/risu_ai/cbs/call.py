@@ -11,7 +11,7 @@ from tavernkit.text.js_values import to_number
 from tavernkit.values import Json
 
 if TYPE_CHECKING:
-    from tavernkit.risu_ai.cbs.context import RisuContext
+    from tavernkit.risu_ai.cbs.context import CBSContext
     from tavernkit.risu_ai.cbs.run import Run
 
 
@@ -42,7 +42,7 @@ class Call:
         return self._run
 
     @property
-    def context(self) -> RisuContext:
+    def context(self) -> CBSContext:
         """What the text may ask about."""
         return self.run.context
 

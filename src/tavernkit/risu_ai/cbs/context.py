@@ -1,7 +1,7 @@
 """What RisuAI's texts may ask about: character, chat, user, settings, device, clock and dice, frozen and typed.
 
-:class:`RisuContext` is the one argument every RisuAI engine takes. Whatever is not supplied has the default written
-at its field, so ``RisuContext(char="Bel", user="Ann")`` is enough to start with. A field that is ``None`` is missing
+:class:`CBSContext` is the one argument every RisuAI engine takes. Whatever is not supplied has the default written
+at its field, so ``CBSContext(char="Bel", user="Ann")`` is enough to start with. A field that is ``None`` is missing
 for RisuAI, which is not the same as empty: functions that read it fail and their tag stays in the text.
 """
 
@@ -51,7 +51,7 @@ class RisuDevice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RisuContext:
+class CBSContext:
     """Everything outside a text that RisuAI's languages can see; derive variants with :meth:`replace`.
 
     The first part is the world:
@@ -126,7 +126,7 @@ class RisuContext:
     def __post_init__(self) -> None:
         object.__setattr__(self, "character", _as_character(self.char))
 
-    def replace(self, **changes: Unpack[RisuContextChanges]) -> RisuContext:
+    def replace(self, **changes: Unpack[RisuContextChanges]) -> CBSContext:
         """Return a changed copy; the variable store, the clock and the dice stay shared."""
         return dataclasses.replace(self, **changes)
 
@@ -233,7 +233,7 @@ class RisuContext:
 
 
 class RisuContextChanges(TypedDict, total=False):
-    """The fields that :meth:`RisuContext.replace` takes."""
+    """The fields that :meth:`CBSContext.replace` takes."""
 
     char: RisuCharacter | str | None
     speaker: RisuCharacter | str | None

@@ -6,7 +6,7 @@ from tavernkit.errors import Warn, log_warning
 from tavernkit.macros.budget import BuildBudget
 from tavernkit.risu_ai.cbs.cache import ProgramCache
 from tavernkit.risu_ai.cbs.compiler import Compiler, Program
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.diagnostics import CBSDiagnostic, CBSResult, Report
 from tavernkit.risu_ai.cbs.folding import Folder
 from tavernkit.risu_ai.cbs.functions import standard_registry
@@ -30,7 +30,7 @@ from tavernkit.text.js_values import join_surrogates
 class CBSEngine:
     """Expands CBS texts. One engine serves all contexts and threads; it keeps what it compiled.
 
-    >>> CBSEngine().expand("Hi {{user}}!", RisuContext(char="Bel", user="Ann"))
+    >>> CBSEngine().expand("Hi {{user}}!", CBSContext(char="Bel", user="Ann"))
     'Hi Ann!'
     """
 
@@ -42,7 +42,7 @@ class CBSEngine:
         self._version = self.registry.version
 
     def expand(
-        self, text: str, context: RisuContext, *, warn: Warn | None = None, strict: bool = False, calls: int = 0
+        self, text: str, context: CBSContext, *, warn: Warn | None = None, strict: bool = False, calls: int = 0
     ) -> str:
         """Expand a text as RisuAI does.
 
@@ -55,13 +55,13 @@ class CBSEngine:
         send = log_warning if warn is None else warn
         return self._expand(text, context, lambda found: send(str(found)), strict=strict, calls=calls)
 
-    def evaluate(self, text: str, context: RisuContext) -> CBSResult:
+    def evaluate(self, text: str, context: CBSContext) -> CBSResult:
         """Expand a text and give the diagnostics with it instead of reporting them."""
         diagnostics: list[CBSDiagnostic] = []
         expanded = self._expand(text, context, diagnostics.append, strict=False, calls=0)
         return CBSResult(expanded, tuple(diagnostics))
 
-    def _expand(self, text: str, context: RisuContext, report: Report, *, strict: bool, calls: int) -> str:
+    def _expand(self, text: str, context: CBSContext, report: Report, *, strict: bool, calls: int) -> str:
         if self._version != self.registry.version:
             self._forget()
         budget = context.cbs_budget

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tavernkit.errors import Warn
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.delimited import replace_delimited, replace_in_lines
 from tavernkit.risu_ai.cbs.hashing import pick_hash_rand
 from tavernkit.risu_ai.cbs.lists import code_units
@@ -56,7 +56,7 @@ class ShownInlay:
 
 def replace_assets(
     text: str,
-    context: RisuContext,
+    context: CBSContext,
     resolve: Resolver,
     *,
     settings: MediaSettings | None = None,
@@ -113,7 +113,7 @@ class _Library:
 
     def __init__(
         self,
-        context: RisuContext,
+        context: CBSContext,
         character: RisuCharacter,
         settings: MediaSettings,
         resolve: Resolver,

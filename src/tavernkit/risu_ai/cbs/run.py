@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tavernkit.risu_ai.cbs.blocks import Block
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.diagnostics import CBSDiagnostic, Report
 from tavernkit.risu_ai.cbs.limits import CALL_LIMIT, MAX_CHARACTERS, MAX_STEPS, MAX_TREE_DEPTH, MAX_WARNINGS, SHORT_TAG
 from tavernkit.risu_ai.cbs.lists import replace_all
@@ -30,7 +30,7 @@ class ParseArguments:
 
     __slots__ = ("calls", "context", "functions")
 
-    def __init__(self, context: RisuContext, calls: int, functions: dict[str, str] | None = None) -> None:
+    def __init__(self, context: CBSContext, calls: int, functions: dict[str, str] | None = None) -> None:
         self.context = context
         self.calls = calls
         self.functions = functions

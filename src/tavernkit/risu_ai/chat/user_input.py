@@ -5,7 +5,7 @@ from __future__ import annotations
 from tavernkit.risu_ai.chat.chat_log import with_ids, with_messages
 from tavernkit.risu_ai.objects import RisuMessage
 from tavernkit.risu_ai.state import RisuState
-from tavernkit.risu_ai.triggers.build_runs import run_triggers
+from tavernkit.risu_ai.triggers.build_triggers import run_build_triggers
 
 SAYS_NOTHING = "*says nothing*"
 
@@ -22,7 +22,7 @@ def take_message(state: RisuState) -> None:
         # A group stores the text as it was typed; its macros run with the first speaker's prompt.
         _append(state, RisuMessage(role="user", data=text, time=state.milliseconds))
         return
-    run_triggers(state, "input")
+    run_build_triggers(state, "input")
     _append(state, RisuMessage(role="user", data=state.edit_input(text), time=state.milliseconds))
 
 

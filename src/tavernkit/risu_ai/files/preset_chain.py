@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 
 from tavernkit.errors import Warn
-from tavernkit.risu_ai.build_context import BuildContext
+from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.files.settings import Settings
 
 
-def chained_settings(context: BuildContext, random: Callable[[], float], warn: Warn) -> Settings:
+def chained_settings(context: RisuAIContext, random: Callable[[], float], warn: Warn) -> Settings:
     """The settings of a send: switched to a preset of the chain, unless the application gave one itself."""
     settings = context.settings
     if context.preset is not None or not settings.preset_chain:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tavernkit.errors import Warn
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.lorebook.engine import LorebookSettings
 from tavernkit.risu_ai.lorebook.entry import LorebookEntry
 from tavernkit.risu_ai.lorebook.texts import LoreMessage
@@ -23,7 +23,7 @@ class LoreSources:
     settings: LorebookSettings
 
 
-def lore_of(context: RisuContext, defaults: LorebookSettings | None = None, *, warn: Warn | None = None) -> LoreSources:
+def lore_of(context: CBSContext, defaults: LorebookSettings | None = None, *, warn: Warn | None = None) -> LoreSources:
     """Gather the lore of the character, of the chat and of the enabled modules; a character's own settings win."""
     character = context.character
     books: list[tuple[str, Sequence[object]]] = []

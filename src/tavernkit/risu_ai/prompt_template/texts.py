@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from tavernkit.errors import Warn
-from tavernkit.risu_ai.cbs.context import RisuContext, RisuContextChanges
+from tavernkit.risu_ai.cbs.context import CBSContext, RisuContextChanges
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
 
@@ -13,12 +13,12 @@ from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
 class Texts:
     """The CBS engine bound to one build. ``context`` changes as the build goes on."""
 
-    def __init__(self, engine: CBSEngine, context: RisuContext, *, warn: Warn, strict: bool) -> None:
+    def __init__(self, engine: CBSEngine, context: CBSContext, *, warn: Warn, strict: bool) -> None:
         self.engine = engine
         self.context = context
         self._warn = warn
         self._strict = strict
-        self._roles: dict[str | None, RisuContext] = {}
+        self._roles: dict[str | None, CBSContext] = {}
 
     def __call__(self, text: str, *, role: str | None = None) -> str:
         """Expand a text for the speaking character; ``role`` is what ``{{role}}`` prints."""
@@ -48,5 +48,5 @@ class Texts:
         """Let later texts see the chat as it is stored now."""
         self.change(chat=chat)
 
-    def _expand(self, text: str, context: RisuContext) -> str:
+    def _expand(self, text: str, context: CBSContext) -> str:
         return self.engine.expand(text, context, warn=self._warn, strict=self._strict)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tavernkit.errors import Warn
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
 from tavernkit.risu_ai.regex_scripts.fixed_texts import FixedResult
@@ -46,7 +46,7 @@ class RegexScriptRunner:
         text: str,
         mode: ScriptMode,
         scripts: Sequence[RegexScript],
-        context: RisuContext,
+        context: CBSContext,
         *,
         index: int = -1,
         chat_role: str = "",
@@ -67,7 +67,7 @@ class RegexScriptRunner:
         text: str,
         mode: ScriptMode,
         scripts: Sequence[RegexScript],
-        context: RisuContext,
+        context: CBSContext,
         *,
         index: int = -1,
         chat_role: str = "",
@@ -124,7 +124,7 @@ class RegexScriptRunner:
 @dataclass(slots=True)
 class _Call:
     engine: CBSEngine
-    context: RisuContext
+    context: CBSContext
     index: int
     chat_role: str
     warn: Warn | None
@@ -132,7 +132,7 @@ class _Call:
     varied: int = 0
     """How often something depended on the context."""
     running: RegexScript | None = None
-    expanding: RisuContext | None = None
+    expanding: CBSContext | None = None
     emotions: list[str] = field(default_factory=list[str])
     emotion_changed: bool = False
     stored: dict[int, str] = field(default_factory=dict[int, str])

@@ -9,7 +9,7 @@ from typing import Literal
 
 from tavernkit.arguments import require
 from tavernkit.errors import Warn
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.delimited import replace_delimited
 from tavernkit.risu_ai.files.json_reader import AnyJson
 from tavernkit.risu_ai.js.sort import sort_descending
@@ -151,24 +151,24 @@ def write_scripts(scripts: Iterable[RegexScript]) -> JsonObject:
     return {"type": FILE_TYPE, "data": [script.to_json() for script in listed]}
 
 
-def scripts_of(context: RisuContext, preset: object = (), *, warn: Warn | None = None) -> list[RegexScript]:
+def scripts_of(context: CBSContext, preset: object = (), *, warn: Warn | None = None) -> list[RegexScript]:
     """The scripts in force: the preset's (its ``regex``), the character's, those of enabled modules."""
     return [*read_scripts(preset, "the preset", warn), *_of_character(context, warn), *_of_modules(context, warn)]
 
 
-def translation_scripts_of(context: RisuContext, *, warn: Warn | None = None) -> list[RegexScript]:
+def translation_scripts_of(context: CBSContext, *, warn: Warn | None = None) -> list[RegexScript]:
     """The scripts for translated texts: those of enabled modules, then the character's; none without a character."""
     if context.character is None:
         return []
     return [*_of_modules(context, warn), *_of_character(context, warn)]
 
 
-def _of_character(context: RisuContext, warn: Warn | None) -> list[RegexScript]:
+def _of_character(context: CBSContext, warn: Warn | None) -> list[RegexScript]:
     character = context.character
     return [] if character is None else read_scripts(character.raw.get("customscript"), "the character", warn)
 
 
-def _of_modules(context: RisuContext, warn: Warn | None) -> list[RegexScript]:
+def _of_modules(context: CBSContext, warn: Warn | None) -> list[RegexScript]:
     return [
         script
         for module in context.enabled_modules

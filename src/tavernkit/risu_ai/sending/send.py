@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from tavernkit.arguments import require
 from tavernkit.errors import MaxTokensExceededError, PipelineError
-from tavernkit.risu_ai.build_context import BuildContext
 from tavernkit.risu_ai.cbs.escapes import escape_braces
 from tavernkit.risu_ai.chat.chat_log import with_messages, with_text
 from tavernkit.risu_ai.chat.groups import speakers
 from tavernkit.risu_ai.chat.ids import made_id
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.chat.user_input import take_message
+from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError
 from tavernkit.risu_ai.files.preset_chain import chained_settings
 from tavernkit.risu_ai.files.settings import Settings
@@ -27,7 +27,7 @@ from tavernkit.risu_ai.sending.reply_text import cut_incomplete, ends_closed, ha
 from tavernkit.risu_ai.sending.result import SendError, SendResult
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.steps.prepare import settle
-from tavernkit.risu_ai.triggers.build_runs import edit_request, run_triggers
+from tavernkit.risu_ai.triggers.build_triggers import edit_request, run_build_triggers
 from tavernkit.stores.variables import InMemoryVariablesStore, VariablesOverlay
 from tavernkit.text.js_values import trim
 from tavernkit.values import thaw_object
@@ -49,7 +49,7 @@ class Send:
     can drive it.
     """
 
-    def __init__(self, builder: Builder, context: BuildContext) -> None:
+    def __init__(self, builder: Builder, context: RisuAIContext) -> None:
 
         self._builder = builder
         self._session = context.session, context.variables
@@ -135,7 +135,7 @@ class Send:
             if streamed is None:
                 return False
             new = streamed
-        self._settle(state)
+        self._expand_stored(state)
         resend = self._output_triggers(state)
         self._keep_changes(state)
         self.emotions += state.emotions
@@ -308,14 +308,14 @@ class Send:
             raise PromptTemplateError(problem)
         self._warn(f"{problem}; RisuAI throws here, the reply is stored as a new message")
 
-    def _settle(self, state: RisuState) -> None:
+    def _expand_stored(self, state: RisuState) -> None:
         """Expand every stored message once more, for good."""
         expand = state.texts.with_writes
         messages = tuple(with_text(message, expand(message.data)) for message in state.chat.messages)
         self._see(state, with_messages(state.chat, messages))
 
     def _output_triggers(self, state: RisuState) -> bool:
-        result = run_triggers(state, "output")
+        result = run_build_triggers(state, "output")
         self._keep(state)
         return result is not None and result.send_ai_prompt
 
@@ -366,7 +366,7 @@ class Send:
         state.see_chat(chat)
         self._keep(state)
 
-    def _new_state(self, context: BuildContext) -> RisuState:
+    def _new_state(self, context: RisuAIContext) -> RisuState:
         state = self._builder.make_state(context)
         state.session, state.session_owner = self._session
         return state
@@ -378,5 +378,5 @@ class Send:
 
     def _warn(self, message: str) -> None:
         self.warnings.append(message)
-        if self._context.warning_handler is not None:
-            self._context.warning_handler(message)
+        if self._context.warn is not None:
+            self._context.warn(message)

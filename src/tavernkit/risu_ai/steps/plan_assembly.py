@@ -8,12 +8,12 @@ from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.budget.overflow import generic_trim, reference_report, refuse_lost_user_message
 from tavernkit.risu_ai.budget.trimming import blank_removable
 from tavernkit.risu_ai.plan import RisuPlan, make_blocks
-from tavernkit.risu_ai.prompt_template.unprinted import unprinted_lore, unprinted_slots, unused_prompts
+from tavernkit.risu_ai.prompt_template.omissions import lore_omissions, prompt_omissions, slot_omissions
 from tavernkit.risu_ai.requests.llm_options import llm_options
 from tavernkit.risu_ai.requests.messages import RequestRules
 from tavernkit.risu_ai.requests.text_prompt import TextRules
 from tavernkit.risu_ai.state import RisuState
-from tavernkit.risu_ai.triggers.build_runs import edit_list
+from tavernkit.risu_ai.triggers.build_triggers import edit_list
 
 
 class PlanAssemblyStep(Step[RisuState, NoConfig]):
@@ -45,9 +45,9 @@ class PlanAssemblyStep(Step[RisuState, NoConfig]):
             state.plan = plan
             return
         left_out = (
-            *unprinted_slots(state.slots, state.template, state.preset.formating_order),
-            *unprinted_lore(state.lore, state.template),
-            *unused_prompts(state),
+            *slot_omissions(state.slots, state.template, state.preset.formating_order),
+            *lore_omissions(state.lore, state.template),
+            *prompt_omissions(state),
         )
         for omission in left_out:
             state.omit(omission)

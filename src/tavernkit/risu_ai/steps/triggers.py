@@ -5,7 +5,7 @@ from __future__ import annotations
 from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.state import RisuState
-from tavernkit.risu_ai.triggers.build_runs import run_triggers
+from tavernkit.risu_ai.triggers.build_triggers import run_build_triggers
 
 
 class TriggersStep(Step[RisuState, NoConfig]):
@@ -20,7 +20,7 @@ class TriggersStep(Step[RisuState, NoConfig]):
 
     def before(self, state: RisuState) -> None:
         """Run them."""
-        result = run_triggers(state, "start")
+        result = run_build_triggers(state, "start")
         if result is None:
             return
         state.additions = result.additions

@@ -10,14 +10,14 @@ from typing import TypedDict, Unpack
 from tavernkit.arguments import require_choice
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.errors import TriggerError
 from tavernkit.risu_ai.triggers.commands import run_line
 from tavernkit.risu_ai.triggers.host import RefusingHost, TriggerHost
 from tavernkit.risu_ai.triggers.limits import TriggerLimits
-from tavernkit.risu_ai.triggers.lua.calls import LuaCalls
-from tavernkit.risu_ai.triggers.lua.engines import LuaEngines
+from tavernkit.risu_ai.triggers.lua.runner import LuaRunner
+from tavernkit.risu_ai.triggers.lua.sandbox import LuaSandboxes
 from tavernkit.risu_ai.triggers.result import (
     Outcome,
     PromptAdditions,
@@ -93,8 +93,8 @@ class ButtonResult:
 class TriggerEngine:
     """Runs the triggers of characters and modules. Nothing that is passed in changes: results carry the new state.
 
-    An engine keeps what it compiled and, as RisuAI does, the Lua engines: the global variables of a script live on
-    between calls, in a worker process, unless a script was stopped or many other engines were used since. Use one
+    An engine keeps what it compiled and, as RisuAI does, the Lua sandboxes: the global variables of a script live on
+    between calls, in a worker process, unless a script was stopped or many other sandboxes were used since. Use one
     engine for each user's application; it may be shared between threads.
     ``fix_stale_closures`` repairs RisuAI's bugs around ``stopChat`` and its like in Lua scripts that are called again.
     """
@@ -110,11 +110,11 @@ class TriggerEngine:
         self.cbs = CBSEngine() if cbs is None else cbs
         self.host: TriggerHost = RefusingHost() if host is None else host
         self.limits = TriggerLimits() if limits is None else limits
-        self._lua = LuaEngines(fix_stale_closures=fix_stale_closures)
+        self._lua = LuaSandboxes(fix_stale_closures=fix_stale_closures)
 
     def run(
         self,
-        context: RisuContext,
+        context: CBSContext,
         mode: str,
         *,
         name: str = "",
@@ -145,7 +145,7 @@ class TriggerEngine:
             additions={**dict(places), **given.elsewhere},
             stop_sending=stop_sending,
         )
-        run = Run(world, arguments, LuaCalls(self._lua, world))
+        run = Run(world, arguments, LuaRunner(self._lua, world))
         outcome: Outcome = "ok"
         error: TriggerError | None = None
         try:
@@ -159,7 +159,7 @@ class TriggerEngine:
 
     def edit(
         self,
-        context: RisuContext,
+        context: CBSContext,
         kind: str,
         data: FrozenJson,
         *,
@@ -175,7 +175,7 @@ class TriggerEngine:
         world = self._world(context, options)
         meta: JsonObject = {} if index is None else {"index": index}
         try:
-            edited = LuaCalls(self._lua, world).edit(kind, thaw(data), meta)
+            edited = LuaRunner(self._lua, world).edit(kind, thaw(data), meta)
         except _FAILURES as failure:
             self._fail(world, failure, kind)
             edited = thaw(data)
@@ -188,7 +188,7 @@ class TriggerEngine:
         )
 
     def edit_text(
-        self, context: RisuContext, kind: str, text: str, *, index: int = -1, **options: Unpack[RunOptions]
+        self, context: CBSContext, kind: str, text: str, *, index: int = -1, **options: Unpack[RunOptions]
     ) -> EditResult:
         """Do all that comes before the regex scripts of a text: Lua listeners and, for what is shown, display triggers.
 
@@ -207,7 +207,7 @@ class TriggerEngine:
         )
 
     def edit_request(
-        self, context: RisuContext, messages: Sequence[Mapping[str, FrozenJson]], **options: Unpack[RunOptions]
+        self, context: CBSContext, messages: Sequence[Mapping[str, FrozenJson]], **options: Unpack[RunOptions]
     ) -> list[JsonObject]:
         """Run ``request`` triggers over the messages of a request; whatever goes wrong leaves them as they are."""
         before = [{key: thaw(value) for key, value in message.items()} for message in messages]
@@ -220,13 +220,13 @@ class TriggerEngine:
             return before
         return [each for each in edited if is_object(each)] if isinstance(edited, list) else before
 
-    def click(self, context: RisuContext, data: str, **options: Unpack[RunOptions]) -> ButtonResult:
+    def click(self, context: CBSContext, data: str, **options: Unpack[RunOptions]) -> ButtonResult:
         """Call the Lua handlers of a button (``risu-btn``)."""
         world = self._world(context, options)
         error = None
         handled, value, stop = False, None, False
         try:
-            handled, value, stop = LuaCalls(self._lua, world).click(data)
+            handled, value, stop = LuaRunner(self._lua, world).click(data)
         except _FAILURES as failure:
             handled, error = True, self._fail(world, failure, "onButtonClick")
         return ButtonResult(
@@ -240,10 +240,10 @@ class TriggerEngine:
             reloads=world.reloads(),
         )
 
-    def command(self, context: RisuContext, line: str, **options: Unpack[RunOptions]) -> CommandResult:
+    def command(self, context: CBSContext, line: str, **options: Unpack[RunOptions]) -> CommandResult:
         """Run a command line (``/send hello | /echo``) on the stored chat."""
         world = self._world(context, options)
-        lua = LuaCalls(self._lua, world)
+        lua = LuaRunner(self._lua, world)
         value: str | bool | None = None
         error = None
         try:
@@ -259,7 +259,7 @@ class TriggerEngine:
             reloads=world.reloads(),
         )
 
-    def _world(self, context: RisuContext, options: RunOptions) -> World:
+    def _world(self, context: CBSContext, options: RunOptions) -> World:
         return World(
             context,
             cbs=self.cbs,
@@ -307,7 +307,7 @@ def _result(run: Run, outcome: Outcome, error: TriggerError | None, *, keeps_tem
 
 
 def run_triggers(
-    context: RisuContext,
+    context: CBSContext,
     mode: str,
     *,
     engine: TriggerEngine | None = None,

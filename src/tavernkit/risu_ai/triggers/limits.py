@@ -49,8 +49,8 @@ class TriggerLimits:
 CACHED_PROGRAMS = 256
 """Trigger lists that are kept compiled."""
 
-LUA_ENGINES = 64
-"""Lua engines that are kept, one a mode or manual name."""
+LUA_SANDBOXES = 64
+"""Lua sandboxes that are kept, one per mode or manual name."""
 
 LUA_HEADROOM = 64_000_000
 """Bytes that the allocator still gives out above a script's limit, so that its end can be handled."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.errors import TriggerError
 from tavernkit.risu_ai.objects import RisuChat
 from tavernkit.risu_ai.triggers.variables import ScriptState
@@ -56,7 +56,7 @@ class StoredState:
     the application's with the changes on top. ``variables`` are those changes, ``removed`` the names that went.
     """
 
-    context: RisuContext
+    context: CBSContext
     variables: Mapping[str, Json]
     removed: frozenset[str] = frozenset()
 

@@ -23,7 +23,7 @@ from tavernkit.text.js_values import UNDEFINED, join_surrogates, to_number, to_s
 from tavernkit.values import Json
 
 if TYPE_CHECKING:
-    from tavernkit.risu_ai.triggers.lua.calls import LuaCalls
+    from tavernkit.risu_ai.triggers.lua.runner import LuaRunner
 
 LOCATIONS: Final = ("start", "historyend", "promptend")
 """Where triggers can add texts to the prompt."""
@@ -52,7 +52,7 @@ class Run:
     when the copy was made: they come back whenever the character is stored as a whole.
     """
 
-    def __init__(self, world: World, arguments: RunArguments, lua: LuaCalls) -> None:
+    def __init__(self, world: World, arguments: RunArguments, lua: LuaRunner) -> None:
         self.world = world
         self.arguments = arguments
         self.lua = lua
@@ -284,7 +284,7 @@ class Run:
         return may_start(self.world, depth, self.mode)
 
 
-def run_stored(world: World, lua: LuaCalls, name: str, *, depth: int = 0) -> None:
+def run_stored(world: World, lua: LuaRunner, name: str, *, depth: int = 0) -> None:
     """Run the triggers of a name on the stored chat and store the result."""
     if not may_start(world, depth, "manual"):
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.objects import RisuCharacter
 from tavernkit.risu_ai.triggers.program import Trigger, read_triggers
 from tavernkit.text.js_values import truthy
@@ -20,7 +20,7 @@ class OwnedTrigger:
     owner: str
 
 
-def acting_character(context: RisuContext) -> RisuCharacter | None:
+def acting_character(context: CBSContext) -> RisuCharacter | None:
     """Whose triggers run: the speaking character, else the selected one."""
     speaker = context.speaker
     if isinstance(speaker, RisuCharacter) and not speaker.is_group:
@@ -28,7 +28,7 @@ def acting_character(context: RisuContext) -> RisuCharacter | None:
     return context.character
 
 
-def all_triggers(context: RisuContext, character: RisuCharacter | None) -> list[OwnedTrigger]:
+def all_triggers(context: CBSContext, character: RisuCharacter | None) -> list[OwnedTrigger]:
     """The character's triggers, then those of the enabled modules. A group has none of its own."""
     found: list[OwnedTrigger] = []
     if character is not None and not character.is_group:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tavernkit.errors import Warn
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.errors import TriggerError
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
@@ -32,7 +32,7 @@ class World:
 
     def __init__(
         self,
-        context: RisuContext,
+        context: CBSContext,
         *,
         cbs: CBSEngine,
         host: TriggerHost,
@@ -66,7 +66,7 @@ class World:
         self.lua_errors = 0
 
     @property
-    def context(self) -> RisuContext:
+    def context(self) -> CBSContext:
         """Everything stored, as texts see it."""
         return self._context
 

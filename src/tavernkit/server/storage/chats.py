@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import MAX_MESSAGES, MAX_PAGE, MAX_SESSION_MESSAGES, UNREAD_STEP
-from tavernkit.server.storage.database import take_turns
+from tavernkit.server.storage.database import advisory_lock
 from tavernkit.server.storage.statements import change, insert_into, select_by, table_of
 from tavernkit.server.storage.tables import Chat, Line
 from tavernkit.values import Json, JsonObject
@@ -126,7 +126,7 @@ async def list_chats(
 
 async def refuse_taken(connection: AsyncConnection, owner: str, external_id: str) -> None:
     """Raise if there is such a chat; nobody else makes one before the transaction ends."""
-    await take_turns(connection, f"sessions/{owner}/{external_id}")
+    await advisory_lock(connection, f"sessions/{owner}/{external_id}")
     if await find_chat(connection, owner, external_id) is not None:
         raise ServiceError(409, f"there is a session {external_id!r} already", code="session_exists")
 
@@ -141,7 +141,7 @@ async def create_chat(
     details: JsonObject | None = None,
 ) -> ChatState:
     """Store a new chat with its first lines; one that exists already is returned as it is, locked."""
-    await take_turns(connection, f"sessions/{owner}/{external_id}")
+    await advisory_lock(connection, f"sessions/{owner}/{external_id}")
     existing = await find_chat(connection, owner, external_id, lock=True)
     if existing is not None:
         return existing

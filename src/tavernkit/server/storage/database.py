@@ -114,20 +114,20 @@ class Database:
         await self.engine.dispose()
 
 
-async def take_turns(connection: AsyncConnection, name: str) -> None:
-    """Let transactions that are about the same thing wait for each other; on SQLite all that write do."""
+async def advisory_lock(connection: AsyncConnection, name: str) -> None:
+    """Hold a lock by name until the transaction ends. On SQLite all writing transactions wait for each other anyway."""
     if connection.dialect.name == "postgresql":
         await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext(name))))
 
 
 @contextmanager
-def told_as_unusable() -> Generator[None]:
-    """Tell in one line, and without a driver's inside, why a database cannot be used."""
+def database_errors() -> Generator[None]:
+    """Raise errors of the database as a ConfigError of one line."""
     try:
         yield
     except TavernKitError:
         raise
-    # What asyncpg is told by a URL and does not know is a TypeError or ValueError of its own.
+    # asyncpg raises TypeError or ValueError for options of a URL that it does not know.
     except (SQLAlchemyError, OSError, TypeError, ValueError) as error:
         reason = str(getattr(error, "orig", None) or getattr(error, "strerror", None) or error)
         first = next(iter(reason.splitlines()), type(error).__name__)

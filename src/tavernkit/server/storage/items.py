@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.errors import not_found
 from tavernkit.server.limits import MAX_PAGE
-from tavernkit.server.storage.database import take_turns
+from tavernkit.server.storage.database import advisory_lock
 from tavernkit.server.storage.statements import select_several, table_of
 from tavernkit.server.storage.tables import Item
 
@@ -114,7 +114,7 @@ async def save_item(
     item_id: str | None = None,
 ) -> ItemInfo:
     """Store a new item, or a new version of the one with the given id; a new id is made of the name."""
-    await take_turns(connection, f"items/{kind}")  # two would find the same id free
+    await advisory_lock(connection, f"items/{kind}")  # two would find the same id free
     now = time.time()
     values: dict[str, object] = {"name": name, "platform": platform, "file": file, "filename": filename}
     chosen = item_id if item_id is not None else await _free_id(connection, kind, name)

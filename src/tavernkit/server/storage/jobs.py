@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tavernkit.server.errors import not_found
 from tavernkit.server.storage.chats import new_id
-from tavernkit.server.storage.database import take_turns
+from tavernkit.server.storage.database import advisory_lock
 from tavernkit.server.storage.tables import Job
 from tavernkit.values import JsonObject
 
@@ -54,7 +54,7 @@ async def create_job(connection: AsyncConnection, owner: str, kind: str) -> JobS
 
 async def running_jobs(connection: AsyncConnection) -> int:
     """How many jobs run in all processes together; nobody else begins one before the transaction ends."""
-    await take_turns(connection, "jobs")
+    await advisory_lock(connection, "jobs")
     query = select(func.count()).select_from(Job).where(Job.status == RUNNING, Job.lease_until > time.time())
     return (await connection.execute(query)).scalar_one()
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tavernkit.server.storage.database import take_turns
+from tavernkit.server.storage.database import advisory_lock
 from tavernkit.server.storage.statements import change, insert_into, select_by
 from tavernkit.server.storage.tables import Chat, GlobalVariables, Turn
 from tavernkit.values import Json, JsonObject
@@ -102,7 +102,7 @@ async def write_globals(
     if not changed:
         return
     # Two chats of an owner may end turns at once: each would hold what the other waits for.
-    await take_turns(connection, f"variables/{owner}/{platform}")
+    await advisory_lock(connection, f"variables/{owner}/{platform}")
     await connection.execute(
         delete(GlobalVariables).where(
             GlobalVariables.owner == owner, GlobalVariables.platform == platform, GlobalVariables.name.in_(changed)

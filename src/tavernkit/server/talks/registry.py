@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tavernkit.server.build_room import BuildRoom
+from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import RISU_AI, Cast
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.talks.risu_ai import RisuTalk
@@ -16,9 +16,9 @@ from tavernkit.values import is_object
 class Talks:
     """One way of talking a platform."""
 
-    def __init__(self, build_room: BuildRoom, *, clean_up: bool = True) -> None:
-        self._silly_tavern = SillyTavernTalk(build_room, clean_up=clean_up)
-        self._risu_ai = RisuTalk(build_room)
+    def __init__(self, build_executor: BuildExecutor, *, clean_up: bool = True) -> None:
+        self._silly_tavern = SillyTavernTalk(build_executor, clean_up=clean_up)
+        self._risu_ai = RisuTalk(build_executor)
 
     def of(self, platform: str) -> SillyTavernTalk | RisuTalk:
         """How a platform talks."""

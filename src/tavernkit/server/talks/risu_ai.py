@@ -7,7 +7,7 @@ import dataclasses
 from tavernkit import risu_ai
 from tavernkit.cards import User
 from tavernkit.models import Reply
-from tavernkit.server.build_room import BuildRoom
+from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS
@@ -35,8 +35,8 @@ class RisuTalk:
     reply_line = staticmethod(lines_of_chats.reply_line)
     neutral_line = staticmethod(lines_of_chats.neutral_line)
 
-    def __init__(self, build_room: BuildRoom) -> None:
-        self._build_room = build_room
+    def __init__(self, build_executor: BuildExecutor) -> None:
+        self._build_executor = build_executor
         self._services = risu_ai.Builder().services
         self._builders: LRUCache[tuple[object, ...], risu_ai.Builder] = LRUCache(CACHED_BUILDERS)
 
@@ -73,7 +73,7 @@ class RisuTalk:
         kept = _kept(given)
         inputs = _inputs(given, kept, variables)
         sending = Sending(given, ask, kept)
-        result = await sending.run(builder, lambda: builder.make_context(**inputs), self._build_room, _kind(given))
+        result = await sending.run(builder, lambda: builder.make_context(**inputs), self._build_executor, _kind(given))
         if result is None:
             assert sending.calling is not None
             line = lines_of_chats.calling_line(sending.replies[-1])
@@ -113,7 +113,7 @@ class RisuTalk:
         inputs = _inputs(given, kept, variables)
         if given.cast.group is not None and inputs.get("speaker") is None:
             inputs["speaker"] = groups.first_speaker(builder.make_context(**inputs))
-        plan = await self._build_room.run(_kind(given), lambda: builder.build(**inputs))
+        plan = await self._build_executor.run(_kind(given), lambda: builder.build(**inputs))
         posted = plan.posted_messages(warn=_quiet)
         messages = [*lines_of_chats.system_messages(kept), *posted, *lines_of_chats.open_exchange(kept)]
         if given.kind == "impersonate":
@@ -136,7 +136,7 @@ class RisuTalk:
             # Start lines are left out of OpenAI's requests with all that is merged with them, the user's words too.
             settings = settings.replace(new_openai_handle=False)
         inputs: risu_ai.RisuAIInputs = {
-            "warning_handler": None,
+            "warn": None,
             "character": cast.character if cast.group is None else groups.group_of(cast),
             "members": groups.members_of(cast),
             "preset": preset,

@@ -77,7 +77,7 @@ def chosen_speaker(given: TalkInput) -> str | None:
     return named
 
 
-def first_speaker(context: risu_ai.BuildContext) -> str | None:
+def first_speaker(context: risu_ai.RisuAIContext) -> str | None:
     """Whoever would speak first in a turn; the first member if nobody would."""
     messages = context.chat.messages
     if context.message:

@@ -1,4 +1,4 @@
-"""Sends in the way of RisuAI: work for the processor is done in the build room, models are asked in between."""
+"""Sends in the way of RisuAI: work for the processor is done in the build executor, models are asked in between."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from tavernkit import risu_ai
 from tavernkit.errors import TavernKitError
 from tavernkit.models import Reply
-from tavernkit.server.build_room import BuildRoom
+from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.talks import talk
 from tavernkit.server.talks.risu_ai_lines import open_exchange, system_messages
@@ -49,7 +49,11 @@ class Sending:
         self._behind = open_exchange(lines)
 
     async def run(
-        self, builder: risu_ai.Builder, context: Callable[[], risu_ai.BuildContext], room: BuildRoom, kind: Hashable
+        self,
+        builder: risu_ai.Builder,
+        context: Callable[[], risu_ai.RisuAIContext],
+        room: BuildExecutor,
+        kind: Hashable,
     ) -> risu_ai.SendResult | None:
         """Send; nothing if tools are called."""
         self.send = await room.run((kind, "begin"), lambda: risu_ai.Send(builder, context()))

@@ -9,7 +9,7 @@ from tavernkit import silly_tavern as st
 from tavernkit.cards import Character
 from tavernkit.errors import TavernKitError
 from tavernkit.models import Reply
-from tavernkit.server.build_room import BuildRoom
+from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import Cast
 from tavernkit.server.storage.chats import ChatLine, new_id, new_line
 from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
@@ -32,8 +32,8 @@ class SillyTavernTalk:
     user_line = staticmethod(lines_of_chats.user_line)
     neutral_line = staticmethod(lines_of_chats.neutral_line)
 
-    def __init__(self, build_room: BuildRoom, *, clean_up: bool = True) -> None:
-        self._build_room = build_room
+    def __init__(self, build_executor: BuildExecutor, *, clean_up: bool = True) -> None:
+        self._build_executor = build_executor
         self._clean_up = clean_up
         self._builds = Builds()
 
@@ -44,7 +44,7 @@ class SillyTavernTalk:
     async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> list[ChatLine]:
         """The lines a new chat begins with; whoever has no greetings says nothing."""
         key = (cast.key, "greeting")
-        return await self._build_room.run(key, lambda: self._greeting(cast, user_name=user_name, index=index))
+        return await self._build_executor.run(key, lambda: self._greeting(cast, user_name=user_name, index=index))
 
     def _greeting(self, cast: Cast, *, user_name: str, index: int) -> list[ChatLine]:
         lines: list[ChatLine] = []
@@ -72,7 +72,7 @@ class SillyTavernTalk:
             return content
         message = st.ChatMessage.from_json(line.native)
         texts = self._builds.texts(cast, card_of(cast, message.original_avatar), user_name=user_name)
-        return await self._build_room.run((cast.key, "edited"), lambda: texts.edited(content, message))
+        return await self._build_executor.run((cast.key, "edited"), lambda: texts.edited(content, message))
 
     async def build(self, given: TalkInput) -> BuiltPrompt:
         """Build the prompt of a turn, in a group that of its first speaker."""
@@ -139,7 +139,7 @@ class SillyTavernTalk:
 
         if texts.leave_replies and len(reply.text) <= SHORT_REPLY:
             return written()
-        return await self._build_room.run((cast.key, "reply"), written)
+        return await self._build_executor.run((cast.key, "reply"), written)
 
     async def _begun(self, given: TalkInput, variables: InMemoryVariablesStore) -> TalkInput:
         """The turn as it begins: what it replaces is gone, what it needs is there."""
@@ -162,7 +162,7 @@ class SillyTavernTalk:
             return given
         card = card_of(given.cast, given.speaker)
         texts = self._builds.texts(given.cast, card, user_name=given.user_name, variables=variables)
-        text = await self._build_room.run((given.cast.key, "sent"), lambda: texts.user_input(sent.content))
+        text = await self._build_executor.run((given.cast.key, "sent"), lambda: texts.user_input(sent.content))
         line = lines_of_chats.with_text(sent, text)
         return dataclasses.replace(given, lines=[*given.lines[:-1], line])
 
@@ -171,13 +171,13 @@ class SillyTavernTalk:
         if given.cast.group is None:
             return (given.speaker,)
         key = (given.cast.key, "decide")
-        decision = await self._build_room.run(key, lambda: self._builds.decide(given, variables))
+        decision = await self._build_executor.run(key, lambda: self._builds.decide(given, variables))
         # Swiping and going on are about the last reply, which is one.
         return decision.activated if given.kind in ("normal", "regenerate") else decision.activated[-1:]
 
     async def _build(self, given: TalkInput, variables: InMemoryVariablesStore) -> st.ChatPlan:
         size = len(given.lines).bit_length()
-        return await self._build_room.run((given.cast.key, size), lambda: self._builds.plan(given, variables))
+        return await self._build_executor.run((given.cast.key, size), lambda: self._builds.plan(given, variables))
 
 
 class _Turn:

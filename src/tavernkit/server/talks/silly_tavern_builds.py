@@ -91,7 +91,7 @@ class Builds:
             "character_books": cast.character_books,
             "persona_books": cast.persona_books,
             "use_embedded_book": not cast.character_books,
-            "warning_handler": None,
+            "warn": None,
         }
         if cast.character is not None:
             inputs["character"] = cast.character.character

@@ -239,7 +239,7 @@ class VectorStorage:
         if not found:
             return None
         self._remove(core, [id(message) for message in found.values()])
-        texts = [self._told(found[rank]) for rank in sorted(found, reverse=True)]
+        texts = [self._line(found[rank]) for rank in sorted(found, reverse=True)]
         return ExtensionPrompt(
             VECTORS_MEMORY,
             self.with_macros(self.text("template", "Past events:\n{{text}}"), {"text": "\n\n".join(texts)}),
@@ -260,7 +260,7 @@ class VectorStorage:
                 del core[index]
             index += 1
 
-    def _told(self, message: CoreMessage) -> str:
+    def _line(self, message: CoreMessage) -> str:
         return trim(_NEWLINES.sub("\n", f"{message.line.name}: {self.expand(message.text)}"))
 
 

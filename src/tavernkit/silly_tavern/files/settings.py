@@ -152,7 +152,7 @@ class Settings:
     @property
     def text_backend(self) -> TextBackend:
         """The text-completion backend, as far as files tell: never connected."""
-        reader = JsonReader(self.source, "settings", _told_already)
+        reader = JsonReader(self.source, "settings", _ignore)
         if self.main_api == "novel":
             return TextBackend(main_api="novel", model=reader.reader("nai_settings").text("model_novel", "clio-v1"))
         backend = reader.reader("textgenerationwebui_settings")
@@ -177,7 +177,7 @@ class Settings:
         return found if isinstance(found, Mapping) else EMPTY_OBJECT
 
 
-def _told_already(_message: str) -> None:
+def _ignore(_message: str) -> None:
     """Take a warning about a part of the settings that is looked up, not read."""
 
 

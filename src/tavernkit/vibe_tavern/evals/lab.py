@@ -43,7 +43,7 @@ class Lab:
 
     def config(self, **sections: Mapping[str, object]) -> RunnerConfig:
         """Make the configuration of a run, with sections of its own (``tool_calling={...}``)."""
-        context: dict[str, object] = {"warning_handler": None, **sections}
+        context: dict[str, object] = {"warn": None, **sections}
         if self.language is not None:
             context["language_policy"] = {"enabled": True, "target_lang": self.language, "special_tags": ["lang"]}
         options = deep_merge(thaw_object(self.llm_options), thaw_object(self.profile.options))

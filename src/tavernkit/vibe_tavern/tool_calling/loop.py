@@ -72,7 +72,7 @@ class ToolLoopRunner:
                 options,
                 config.infrastructure.tool_result_transforms,
                 strict=strict,
-                warn=config.context.warning_handler,
+                warn=config.context.warn,
                 clock=clock,
             )
         self._settings = LoopSettings(

@@ -326,7 +326,7 @@ class ToolLoopRun:
         return {"trace": tuple(self._trace), "history": tuple(self._history)}
 
     def _warn(self, message: str) -> None:
-        handler = self._settings.config.context.warning_handler
+        handler = self._settings.config.context.warn
         if handler is not None:
             handler(message)
 

@@ -173,7 +173,7 @@ def inputs(given: Any, *, strict: bool = False) -> dict[str, Any]:
         "history": history,
         "generation_type": "continue" if call.get("continue") else "normal",
         "random": lambda: next(dice),
-        "warning_handler": None,
+        "warn": None,
         "strict": strict,
     }
     if given.get("tokenizer", "chars") == "chars":

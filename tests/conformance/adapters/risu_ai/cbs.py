@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from tavernkit.risu_ai.cbs import CBSEngine
-from tavernkit.risu_ai.cbs.context import RisuContext, RisuDevice
+from tavernkit.risu_ai.cbs.context import CBSContext, RisuDevice
 from tavernkit.risu_ai.errors import CBSError
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuPersona, RisuSettings
 from tavernkit.stores.variables import InMemoryVariablesStore
@@ -57,7 +57,7 @@ def run(case: Case) -> object:
     return actual
 
 
-def expander(given: dict[str, Any], context: RisuContext) -> Callable[..., str]:
+def expander(given: dict[str, Any], context: CBSContext) -> Callable[..., str]:
     def expand(*, strict: bool) -> str:
         return ENGINE.expand(
             given["text"], context, warn=lambda _: None, strict=strict, calls=given["args"].get("callStack", 0)
@@ -72,14 +72,14 @@ def make_context(
     chat: dict[str, Any],
     variables: InMemoryVariablesStore,
     dice: Dice,
-) -> RisuContext:
+) -> CBSContext:
     args = given["args"]
     db = {key: value for key, value in given["db"].items() if key not in given.get("unset", ())}
     characters = tuple(RisuCharacter.from_json(each) for each in given["characters"])
     speaker = args.get("chara")
     conditions = args.get("cbsConditions", {})
     moment = EPOCH + timedelta(milliseconds=given["now"])
-    return RisuContext(
+    return CBSContext(
         char=characters[given["selected"]] if selected else None,
         speaker=characters[speaker["ref"]] if isinstance(speaker, dict) else speaker,
         user=db.get("username"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.media import MediaSettings, ShownInlay, replace_assets, replace_inlays
 from tavernkit.risu_ai.objects import RisuCharacter, RisuSettings
 from tests.conformance.runner import Case
@@ -19,7 +19,7 @@ def run(case: Case) -> object:
 
 def assets(given: dict[str, Any]) -> str:
     db = given["db"]
-    context = RisuContext(
+    context = CBSContext(
         char=RisuCharacter.from_json(given["char"]),
         settings=RisuSettings.from_json(db),
         chat_index=given["ch"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.risu_ai.cbs import CBSEngine
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.chat.example_messages import example_messages
 from tavernkit.risu_ai.objects import RisuCharacter
 from tests.conformance.adapters.risu_ai.risu_inputs import database
@@ -15,7 +15,7 @@ ENGINE = CBSEngine()
 def run(case: Case) -> object:
     given = case.input["characters"][0]
     character = RisuCharacter(name=given["name"])
-    context = RisuContext(char=character, speaker=character, user=database(case.input)["username"])
+    context = CBSContext(char=character, speaker=character, user=database(case.input)["username"])
     messages = example_messages(
         given.get("exampleMessage", ""), given["name"], lambda text: ENGINE.expand(text, context, warn=lambda _: None)
     )

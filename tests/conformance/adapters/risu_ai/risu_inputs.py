@@ -7,7 +7,7 @@ import json
 from functools import cache
 from typing import Any
 
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuPersona, RisuSettings
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tests.conformance.runner import VECTORS
@@ -31,13 +31,13 @@ def characters_of(given: Any) -> list[dict[str, Any]]:
     return found
 
 
-def context_of(given: Any) -> RisuContext:
+def context_of(given: Any) -> CBSContext:
     characters = characters_of(given)
     db = database(given)
     chat = characters[0]["chats"][0]
     state = {name.removeprefix("$"): value for name, value in chat.get("scriptstate", {}).items()}
     randoms = itertools.cycle(given.get("random", [0.5]))
-    return RisuContext(
+    return CBSContext(
         char=RisuCharacter.from_json(characters[0]),
         characters=tuple(RisuCharacter.from_json(each) for each in characters),
         chat=RisuChat.from_json(chat),

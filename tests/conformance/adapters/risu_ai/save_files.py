@@ -121,7 +121,7 @@ def send(case: Case) -> object:
             clock=lambda: moment(given["now"]),
             random=lambda: next(dice),
             memory=models,
-            warning_handler=None,
+            warn=None,
         )
     )
     context = builder.make_context()

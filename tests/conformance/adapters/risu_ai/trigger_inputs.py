@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.errors import TriggerError
 from tavernkit.risu_ai.files.chat_file import chat_json
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuPersona, RisuSettings
@@ -56,7 +56,7 @@ class World:
         self.state = {name.removeprefix("$"): value for name, value in self.chat.pop("scriptstate", {}).items()}
         randoms = itertools.cycle(given.get("random", [0.5]))
         now = datetime.fromisoformat(given.get("now", NOW)).astimezone(UTC)
-        self.context = RisuContext(
+        self.context = CBSContext(
             char=RisuCharacter.from_json(self.character),
             chat=RisuChat.from_json(self.chat),
             user=self.db["username"],

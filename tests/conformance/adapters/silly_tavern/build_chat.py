@@ -88,7 +88,7 @@ def inputs(given: Any) -> dict[str, Any]:
         "tool_recursion": options.get("depth", 0),
         "random": lambda: 0.0,
         "on_overflow": "return",
-        "warning_handler": None,
+        "warn": None,
     }
     if "regex_scripts" in given:
         built["regex_scripts"] = RegexScripts(global_=read_scripts(given["regex_scripts"], "scripts"))

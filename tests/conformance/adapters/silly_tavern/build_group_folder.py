@@ -30,5 +30,5 @@ def generation(given: Any) -> dict[str, Any]:
         **({"speaker": given["speaker"]} if "speaker" in given else {}),
         "random": lambda: 0.0,
         "on_overflow": "return",
-        "warning_handler": None,
+        "warn": None,
     }

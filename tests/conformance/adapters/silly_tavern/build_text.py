@@ -73,7 +73,7 @@ def inputs(given: Any) -> dict[str, Any]:
         "quiet_to_loud": options.get("quietToLoud", False),
         "force_name2": options.get("force_name2", False),
         "skip_world_info_registration": options.get("skipWIAN", False),
-        "warning_handler": None,
+        "warn": None,
     }
     for key, (name, title) in BOOKS.items():
         if given.get(key) is not None:

@@ -49,7 +49,7 @@ def inputs(given: Any) -> dict[str, Any]:
         "chat_metadata": ChatMetadata.from_json(given.get("chat_metadata", {})),
         "history": given.get("chat", []),
         "generation_type": given.get("type", "normal"),
-        "warning_handler": None,
+        "warn": None,
     }
 
 

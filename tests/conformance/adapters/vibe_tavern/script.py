@@ -19,7 +19,7 @@ def runner_config(given: dict[str, Any]) -> RunnerConfig:
     return RunnerConfig.build(
         provider=given["provider"],
         model=given["model"],
-        context={"warning_handler": None, **(given.get("context") or {})},
+        context={"warn": None, **(given.get("context") or {})},
         llm_options_defaults=given.get("llm_options_defaults"),
         capabilities_overrides=given.get("capabilities_overrides"),
     )

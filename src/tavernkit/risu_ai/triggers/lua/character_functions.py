@@ -7,8 +7,7 @@ import math
 
 from tavernkit.risu_ai.lorebook import LorebookEngine, ScanInput, lore_of
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
-from tavernkit.risu_ai.triggers.lua.call import LuaCall
-from tavernkit.risu_ai.triggers.lua.registry import Access, LuaFunctionTable, argument
+from tavernkit.risu_ai.triggers.lua.api import Access, LuaCall, LuaFunctionTable, argument
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.text.js_values import json_stringify, to_string, trim, truthy
 from tavernkit.values import FrozenJson, FrozenObject, Json, freeze_object, is_object, thaw_object
@@ -177,7 +176,7 @@ def upsert_lore(call: LuaCall, arguments: list[Json]) -> None:
     if run is None:
         world.chat = _with_entry(call, world.chat, freeze_object(entry))
         world.event("local_lore", name)
-    elif call.made_engine:
+    elif call.made_sandbox:
         run.stale_chat = _with_entry(call, run.stale_chat, freeze_object(entry))
 
 

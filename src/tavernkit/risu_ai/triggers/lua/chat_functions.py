@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from tavernkit.risu_ai.objects import RisuMessage
-from tavernkit.risu_ai.triggers.lua.call import LuaCall
-from tavernkit.risu_ai.triggers.lua.registry import Access, LuaFunctionTable, argument, passed
+from tavernkit.risu_ai.triggers.lua.api import Access, LuaCall, LuaFunctionTable, argument, passed
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.risu_ai.triggers.values import at_index, slice_index
 from tavernkit.text.js_values import UNDEFINED, json_parse, json_stringify, to_number, to_string
@@ -36,7 +35,7 @@ def get_global_variable(call: LuaCall, arguments: list[Json]) -> str:
 @functions.function("stopChat", access=Access.SAFE, kind="void")
 def stop_chat(call: LuaCall, arguments: list[Json]) -> None:
     """Send nothing after this run."""
-    if call.made_engine:
+    if call.made_sandbox:
         call.stop_sending = True
 
 

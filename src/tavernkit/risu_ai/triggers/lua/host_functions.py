@@ -8,8 +8,7 @@ from tavernkit.risu_ai.chat.inlays import take_inlays
 from tavernkit.risu_ai.triggers.effects.hosts import IMAGE_FAILED, ask, ask_model, make_image, similarity
 from tavernkit.risu_ai.triggers.host import LLMReply
 from tavernkit.risu_ai.triggers.limits import MAX_URL
-from tavernkit.risu_ai.triggers.lua.call import LuaCall
-from tavernkit.risu_ai.triggers.lua.registry import Access, LuaFunctionTable, argument
+from tavernkit.risu_ai.triggers.lua.api import Access, LuaCall, LuaFunctionTable, argument
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.text.js_values import json_parse, json_stringify, to_number, to_string, truthy, utf16_length
 from tavernkit.values import Json, JsonObject, is_object
@@ -167,13 +166,13 @@ def rank(call: LuaCall, arguments: list[Json]) -> str:
 @functions.function("generateImage", access=Access.LOW, kind="promise")
 def generate_image(call: LuaCall, arguments: list[Json]) -> str:
     """Make a picture."""
-    name = call.world.character.name if call.engine.fix_stale_closures else call.engine.character_name
+    name = call.world.character.name if call.sandbox.fix_stale_closures else call.sandbox.character_name
     made = make_image(call.world, _text(argument(arguments, 0)), _text(argument(arguments, 1)), name)
     return IMAGE_FAILED if made is None else made
 
 
 def _refusal(call: LuaCall, url: str) -> tuple[int, str] | None:
-    if not call.engine.requests.allow(call.world.context.clock()):
+    if not call.sandbox.requests.allow(call.world.context.clock()):
         return 429, "Too many requests. you can request 5 times per minute"
     if utf16_length(url) > MAX_URL:
         return 413, "URL to large. max is 120 characters"

@@ -1,6 +1,6 @@
 """The job of worker processes that run Lua scripts: a file of its own, which imports only lupa.
 
-Requests, replies, questions and answers are JSON objects. An engine is a Lua state with one script in it; it lives
+Requests, replies, questions and answers are JSON objects. A sandbox is a Lua state with one script in it; it lives
 until it is closed or its process ends.
 """
 
@@ -63,14 +63,14 @@ class Handler:
 
     def __init__(self) -> None:
         self._lupa: _Lupa = import_module("lupa.lua54")  # pyright: ignore[reportAttributeAccessIssue]  # no types
-        self._engines: dict[int, _Machine] = {}
-        self._link = _Link(self._lupa)
+        self._states: dict[int, _LuaState] = {}
+        self._link = _HostLink(self._lupa)
 
     def handle(self, payload: bytes, ask: Callable[[bytes], bytes]) -> bytes:
         """Load a script, or call what one has."""
         request = json.loads(payload)
         for closed in request["closed"]:
-            self._engines.pop(closed, None)
+            self._states.pop(closed, None)
         before, self._link.ask = self._link.ask, ask
         try:
             reply = self._answer(request)
@@ -79,21 +79,21 @@ class Handler:
         return json.dumps(reply, ensure_ascii=False).encode()
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        number = request["engine"]
+        number = request["sandbox"]
         if "sources" in request:
-            self._engines[number] = _Machine(self._lupa, self._link, request)
-        machine = self._engines[number]
+            self._states[number] = _LuaState(self._lupa, self._link, request)
+        state = self._states[number]
         try:
-            return {"value": machine.run(request), "memory": machine.memory_used}
+            return {"value": state.run(request), "memory": state.memory_used}
         except _UnreadableError as error:
-            return {"error": str(error), "memory": machine.memory_used}
+            return {"error": str(error), "memory": state.memory_used}
         except (self._lupa.LuaError, MemoryError) as error:
             message = _message(error)
-            if isinstance(error, MemoryError) or message == _NOT_ENOUGH_MEMORY or not machine.has_room:
+            if isinstance(error, MemoryError) or message == _NOT_ENOUGH_MEMORY or not state.has_room:
                 return {"error": message, "stopped": OUT_OF_MEMORY, "memory": 0}
-            if machine.is_spent:
+            if state.is_spent:
                 return {"error": message, "stopped": OUT_OF_TIME, "memory": 0}
-            return {"error": message, "memory": machine.memory_used}
+            return {"error": message, "memory": state.memory_used}
 
 
 def _message(error: Exception) -> str:
@@ -102,7 +102,7 @@ def _message(error: Exception) -> str:
     return text[:_MAX_MESSAGE]
 
 
-class _Link:
+class _HostLink:
     """What Lua states call. It knows none of them: a state that knew itself would never be freed."""
 
     def __init__(self, lupa: _Lupa) -> None:
@@ -180,7 +180,7 @@ def _deny(target: object, name: object, setting: object) -> object:
     raise AttributeError("access denied")
 
 
-class _Machine:
+class _LuaState:
     """A Lua state with the sandbox in place; scripts only see Lua functions around those of the link.
 
     lupa works on a state outside of protected calls: an error there, be it for want of memory, ends the process. So a
@@ -188,7 +188,7 @@ class _Machine:
     of globals, which lupa reads.
     """
 
-    def __init__(self, lupa: _Lupa, link: _Link, request: dict[str, Any]) -> None:
+    def __init__(self, lupa: _Lupa, link: _HostLink, request: dict[str, Any]) -> None:
         self._errors = (lupa.LuaError, MemoryError)
         self._link = link
         self._memory: int = request["memory"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tavernkit.examples import example_path
-from tavernkit.server import build_room
-from tavernkit.server.build_room import BuildRoom
+from tavernkit.server import build_executor
+from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.testing import ScriptedModel
 from tavernkit.text.js_regex import JSRegex
 from tavernkit.workers import pool as workers
@@ -18,7 +18,7 @@ from tests.server.conftest import StartApp
 
 
 async def test_a_build_of_unknown_length_runs_in_a_thread_and_a_short_one_at_once() -> None:
-    room = BuildRoom()
+    room = BuildExecutor()
     try:
         first = await room.run("aria", threading.get_ident)
         again = await room.run("aria", threading.get_ident)
@@ -30,8 +30,8 @@ async def test_a_build_of_unknown_length_runs_in_a_thread_and_a_short_one_at_onc
 
 
 async def test_a_build_that_was_long_runs_in_a_thread_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_room, "SHORT_BUILD_SECONDS", -1.0)
-    room = BuildRoom()
+    monkeypatch.setattr(build_executor, "SHORT_BUILD_SECONDS", -1.0)
+    room = BuildExecutor()
     try:
         threads = [await room.run("aria", threading.get_ident) for _ in range(3)]
     finally:
@@ -43,7 +43,7 @@ async def test_a_build_that_fails_says_why_and_is_timed_all_the_same() -> None:
     def fail() -> None:
         raise ValueError(f"on {threading.get_ident()}")
 
-    room = BuildRoom()
+    room = BuildExecutor()
     try:
         with pytest.raises(ValueError, match="on "):
             await room.run("aria", fail)
@@ -54,14 +54,14 @@ async def test_a_build_that_fails_says_why_and_is_timed_all_the_same() -> None:
 
 
 async def test_a_build_that_waits_for_its_regexes_is_not_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_room, "SHORT_BUILD_SECONDS", 0.05)
+    monkeypatch.setattr(build_executor, "SHORT_BUILD_SECONDS", 0.05)
     runaway, threads = JSRegex("(a|aa)+$"), list[int]()
 
     def build() -> None:
         threads.append(threading.get_ident())
         assert runaway.search("a" * (60 + len(threads)) + "b") is None  # another text: it is not known to run away
 
-    room = BuildRoom()
+    room = BuildExecutor()
     try:
         for _ in range(3):
             await room.run("aria", build)

@@ -10,7 +10,7 @@ from typing import ClassVar, cast
 from tavernkit.arguments import require_choice
 from tavernkit.cards.participant import Participant
 from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context
-from tavernkit.risu_ai.cbs.context import RisuContext, RisuDevice
+from tavernkit.risu_ai.cbs.context import CBSContext, RisuDevice
 from tavernkit.risu_ai.chat.chat_log import RisuChatLog, chat_log
 from tavernkit.risu_ai.chat.inlays import Caption, Inlay
 from tavernkit.risu_ai.files.card_import import risu_character
@@ -29,7 +29,7 @@ QUIRKS = ("", "reference")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildContext(Context):
+class RisuAIContext(Context):
     """The frozen input of one build.
 
     ``character`` is a card, RisuAI's own character or a group of them (then ``members`` has the characters and
@@ -140,10 +140,10 @@ class BuildContext(Context):
             changes["enabled_modules"] = (*settings.enabled_modules, *(each.id for each in self.modules))
         return settings.replace(**changes) if changes else settings
 
-    def for_texts(self, preset: Preset, speaker: RisuCharacter, variables: VariablesStore) -> RisuContext:
+    def for_texts(self, preset: Preset, speaker: RisuCharacter, variables: VariablesStore) -> CBSContext:
         """What texts can ask about at the start of a build; what they write goes to ``variables``."""
         settings = self.active_settings
-        return RisuContext(
+        return CBSContext(
             char=self.owner,
             speaker=speaker,
             user=self.user_name,

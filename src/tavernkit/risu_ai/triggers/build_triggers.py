@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from tavernkit.risu_ai.budget.trimming import Dropped, omissions_of
-from tavernkit.risu_ai.cbs.context import RisuContext
+from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.chat.chat_log import with_ids
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.errors import TriggerError
@@ -32,7 +32,7 @@ _EDITED = {
 _EDIT_KINDS: dict[ScriptMode, str] = {"editinput": "editInput", "editoutput": "editOutput"}
 
 
-def run_triggers(state: RisuState, mode: TriggerMode) -> TriggerResult | None:
+def run_build_triggers(state: RisuState, mode: TriggerMode) -> TriggerResult | None:
     """Run the triggers of the speaking character and the modules over the chat, and store what they changed.
 
     Gives nothing when there are none, when a trigger broke the run off, and when one failed (which strict mode
@@ -113,7 +113,7 @@ def _options(state: RisuState, *, strict: bool = False) -> RunOptions:
 def _store(state: RisuState, stored: StoredState) -> None:
     """Take over what a run changed: variables, the chat, the character, personas and settings."""
     stored.save_variables(state.variables)
-    context: RisuContext = stored.context
+    context: CBSContext = stored.context
     state.texts.change(personas=context.personas, settings=context.settings)
     if context.character is not None and context.character.id == state.context.owner.id:
         state.texts.change(char=context.character)

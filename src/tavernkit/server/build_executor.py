@@ -1,4 +1,4 @@
-"""Where prompts are built: short builds at once, long ones in threads, where they hold nobody up."""
+"""Runs builds: short ones at once, long ones in threads, so that they do not block the event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tavernkit.workers.pool import seconds_waited
 Built = TypeVar("Built")
 
 
-class BuildRoom:
+class BuildExecutor:
     """Runs builds. Beside a busy event loop a thread waits longer for its turn than a short build takes."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Lua engines: one a mode, kept while its code stays the same."""
+"""Lua sandboxes: one per mode, kept while its code stays the same."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import json
 import threading
 import uuid
 from collections import OrderedDict
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tavernkit.errors import TavernKitError, Warn
 from tavernkit.risu_ai.triggers.limits import (
-    LUA_ENGINES,
     LUA_GRACE,
     LUA_HEADROOM,
     LUA_HOOK_INTERVAL,
@@ -23,18 +24,20 @@ from tavernkit.risu_ai.triggers.limits import (
     LUA_LOAD_COST,
     LUA_QUICK_SEARCH,
     LUA_REUSED_MEMORY,
+    LUA_SANDBOXES,
     MAX_LUA_ARGUMENTS,
     REQUEST_WINDOW_MILLISECONDS,
     REQUESTS_PER_WINDOW,
 )
-from tavernkit.risu_ai.triggers.lua.functions import function_list, standard_functions
+from tavernkit.risu_ai.triggers.lua import character_functions, chat_functions, host_functions
+from tavernkit.risu_ai.triggers.lua.api import LuaFunctionEntry
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.values import Json
 from tavernkit.workers import Job, JobFailedError, OutOfTimeError, StuckError, WorkerError, note_degraded
 from tavernkit.workers.pool import Session
 
 if TYPE_CHECKING:
-    from tavernkit.risu_ai.triggers.lua.call import LuaCall
+    from tavernkit.risu_ai.triggers.lua.api import LuaCall
 
 JOB = Job(Path(__file__).with_name("worker.py"))
 """What worker processes do for Lua scripts."""
@@ -44,6 +47,19 @@ OUT_OF_MEMORY = "it used more memory than it may"
 _SOURCES: Final = ("budget", "json", "libraries", "api", "patterns")
 _MAX_DISPLAY_KEYS = 1000
 _MAX_INTEGER = 2**63
+
+
+@cache
+def standard_functions() -> Mapping[str, LuaFunctionEntry]:
+    """Every function by name."""
+    tables = (chat_functions.functions, character_functions.functions, host_functions.functions)
+    return MappingProxyType({name: entry for table in tables for name, entry in table.entries.items()})
+
+
+@cache
+def function_list() -> str:
+    """The names and kinds, as the Lua side reads them."""
+    return " ".join(f"{name}:{entry.kind}" for name, entry in standard_functions().items())
 
 
 class LuaStoppedError(TriggerFailedError):
@@ -78,24 +94,24 @@ class RequestWindow:
         return self._count <= REQUESTS_PER_WINDOW + 1
 
 
-class LuaEngine:
+class LuaSandbox:
     """One Lua state with one script in it, in the worker process of its application.
 
     ``made_by`` is the key of the call that made it; ``failed`` says why it is of no use any more.
     """
 
-    def __init__(self, engines: LuaEngines, number: int, code: str) -> None:
+    def __init__(self, sandboxes: LuaSandboxes, number: int, code: str) -> None:
         self.code = code
-        self.fix_stale_closures = engines.fix_stale_closures
-        self.requests = engines.requests
-        self.display_keys = engines.display_keys
+        self.fix_stale_closures = sandboxes.fix_stale_closures
+        self.requests = sandboxes.requests
+        self.display_keys = sandboxes.display_keys
         self.made_by = ""
         self.character_name = ""
         self.failed: str | None = None
         self.memory = 0
         self.generation = 0
         """Which worker process of the session has it; 0 if none does."""
-        self._engines = engines
+        self._sandboxes = sandboxes
         self.number = number
         self._crash: BaseException | None = None
 
@@ -122,7 +138,7 @@ class LuaEngine:
         return self._request(call, "listen", (kind, call.key, value, meta)) if self.generation else None
 
     def remember_display_key(self, key: str) -> None:
-        """Keys of display passes stay valid, in every engine."""
+        """Keys of display passes stay valid, in every sandbox."""
         self.display_keys[key] = None
         if len(self.display_keys) > _MAX_DISPLAY_KEYS:
             self.display_keys.popitem(last=False)
@@ -133,8 +149,8 @@ class LuaEngine:
             raise TriggerFailedError(f"a script takes at most {MAX_LUA_ARGUMENTS} characters", kind="Error")
         limits = call.world.budget.limits
         request = {
-            "engine": self.number,
-            "closed": self._engines.take_closed(),
+            "sandbox": self.number,
+            "closed": self._sandboxes.take_closed(),
             "entry": entry,
             "texts": [whole_text(text) for text in texts],
             "instructions": limits.lua_instructions,
@@ -154,7 +170,7 @@ class LuaEngine:
         raise self._stopped(OUT_OF_MEMORY if stopped == "memory" else self._out_of_time(call))
 
     def _reply(self, call: LuaCall, request: dict[str, object]) -> dict[str, Any]:
-        budget, session = call.world.budget, self._engines.session
+        budget, session = call.world.budget, self._sandboxes.session
         session.open()
         self.generation = session.generation
         try:
@@ -245,8 +261,8 @@ def _for_lua(value: object) -> str | float | bool | None:
     return value if isinstance(value, (bool, float)) else None
 
 
-class LuaEngines:
-    """The engines of one application, shared by all its scripts: another code in the same mode takes the place.
+class LuaSandboxes:
+    """The sandboxes of one application, shared by all its scripts: another code in the same mode takes the place.
 
     They live in one worker process, which is lost with what they know when a script uses up its limits.
     """
@@ -256,68 +272,68 @@ class LuaEngines:
         self.requests = RequestWindow()
         self.display_keys: OrderedDict[str, None] = OrderedDict()
         self.session = Session(JOB)
-        self._engines: OrderedDict[str, LuaEngine] = OrderedDict()
+        self._sandboxes: OrderedDict[str, LuaSandbox] = OrderedDict()
         self._closed: list[int] = []
-        self._engine_count = self._key_count = 0
+        self._sandbox_count = self._key_count = 0
 
     @property
     def lock(self) -> threading.RLock:
         """Calls of the scripts of one application wait for each other."""
         return self.session.lock
 
-    def engine(self, mode: str, code: str) -> tuple[LuaEngine, bool]:
-        """The engine of a mode with that code in it, and whether it is new."""
+    def sandbox(self, mode: str, code: str) -> tuple[LuaSandbox, bool]:
+        """The sandbox of a mode with that code in it, and whether it is new."""
         with self.lock:
-            known = self._engines.get(mode)
+            known = self._sandboxes.get(mode)
             if known is not None and known.code == code and self._is_there(known):
-                self._engines.move_to_end(mode)
+                self._sandboxes.move_to_end(mode)
                 return known, False
             if known is not None:
                 self.drop(mode, known)
-            self._engine_count += 1
-            made = self._engines[mode] = LuaEngine(self, self._engine_count, code)
-            if len(self._engines) > LUA_ENGINES:
-                self.drop(*next(iter(self._engines.items())))
+            self._sandbox_count += 1
+            made = self._sandboxes[mode] = LuaSandbox(self, self._sandbox_count, code)
+            if len(self._sandboxes) > LUA_SANDBOXES:
+                self.drop(*next(iter(self._sandboxes.items())))
             return made, True
 
-    def _is_there(self, engine: LuaEngine) -> bool:
+    def _is_there(self, sandbox: LuaSandbox) -> bool:
         """Whether its process is still the same. One that could not be loaded has nothing to lose."""
-        if engine.failed is not None or not engine.generation:
+        if sandbox.failed is not None or not sandbox.generation:
             return True
         self.session.open()
-        return engine.generation == self.session.generation
+        return sandbox.generation == self.session.generation
 
-    def drop(self, mode: str, engine: LuaEngine) -> None:
-        """Forget an engine; the next call makes a new one."""
+    def drop(self, mode: str, sandbox: LuaSandbox) -> None:
+        """Forget an sandbox; the next call makes a new one."""
         with self.lock:
-            if self._engines.get(mode) is engine:
-                del self._engines[mode]
-                self.close(engine)
+            if self._sandboxes.get(mode) is sandbox:
+                del self._sandboxes[mode]
+                self.close(sandbox)
 
-    def close(self, engine: LuaEngine) -> None:
-        """Let the worker process forget an engine."""
-        engine.memory = 0
-        self._closed.append(engine.number)
+    def close(self, sandbox: LuaSandbox) -> None:
+        """Let the worker process forget an sandbox."""
+        sandbox.memory = 0
+        self._closed.append(sandbox.number)
 
     def free_memory(self, warn: Warn) -> None:
-        """Let engines go until the others do not keep too much; the one that was not called for longest goes first."""
+        """Close the sandboxes that were not called for longest until the rest keep little enough memory."""
         with self.lock:
-            used = sum(engine.memory for engine in self._engines.values())
+            used = sum(sandbox.memory for sandbox in self._sandboxes.values())
             if used > LUA_REUSED_MEMORY:
                 self.session.end_with_session()
-            while used > LUA_KEPT_MEMORY and len(self._engines) > 1:
-                mode, engine = next(iter(self._engines.items()))
-                used -= engine.memory
-                self.drop(mode, engine)
+            while used > LUA_KEPT_MEMORY and len(self._sandboxes) > 1:
+                mode, sandbox = next(iter(self._sandboxes.items()))
+                used -= sandbox.memory
+                self.drop(mode, sandbox)
                 warn(f"the Lua script for {mode!r} starts anew next time: scripts keep more memory than they may")
 
     def take_closed(self) -> list[int]:
-        """Return the engines that the worker process can forget."""
+        """Return the sandboxes that the worker process can forget."""
         closed, self._closed = self._closed, []
         return closed
 
     def new_key(self, mode: str) -> str:
-        """A key for one call. It only has to differ from all others: scripts are kept apart by their engines."""
+        """A key for one call. It only has to differ from all others: scripts are kept apart by their sandboxes."""
         with self.lock:
             self._key_count += 1
             digest = hashlib.sha256(f"{self._key_count}:{mode}".encode("utf-8", "replace")).digest()

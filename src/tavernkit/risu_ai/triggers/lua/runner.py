@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from tavernkit.risu_ai.triggers.lua.call import EDIT_DISPLAY, LuaCall
-from tavernkit.risu_ai.triggers.lua.engines import LuaEngine, LuaEngines
+from tavernkit.risu_ai.triggers.lua.api import EDIT_DISPLAY, LuaCall
+from tavernkit.risu_ai.triggers.lua.sandbox import LuaSandbox, LuaSandboxes
 from tavernkit.risu_ai.triggers.selection import OwnedTrigger, all_triggers
 from tavernkit.risu_ai.triggers.signals import TriggerFailedError
 from tavernkit.text.js_values import json_parse, json_stringify
@@ -23,11 +23,11 @@ EDIT_KINDS: Final = ("editRequest", EDIT_DISPLAY, "editInput", "editOutput")
 BUTTON: Final = "onButtonClick"
 
 
-class LuaCalls:
+class LuaRunner:
     """Calls scripts for one world."""
 
-    def __init__(self, engines: LuaEngines, world: World) -> None:
-        self._engines = engines
+    def __init__(self, sandboxes: LuaSandboxes, world: World) -> None:
+        self._sandboxes = sandboxes
         self._world = world
 
     def run_effect(self, run: Run, code: str) -> bool:
@@ -80,44 +80,44 @@ class LuaCalls:
         code: str,
         low_level: bool,
         run: Run | None,
-        work: Callable[[LuaEngine, LuaCall], Json],
+        work: Callable[[LuaSandbox, LuaCall], Json],
     ) -> tuple[LuaCall, Json]:
-        """Call into the engine of a mode. An error of the script ends only this call; one while loading is raised."""
+        """Call into the sandbox of a mode. An error of the script ends only this call; one while loading is raised."""
         world = self._world
-        with self._engines.lock:
-            engine, new = self._engines.engine(mode, code)
+        with self._sandboxes.lock:
+            sandbox, new = self._sandboxes.sandbox(mode, code)
             call = LuaCall(
-                world=world, engine=engine, mode=mode, key=self._engines.new_key(mode), low_level=low_level, run=run
+                world=world, sandbox=sandbox, mode=mode, key=self._sandboxes.new_key(mode), low_level=low_level, run=run
             )
             if new:
-                self._load(engine, call)
-            elif engine.failed is not None:
-                world.event("skipped", engine.failed)
-                world.warn(f"{world.where}has a Lua script that is not run: {engine.failed}")
+                self._load(sandbox, call)
+            elif sandbox.failed is not None:
+                world.event("skipped", sandbox.failed)
+                world.warn(f"{world.where}has a Lua script that is not run: {sandbox.failed}")
                 return call, None
             if mode == EDIT_DISPLAY:
-                engine.remember_display_key(call.key)
+                sandbox.remember_display_key(call.key)
             try:
-                return call, work(engine, call)
+                return call, work(sandbox, call)
             except TriggerFailedError as failure:
                 self._report(failure)
             finally:
-                self._forget(engine, mode)
+                self._forget(sandbox, mode)
         return call, None
 
-    def _load(self, engine: LuaEngine, call: LuaCall) -> None:
+    def _load(self, sandbox: LuaSandbox, call: LuaCall) -> None:
         try:
-            engine.load(call)
+            sandbox.load(call)
         except TriggerFailedError as failure:
-            engine.failed = engine.failed or f"it could not be loaded: {failure}"
-            self._engines.close(engine)
+            sandbox.failed = sandbox.failed or f"it could not be loaded: {failure}"
+            self._sandboxes.close(sandbox)
             raise
 
-    def _forget(self, engine: LuaEngine, mode: str) -> None:
+    def _forget(self, sandbox: LuaSandbox, mode: str) -> None:
         """Start a script that was stopped anew next time: nobody knows what state it is in."""
-        if engine.failed is not None:
-            self._engines.drop(mode, engine)
-        self._engines.free_memory(self._world.warn)
+        if sandbox.failed is not None:
+            self._sandboxes.drop(mode, sandbox)
+        self._sandboxes.free_memory(self._world.warn)
 
     def _report(self, failure: TriggerFailedError) -> None:
         world = self._world

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CARDS = (("description", "description"), ("persona", "persona"), ("authornote", "author_note"), ("chat", "chats"))
 
 
-def unprinted_slots(slots: Slots, template: Sequence[TemplateCard] | None, order: Sequence[str]) -> Iterator[Omission]:
+def slot_omissions(slots: Slots, template: Sequence[TemplateCard] | None, order: Sequence[str]) -> Iterator[Omission]:
     """Slots that have a text and no place in the template or the order."""
     if template is None:
         for name, attribute in ORDER_NAMES.items():
@@ -37,7 +37,7 @@ def unprinted_slots(slots: Slots, template: Sequence[TemplateCard] | None, order
         yield Omission("prompt", "start and historyend", "with a prompt template RisuAI prints no such trigger texts")
 
 
-def unused_prompts(state: RisuState) -> Iterator[Omission]:
+def prompt_omissions(state: RisuState) -> Iterator[Omission]:
     """Texts that authors and users may expect in the prompt, and that RisuAI does not look at."""
     preset, persona = state.preset, state.texts.context.persona
     if state.template is not None and state.fields.system_prompt:
@@ -61,7 +61,7 @@ def unused_prompts(state: RisuState) -> Iterator[Omission]:
         yield Omission("history", "greeting", "a message of the chat disables everything before it", "greeting")
 
 
-def unprinted_lore(lore: Sequence[ActiveLore], template: Sequence[TemplateCard] | None) -> Iterator[Omission]:
+def lore_omissions(lore: Sequence[ActiveLore], template: Sequence[TemplateCard] | None) -> Iterator[Omission]:
     """Active lore whose place is not in the template. Without a template only the plain places exist."""
     cards = template or ()
     types = {card.type for card in cards}
