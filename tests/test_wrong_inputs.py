@@ -83,7 +83,7 @@ def test_lists_say_what_to_put_in(context: type[Context], name: str, told: str) 
 
 
 def test_mappings_say_what_to_put_in() -> None:
-    with pytest.raises(ConfigError, match="members must be a mapping of Characters, not dict"):
+    with pytest.raises(ConfigError, match="members must be a mapping of Characters or a list of Characters, not dict"):
         silly_tavern.SillyTavernContext.make(members={"a": Odd()})
 
 

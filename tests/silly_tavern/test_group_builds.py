@@ -35,6 +35,12 @@ def test_each_speaker_of_a_round_sees_the_replies_before():
     assert contents(second)[-4:] == ["Bram: Oi.", "Hello all", "Lyra: Evening.", "[Write the next reply only as Bram.]"]
 
 
+def test_members_may_be_a_list_of_cards():
+    listed = builder(members=list(MEMBERS.values()))
+    assert listed.decide(message="Hello") == builder().decide(message="Hello")
+    assert contents(listed.build(message="Hello")) == contents(builder().build(message="Hello"))
+
+
 def test_without_a_speaker_the_first_one_decided_speaks():
     assert "Lyra keeps the lamp." in contents(builder().build(message="Hello"))
 

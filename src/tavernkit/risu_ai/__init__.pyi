@@ -1,3 +1,4 @@
+from tavernkit.prompt.group_decision import GroupDecision as GroupDecision
 from tavernkit.risu_ai.builder import Builder as Builder
 from tavernkit.risu_ai.builder import build as build
 from tavernkit.risu_ai.cbs import CBSEngine as CBSEngine

@@ -7,6 +7,7 @@ from typing import Self, Unpack
 
 from tavernkit.arguments import require
 from tavernkit.prompt.builder import BaseBuilder, finished_plan
+from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.risu_ai.chat.chat_log import with_messages
 from tavernkit.risu_ai.chat.groups import speakers
@@ -65,16 +66,16 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         """Build from a ready context: the same context gives the same plan."""
         require("context", context, RisuAIContext)
         if context.owner.is_group and context.speaker is None:
-            context = context.replace(speaker=next(iter(_decide(context)), None))
+            context = context.replace(speaker=next(iter(decide(context).activated), None))
         return self.run_state(self.make_state(context))
 
     def replace(self, **inputs: Unpack[RisuAIInputs]) -> Self:
         """Return a builder with some inputs changed; compiled things are shared."""
         return self._replaced(inputs)
 
-    def decide(self, **inputs: Unpack[RisuAIInputs]) -> list[str]:
-        """Say who speaks next in a group, in order: the ids of its members."""
-        return _decide(self.make_context(**inputs))
+    def decide(self, **inputs: Unpack[RisuAIInputs]) -> GroupDecision:
+        """Say who speaks next in a group, by its own rules: ``activated`` has the ids of its members in order."""
+        return decide(self.make_context(**inputs))
 
     def run_state(self, state: RisuState) -> RisuPlan:
         """Run the pipeline over a workspace, which the caller keeps."""
@@ -98,13 +99,22 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         return await drive_async(Send(self, self.make_context(**inputs)).run(), model)
 
 
-def _decide(context: RisuAIContext) -> list[str]:
+def decide(context: RisuAIContext) -> GroupDecision:
+    """Decide who speaks next; outside of a group the character does."""
     if not context.owner.is_group:
-        return [context.owner.id]
+        return GroupDecision(activated=(context.owner.id,), generation_types=(context.generation_type,))
     chat = context.chat
     if context.message:
         chat = with_messages(chat, (*chat.messages, RisuMessage(role="user", data=context.message)))
-    return speakers(context.owner, context.members, chat, context.random_source)
+    chosen = tuple(speakers(context.owner, context.members, chat, context.random_source))
+    return GroupDecision(
+        activated=chosen,
+        generation_types=(context.generation_type,) * len(chosen),
+        strategy="order" if context.owner.raw.get("orderByOrder") else "talkness",
+        generation_type=context.generation_type,
+        is_user_input=bool(context.message),
+        seed=context.seed,
+    )
 
 
 def build(**inputs: Unpack[RisuAIInputs]) -> RisuPlan:

@@ -1,3 +1,4 @@
+from tavernkit.prompt.group_decision import GroupDecision as GroupDecision
 from tavernkit.silly_tavern.builder import Builder as Builder
 from tavernkit.silly_tavern.builder import build as build
 from tavernkit.silly_tavern.chat.authors_note import CharacterNote as CharacterNote
@@ -39,7 +40,6 @@ from tavernkit.silly_tavern.files.settings import PowerUser as PowerUser
 from tavernkit.silly_tavern.files.settings import Settings as Settings
 from tavernkit.silly_tavern.files.template_bundle import TemplateBundle as TemplateBundle
 from tavernkit.silly_tavern.groups import Group as Group
-from tavernkit.silly_tavern.groups import GroupDecision as GroupDecision
 from tavernkit.silly_tavern.groups.character_extras import CharacterExtras as CharacterExtras
 from tavernkit.silly_tavern.inputs import HistoryInput as HistoryInput
 from tavernkit.silly_tavern.inputs import SillyTavernInputs as SillyTavernInputs

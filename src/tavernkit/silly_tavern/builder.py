@@ -8,10 +8,10 @@ from typing import Self, Unpack
 from tavernkit.arguments import require
 from tavernkit.errors import log_warning
 from tavernkit.prompt.builder import BaseBuilder, finished_plan
+from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.context import SillyTavernContext
-from tavernkit.silly_tavern.groups.decision import GroupDecision
 from tavernkit.silly_tavern.groups.speakers import decide, with_speaker
 from tavernkit.silly_tavern.inputs import SillyTavernInputs
 from tavernkit.silly_tavern.pipeline import CHAT_PIPELINE, TEXT_PIPELINE

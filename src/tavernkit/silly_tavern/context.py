@@ -15,6 +15,7 @@ from tavernkit.cards.character import Character
 from tavernkit.cards.participant import Participant
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context
+from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.silly_tavern.chat.authors_note import read_overrides
 from tavernkit.silly_tavern.chat.chat_log import ChatLog, chat_log
 from tavernkit.silly_tavern.chat.extension_prompts import ExtensionPrompt
@@ -28,7 +29,6 @@ from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.files.preset_prompts import GENERATION_TYPES
 from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.groups.character_extras import CharacterExtras
-from tavernkit.silly_tavern.groups.decision import GroupDecision
 from tavernkit.silly_tavern.groups.group import Group
 from tavernkit.silly_tavern.inputs import SillyTavernInputs
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
@@ -138,6 +138,9 @@ class SillyTavernContext(Context):
             if self.character.card is None:
                 raise ConfigError("the loaded file that was passed as character holds none")
             set_field(self, "character", self.character.card)
+        members: Mapping[str, Character] | Sequence[Character] = self.members
+        if not is_mapping(members):
+            set_field(self, "members", {f"{each.name}.png": each for each in cast("Sequence[Character]", members)})
         history: object = self.history
         if isinstance(history, ChatFile):
             if self.chat_metadata is None:

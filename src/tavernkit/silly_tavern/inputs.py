@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.character import Character
+from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.prompt.inputs import CommonInputs
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat.extension_prompts import ExtensionPrompt
@@ -21,7 +22,6 @@ from tavernkit.silly_tavern.files.chat_file import ChatFile, ChatMetadata
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.groups.character_extras import CharacterExtras
-from tavernkit.silly_tavern.groups.decision import GroupDecision
 from tavernkit.silly_tavern.groups.group import Group
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
@@ -60,8 +60,8 @@ class SillyTavernInputs(CommonInputs, total=False):
     """Put the author's note elsewhere for this build: ``position``, ``depth``, ``role``."""
     group: Group | None
     """The group that talks."""
-    members: Mapping[str, Character]
-    """Cards of the group's members by file name."""
+    members: Mapping[str, Character] | Sequence[Character]
+    """Cards of the group's members by file name, or a list of cards: then each file is ``<name>.png``."""
     member_extras: Mapping[str, CharacterExtras]
     """Books, tags and regex scripts of the group's members, by file name."""
     speaker: str | None

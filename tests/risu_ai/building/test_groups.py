@@ -70,14 +70,14 @@ def test_a_group_in_which_nobody_can_speak_is_an_error():
 
 def test_a_build_of_a_group_takes_the_first_who_speaks():
     builder = Builder(**inputs(character=group(orderByOrder=True), members=MEMBERS))
-    assert builder.decide() == ["c0", "c1", "c2"]
+    assert builder.decide().activated == ("c0", "c1", "c2")
     assert "[Write the next reply only as Bea]" in contents(builder.build())[-1]
     assert "[Write the next reply only as Dot]" in contents(builder.build(speaker="c2"))[-1]
 
 
 def test_who_is_named_in_the_input_box_is_asked_first():
     given = inputs(character=group((0.5, 0.5, 0.5)), members=MEMBERS, random=lambda: 0.99, message="Dot ?")
-    assert Builder(**given).decide() == ["c2"]
+    assert Builder(**given).decide().activated == ("c2",)
 
 
 def test_others_are_wrapped_and_the_speaker_is_not():

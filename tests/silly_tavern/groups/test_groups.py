@@ -7,12 +7,12 @@ import pytest
 
 from tavernkit.cards import Character
 from tavernkit.errors import ConfigError, StrictModeError, WarningLog
+from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.groups import (
     ActivationInput,
     Group,
     GroupChat,
-    GroupDecision,
     GroupMember,
     MissingGroupMemberError,
     activate,

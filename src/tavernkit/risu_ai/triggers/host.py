@@ -22,10 +22,10 @@ class HostRefusedError(TavernKitError):
 
 @dataclass(frozen=True, slots=True)
 class LLMReply:
-    """What a model answered; anything but ``success`` is a failure and ``result`` says why."""
+    """What a model answered; anything but ``success`` is a failure and ``text`` says why."""
 
     kind: ReplyKind
-    result: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from tavernkit.silly_tavern.groups.activation import ActivationInput, MissingGroupMemberError, activate
 from tavernkit.silly_tavern.groups.cards import group_depth_prompts, merge_cards
-from tavernkit.silly_tavern.groups.decision import GroupDecision, reconcile
+from tavernkit.silly_tavern.groups.decision import reconcile
 from tavernkit.silly_tavern.groups.group import Group, GroupMember
 from tavernkit.silly_tavern.groups.group_chat import GroupChat
 
@@ -10,7 +10,6 @@ __all__ = [
     "ActivationInput",
     "Group",
     "GroupChat",
-    "GroupDecision",
     "GroupMember",
     "MissingGroupMemberError",
     "activate",

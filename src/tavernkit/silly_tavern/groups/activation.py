@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tavernkit.errors import TavernKitError
+from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.groups.decision import GroupDecision
 from tavernkit.silly_tavern.groups.group import Group, GroupMember
 
 Random = Callable[[], float]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tavernkit.errors import ConfigError, Warn
+from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.groups.activation import ActivationInput, activate
-from tavernkit.silly_tavern.groups.decision import GroupDecision, reconcile
+from tavernkit.silly_tavern.groups.decision import reconcile
 from tavernkit.silly_tavern.groups.group import GroupMember
 
 

@@ -250,11 +250,11 @@ def _judged(cell: EvalCell, outcome: ScenarioOutcome, taken: int) -> RunRecord:
     refused = _refusal(outcome.details)
     if refused is not None:
         category, error = refused
-    elif is_blank(outcome.assistant_text):
+    elif is_blank(outcome.text):
         category, error = EMPTY_ASSISTANT_TEXT, "the answer is empty"
     elif outcome.reasons:
         category, error = ASSERTION_FAILED, "; ".join(outcome.reasons)
-    elif drifted(outcome.assistant_text, cell.language):
+    elif drifted(outcome.text, cell.language):
         category, error = LANGUAGE_DRIFT, f"the answer is not in {cell.language}"
     return RunRecord(
         config=cell.config(),
@@ -262,8 +262,8 @@ def _judged(cell: EvalCell, outcome: ScenarioOutcome, taken: int) -> RunRecord:
         elapsed_ms=taken,
         error=error,
         error_category=category,
-        assistant_text=outcome.assistant_text,
-        language_shape=language_shape(outcome.assistant_text, cell.language) if cell.language else None,
+        text=outcome.text,
+        language_shape=language_shape(outcome.text, cell.language) if cell.language else None,
         total_tokens=_tokens(outcome.details),
         details=outcome.details,
     )

@@ -23,7 +23,7 @@ _PRESETS: Final[Mapping[Strategy, Presets]] = {"raw": "none", "baseline": "provi
 class ScenarioOutcome:
     """What came of one run of a scenario; ``reasons`` say what was wrong with a finished run."""
 
-    assistant_text: str
+    text: str
     reasons: Sequence[str] = ()
     details: JsonObject = field(default_factory=dict[str, Json])
 

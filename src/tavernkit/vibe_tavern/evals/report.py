@@ -31,7 +31,7 @@ class RunRecord:
     elapsed_ms: int
     error: str | None = None
     error_category: str | None = None
-    assistant_text: str = ""
+    text: str = ""
     language_shape: str | None = None
     total_tokens: int = 0
     details: JsonObject = field(default_factory=dict[str, Json])
@@ -44,7 +44,7 @@ class RunRecord:
             "elapsed_ms": self.elapsed_ms,
             "error": self.error,
             "error_category": self.error_category,
-            "assistant_text": self.assistant_text,
+            "text": self.text,
             "language_shape": self.language_shape,
             "total_tokens": self.total_tokens,
             "details": self.details,
@@ -62,7 +62,7 @@ class RunRecord:
             elapsed_ms=elapsed if isinstance(elapsed, int) else 0,
             error=_optional_text(plain.get("error")),
             error_category=_optional_text(plain.get("error_category")),
-            assistant_text=str(plain.get("assistant_text") or ""),
+            text=str(plain.get("text") or ""),
             language_shape=_optional_text(plain.get("language_shape")),
             total_tokens=tokens if isinstance(tokens, int) else 0,
             details=details if is_object(details) else {},

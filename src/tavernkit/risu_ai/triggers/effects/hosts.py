@@ -122,7 +122,7 @@ def _prompt(run: Run, text: str) -> list[JsonObject]:
 def run_model_v1(run: Run, effect: Effect) -> None:
     """Ask the model and store its answer, or why there is none."""
     reply = ask_model(run.world, _prompt(run, run.cbs(effect.fields.get("value"))), "model")
-    run.set(raw_name(effect), reply.result if reply.kind == "success" else f"Error: {reply.result}")
+    run.set(raw_name(effect), reply.text if reply.kind == "success" else f"Error: {reply.text}")
 
 
 @effects.effect("v2RunLLM", low_level=True)
@@ -130,7 +130,7 @@ def run_model(run: Run, effect: Effect) -> None:
     """Ask a model and store its answer, or ``null``."""
     messages = _prompt(run, run.value(effect, "value"))
     reply = ask_model(run.world, messages, to_string(effect.fields.get("model", "model")))
-    run.output(effect, reply.result if reply.kind == "success" else "null")
+    run.output(effect, reply.text if reply.kind == "success" else "null")
 
 
 @effects.effect("checkSimilarity", low_level=True)

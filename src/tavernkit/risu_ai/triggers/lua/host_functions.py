@@ -104,7 +104,7 @@ def hash_text(call: LuaCall, arguments: list[Json]) -> str:
 
 def _reply(reply: LLMReply) -> str:
     """Only a failure says so in its text; a stream or several lines are refused as they are."""
-    text = f"Error: {reply.result}" if reply.kind == "fail" else reply.result
+    text = f"Error: {reply.text}" if reply.kind == "fail" else reply.text
     return json_stringify({"success": reply.kind == "success", "result": text})
 
 
