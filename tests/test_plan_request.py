@@ -44,6 +44,41 @@ def test_options_of_the_caller_win() -> None:
     assert chat_plan().request(options={"temperature": 1.5}, model="m").body()["temperature"] == 1.5
 
 
+def test_a_limit_of_the_caller_replaces_the_presets_by_any_name() -> None:
+    body = chat_plan().request(options={"max_completion_tokens": 9}, model="m").body()
+    assert (body.get("max_tokens"), body["max_completion_tokens"]) == (None, 9)
+
+
+def test_auto_is_not_sent() -> None:
+    preset = PRESET.replace(reasoning_effort="auto", verbosity="auto")
+    plan = st.build(character=CARD, preset=preset, message="Hi", warn=None)
+    assert not {"reasoning_effort", "verbosity"} & set(plan.request(model="m").body())
+
+
+def test_claude_gets_the_presets_prefill() -> None:
+    preset = PRESET.replace(assistant_prefill="{{char}} nods. ", assistant_impersonation="I say:")
+    plan = st.build(character=CARD, preset=preset, message="Hi", warn=None)
+    body: Any = plan.request("anthropic", model="claude-sonnet-4-5").body(warn=WarningLog())
+    assert body["messages"][-1] == {"role": "assistant", "content": [{"type": "text", "text": "Aria nods."}]}
+    # Newer models refuse to go on with a reply: SillyTavern gives it to them as the user's.
+    newer: Any = plan.request("anthropic", model="claude-opus-4-6").body(warn=WarningLog())
+    assert newer["messages"][-1]["role"] == "user"
+    assert "Aria nods." in str(newer["messages"][-1])
+    assert "nods" not in str(plan.request("openai", model="m").body())
+    own = st.build(
+        character=CARD, preset=preset, message="Hi", generation_type="impersonate", warn=None
+    ).request("anthropic")
+    assert "I say:" in str(own.body(warn=WarningLog()))
+
+
+def test_a_custom_body_of_a_preset_is_sent() -> None:
+    preset = PRESET.replace(
+        chat_completion_source="custom", custom_include_body="dry_base: 2\nmin_p: 0.2", custom_exclude_body="- top_k"
+    )
+    body = st.build(character=CARD, preset=preset, message="Hi", warn=None).request(model="m").body()
+    assert (body["dry_base"], body["min_p"], body.get("top_k")) == (2, 0.2, None)
+
+
 def test_another_dialect_gets_its_own_shape() -> None:
     body = chat_plan().request("anthropic", model="claude-x").body(warn=WarningLog())
     assert body["max_tokens"] == 222

@@ -8,8 +8,10 @@ import pytest
 
 import tavernkit as tk
 from tavernkit.errors import ConfigError
-from tavernkit.models import WireRequest
+from tavernkit.models import ServerFields, WireRequest
+from tavernkit.models.bodies import request_body
 from tavernkit.values import thaw
+from tests.models.native_server import Wire, sent_json, serve_wire
 from tests.models.support import ask, loose
 
 TOOL: dict[str, Any] = {"type": "function", "function": {"name": "roll", "parameters": {"type": "object"}}}
@@ -97,6 +99,51 @@ def test_the_model_that_is_asked_decides_which_options_are_sent(
     assert ("stop" in body) == ("stop" not in named)
     assert bool(warnings) == bool(named)
     assert all(model in warning and named in warning for warning in warnings)
+
+
+def test_openai_refuses_samplers_of_open_models() -> None:
+    warnings: list[str] = []
+    samplers = {"top_k": 40, "min_p": 0.1, "temperature": 1}
+    assert "top_k" not in ask(model="gpt-4o", options=samplers).body(warn=warnings.append)
+    assert warnings == ["gpt-4o does not take min_p, top_k: left out of the request"]
+    assert ask(model="my-own-model", options=samplers).body()["min_p"] == 0.1
+
+
+def test_a_server_may_say_what_it_takes() -> None:
+    warnings: list[str] = []
+    fields = ServerFields(
+        taken={"max_tokens", "temperature", "min_p", "stop"}, always={"chat_template_kwargs": {"thinking": False}}
+    )
+    options = {"max_completion_tokens": 9, "temperature": 0.5, "min_p": 0.1, "top_p": 0.9, "dry_base": 2}
+    request = ask(model="o3", options=options, stop=("a", "b", "c", "d", "e"))
+    body = request_body(request, warn=warnings.append, fields=fields)
+    del body["messages"]
+    assert body == {
+        "model": "o3",
+        "max_tokens": 9,
+        "temperature": 0.5,
+        "min_p": 0.1,
+        "stop": ["a", "b", "c", "d", "e"],
+        "chat_template_kwargs": {"thinking": False},
+    }
+    assert warnings == ["the server does not take dry_base, top_p: left out of the request"]
+
+
+def test_a_server_without_stop_strings_gets_none() -> None:
+    warnings: list[str] = []
+    body = request_body(ask(stop=("END",)), warn=warnings.append, fields=ServerFields(taken=set()))
+    assert "stop" not in body
+    assert "stop" in warnings[0]
+
+
+async def test_a_model_sends_what_its_server_takes() -> None:
+    fields = ServerFields(taken={"n_predict"}, renamed={"max_tokens": "n_predict"}, always={"cache_prompt": True})
+    async with serve_wire(Wire({"choices": [{"message": {"content": "hi"}}]})) as server:
+        model = tk.model("openai:m", base_url=server.url, fields=fields)
+        async with model:
+            await model.send(ask(options={"max_tokens": 7}))
+    sent = sent_json(server)
+    assert (sent["n_predict"], sent["cache_prompt"]) == (7, True)
 
 
 def test_too_many_stop_strings_are_named() -> None:

@@ -9,10 +9,12 @@ import pytest
 from tavernkit.errors import ConfigError
 from tavernkit.models import (
     ConnectionFailedError,
+    Endpoint,
     HTTPError,
     Model,
     ModelError,
     ModelWrapper,
+    OpenAIModel,
     ProviderError,
     RequestTimeoutError,
     ScriptedModel,
@@ -22,6 +24,7 @@ from tavernkit.models import (
 )
 from tavernkit.models.wrappers import jittered_backoff
 from tavernkit.testing import Body, Disconnect, Hang, failure, streamed
+from tests.models.native_server import Wire, serve_wire
 from tests.models.support import ask, pieces_of, text_of
 
 
@@ -57,7 +60,7 @@ async def test_failures_before_the_reply_are_retried(stream: bool) -> None:
 
 
 @both
-@pytest.mark.parametrize("script", [failure(400), failure(401), Hang(), Body({"choices": []})])
+@pytest.mark.parametrize("script", [failure(400), failure(401), failure(504), Hang(), Body({"choices": []})])
 async def test_what_would_fail_again_is_not_retried(stream: bool, script: Any) -> None:
     scripted, clock = ScriptedModel(script, "never"), Clock()
     model = with_retries(with_timeout(scripted, 0.05), sleep=clock.sleep)
@@ -72,6 +75,16 @@ async def test_an_error_object_with_a_status_counts_like_the_status(stream: bool
     model, scripted, _ = retrying(busy, "Hello.")
     assert await text(model, stream=stream) == "Hello."
     assert len(scripted.requests) == 2
+
+
+@both
+async def test_a_server_that_breaks_off_its_answer_is_not_asked_again(stream: bool) -> None:
+    # Nothing was said, but the server had accepted the request: the model was at work.
+    cut = Wire(raw=b": waiting\n\n", drop=True)
+    async with serve_wire(cut, Wire({})) as server, OpenAIModel("m", Endpoint(base_url=server.url)) as inner:
+        with pytest.raises(ConnectionFailedError):
+            await text(with_retries(inner, sleep=Clock().sleep), stream=stream)
+    assert len(server.requests) == 1
 
 
 async def test_a_reply_that_has_begun_is_not_asked_for_again() -> None:

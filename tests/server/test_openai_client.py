@@ -37,8 +37,8 @@ def test_models_and_a_completion(loopback: Loopback) -> None:
     assert reply.usage is not None
     assert (reply.usage.prompt_tokens, reply.usage.total_tokens) == (7, 10)
     assert model.requests[0]["temperature"] == 0.3
-    assert model.requests[0]["max_completion_tokens"] == 50  # what the model of the preset takes
-    assert "max_tokens" not in model.requests[0]
+    assert model.requests[0]["max_tokens"] == 50
+    assert "max_completion_tokens" not in model.requests[0]
 
 
 def test_a_stream(loopback: Loopback) -> None:

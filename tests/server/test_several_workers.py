@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tavernkit.models import Request
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.config import UpstreamConfig
 from tavernkit.server.limits import UPSTREAM_KEY_SECONDS
@@ -97,7 +98,7 @@ async def test_a_request_that_runs_keeps_its_connection_when_the_key_changes(str
 
     old, new = Slow("old"), Model("new")
     each = Upstream("u", UpstreamConfig(dialect="scripted"), old)
-    asking = asyncio.create_task(each.ask({"model": "m", "messages": []}, ReplyListener(streaming=False)))
+    asking = asyncio.create_task(each.ask(Request(model="m", messages=[]), ReplyListener(streaming=False)))
     while not each._users:  # noqa: ASYNC110  # until the request runs
         await asyncio.sleep(0)
     await each.replace_model(new)
@@ -105,7 +106,7 @@ async def test_a_request_that_runs_keeps_its_connection_when_the_key_changes(str
     release.set()
     assert (await asking).text == "old"
     assert old.closed
-    reply = await each.ask({"model": "m", "messages": []}, ReplyListener(streaming=streaming))
+    reply = await each.ask(Request(model="m", messages=[]), ReplyListener(streaming=streaming))
     assert (reply.text, new.closed) == ("new", False)
 
 

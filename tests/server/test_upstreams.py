@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.models import HTTPError, ModelError, RequestTimeoutError
+from tavernkit.models import HTTPError, ModelError, Request, RequestTimeoutError
 from tavernkit.models.script import Disconnect, Hang
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.circuit_breaker import CircuitBreaker
@@ -17,7 +17,7 @@ from tavernkit.server.upstreams import ClientDisconnectedError, Upstream, as_ser
 from tavernkit.testing import ScriptedModel, failure, streamed
 from tests.server.conftest import StartApp
 
-REQUEST: Any = {"model": "m", "messages": []}
+REQUEST = Request(model="m", messages=[])
 
 
 def upstream(*script: Any, **config: Any) -> tuple[Upstream, ScriptedModel]:
@@ -71,6 +71,16 @@ async def test_a_time_out_is_not_tried_again() -> None:
     with pytest.raises(RequestTimeoutError):
         await ask(each)
     assert len(model.requests) == 1
+
+
+async def test_a_time_out_counts_once() -> None:
+    each, model = upstream(*[Hang()] * 5, timeout=0.01, max_retries=2)
+    for number in range(5):
+        assert not each.breaker.is_open
+        with pytest.raises(RequestTimeoutError):
+            await ask(each)
+        assert len(model.requests) == number + 1
+    assert each.breaker.is_open
 
 
 async def test_a_listener_that_leaves_ends_the_request() -> None:

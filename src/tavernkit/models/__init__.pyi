@@ -12,6 +12,7 @@ from tavernkit.models.google import GoogleModel as GoogleModel
 from tavernkit.models.openai import OpenAIModel as OpenAIModel
 from tavernkit.models.openai import TextModel as TextModel
 from tavernkit.models.openai_endpoints import OpenAIEndpoints as OpenAIEndpoints
+from tavernkit.models.parameters import ServerFields as ServerFields
 from tavernkit.models.protocol import Model as Model
 from tavernkit.models.reply import FinishReason as FinishReason
 from tavernkit.models.reply import Reply as Reply

@@ -24,6 +24,7 @@ from tavernkit.models.errors import (
     RequestTimeoutError,
 )
 from tavernkit.models.limits import MAX_RESPONSE_BYTES, MAX_STREAM_BYTES
+from tavernkit.models.parameters import ServerFields
 from tavernkit.models.protocol import AsyncContext
 from tavernkit.models.reply import Reply, ReplyPiece
 from tavernkit.models.request import Request
@@ -48,7 +49,13 @@ class HttpModel(AsyncContext):
     default_endpoint: ClassVar[Endpoint]
 
     def __init__(
-        self, name: str = "", endpoint: Endpoint | None = None, *, warn: Warn = log_warning, key_variable: str = ""
+        self,
+        name: str = "",
+        endpoint: Endpoint | None = None,
+        *,
+        warn: Warn = log_warning,
+        key_variable: str = "",
+        fields: ServerFields | None = None,
     ) -> None:
         """Make a model.
 
@@ -57,12 +64,14 @@ class HttpModel(AsyncContext):
             endpoint: Where it is; by default the provider's own address.
             warn: Called with what a request asks for and the provider does not take.
             key_variable: If there is no key, requests fail and name this environment variable.
+            fields: What the server takes; by default what its protocol and the model's name suggest.
         """
         self.name = name
         self.endpoint = endpoint or self.default_endpoint
         self._redactor = self.endpoint.redactor
         self._warn = warn
         self._key_variable = key_variable
+        self._fields = fields
         self._client: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -150,7 +159,7 @@ class HttpModel(AsyncContext):
         return request.replace(model=name, dialect=self.protocol_of(request))
 
     async def _pieces(self, request: Request, *, stream: bool) -> AsyncGenerator[ReplyPiece]:
-        body = request_body(request, stream=stream, warn=self._warn)
+        body = request_body(request, stream=stream, warn=self._warn, fields=self._fields)
         try:
             async with aclosing(self._exchange(request, body, stream=stream)) as pieces:
                 async for piece in pieces:
@@ -161,7 +170,7 @@ class HttpModel(AsyncContext):
         else:
             return
         self._warn("the server does not stream: asked again without")
-        body = request_body(request, stream=False, warn=_ignore)
+        body = request_body(request, stream=False, warn=_ignore, fields=self._fields)
         async with aclosing(self._exchange(request, body, stream=False)) as pieces:
             async for piece in pieces:
                 yield piece
@@ -281,7 +290,7 @@ class HttpModel(AsyncContext):
         portions, size = response.aiter_bytes(), 0
         while True:
             try:
-                portion = await self._awaited(anext(portions))
+                portion = await self._awaited(anext(portions), answering=True)
             except StopAsyncIteration:
                 return
             size += len(portion)
@@ -298,7 +307,7 @@ class HttpModel(AsyncContext):
             raise DecodeError(f"{what} is not a JSON object: {self._redactor.text(text[:200])!r}")
         return value
 
-    async def _awaited(self, work: Awaitable[T]) -> T:
+    async def _awaited(self, work: Awaitable[T], *, answering: bool = False) -> T:
         """Await something of the HTTP client; its errors become ours, without secrets.
 
         The original error is not kept as the cause: it holds the request with its key.
@@ -314,7 +323,7 @@ class HttpModel(AsyncContext):
             problem = DecodeError(f"the reply cannot be decoded: {self._redactor.text(str(error))}")
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
             reason = self._redactor.text(str(error)) or type(error).__name__
-            problem = ConnectionFailedError(f"the connection failed: {reason}")
+            problem = ConnectionFailedError(f"the connection failed: {reason}", answering=answering)
         except httpx.InvalidURL as error:
             raise ConfigError(self._redactor.text(f"base_url: {error}"), code="INVALID_BASE_URL") from None
         raise problem

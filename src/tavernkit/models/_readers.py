@@ -38,7 +38,7 @@ class ReaderState:
     def finish(self, *, streamed: bool) -> None:
         """Raise if the reply is cut off or empty."""
         if streamed and not (self.ended or self.done):
-            raise ConnectionFailedError("the stream ended before the reply did")
+            raise ConnectionFailedError("the stream ended before the reply did", answering=True)
         if not self.said:
             raise ProviderError(_emptiness(self.reason, self.last), body=self.last)
 

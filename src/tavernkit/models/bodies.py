@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from tavernkit.dialects import convert
 from tavernkit.dialects.messages import MessageLike
 from tavernkit.errors import ConfigError, Warn, log_warning
-from tavernkit.models.parameters import GOOGLE_GENERATION, accepted
+from tavernkit.models.parameters import GOOGLE_GENERATION, ServerFields, accepted
 from tavernkit.models.request import Request
 from tavernkit.prompt.message import Message
 from tavernkit.values import FrozenObject, Json, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
@@ -20,28 +20,32 @@ JSON_SCHEMA: Final = "json_schema"
 _OPAQUE: Final = frozenset(("args", "response", "parametersJsonSchema", "responseJsonSchema"))
 """Fields of Google's whose content is the caller's own JSON."""
 
-_Writer: TypeAlias = Callable[[Request, bool, Warn], JsonObject]
+_Writer: TypeAlias = Callable[[Request, bool, Warn, ServerFields | None], JsonObject]
 
 
-def request_body(request: Request, *, stream: bool = False, warn: Warn = log_warning) -> JsonObject:
+def request_body(
+    request: Request, *, stream: bool = False, warn: Warn = log_warning, fields: ServerFields | None = None
+) -> JsonObject:
     """Return the body that goes over the wire, in the protocol that ``request.dialect`` names.
 
     Args:
         request: The request.
         stream: Ask for the reply piece by piece.
         warn: Called with what the provider or the model does not take.
+        fields: What the server takes, if it is known.
 
     Raises:
         ConfigError: The request is for text completion and the protocol is not, or the dialect is unknown.
     """
     if request.wire is not None:
         return thaw_object(request.wire.body)
-    return _WRITERS.get(request.dialect, _chat_completion)(request, stream, warn)
+    body = _WRITERS.get(request.dialect, _chat_completion)(request, stream, warn, fields)
+    return body if fields is None else {**body, **thaw_object(fields.always)}
 
 
-def _chat_completion(request: Request, stream: bool, warn: Warn) -> JsonObject:
+def _chat_completion(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
     """OpenAI's chat completions, and every dialect that is a list of messages in another shape."""
-    sent = accepted("openai", request.model, request.options, request.stop, warn)
+    sent = accepted("openai", request.model, request.options, request.stop, warn, fields)
     payload = written_messages(_chat(request), request.dialect, warn)
     body: JsonObject = {"model": request.model}
     body |= payload if is_object(payload) else {"messages": payload}
@@ -98,9 +102,9 @@ def has_free_properties(schema: object) -> bool:
     return is_sequence(schema) and any(has_free_properties(part) for part in schema)
 
 
-def _text_completion(request: Request, stream: bool, warn: Warn) -> JsonObject:
+def _text_completion(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
     """OpenAI's text completions; a chat is sent as its contents, one below the other."""
-    sent = accepted("text", request.model, request.options, request.stop, warn)
+    sent = accepted("text", request.model, request.options, request.stop, warn, fields)
     prompt: Json = request.prompt
     if request.messages is not None:
         prompt = convert(request.messages, "text", warn=warn)["prompt"]
@@ -124,9 +128,9 @@ def _streamed(body: JsonObject, request: Request, stream: bool) -> JsonObject:
     return body
 
 
-def _anthropic(request: Request, stream: bool, warn: Warn) -> JsonObject:
+def _anthropic(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
     rest, user, parallel = _without(request.options, "user", "parallel_tool_calls", "stream_options", "betas")
-    sent = accepted("anthropic", request.model, rest, request.stop, warn)
+    sent = accepted("anthropic", request.model, rest, request.stop, warn, fields)
     payload = convert(
         _chat(request),
         "anthropic",
@@ -153,9 +157,9 @@ def _anthropic(request: Request, stream: bool, warn: Warn) -> JsonObject:
     return body
 
 
-def _google(request: Request, _stream: bool, warn: Warn) -> JsonObject:
+def _google(request: Request, _stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
     rest, _, _ = _without(request.options, "", "parallel_tool_calls", "stream_options")
-    sent = accepted("google", request.model, rest, request.stop, warn)
+    sent = accepted("google", request.model, rest, request.stop, warn, fields)
     payload = convert(
         _chat(request),
         "google",

@@ -57,7 +57,11 @@ class RequestTimeoutError(ModelError, TimeoutError):
 
 
 class ConnectionFailedError(ModelError, ConnectionError):
-    """The provider could not be reached, or the connection broke."""
+    """The provider could not be reached, or the connection broke; ``answering`` if that was after its answer began."""
+
+    def __init__(self, message: str, *, answering: bool = False) -> None:
+        super().__init__(message)
+        self.answering = answering
 
 
 class DecodeError(ModelError):

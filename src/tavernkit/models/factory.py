@@ -17,6 +17,7 @@ from tavernkit.models.endpoint import Endpoint
 from tavernkit.models.google import API_VERSION, GoogleModel
 from tavernkit.models.limits import RETRIES
 from tavernkit.models.openai import OpenAIModel, TextModel
+from tavernkit.models.parameters import ServerFields
 from tavernkit.models.protocol import Model
 from tavernkit.models.scripted import Script, ScriptedModel
 from tavernkit.models.wrappers import with_retries
@@ -67,6 +68,7 @@ def model(
     timeout: float | None = None,
     max_retries: int = RETRIES,
     replies: Sequence[Script] | None = None,
+    fields: ServerFields | None = None,
     warn: Warn = log_warning,
     environment: Mapping[str, str] | None = None,
 ) -> Model:
@@ -87,6 +89,7 @@ def model(
         timeout: Seconds to wait for a reply, or for the next piece of a stream.
         max_retries: How often a request that failed before the reply began is sent again.
         replies: What the scripted model says, in order.
+        fields: Which options the server takes, where names of models do not tell.
         warn: Called with options that the provider or the model does not take.
         environment: Environment variables; those of the process by default.
 
@@ -115,7 +118,8 @@ def model(
     )
     # A provider's own server wants a key; other servers may not.
     wanted = known.keys[0] if endpoint.base_url == known.base_url else ""
-    return with_retries(known.make(model_name, endpoint, warn=warn, key_variable=wanted), retries=max_retries)
+    made = known.make(model_name, endpoint, warn=warn, key_variable=wanted, fields=fields)
+    return with_retries(made, retries=max_retries)
 
 
 def _unknown(name: str, provider: str) -> str:

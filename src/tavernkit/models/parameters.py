@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 
 from tavernkit.errors import Warn
-from tavernkit.values import FrozenObject, Json, JsonObject, thaw
+from tavernkit.values import FrozenObject, Json, JsonObject, freeze_object, thaw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,36 @@ class ModelRule:
         """Return True if the rule is about this model."""
         return dialect == self.dialect and any(fnmatchcase(model.lower(), pattern) for pattern in self.models)
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFields:
+    """What one server takes, for servers that differ from what their protocol and the names of their models suggest.
+
+    >>> fields = ServerFields(taken={"max_tokens", "temperature", "min_p", "stop"}, always={"cache_prompt": True})
+    """
+
+    taken: Set[str] | None = None
+    """The only options that it knows, by their names on the wire; then no rule about models counts."""
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names on the wire, by OpenAI's names."""
+    always: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Fields of every request, over everything else."""
+
+    def __post_init__(self) -> None:
+        if self.taken is not None:
+            object.__setattr__(self, "taken", frozenset(self.taken))
+        object.__setattr__(self, "always", freeze_object(self.always))
+
+    def name(self, option: str) -> str:
+        """Return what the server calls an option; one of the two limits stands for the other."""
+        named = self.renamed.get(option, option)
+        if self.taken is not None and named not in self.taken and named in LENGTHS:
+            return next((other for other in LENGTHS if other in self.taken), named)
+        return named
+
+
+LENGTHS: Final = ("max_tokens", "max_completion_tokens")
+"""What OpenAI-compatible servers call the longest reply."""
 
 STANDARD_OPTIONS: Final = (
     "temperature",
@@ -125,9 +155,23 @@ _SAMPLERS: Final = (
     "logprobs",
     "top_logprobs",
 )
+_EXTRA_SAMPLERS: Final = ("top_k", "top_a", "min_p", "repetition_penalty")
+"""Samplers that OpenAI's own models refuse; servers of open models take them."""
+_NEUTRAL: Final[Mapping[str, float]] = {
+    "temperature": 1,
+    "top_p": 1,
+    "top_k": 0,
+    "top_a": 0,
+    "min_p": 0,
+    "frequency_penalty": 0,
+    "presence_penalty": 0,
+    "repetition_penalty": 1,
+}
+"""Where samplers do nothing."""
 _NEW_LIMIT: Final = {"max_tokens": "max_completion_tokens"}
 
 MODELS: Final[tuple[ModelRule, ...]] = (
+    ModelRule(dialect="openai", models=("gpt-*", "chatgpt-*", "o1*", "o3*", "o4*"), refused=_EXTRA_SAMPLERS),
     ModelRule(dialect="openai", models=("o1*",), renamed=_NEW_LIMIT, refused=_SAMPLERS),
     ModelRule(dialect="openai", models=("o3*", "o4*"), renamed=_NEW_LIMIT, refused=(*_SAMPLERS, "stop")),
     ModelRule(
@@ -161,7 +205,14 @@ class Accepted:
     stop: list[Json]
 
 
-def accepted(dialect: str, model: str, options: FrozenObject, stop: Sequence[str], warn: Warn) -> Accepted:
+def accepted(
+    dialect: str,
+    model: str,
+    options: FrozenObject,
+    stop: Sequence[str],
+    warn: Warn,
+    fields: ServerFields | None = None,
+) -> Accepted:
     """Pick and rename the options that a model takes; the others are left out with a warning that names them.
 
     Args:
@@ -170,12 +221,16 @@ def accepted(dialect: str, model: str, options: FrozenObject, stop: Sequence[str
         options: The options, by OpenAI's names.
         stop: Stop strings.
         warn: Called with what is left out.
+        fields: What the server takes, if it is known.
     """
+    if fields is not None and fields.taken is not None:
+        return _taken(fields, fields.taken, options, stop, warn)
     provider = PROVIDERS.get(dialect, ProviderRule(name=dialect))
     rules = [rule for rule in MODELS if rule.applies_to(dialect, model)]
     renamed = {**provider.renamed}
     for rule in rules:
         renamed.update(rule.renamed)
+    renamed.update(fields.renamed if fields is not None else {})
     refused = {name for rule in rules for name in rule.refused}
     for group in (group for rule in rules for group in rule.exclusive):
         refused.update([name for name in group if options.get(name) is not None][1:])
@@ -195,11 +250,28 @@ def accepted(dialect: str, model: str, options: FrozenObject, stop: Sequence[str
     if stop and "stop" in refused:
         unwanted.append("stop")
         stop = ()
-    if unknown:
-        warn(f"{provider.name} does not take {', '.join(sorted(unknown))}: left out of the request")
-    if unwanted:
-        warn(f"{model} does not take {', '.join(sorted(unwanted))}: left out of the request")
+    _tell(provider.name, unknown, options, warn)
+    _tell(model, unwanted, options, warn)
     return Accepted(sent, _stops(stop, provider, rules, warn))
+
+
+def _tell(who: str, names: Sequence[str], options: FrozenObject, warn: Warn) -> None:
+    """Warn about options that are left out; those that change nothing where they stand need no word."""
+    told = sorted(name for name in names if name not in _NEUTRAL or options.get(name) != _NEUTRAL[name])
+    if told:
+        warn(f"{who} does not take {', '.join(told)}: left out of the request")
+
+
+def _taken(fields: ServerFields, taken: Set[str], options: FrozenObject, stop: Sequence[str], warn: Warn) -> Accepted:
+    """Pick the options that a server says it knows."""
+    given = {name: value for name, value in options.items() if value is not None}
+    unknown = [name for name in given if fields.name(name) not in taken]
+    if stop and "stop" not in taken:
+        unknown.append("stop")
+        stop = ()
+    _tell("the server", unknown, options, warn)
+    sent = {fields.name(name): thaw(value) for name, value in given.items() if fields.name(name) in taken}
+    return Accepted(sent, list[Json](stop))
 
 
 def _stops(stop: Sequence[str], provider: ProviderRule, rules: Sequence[ModelRule], warn: Warn) -> list[Json]:

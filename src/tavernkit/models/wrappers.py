@@ -25,7 +25,7 @@ from tavernkit.models.request import Request
 
 T = TypeVar("T")
 
-RETRIED_STATUSES: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
+RETRIED_STATUSES: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 529))
 
 Backoff: TypeAlias = Callable[[int], float]
 """Gets the number of a retry, from 0, and returns how many seconds to wait before it."""
@@ -89,8 +89,8 @@ def with_retries(
 ) -> Model:
     """Send requests again that failed before the model began to answer.
 
-    Retried are broken connections and the statuses 408, 409, 425, 429, 500, 502, 503, 504 and 529. A time-out is not:
-    whoever waited once does not want to wait again.
+    Retried are connections that break before the server answers, and the statuses 408, 409, 425, 429, 500, 502, 503
+    and 529. A time-out is not, a gateway's (504) neither: the model may be at work, and would begin once more.
 
     Args:
         model: The model.
@@ -247,7 +247,7 @@ def _own(request: Request, model: Model) -> Request:
 def _may_retry(error: ModelError) -> bool:
     if isinstance(error, (HTTPError, ProviderError)):
         return error.status in RETRIED_STATUSES
-    return isinstance(error, ConnectionFailedError)
+    return isinstance(error, ConnectionFailedError) and not error.answering
 
 
 def retry_after(error: ModelError) -> float | None:

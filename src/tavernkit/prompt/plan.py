@@ -204,12 +204,18 @@ class Plan:
         from tavernkit.models.request import Request
 
         wire = self._reference_request(dialect, api_key) if reference else None
-        chosen = freeze_object({**(self.sampling or _standard(self.llm_options)), **(options or {})})
+        chosen = _over(self.sampling or _standard(self.llm_options), options or {})
         if self.rendered is not None:
             stop = self.rendered.stop_sequences
             return Request(prompt=self.rendered.text, stop=stop, model=model, options=chosen, dialect="text", wire=wire)
         protocol = dialect if wire is None else "openai"  # a reference request names another program's provider
-        return Request(messages=tuple(self.messages), model=model, options=chosen, dialect=protocol, wire=wire)
+        messages = self.messages if wire is not None else self._messages_for(dialect, model)
+        return Request(messages=tuple(messages), model=model, options=chosen, dialect=protocol, wire=wire)
+
+    def _messages_for(self, dialect: str, model: str) -> list[Message]:
+        """Return the messages that a model gets."""
+        del dialect, model
+        return self.messages
 
     def _reference_request(self, provider: str, api_key: str) -> WireRequest:
         raise ConfigError("reference requests are those of SillyTavern and RisuAI: this plan belongs to neither")
@@ -253,6 +259,15 @@ class Plan:
         if squash:
             blocks = squash_system(blocks)
         return [block.to_message() for block in blocks]
+
+
+def _over(own: FrozenObject, asked: Mapping[str, object]) -> FrozenObject:
+    """The preset's options with the caller's over them; a limit of the caller's replaces the preset's by any name."""
+    from tavernkit.models.parameters import LENGTHS
+
+    limited = any(asked.get(name) is not None for name in LENGTHS)
+    kept = {name: value for name, value in own.items() if not (limited and name in LENGTHS)}
+    return freeze_object({**kept, **asked})
 
 
 def _standard(options: FrozenObject) -> FrozenObject:

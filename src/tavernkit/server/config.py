@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, ValidationError, field_validator
 
 from tavernkit.errors import ConfigError
 from tavernkit.server import limits
@@ -32,6 +32,12 @@ class UpstreamConfig(BaseModel):
     model: str | None = None
     timeout: float = Field(default=120.0, gt=0)
     max_retries: int = Field(default=limits.MAX_RETRIES, ge=0, le=10)
+    fields: tuple[str, ...] | None = None
+    """The only options of a request that the server knows, ``stop`` too; by default the model's name tells."""
+    body: dict[str, JsonValue] = Field(default_factory=dict)
+    """Fields of every request to the server, over everything else."""
+    context_length: int | None = Field(default=None, ge=256)
+    """Tokens of prompt and reply together; by default what the server or a table of models says."""
     latency: float = Field(default=0.0, ge=0)
     """Seconds before each answer of a scripted upstream, for load tests."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
-from tavernkit.models import ModelError, Reply
+from tavernkit.models import ModelError, Reply, Request
 from tavernkit.server.announcement import AnnouncingListener
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.config import ServerConfig
@@ -31,6 +31,7 @@ from tavernkit.server.upstreams import (
     Upstream,
     Upstreams,
     as_service_error,
+    left_out,
 )
 from tavernkit.values import JsonObject, is_object
 
@@ -68,6 +69,7 @@ class Turns:
 
     async def build(self, request: TurnRequest) -> BuiltPrompt:
         """Build a prompt and ask nobody; of a stored chat, nothing is changed."""
+        upstream = self._upstreams.find(request.upstream, request.dialect)
         async with self._database.read() as connection:
             chat, lines, unread = None, list[ChatLine](), 0
             if request.chat_id is not None:
@@ -89,9 +91,12 @@ class Turns:
             unread=unread,
         )
         try:
-            built = await self._talks.of(selection.platform).build(self._talk_input(request, opened))
+            given = self._talk_input(request, opened, upstream, request.dialect)
+            built = await self._talks.of(selection.platform).build(given)
         except TavernKitError as error:
             raise build_error(error) from error
+        if upstream is not None:
+            built = replace(built, request=upstream.addressed(built.request), fields=upstream.fields)
         return replace(built, warnings=opened.warnings)
 
     async def stop(self) -> None:
@@ -137,36 +142,35 @@ class Turns:
     async def _talk(
         self, request: TurnRequest, opened: OpenTurn, upstream: Upstream, listener: Listener
     ) -> TurnOutcome:
-        given = self._talk_input(request, opened)
+        given = self._talk_input(request, opened, upstream)
         asked = 0.0
 
         speakers = 0
 
-        async def ask(body: JsonObject, *, speaker: str | None = None) -> Reply:
+        async def ask(wanted: Request, *, speaker: str | None = None) -> Reply:
             nonlocal asked, speakers
-            if upstream.config.model is not None:
-                body["model"] = upstream.config.model
-            body.setdefault("model", upstream.name)
             told = listener
             if speaker is not None:
                 lead = f"{speaker}: " if speakers == 0 else f"\n\n{speaker}: "
                 told, speakers = AnnouncingListener(listener, Speaks(speaker, lead)), speakers + 1
             before = time.perf_counter()
             try:
-                return await upstream.ask(body, told)
+                return await upstream.ask(upstream.addressed(wanted), told)
             finally:
                 asked += time.perf_counter() - before
 
         started = time.perf_counter()
-        with self._upstreams.span(opened.cast.name):
+        with self._upstreams.span(opened.cast.name), left_out() as options:
             result = await self._talks.of(opened.selection.platform).run(given, ask)
         self._metrics.built(time.perf_counter() - started - asked)
         self._metrics.asked(upstream.name, asked)
-        response = _response(request, opened, result)
+        response = _response(request, opened, result, options)
         await self.log.finish(opened, given, result, response)
         return TurnOutcome(turn_id=opened.turn_id, response=response, result=result)
 
-    def _talk_input(self, request: TurnRequest, opened: OpenTurn) -> TalkInput:
+    def _talk_input(
+        self, request: TurnRequest, opened: OpenTurn, upstream: Upstream | None, dialect: str | None = None
+    ) -> TalkInput:
         chat = opened.chat
         local = chat.variables.get("local") if chat is not None else None
         return TalkInput(
@@ -183,6 +187,8 @@ class Turns:
             user_name=self._config.user_name,
             options=request.options,
             seed=request.seed,
+            model=(upstream.config.model or "") if upstream is not None else "",
+            dialect=dialect or (upstream.model.dialect if upstream is not None else "openai"),
         )
 
     @asynccontextmanager
@@ -216,7 +222,7 @@ def build_error(error: TavernKitError) -> ServiceError:
     return ServiceError(400, str(error), code="prompt_not_built")
 
 
-def _response(request: TurnRequest, opened: OpenTurn, result: TalkResult) -> JsonObject:
+def _response(request: TurnRequest, opened: OpenTurn, result: TalkResult, left_out: Sequence[str]) -> JsonObject:
     reply = result.reply
     return {
         "status": turns.PARTIAL if reply.interrupted else turns.DONE,
@@ -234,7 +240,7 @@ def _response(request: TurnRequest, opened: OpenTurn, result: TalkResult) -> Jso
         "session_id": opened.chat.id if opened.chat is not None else None,
         "message_id": result.reply_id if opened.chat is not None else None,
         "created": int(time.time()),
-        "warnings": [*opened.warnings, *result.notes],
+        "warnings": [*opened.warnings, *result.notes, *left_out],
     }
 
 

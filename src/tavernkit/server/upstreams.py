@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
-from tavernkit.errors import ConfigError
+from tavernkit.errors import ConfigError, log_warning
 from tavernkit.models import (
     Accumulator,
     AnthropicModel,
@@ -24,6 +25,7 @@ from tavernkit.models import (
     ReplyPiece,
     Request,
     RequestTimeoutError,
+    ServerFields,
     with_retries,
     with_timeout,
 )
@@ -31,10 +33,12 @@ from tavernkit.models.wrappers import Backoff, jittered_backoff, retry_after
 from tavernkit.server.circuit_breaker import CircuitBreaker
 from tavernkit.server.config import SCRIPTED, ServerConfig, UpstreamConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.values import JsonObject
+from tavernkit.server.limits import RETRY_CAP_SECONDS
 from tavernkit.vibe_tavern import OpenTelemetryInstrumenter
 
 CANCELLED = "client_disconnected"
+DIALECT_NOT_AVAILABLE = "dialect_not_available"
+_notes: ContextVar[list[str] | None] = ContextVar("_notes", default=None)
 _MODELS = {"openai": OpenAIModel, "anthropic": AnthropicModel, "google": GoogleModel}
 
 
@@ -150,17 +154,26 @@ class Upstream:
         if not self._users[id(old)]:
             await old.aclose()
 
-    async def ask(self, body: JsonObject, listener: Listener) -> Reply:
-        """Send a request in OpenAI's shape; a stream that breaks after some text gives what there is.
+    @property
+    def fields(self) -> ServerFields | None:
+        """What the server takes, if the settings say so."""
+        return _fields(self.config)
+
+    def addressed(self, request: Request) -> Request:
+        """A request that names the model: the settings', else the preset's, else the upstream's own name."""
+        return request.replace(model=self.config.model or request.model or self.name)
+
+    async def ask(self, request: Request, listener: Listener) -> Reply:
+        """Send a request; a stream that breaks after some text gives what there is.
 
         Failures before any text are retried, then raised. When the client disconnects, the request is cancelled.
 
         Args:
-            body: The request.
+            request: The request.
             listener: The client.
         """
         collected = Accumulator()
-        work = asyncio.create_task(self._work(Request.from_body(body), listener, collected))
+        work = asyncio.create_task(self._work(request, listener, collected))
         gone = asyncio.create_task(listener.gone.wait())
         try:
             await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -185,13 +198,19 @@ class Upstream:
 
     async def _work(self, request: Request, listener: Listener, collected: Accumulator) -> Reply:
         async with self._borrowed() as model:
-            guarded = GuardedModel(with_timeout(model, self.config.timeout), self.breaker, self.name)
-            asked = with_retries(guarded, retries=self.config.max_retries, backoff=self._backoff)
+            patient = with_timeout(model, self.config.timeout)
+            retried = with_retries(
+                patient, retries=self.config.max_retries, backoff=self._backoff, max_wait=RETRY_CAP_SECONDS
+            )
+            # Outside the retries: a request counts once, however often it was sent.
+            asked = GuardedModel(retried, self.breaker, self.name)
             if not listener.streaming:
                 return await asked.send(request)
             async with aclosing(asked.stream(request)) as pieces:
                 async for piece in pieces:
-                    await listener.piece(collected.add(piece))
+                    added = collected.add(piece)
+                    if added.spoken:  # until something is said, a failure has a status of its own
+                        await listener.piece(added)
             return collected.reply()
 
     @asynccontextmanager
@@ -231,6 +250,15 @@ class Upstreams:
         """Names of the upstreams, the default one first."""
         return sorted(self._upstreams, key=lambda name: name != self._default)
 
+    def find(self, name: str | None = None, dialect: str | None = None) -> Upstream | None:
+        """The upstream that :meth:`get` gives; None if none speaks the dialect."""
+        try:
+            return self.get(name, dialect)
+        except ServiceError as error:
+            if error.code != DIALECT_NOT_AVAILABLE:
+                raise
+            return None
+
     def get(self, name: str | None = None, dialect: str | None = None) -> Upstream:
         """An upstream by name, else the default one, else the first that speaks the dialect."""
         if name is not None:
@@ -244,8 +272,12 @@ class Upstreams:
             if upstream.model.dialect == dialect:
                 return upstream
         raise ServiceError(
-            400, f"no upstream speaks the dialect {dialect!r}; POST /api/build shows it", code="dialect_not_available"
+            400, f"no upstream speaks the dialect {dialect!r}; POST /api/build shows it", code=DIALECT_NOT_AVAILABLE
         )
+
+    def known_fields(self) -> set[str]:
+        """Options that some upstream says it takes."""
+        return {name for each in self._upstreams.values() for name in each.config.fields or ()}
 
     async def replace_key(self, name: str, api_key: str | None) -> None:
         """Let an upstream use another key from now on, or that of the settings."""
@@ -273,7 +305,33 @@ def make_model(config: UpstreamConfig, *, api_key: str | None = None) -> Model:
         api_prefix=config.api_prefix if config.dialect == "openai" else usual.api_prefix,
         timeout=config.timeout,
     )
-    return kind("", endpoint)
+    return kind("", endpoint, warn=_note, fields=_fields(config))
+
+
+def _fields(config: UpstreamConfig) -> ServerFields | None:
+    if config.fields is None and not config.body:
+        return None
+    taken = frozenset(config.fields) if config.fields is not None else None
+    return ServerFields(taken=taken, always=config.body)
+
+
+@contextmanager
+def left_out() -> Generator[list[str]]:
+    """Collect what models are not sent of what was asked for, while this lasts."""
+    notes: list[str] = []
+    token = _notes.set(notes)
+    try:
+        yield notes
+    finally:
+        _notes.reset(token)
+
+
+def _note(warning: str) -> None:
+    notes = _notes.get()
+    if notes is None:
+        log_warning(warning)
+    elif warning not in notes:
+        notes.append(warning)
 
 
 def _first_model(name: str, config: UpstreamConfig) -> Model:

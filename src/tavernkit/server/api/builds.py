@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from tavernkit.errors import TavernKitError
+from tavernkit.models.bodies import request_body
 from tavernkit.server.api.dependencies import ChatClient, TheService
 from tavernkit.server.api.openai import new_message, parse_model
 from tavernkit.server.api.rest_types import BuildIn, BuildOut
@@ -40,22 +41,25 @@ async def build(body: BuildIn, service: TheService, client: ChatClient) -> Build
         kind=body.kind,
         speaker=body.tavernkit.speaker,
         options=storable_json(body.options),
+        upstream=body.tavernkit.upstream,
         dialect=body.tavernkit.dialect,
         seed=body.tavernkit.seed,
     )
     built = await service.turns.build(wanted)
-    dialect = body.tavernkit.dialect or "openai"
+    dialect = body.tavernkit.dialect or built.request.dialect
     try:
+        warnings = list(built.warnings)
+        request = request_body(built.request, warn=warnings.append, fields=built.fields)
         payload = built.plan.to_messages(dialect)
         fingerprint = built.plan.fingerprint(dialect)
     except TavernKitError as error:
         raise ServiceError(422, str(error), code="unknown_dialect", param="tavernkit.dialect") from error
     return BuildOut(
-        request=storable_json(built.request),
+        request=storable_json(request),
         payload=storable_json(payload),
         plan=storable_json(built.plan.to_dict()),
         explanation=storable_json(built.plan.explain().to_dict()),
         fingerprint=fingerprint,
         speaker=built.speaker,
-        warnings=list(built.warnings),
+        warnings=warnings,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Container, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
@@ -60,6 +60,7 @@ async def chat_completions(
     session = storable(x_tavern_session or body.user or "") or None
     logs.session_id.set(session)
     options = body.tavernkit
+    known = {*PASSED_ON, *service.upstreams.known_fields()}
     turn_request = TurnRequest(
         owner=client.owner,
         selection=parse_model(body.model, options),
@@ -68,12 +69,12 @@ async def chat_completions(
         platform=options.platform,
         idempotency_key=idempotency_key,
         speaker=options.speaker,
-        options=passed_on(body),
+        options=passed_on(body, known),
         upstream=options.upstream,
         dialect=options.dialect,
         seed=options.seed,
     )
-    warnings = _warnings(body, session)
+    warnings = _warnings(body, session, known)
     listener = ReplyListener(streaming=bool(body.stream))
     turn = service.turns.start(turn_request, listener)
     try:
@@ -144,10 +145,10 @@ def parse_model(model: str, options: TavernKitOptions) -> Selection:
     return Selection(platform=platform, character=name, **common)  # pyright: ignore[reportArgumentType]  # as declared above
 
 
-def passed_on(body: ChatCompletionRequest) -> JsonObject:
+def passed_on(body: ChatCompletionRequest, known: Container[str] = PASSED_ON) -> JsonObject:
     """The options that go to the model as they are."""
     given: JsonObject = storable_json({**(body.model_extra or {}), "tools": body.tools or None})
-    return {name: given[name] for name in PASSED_ON if given.get(name) is not None}
+    return {name: value for name, value in given.items() if name in known and value is not None}
 
 
 def message_text(content: str | Sequence[object] | None) -> str:
@@ -189,8 +190,8 @@ def _session_messages(messages: Sequence[ChatMessageIn]) -> list[NewMessage]:
     return [new_message(each) for each in messages[last + 1 :] if each.role in ("user", "tool")]
 
 
-def _warnings(body: ChatCompletionRequest, session: str | None) -> list[str]:
-    unknown = [name for name in body.model_extra or {} if name not in PASSED_ON]
+def _warnings(body: ChatCompletionRequest, session: str | None, known: Container[str]) -> list[str]:
+    unknown = [name for name, value in (body.model_extra or {}).items() if name not in known and value is not None]
     found = [f"the option {name!r} is not known and was left out" for name in sorted(unknown)]
     if session and any(each.role in ("system", "developer") for each in body.messages):
         found.append("system messages are left out of sessions: the character's own prompt is used")

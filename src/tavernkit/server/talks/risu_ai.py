@@ -6,7 +6,7 @@ import dataclasses
 
 from tavernkit import risu_ai
 from tavernkit.cards import User
-from tavernkit.models import Reply
+from tavernkit.models import Reply, Request
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
@@ -108,7 +108,7 @@ class RisuTalk:
             warnings=tuple(plan.warnings),
         )
 
-    async def _built(self, given: TalkInput, variables: InMemoryVariablesStore) -> tuple[risu_ai.RisuPlan, JsonObject]:
+    async def _built(self, given: TalkInput, variables: InMemoryVariablesStore) -> tuple[risu_ai.RisuPlan, Request]:
         builder, kept = self._builder(given.cast), _kept(given)
         inputs = _inputs(given, kept, variables)
         if given.cast.group is not None and inputs.get("speaker") is None:
@@ -120,7 +120,7 @@ class RisuTalk:
             persona = given.cast.persona
             user = persona.name if persona is not None else given.user_name
             messages.append({"role": "system", "content": IMPERSONATION.format(user=user, char=given.cast.name)})
-        return plan, model_request(messages, own_options(plan.llm_options), given.options)
+        return plan, model_request(messages, own_options(plan.llm_options), given)
 
     def _builder(self, cast: Cast) -> risu_ai.Builder:
         return self._builders.get_or_make(cast.key, lambda: self._make_builder(cast))

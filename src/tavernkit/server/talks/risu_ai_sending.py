@@ -75,9 +75,9 @@ class Sending:
         if self.replies and self.replies[-1].interrupted:
             return risu_ai.Failure(self.replies[-1].interrupted)  # whatever was to follow does not
         messages = [*self._before, *request.messages, *self._behind]
-        body = model_request(messages, own_options(request.options), self._given.options)
+        asked = model_request(messages, own_options(request.options), self._given)
         try:
-            reply = await self._ask(body, speaker=self._new_speaker(request.plan))
+            reply = await self._ask(asked, speaker=self._new_speaker(request.plan))
         except (TavernKitError, ClientDisconnectedError) as error:
             if not self.replies:
                 raise

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character
 from tavernkit.errors import TavernKitError
-from tavernkit.models import Reply
+from tavernkit.models import Reply, Request
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import Cast
 from tavernkit.server.storage.chats import ChatLine, new_id, new_line
@@ -17,7 +17,7 @@ from tavernkit.server.talks.silly_tavern_builds import Builds, card_of, pending_
 from tavernkit.server.talks.silly_tavern_lines import NEUTRAL
 from tavernkit.server.talks.silly_tavern_long_chats import TIMED, moved
 from tavernkit.server.talks.silly_tavern_scripts import Said
-from tavernkit.server.talks.talk import Ask, BuiltPrompt, Spoken, TalkInput, TalkResult, joined_reply, model_request
+from tavernkit.server.talks.talk import Ask, BuiltPrompt, Spoken, TalkInput, TalkResult, joined_reply
 from tavernkit.server.upstreams import ClientDisconnectedError
 from tavernkit.stores import InMemoryVariablesStore
 from tavernkit.values import JsonObject, thaw_object
@@ -253,8 +253,9 @@ def _variables(given: TalkInput) -> InMemoryVariablesStore:
     return InMemoryVariablesStore({"local": given.local_variables, "global": given.global_variables})
 
 
-def _request(plan: st.ChatPlan, given: TalkInput) -> JsonObject:
-    return model_request(plan.to_messages(), plan.llm_options, given.options)
+def _request(plan: st.ChatPlan, given: TalkInput) -> Request:
+    own = plan.llm_options.get("model") if given.cast.preset is not None else None
+    return plan.request(given.dialect, model=given.model or str(own or ""), options=given.options)
 
 
 def _speaker(plan: st.ChatPlan, cast: Cast) -> str:

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias
 
 from tavernkit import Plan
-from tavernkit.models import Reply
-from tavernkit.models.parameters import STANDARD_OPTIONS
+from tavernkit.models import Reply, Request, ServerFields
+from tavernkit.models.parameters import LENGTHS, STANDARD_OPTIONS
 from tavernkit.server.library import Cast
 from tavernkit.server.storage.chats import ChatLine
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, thaw
+from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, freeze_object, thaw
 
 TurnKind: TypeAlias = Literal["normal", "regenerate", "swipe", "continue", "impersonate"]
-
-LENGTHS = ("max_tokens", "max_completion_tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +38,10 @@ class TalkInput:
     options: JsonObject = field(default_factory=dict[str, Json])
     """What the client wants to go to the model as it is: sampling, tools, stop strings."""
     seed: int | None = None
+    model: str = ""
+    """The model that is asked; if empty, the preset may name one."""
+    dialect: str = "openai"
+    """The protocol of the server that is asked."""
 
     @property
     def response_length(self) -> int:
@@ -84,15 +86,17 @@ class BuiltPrompt:
     """A prompt without a model call."""
 
     plan: Plan
-    request: JsonObject
+    request: Request
     speaker: str
+    fields: ServerFields | None = None
+    """What the server takes that would be asked."""
     warnings: Sequence[str] = ()
 
 
 class Ask(Protocol):
-    """Sends a request in OpenAI's shape; ``speaker`` is told to the client where several speak."""
+    """Sends a request; ``speaker`` is told to the client where several speak."""
 
-    async def __call__(self, request: JsonObject, /, *, speaker: str | None = None) -> Reply:
+    async def __call__(self, request: Request, /, *, speaker: str | None = None) -> Reply:
         """Send a request and wait for the reply."""
         ...
 
@@ -114,11 +118,11 @@ def joined_reply(spoken: Sequence[Spoken], *, named: bool, interrupted: str = ""
     )
 
 
-def model_request(
-    messages: Sequence[JsonObject], own: FrozenObject | Mapping[str, object], options: JsonObject
-) -> JsonObject:
+def model_request(messages: Sequence[JsonObject], own: Mapping[str, object], given: TalkInput) -> Request:
     """The request: a preset's options, with the client's winning."""
-    chosen: JsonObject = {key: thaw(own[key]) for key in ("model", *STANDARD_OPTIONS) if own.get(key) is not None}
-    if any(key in options for key in LENGTHS):
+    chosen: JsonObject = {key: thaw(own[key]) for key in STANDARD_OPTIONS if own.get(key) is not None}
+    if any(key in given.options for key in LENGTHS):
         chosen = {key: value for key, value in chosen.items() if key not in LENGTHS}
-    return {"messages": list(messages), **chosen, **options}
+    model = given.model or str(own.get("model") or "")
+    options = freeze_object({**chosen, **given.options})
+    return Request(messages=messages, model=model, options=options, dialect=given.dialect)

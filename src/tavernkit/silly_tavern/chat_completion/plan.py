@@ -50,6 +50,25 @@ class ChatPlan(Plan):
     def _prepared(self, *, squash: bool) -> list[Message]:
         return [block.to_message() for block in self._final_blocks(squash=squash or self.squash)]
 
+    def _messages_for(self, dialect: str, model: str) -> list[Message]:
+        """Claude gets the preset's prefill, as a turn of the user if the model refuses to go on with a reply."""
+        prefill = self._prefill() if dialect == "anthropic" else ""
+        if not prefill:
+            return self.messages
+        from tavernkit.silly_tavern.providers.chat.models import Claude, claude_traits
+
+        role = "user" if model and Claude.NO_PREFILL in claude_traits(model) else "assistant"
+        return [*self.messages, Message(role, prefill)]
+
+    def _prefill(self) -> str:
+        if self.preset is None or self.page is None:
+            return ""
+        from tavernkit.silly_tavern.providers import chat_page_body
+
+        body = chat_page_body(self.preset.replace(chat_completion_source="claude"), [], self.page)
+        prefill = body.get("assistant_prefill")
+        return prefill.rstrip() if isinstance(prefill, str) else ""
+
     def _reference_request(self, provider: str, api_key: str) -> WireRequest:
         from tavernkit.models.request import WireRequest
         from tavernkit.silly_tavern.providers import Connection, chat_page_body, chat_request

@@ -9,6 +9,7 @@ from tavernkit.errors import Warn
 from tavernkit.silly_tavern.chat_completion.tools import Tool, tools_callable
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.files.settings import PowerUser
+from tavernkit.silly_tavern.providers.chat.custom_yaml import yaml_keys, yaml_object
 from tavernkit.silly_tavern.providers.chat.page import ChatInput, chat_page_body
 from tavernkit.silly_tavern.providers.chat.page_models import takes_no_system_role
 from tavernkit.silly_tavern.text_completion.stop_strings import custom_stop_strings
@@ -53,8 +54,14 @@ def request_fields(preset: Preset, page: ChatInput) -> JsonObject:
     return {name: value for name, value in body.items() if name not in LEFT_OUT}
 
 
-def sampling_options(preset: Preset, page: ChatInput) -> JsonObject:
-    """Return what the preset asks of any model, in OpenAI's names; samplers in neutral position are left out."""
+def sampling_options(preset: Preset, page: ChatInput, warn: Warn) -> JsonObject:
+    """Return what the preset asks of any model, in OpenAI's names; samplers in neutral position are left out.
+
+    Args:
+        preset: The preset.
+        page: What the request depends on besides.
+        warn: Called if a body of one's own (source ``custom``) is no YAML.
+    """
     options: JsonObject = {
         "temperature": preset.temperature,
         "top_p": preset.top_p,
@@ -72,6 +79,10 @@ def sampling_options(preset: Preset, page: ChatInput) -> JsonObject:
         options["stop"] = [*page.stop_strings]
     if page.tools:
         options["tools"] = [*page.tools]
+    if preset.chat_completion_source == "custom":
+        options |= yaml_object(preset.custom_include_body, warn)
+        for name in yaml_keys(preset.custom_exclude_body, warn):
+            options.pop(name, None)
     return options
 
 

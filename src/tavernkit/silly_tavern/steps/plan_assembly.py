@@ -95,7 +95,7 @@ def _plan_chat(state: SillyTavernState) -> None:
         lore_result=state.lore_result,
         llm_options=state.llm_options,  # pyright: ignore[reportArgumentType]  # frozen by the plan
         counting_note=state.counting_note,
-        sampling={**sampling_options(preset, page), **asked},  # pyright: ignore[reportArgumentType]  # frozen by the plan
+        sampling={**sampling_options(preset, page, state.warn), **asked},  # pyright: ignore[reportArgumentType]  # frozen by the plan
         preset=preset,
         page=page,
         count_tokens=lambda text: max(counter.text(text), 0),

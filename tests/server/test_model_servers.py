@@ -1,0 +1,212 @@
+"""What reaches a model's server, and what becomes of what it sends back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tavernkit.testing import LoopbackServer
+from tests.models.native_server import Wire, sent_json, serve_wire
+from tests.server.conftest import Client, StartApp
+
+CHAT = "/v1/chat/completions"
+HEADERS = {"X-Tavern-Session": "s"}
+HELLO: dict[str, Any] = {"choices": [{"message": {"content": "Hello."}, "finish_reason": "stop"}]}
+NOTHING: dict[str, list[Any]] = {
+    "openai": [
+        {"error": {"message": "no such model", "code": 404}},
+        {"choices": []},
+        {"choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}]},
+        {},
+    ],
+    "anthropic": [{"type": "error", "error": {"message": "busy"}}, {}, {"type": "message", "role": "assistant"}],
+    "google": [{"error": {"message": "busy"}}, {}, {"candidates": []}],
+}
+REPLIES: dict[str, Any] = {
+    "openai": HELLO,
+    "anthropic": {"type": "message", "content": [{"type": "text", "text": "Hello."}], "stop_reason": "end_turn"},
+    "google": {"candidates": [{"content": {"parts": [{"text": "Hello."}]}, "finishReason": "STOP"}]},
+}
+
+
+def at(server: LoopbackServer, **upstream: Any) -> dict[str, Any]:
+    """Settings of a service that asks this server."""
+    return {
+        "upstreams": {"main": {"base_url": server.url, "model": "m", "context_length": 100_000, **upstream}},
+    }
+
+
+def said(text: str = "Hi", **more: Any) -> dict[str, Any]:
+    return {"model": "aria", "messages": [{"role": "user", "content": text}], **more}
+
+
+async def stored(client: Client) -> list[str]:
+    """The roles of the session's messages, without the greeting."""
+    session = (await client.get("/api/sessions")).json()["data"][0]["id"]
+    found = (await client.get(f"/api/sessions/{session}/messages")).json()["data"]
+    return [message["role"] for message in found][1:]
+
+
+def wire(body: Any, *, streaming: bool) -> Wire:
+    return Wire(events=[body]) if streaming else Wire(body)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("dialect", list(NOTHING))
+async def test_no_reply_inside_200_is_an_error_and_nothing_is_stored(
+    start: StartApp, dialect: str, streaming: bool
+) -> None:
+    bodies = NOTHING[dialect]
+    answers = [wire(body, streaming=streaming) for body in bodies]
+    config = {"dialect": dialect, "max_retries": 0}
+    async with serve_wire(*answers, Wire(REPLIES[dialect])) as server, start(**at(server, **config)) as client:
+        for number, _ in enumerate(bodies):
+            answer = await client.post(CHAT, json=said(str(number), stream=streaming), headers=HEADERS)
+            assert answer.status_code == 502, answer.text
+            assert answer.json()["error"]["code"] == "upstream_error"
+            assert await stored(client) == ["user"] * (number + 1)
+        good = await client.post(CHAT, json=said("again"), headers=HEADERS)
+        assert good.json()["choices"][0]["message"]["content"] == "Hello."
+        assert await stored(client) == [*["user"] * (len(bodies) + 1), "assistant"]
+
+
+async def test_an_empty_body_is_an_error(start: StartApp) -> None:
+    empty = Wire(raw=b"")
+    async with serve_wire(empty, empty) as server, start(**at(server)) as client:
+        for streaming in (False, True):
+            answer = await client.post(CHAT, json=said(stream=streaming), headers=HEADERS)
+            assert answer.status_code == 502
+        assert await stored(client) == ["user"]
+
+
+async def test_an_error_inside_200_is_retried_by_its_status(start: StartApp) -> None:
+    busy = Wire({"error": {"message": "busy", "code": 503}}, headers={})
+    async with serve_wire(busy, Wire(HELLO)) as server, start(**at(server, max_retries=1)) as client:
+        client.service.upstreams.get()._backoff = lambda _: 0.0
+        assert (await client.post(CHAT, json=said())).status_code == 200
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (Wire({}, status=307, headers={"location": "http://127.0.0.1:9/"}), 502),
+        (Wire({"error": "tomorrow"}, status=429, headers={"retry-after": "3600"}), 429),
+        (Wire({"error": "late"}, status=504), 502),
+    ],
+)
+async def test_what_is_not_asked_again(start: StartApp, answer: Wire, status: int) -> None:
+    async with serve_wire(answer, Wire(HELLO)) as server, start(**at(server)) as client:
+        refused = await client.post(CHAT, json=said())
+    assert (refused.status_code, len(server.requests)) == (status, 1)
+    if status == 429:
+        assert refused.headers["retry-after"] == "3600"
+
+
+async def test_a_request_that_is_retried_counts_once(start: StartApp) -> None:
+    broken = [Wire({}, status=503)] * 8
+    async with serve_wire(*broken) as server, start(**at(server, max_retries=1)) as client:
+        upstream = client.service.upstreams.get()
+        upstream._backoff = lambda _: 0.0
+        for _ in range(4):
+            assert (await client.post(CHAT, json=said())).status_code == 502
+        assert not upstream.breaker.is_open
+    assert len(server.requests) == 8
+
+
+PRESET: dict[str, Any] = {
+    "chat_completion_source": "openai",
+    "openai_model": "o3",
+    "temperature": 0.3,
+    "top_p": 0.8,
+    "top_k": 40,
+    "openai_max_tokens": 222,
+    "openai_max_context": 8000,
+    "reasoning_effort": "auto",
+    "assistant_prefill": "{{char}} nods.",
+    "prompts": [],
+    "prompt_order": [],
+}
+
+
+async def add_preset(client: Client, **changes: Any) -> None:
+    content = json.dumps({**PRESET, **changes}).encode()
+    added = await client.post("/api/presets", files={"file": ("own.json", content)})
+    assert added.status_code == 201, added.text
+
+
+async def asked(
+    start: StartApp, answers: Sequence[Wire], upstream: dict[str, Any], **request: Any
+) -> tuple[Any, Any, Any]:
+    """What is sent, what the client is told, and what ``/api/build`` shows, for a chat with the preset."""
+    async with serve_wire(*answers) as server, start(**at(server, **upstream)) as client:
+        await add_preset(client)
+        answer = await client.post(CHAT, json={**said(), "model": "aria@own", **request})
+        assert answer.status_code == 200, answer.text
+        options = {name: value for name, value in request.items() if name not in ("tavernkit", "no_such_option")}
+        body = {"model": "aria@own", "messages": said()["messages"], "options": options}
+        built = await client.post("/api/build", json=body)
+        assert built.status_code == 200, built.text
+    return sent_json(server), answer.json().get("tavernkit", {}), built.json()
+
+
+async def test_the_model_that_is_asked_decides_which_options_are_sent(start: StartApp) -> None:
+    sent, told, built = await asked(start, [Wire(HELLO)], {"model": "local-model"})
+    assert {name: sent.get(name) for name in ("model", "temperature", "top_p", "top_k", "max_tokens")} == {
+        "model": "local-model",
+        "temperature": 0.3,
+        "top_p": 0.8,
+        "top_k": 40,
+        "max_tokens": 222,
+    }
+    assert "reasoning_effort" not in sent
+    assert "warnings" not in told
+    assert built["request"] == sent
+
+
+async def test_what_is_left_out_is_told(start: StartApp) -> None:
+    sent, told, built = await asked(start, [Wire(HELLO)], {"model": "o3"}, stop=["END"])
+    assert (sent.get("temperature"), sent["max_completion_tokens"], sent.get("stop")) == (None, 222, None)
+    assert any("o3 does not take" in warning and "stop" in warning for warning in told["warnings"])
+    assert [warning for warning in built["warnings"] if "o3" in warning]
+
+
+async def test_an_upstream_may_say_which_fields_it_knows(start: StartApp) -> None:
+    upstream: dict[str, Any] = {
+        "model": "o3",
+        "fields": ["max_tokens", "temperature", "dry_multiplier"],
+        "body": {"cache_prompt": True},
+    }
+    sent, told, built = await asked(start, [Wire(HELLO)], upstream, max_completion_tokens=99, dry_multiplier=0.8)
+    assert {name: value for name, value in sent.items() if name not in ("model", "messages")} == {
+        "max_tokens": 99,
+        "temperature": 0.3,
+        "dry_multiplier": 0.8,
+        "cache_prompt": True,
+    }
+    assert told["warnings"] == ["the server does not take top_k, top_p: left out of the request"]
+    assert built["request"] == sent
+
+
+async def test_options_that_nobody_knows_are_left_out_and_told(start: StartApp) -> None:
+    extras = {"min_p": 0.1, "chat_template_kwargs": {"thinking": False}, "xtc_probability": 0.5}
+    sent, told, _ = await asked(start, [Wire(HELLO)], {}, **extras, no_such_option=1)
+    assert {name: sent.get(name) for name in extras} == extras
+    assert "no_such_option" not in sent
+    assert any("no_such_option" in warning for warning in told["warnings"])
+
+
+async def test_claude_gets_the_prefill_of_a_preset(start: StartApp) -> None:
+    upstream = {"dialect": "anthropic", "model": "claude-sonnet-4-5"}
+    sent, _, built = await asked(start, [Wire(REPLIES["anthropic"])], upstream)
+    assert sent["messages"][-1] == {"role": "assistant", "content": [{"type": "text", "text": "Aria nods."}]}
+    assert built["request"] == sent
+
+
+async def test_a_chat_without_a_preset_names_no_model_of_sillytaverns(start: StartApp) -> None:
+    async with serve_wire(Wire(HELLO)) as server, start(**at(server, model=None)) as client:
+        await client.post(CHAT, json=said())
+    assert sent_json(server)["model"] == "main"
