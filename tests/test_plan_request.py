@@ -65,9 +65,9 @@ def test_claude_gets_the_presets_prefill() -> None:
     assert newer["messages"][-1]["role"] == "user"
     assert "Aria nods." in str(newer["messages"][-1])
     assert "nods" not in str(plan.request("openai", model="m").body())
-    own = st.build(
-        character=CARD, preset=preset, message="Hi", generation_type="impersonate", warn=None
-    ).request("anthropic")
+    own = st.build(character=CARD, preset=preset, message="Hi", generation_type="impersonate", warn=None).request(
+        "anthropic"
+    )
     assert "I say:" in str(own.body(warn=WarningLog()))
 
 
