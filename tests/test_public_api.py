@@ -17,6 +17,7 @@ PACKAGES = (
     "tavernkit",
     "tavernkit.budget",
     "tavernkit.cards",
+    "tavernkit.conversation",
     "tavernkit.dialects",
     "tavernkit.embeddings",
     "tavernkit.lore",

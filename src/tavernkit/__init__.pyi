@@ -12,6 +12,8 @@ from tavernkit.cards import convert as convert
 from tavernkit.cards import load as load
 from tavernkit.cards import save as save
 from tavernkit.cards import validate as validate
+from tavernkit.conversation import BlockingConversation as BlockingConversation
+from tavernkit.conversation import Conversation as Conversation
 from tavernkit.errors import ConfigError as ConfigError
 from tavernkit.errors import FileFormatError as FileFormatError
 from tavernkit.errors import InvalidCardError as InvalidCardError

@@ -1,0 +1,83 @@
+"""Writing files so that a crash or a full disk leaves the old file or the new one, never a part of either."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+PART = ".part"
+"""How the name of a file that is being written ends."""
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file: to a temporary file beside it, which takes its place once it is on the disk.
+
+    Args:
+        path: The file. Links are followed; an existing file keeps its mode.
+        content: What it will hold.
+
+    Raises:
+        OSError: It could not be written; the file is as it was.
+    """
+    replace_atomically(path, lambda part: part.write_bytes(content))
+
+
+def replace_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let a function write a file beside another one, and put it in its place once it is on the disk.
+
+    Args:
+        path: The file to replace.
+        write: Gets the path of the temporary file.
+    """
+    target = path.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=PART, dir=target.parent)
+    os.close(handle)
+    part = Path(name)
+    try:
+        write(part)
+        with part.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        part.chmod(_mode(target))
+        part.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    _sync_folder(target.parent)
+
+
+def remove_parts(path: Path) -> None:
+    """Remove temporary files that a killed process left beside a file."""
+    target = path.resolve()
+    for left in target.parent.glob(f".{_literal(target.name)}.*{PART}"):
+        with suppress(OSError):
+            left.unlink()
+
+
+def _mode(target: Path) -> int:
+    try:
+        return stat.S_IMODE(target.stat().st_mode)
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+def _sync_folder(folder: Path) -> None:
+    # The new name is on the disk only when the folder is. Windows cannot open folders, and need not.
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _literal(name: str) -> str:
+    """A file name as a pattern that matches it alone."""
+    return "".join(f"[{character}]" if character in "*?[" else character for character in name)

@@ -1,0 +1,183 @@
+"""Conversations for programs without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Generator, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+from tavernkit.errors import ConfigError, TavernKitError
+from tavernkit.models.reply import ReplyPiece, Usage
+from tavernkit.prompt.plan import Plan
+from tavernkit.turns import Turn, TurnKind
+
+if TYPE_CHECKING:
+    from tavernkit.conversation.conversation import Conversation
+    from tavernkit.conversation.stores import ConversationStore
+
+_T = TypeVar("_T")
+
+
+class BlockingConversation:
+    """A :class:`Conversation` whose methods return when they are done.
+
+    >>> with Conversation.open("a.jsonl", card="a.png", model=model).blocking() as chat:   # doctest: +SKIP
+    ...     print(chat.send("Hello").text)
+
+    A thread with an event loop does the work. Closing it closes the conversation. When the caller is interrupted
+    (Ctrl+C), the operation is stopped, what has arrived of a streamed reply is kept, and the conversation goes on.
+    """
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tavernkit-conversation", daemon=True)
+        self._thread.start()
+
+    @property
+    def lines(self) -> Sequence[Mapping[str, object]]:
+        """The lines of the chat, in the platform's own format."""
+        return self.conversation.lines
+
+    @property
+    def last(self) -> Turn | None:
+        """The newest turn."""
+        return self.conversation.last
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all requests so far."""
+        return self.conversation.usage
+
+    def send(self, text: str = "") -> Turn:
+        """Send the user's message and return the reply."""
+        return self._run(self.conversation.send(text))
+
+    def stream(self, text: str = "", *, kind: TurnKind = "send") -> Generator[ReplyPiece]:
+        """Do a turn and iterate over the reply as it arrives; leaving the loop stops it and keeps what has arrived.
+
+        Args:
+            text: What the user says.
+            kind: The operation, as for :meth:`Conversation.stream`.
+        """
+        stream = self.conversation.stream(text, kind=kind)
+
+        async def read() -> ReplyPiece | None:
+            return await anext(stream, None)
+
+        try:
+            while (piece := self._run(read())) is not None:
+                yield piece
+        finally:
+            self._run(stream.aclose())
+
+    def regenerate(self) -> Turn:
+        """Ask for the last reply again."""
+        return self._run(self.conversation.regenerate())
+
+    def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
+        """Show the reply beside the last one; right of the newest asks for another."""
+        return self._run(self.conversation.swipe(direction))
+
+    def continue_reply(self, text: str = "") -> Turn:
+        """Let the model go on with the last message."""
+        return self._run(self.conversation.continue_reply(text))
+
+    def impersonate(self) -> Turn:
+        """Let the model write the user's next message. It is returned, not stored."""
+        return self._run(self.conversation.impersonate())
+
+    def quiet(self, prompt: str) -> Turn:
+        """Ask something beside the chat. The answer is returned, not stored."""
+        return self._run(self.conversation.quiet(prompt))
+
+    def speak(self, member: str) -> Turn:
+        """Let this member of the group speak next, even if muted."""
+        return self._run(self.conversation.speak(member))
+
+    def preview(self, text: str = "") -> Plan:
+        """Return the prompt that :meth:`send` would send."""
+        return self.conversation.preview(text)
+
+    def choose_greeting(self, index: int) -> None:
+        """Show another greeting."""
+        self._run(self.conversation.choose_greeting(index))
+
+    def edit(self, index: int, text: str) -> None:
+        """Replace the text of a line."""
+        self._run(self.conversation.edit(index, text))
+
+    def delete(self, index: int) -> None:
+        """Delete a line."""
+        self._run(self.conversation.delete(index))
+
+    def delete_from(self, index: int) -> None:
+        """Delete a line and all after it."""
+        self._run(self.conversation.delete_from(index))
+
+    def hide(self, start: int, end: int | None = None) -> None:
+        """Keep lines out of prompts."""
+        self._run(self.conversation.hide(start, end))
+
+    def unhide(self, start: int, end: int | None = None) -> None:
+        """Let hidden lines be part of prompts again."""
+        self._run(self.conversation.unhide(start, end))
+
+    def branch(self, index: int = -1, *, store: ConversationStore | None = None) -> Conversation:
+        """Return a new conversation with a copy of the chat up to a line; call its ``blocking()`` to go on with it.
+
+        Args:
+            index: The last line of the branch.
+            store: Where the branch is saved; beside this conversation by default.
+        """
+        return self._run(self.conversation.branch(index, store=store))
+
+    def undo(self) -> bool:
+        """Take back the last operation; returns False if there is none."""
+        return self._run(self.conversation.undo())
+
+    def save(self) -> None:
+        """Save the chat; every operation does so by itself."""
+        self._run(self.conversation.save())
+
+    def close(self) -> None:
+        """Save, close the model, and end the thread."""
+        if self._loop.is_closed():
+            return
+        self._run(self.conversation.aclose())
+        self._run(_end_tasks())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        if self._loop.is_closed():
+            work.close()
+            raise ConfigError("this conversation is closed", code="CONVERSATION_CLOSED")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            with suppress(TavernKitError):  # it waits for the operation to end
+                asyncio.run_coroutine_threadsafe(self.conversation.save(), self._loop).result()
+            raise
+
+
+async def _end_tasks() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()

@@ -1,0 +1,384 @@
+"""A chat with its model and its store: the object that bots are written with."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tavernkit.arguments import require, require_choice
+from tavernkit.conversation.errors import ConversationBusyError
+from tavernkit.conversation.formats import chat_name, reserve_names, saved_chat
+from tavernkit.conversation.reply_stream import ReplyStream
+from tavernkit.conversation.stores import ConversationStore, MemoryStore, SavedChat
+from tavernkit.conversation.tools import ToolBox, ToolInput
+from tavernkit.errors import ConfigError
+from tavernkit.models.accumulate import Accumulator
+from tavernkit.models.protocol import AsyncContext, Model
+from tavernkit.models.reply import Reply, ReplyPiece, ToolCall, Usage
+from tavernkit.prompt.plan import Plan
+from tavernkit.turns import Chat, Exchange, OnPiece, ToolOutcome, Turn, TurnKind
+from tavernkit.values import JsonObject
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tavernkit.conversation.blocking import BlockingConversation
+
+UNDO_LIMIT: Final = 50
+"""How many operations can be undone."""
+
+KINDS: Final[Sequence[TurnKind]] = ("send", "regenerate", "swipe", "continue", "impersonate", "quiet", "speak")
+
+
+class Conversation(AsyncContext):
+    """One chat with its model and the place where it is saved.
+
+    >>> chat = Conversation.open(                                                     # doctest: +SKIP
+    ...     "seraphina.jsonl", card="seraphina.png", books=["eldoria.json"], preset="default.json",
+    ...     user="Ann", model=tk.model("openai:gpt-4o"),
+    ... )
+    >>> turn = await chat.send("Where am I?")                                         # doctest: +SKIP
+    >>> async for piece in chat.stream("And who are you?"):                           # doctest: +SKIP
+    ...     print(piece.text, end="")
+
+    Operations run one at a time; one that is started while another runs waits for it. The chat is saved before the
+    model is asked and after every operation. ``async with`` closes the model and waits until everything is saved.
+    """
+
+    def __init__(
+        self,
+        chat: Chat,
+        *,
+        model: Model | None = None,
+        store: ConversationStore | None = None,
+        tools: Iterable[ToolInput] | ToolBox = (),
+        options: Mapping[str, object] | None = None,
+        undo_limit: int = UNDO_LIMIT,
+    ) -> None:
+        """Put a chat together with a model and a store. :meth:`open` makes the chat, too.
+
+        Args:
+            chat: A chat of either platform.
+            model: Answers; without one only operations that ask nothing work.
+            store: Where the chat is saved; in memory by default.
+            tools: Functions and toolsets that the model may call.
+            options: Options for the model that go over the preset's own, e.g. ``{"temperature": 0.7}``.
+            undo_limit: How many operations can be undone.
+        """
+        require("model", model, Model | None, "a model such as tk.model('openai:gpt-4o')")
+        self.chat = chat
+        self.model = model
+        self.store: ConversationStore = MemoryStore() if store is None else store
+        self.options: JsonObject = dict(options or {})  # pyright: ignore[reportAttributeAccessIssue]  # JSON by contract
+        self.last: Turn | None = None
+        """The newest turn: ``last.plan`` is the prompt that the last reply saw."""
+        self.tools = tools if isinstance(tools, ToolBox) else ToolBox(tools)
+        self._undo: deque[JsonObject] = deque(maxlen=undo_limit)
+        self._lock = asyncio.Lock()
+        self._owner: asyncio.Task[Any] | None = None
+        self._streams: weakref.WeakSet[ReplyStream] = weakref.WeakSet()
+        self._exchanges: list[Exchange] = []
+        self._on_piece: OnPiece | None = None
+        self._usage: Usage | None = None
+        self._saved: SavedChat | None = None
+        self._closed = False
+        chat.host = self
+
+    @property
+    def lines(self) -> Sequence[Mapping[str, object]]:
+        """The lines of the chat, in the platform's own format."""
+        return self.chat.lines
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all requests so far, with those that came from the provider's prompt cache."""
+        return self._usage or Usage()
+
+    @property
+    def can_undo(self) -> bool:
+        """True if there is an operation to undo."""
+        return bool(self._undo)
+
+    async def send(self, text: str = "") -> Turn:
+        """Send the user's message and return the reply; in a group, those of everybody whose turn it is.
+
+        An empty message asks for another reply, as an empty input box does in both programs.
+
+        Args:
+            text: What the user says.
+
+        Raises:
+            ModelError: There is no usable reply. The user's message and what has arrived stay in the chat.
+            StoreError: The chat could not be saved. Nothing was asked if the user's message could not.
+        """
+        require("text", text, str)
+        return await self._run("send", text)
+
+    def stream(self, text: str = "", *, kind: TurnKind = "send") -> ReplyStream:
+        """Do a turn and iterate over the reply as it arrives.
+
+        Leaving the loop stops the model; what has arrived is kept as a partial reply.
+
+        Args:
+            text: What the user says; for ``continue`` the text to begin with, for ``quiet`` the prompt, for ``speak``
+                the member of the group.
+            kind: The operation: ``send``, ``regenerate``, ``swipe``, ``continue``, ``impersonate``, ``quiet`` or
+                ``speak``.
+        """
+        require("text", text, str)
+        require_choice("kind", kind, KINDS)
+        stream = ReplyStream(lambda on_piece: self._run(kind, text, on_piece))
+        self._streams.add(stream)
+        return stream
+
+    async def regenerate(self) -> Turn:
+        """Ask for the last reply again; in a group, for the last round."""
+        return await self._run("regenerate")
+
+    async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
+        """Show the reply beside the last one; right of the newest asks for another."""
+        require_choice("direction", direction, ("left", "right"))
+        return await self._turn("swipe", lambda: self.chat.swipe(direction))
+
+    async def continue_reply(self, text: str = "") -> Turn:
+        """Let the model go on with the last message."""
+        require("text", text, str)
+        return await self._run("continue", text)
+
+    async def impersonate(self) -> Turn:
+        """Let the model write the user's next message. It is returned, not stored."""
+        return await self._run("impersonate")
+
+    async def quiet(self, prompt: str) -> Turn:
+        """Ask something beside the chat. The answer is returned, not stored."""
+        require("prompt", prompt, str)
+        return await self._run("quiet", prompt)
+
+    async def speak(self, member: str) -> Turn:
+        """Let this member of the group speak next, even if muted."""
+        require("member", member, str)
+        return await self._run("speak", member)
+
+    def preview(self, text: str = "") -> Plan:
+        """Return the prompt that :meth:`send` would send. Nothing is asked, and nothing changes."""
+        require("text", text, str)
+        return self.chat.preview(text)
+
+    async def choose_greeting(self, index: int) -> None:
+        """Show another greeting. 0 is the first message, 1 the first alternate."""
+        require("index", index, int)
+        await self._change(lambda: self.chat.choose_greeting(index))
+
+    async def edit(self, index: int, text: str) -> None:
+        """Replace the text of a line.
+
+        Args:
+            index: The line, from 0; negative ones count from the end.
+            text: Its new text.
+        """
+        require("index", index, int)
+        require("text", text, str)
+        await self._change(lambda: self.chat.edit(index, text))
+
+    async def delete(self, index: int) -> None:
+        """Delete a line."""
+        require("index", index, int)
+        await self._change(lambda: self.chat.delete(index))
+
+    async def delete_from(self, index: int) -> None:
+        """Delete a line and all after it."""
+        require("index", index, int)
+        await self._change(lambda: self.chat.delete_from(index))
+
+    async def hide(self, start: int, end: int | None = None) -> None:
+        """Keep lines out of prompts.
+
+        Args:
+            start: The first line.
+            end: The last line; only the first by default.
+        """
+        require("start", start, int)
+        await self._change(lambda: self.chat.hide(start, end))
+
+    async def unhide(self, start: int, end: int | None = None) -> None:
+        """Let hidden lines be part of prompts again.
+
+        Args:
+            start: The first line.
+            end: The last line; only the first by default.
+        """
+        require("start", start, int)
+        await self._change(lambda: self.chat.unhide(start, end))
+
+    async def branch(self, index: int = -1, *, store: ConversationStore | None = None) -> Conversation:
+        """Return a new conversation with a copy of the chat up to a line. It uses the same model.
+
+        Args:
+            index: The last line of the branch.
+            store: Where the branch is saved; beside this conversation by default.
+        """
+        require("index", index, int)
+        async with self._operation():
+            reserve_names(self.chat, self.store.names())
+            chat = self.chat.branch(index)
+            twin = Conversation(
+                chat,
+                model=self.model,
+                store=self.store.branch(chat_name(chat)) if store is None else store,
+                tools=self.tools,
+                options=self.options,
+                undo_limit=self._undo.maxlen or 0,
+            )
+            await twin.save()
+        return twin
+
+    async def undo(self) -> bool:
+        """Take back the last operation with everything it changed; returns False if there is none."""
+        async with self._exclusive():
+            if not self._undo:
+                return False
+            self.chat.restore(self._undo.pop())
+            await self._save()
+            return True
+
+    async def save(self) -> None:
+        """Save the chat. Every operation does so by itself; call it after changing :attr:`chat` directly."""
+        async with self._exclusive():
+            await self._save()
+
+    def blocking(self) -> BlockingConversation:
+        """Return the same conversation for programs without an event loop."""
+        from tavernkit.conversation.blocking import BlockingConversation
+
+        return BlockingConversation(self)
+
+    async def aclose(self) -> None:
+        """Stop a reply that is still read, save, and close the model."""
+        for stream in tuple(self._streams):
+            await stream.aclose()
+        async with self._lock:
+            self._closed = True
+            if self.model is not None:
+                await self.model.aclose()
+
+    # What the chat asks of its host.
+
+    async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
+        """Send a prompt to the model."""
+        if self.model is None:
+            raise ConfigError("this conversation has no model: pass model=tk.model(…)", code="MODEL_REQUIRED")
+        request = plan.request(self.model.dialect, options=self.options)
+        collected = Accumulator(self.model.name)
+
+        def pass_on(piece: ReplyPiece) -> None:
+            collected.add(piece)
+            if on_piece is not None:
+                on_piece(piece)
+            if self._on_piece is not None:
+                self._on_piece(piece)
+
+        try:
+            if self._on_piece is None:
+                reply = await self.model.send(request)
+            else:
+                reply = await self.model.send(request, on_delta=pass_on)
+        except BaseException as error:
+            interrupted = str(error) or type(error).__name__
+            self._note(Exchange(plan=plan, reply=collected.reply(interrupted=interrupted)))
+            raise
+        self._note(Exchange(plan=plan, reply=reply))
+        return reply
+
+    async def checkpoint(self) -> None:
+        """Save the chat as it is now."""
+        await self._save()
+
+    async def call_tool(self, call: ToolCall) -> ToolOutcome:
+        """Run a tool that the model asked for."""
+        return await self.tools.call(call)
+
+    def _note(self, exchange: Exchange) -> None:
+        self._exchanges.append(exchange)
+        usage = exchange.reply.usage
+        self._usage = usage if self._usage is None else self._usage + usage
+
+    async def _run(self, kind: TurnKind, text: str = "", on_piece: OnPiece | None = None) -> Turn:
+        chat = self.chat
+        turns: dict[TurnKind, Callable[[], Awaitable[Turn]]] = {
+            "send": lambda: chat.send(text),
+            "regenerate": chat.regenerate,
+            "swipe": chat.swipe,
+            "continue": lambda: chat.continue_reply(text),
+            "impersonate": chat.impersonate,
+            "quiet": lambda: chat.quiet(text),
+            "speak": lambda: chat.speak(text),
+        }
+        return await self._turn(kind, turns[kind], on_piece)
+
+    async def _turn(self, kind: TurnKind, work: Callable[[], Awaitable[Turn]], on_piece: OnPiece | None = None) -> Turn:
+        async with self._operation():
+            self._exchanges, self._on_piece = [], on_piece
+            try:
+                self.last = await work()
+            except BaseException:
+                exchanges = tuple(self._exchanges)
+                if exchanges:
+                    self.last = Turn(kind=kind, text=exchanges[-1].reply.text, exchanges=exchanges)
+                raise
+            finally:
+                self._on_piece = None
+            return self.last
+
+    async def _change(self, work: Callable[[], None]) -> None:
+        async with self._operation():
+            work()
+
+    @asynccontextmanager
+    async def _operation(self) -> AsyncGenerator[None]:
+        """Do something that changes the chat: it can be undone, and is saved whatever happens."""
+        async with self._exclusive():
+            before = self.chat.snapshot()
+            try:
+                yield
+            finally:
+                if self._undo.maxlen and self.chat.snapshot() != before:
+                    self._undo.append(before)
+                await self._save()
+
+    @asynccontextmanager
+    async def _exclusive(self) -> AsyncGenerator[None]:
+        if any(stream.read_by_current_task for stream in self._streams):
+            raise ConversationBusyError("a reply is still being read: read it to its end or close the stream first")
+        if self._owner is not None and self._owner is asyncio.current_task():
+            raise ConversationBusyError("another operation is running in this task, and cannot end before this one")
+        async with self._lock:
+            if self._closed:
+                raise ConfigError("this conversation is closed", code="CONVERSATION_CLOSED")
+            self._owner = asyncio.current_task()
+            try:
+                yield
+            finally:
+                self._owner = None
+
+    async def _save(self) -> None:
+        saved = saved_chat(self.chat)
+        if saved == self._saved:
+            return
+        # A thread cannot be stopped: whoever cancels waits for it, so that saves never overtake each other.
+        work = asyncio.ensure_future(asyncio.to_thread(self.store.save, saved))
+        cancelled = False
+        while not work.done():
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError:
+                cancelled = True
+            except Exception:  # noqa: BLE001  # raised below
+                break
+        work.result()
+        self._saved = saved
+        if cancelled:
+            raise asyncio.CancelledError
