@@ -16,6 +16,7 @@ import tavernkit
 PACKAGES = (
     "tavernkit",
     "tavernkit.budget",
+    "tavernkit.cache",
     "tavernkit.cards",
     "tavernkit.conversation",
     "tavernkit.dialects",

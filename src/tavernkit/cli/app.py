@@ -23,6 +23,7 @@ COMMANDS = (
     "demo",
     "build",
     "explain",
+    "cache",
     "lint",
     "test",
     "diff",

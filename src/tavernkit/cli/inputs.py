@@ -22,8 +22,10 @@ from tavernkit.values import is_sequence
 
 if TYPE_CHECKING:
     from tavernkit.cards import Bundle
+    from tavernkit.risu_ai import Builder as RisuAIBuilder
     from tavernkit.risu_ai import HistoryInput, RisuModule
     from tavernkit.risu_ai.files.preset import Preset as RisuPreset
+    from tavernkit.silly_tavern import Builder as SillyTavernBuilder
     from tavernkit.silly_tavern import ChatFile, DataFolder, Preset, RegexScripts, SillyTavernInputs
 
 
@@ -35,6 +37,7 @@ class Prepared:
     character_name: str
     user_name: str
     build: Callable[..., Plan]
+    builder: SillyTavernBuilder | RisuAIBuilder
 
 
 def prepare(options: BuildOptions, *, quiet: bool = True) -> Prepared:
@@ -114,7 +117,7 @@ def _silly_tavern(options: BuildOptions, quiet: bool) -> Prepared:
         inputs |= _text_inputs(options)
     ready = builder.replace(**inputs)
     character = ready.make_context().character_name
-    return Prepared(Platform.SILLY_TAVERN, character, options.user or default_user, ready.build)
+    return Prepared(Platform.SILLY_TAVERN, character, options.user or default_user, ready.build, ready)
 
 
 def _character(folder: DataFolder, wanted: str | None) -> str | None:
@@ -273,7 +276,7 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
     inputs["preset"] = _risu_limited(preset, options)
     inputs["modules"] = [*map(_module, options.module or ()), *map(_book_module, options.book or ())]
     ready = Builder(**inputs)
-    return Prepared(Platform.RISU_AI, ready.make_context().owner.name, options.user or default_user, ready.build)
+    return Prepared(Platform.RISU_AI, ready.make_context().owner.name, options.user or default_user, ready.build, ready)
 
 
 def _risu_history(options: BuildOptions, bundle: Bundle) -> tuple[HistoryInput, str | None]:

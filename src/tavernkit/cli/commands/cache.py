@@ -1,0 +1,96 @@
+"""``tavernkit cache``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tavernkit.cli.build_options import BuildOptions
+from tavernkit.cli.option_groups import takes
+
+if TYPE_CHECKING:
+    from tavernkit.cache import Span
+    from tavernkit.cli.inputs import Prepared
+
+OUTPUT = "What comes out"
+
+
+@takes(BuildOptions)
+def cache(
+    options: BuildOptions,
+    profile: Annotated[
+        str,
+        typer.Option(
+            "--profile",
+            metavar="NAME",
+            help="openai, anthropic, google, deepseek, openrouter, llama_cpp or vllm.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = "openai",
+    pauses: Annotated[
+        bool,
+        typer.Option(
+            "--pauses",
+            help="Count pauses between messages: after a long one the cache is empty.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)] = False,
+) -> None:
+    r"""Replay a chat and show what a provider's prompt cache would save, turn by turn, and what breaks it.
+
+    Costs are in tokens of input that is not cached.
+
+    \b
+    tavernkit cache aria.png --chat chat.jsonl --profile anthropic
+    tavernkit cache aria.png --chat chat.jsonl --book world.json --context-length 8192
+    tavernkit cache aria.png --chat chat.jsonl --profile llama_cpp --json
+    """
+    from tavernkit.cache import PromptCache
+    from tavernkit.cli.inputs import prepare
+    from tavernkit.cli.terminal import show, show_json
+    from tavernkit.cli.views.cache_view import cache_summary, cache_table, causes_table
+
+    if options.chat is None and options.from_sillytavern is None and options.from_risuai is None:
+        raise typer.BadParameter("give the chat to replay with --chat")
+    predicted = PromptCache(profile)
+    before: datetime | None = None
+    for spans, at in _turns(prepare(options)):
+        idle = (at - before).total_seconds() if pauses and at is not None and before is not None else 0.0
+        predicted.send(spans, idle_seconds=idle)
+        before = at if at is not None else before
+    report = predicted.report
+    if not report.turns:
+        raise typer.BadParameter("there is no reply in the chat, and so no prompt to replay")
+    if as_json:
+        show_json(report.to_dict())
+        return
+    show(cache_table(report), "", cache_summary(report))
+    if report.causes:
+        show("", causes_table(report))
+    for sentence in report.advice():
+        show("", f"→ {sentence}")
+
+
+def _turns(prepared: Prepared) -> Iterator[tuple[Sequence[Span], datetime | None]]:
+    """The requests of the chat, oldest first, each with its time."""
+    from tavernkit.silly_tavern import Builder
+
+    builder = prepared.builder
+    if isinstance(builder, Builder):
+        from tavernkit.silly_tavern.caching.replay import replay
+
+        for turn in replay(builder):
+            yield turn.spans, turn.at
+        return
+    from tavernkit.risu_ai.replay import replay_requests
+
+    yield from replay_requests(builder)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("cache")(cache)

@@ -1,0 +1,58 @@
+"""A chat once more, turn by turn: the request of every reply that is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from tavernkit.cache.spans import Span, plan_spans
+from tavernkit.prompt.context import FixedClock
+from tavernkit.risu_ai.builder import Builder
+from tavernkit.risu_ai.inputs import RisuAIInputs
+from tavernkit.risu_ai.objects import RisuChat, RisuMessage
+from tavernkit.stores.variables import VariablesOverlay
+
+
+def replay_requests(builder: Builder) -> Iterator[tuple[Sequence[Span], datetime | None]]:
+    """Build the prompt of every reply of the builder's chat, oldest first, as caches see it, with its time.
+
+    The clock shows when the message before the reply was sent; every turn has a seed of its own. Variables go from turn
+    to turn.
+    """
+    context = builder.make_context()
+    chat, variables = context.chat, context.variables
+    kept = VariablesOverlay(variables) if variables is not None else None
+    for number in _replies(chat):
+        now = _sent(chat.messages[number - 1]) if number else None
+        turn: RisuAIInputs = {
+            "history": replace(chat, messages=chat.messages[:number]),
+            "message": "",
+            "generation_type": "normal",
+            "variables": kept,
+            "on_overflow": "return",
+            "seed": f"{'' if context.seed is None else context.seed}:{number}",
+        }
+        if now is not None:
+            turn["clock"] = FixedClock(now)
+        plan = builder.build(**turn)
+        yield plan_spans(plan), now
+        if kept is not None:
+            plan.variables.apply(kept)
+
+
+def _replies(chat: RisuChat) -> Iterator[int]:
+    for number, message in enumerate(chat.messages):
+        if message.role == "char" and (number or len(chat.messages) == 1):
+            yield number
+    if chat.messages and chat.messages[-1].role == "user":
+        yield len(chat.messages)
+
+
+def _sent(message: RisuMessage) -> datetime | None:
+    if message.time is None:
+        return None
+    try:
+        return datetime.fromtimestamp(message.time / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
