@@ -12,7 +12,8 @@ from tavernkit import silly_tavern as st
 from tavernkit.cache import predict
 from tavernkit.cli.app import run
 from tavernkit.examples import example_path
-from tavernkit.silly_tavern.caching.replay import replay
+from tavernkit.prompt import Plan
+from tavernkit.silly_tavern import replay
 
 FILES = [str(example_path("aria.json")), "--chat", str(example_path("chat.jsonl"))]
 
@@ -26,7 +27,7 @@ def builder(**inputs: object) -> st.Builder:
 def test_every_reply_of_a_chat_is_a_turn_and_its_prompt_ends_before_it() -> None:
     turns = list(replay(builder()))
     assert [turn.line for turn in turns] == [2, 4]
-    assert [len(turn.plan.chat) for turn in turns] == [2, 4]
+    assert [isinstance(turn.plan, st.ChatPlan) and len(turn.plan.chat) for turn in turns] == [2, 4]
     assert turns[0].at is not None
 
 
@@ -48,7 +49,7 @@ def test_variables_and_timed_lore_go_from_turn_to_turn_and_not_into_the_store() 
     assert store.to_dict() == {}
 
 
-def _texts(plan: st.ChatPlan) -> list[str]:
+def _texts(plan: Plan) -> list[str]:
     return [block.content for block in plan.enabled_blocks]
 
 

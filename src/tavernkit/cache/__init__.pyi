@@ -9,6 +9,7 @@ from tavernkit.cache.prompt_cache import CacheTurn as CacheTurn
 from tavernkit.cache.prompt_cache import PromptCache as PromptCache
 from tavernkit.cache.prompt_cache import predict as predict
 from tavernkit.cache.spans import Origin as Origin
+from tavernkit.cache.spans import ReplayedTurn as ReplayedTurn
 from tavernkit.cache.spans import Span as Span
 from tavernkit.cache.spans import plan_spans as plan_spans
 from tavernkit.cache.spans import request_spans as request_spans

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from tavernkit.cache.volatile import Volatility, volatile_macros
@@ -65,6 +66,19 @@ class Span:
     def content(self) -> tuple[str, str, str]:
         """What a cache compares."""
         return (self.role, self.text, self.extra)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedTurn:
+    """The prompt of one reply of a chat that is replayed."""
+
+    line: int
+    """The number of the reply's line in the chat; of a chat that ends with the user, the number it will get."""
+    plan: Plan
+    spans: Sequence[Span]
+    """The request as caches see it."""
+    at: datetime | None
+    """When the message before the reply was sent, if the chat says so."""
 
 
 OriginOf: TypeAlias = "Callable[[Plan, Block], Origin]"

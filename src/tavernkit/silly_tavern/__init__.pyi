@@ -1,6 +1,7 @@
 from tavernkit.prompt.group_decision import GroupDecision as GroupDecision
 from tavernkit.silly_tavern.builder import Builder as Builder
 from tavernkit.silly_tavern.builder import build as build
+from tavernkit.silly_tavern.caching.replay import replay as replay
 from tavernkit.silly_tavern.chat.authors_note import CharacterNote as CharacterNote
 from tavernkit.silly_tavern.chat.authors_note import NoteSettings as NoteSettings
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage as ChatMessage

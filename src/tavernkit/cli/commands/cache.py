@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,7 @@ from tavernkit.cli.build_options import BuildOptions
 from tavernkit.cli.option_groups import takes
 
 if TYPE_CHECKING:
-    from tavernkit.cache import Span
+    from tavernkit.cache import ReplayedTurn
     from tavernkit.cli.inputs import Prepared
 
 OUTPUT = "What comes out"
@@ -58,10 +58,10 @@ def cache(
         raise typer.BadParameter("give the chat to replay with --chat")
     predicted = PromptCache(profile)
     before: datetime | None = None
-    for spans, at in _turns(prepare(options)):
-        idle = (at - before).total_seconds() if pauses and at is not None and before is not None else 0.0
-        predicted.send(spans, idle_seconds=idle)
-        before = at if at is not None else before
+    for turn in _turns(prepare(options)):
+        idle = (turn.at - before).total_seconds() if pauses and turn.at is not None and before is not None else 0.0
+        predicted.send(turn.spans, idle_seconds=idle)
+        before = turn.at if turn.at is not None else before
     report = predicted.report
     if not report.turns:
         raise typer.BadParameter("there is no reply in the chat, and so no prompt to replay")
@@ -75,20 +75,12 @@ def cache(
         show("", f"→ {sentence}")
 
 
-def _turns(prepared: Prepared) -> Iterator[tuple[Sequence[Span], datetime | None]]:
-    """The requests of the chat, oldest first, each with its time."""
-    from tavernkit.silly_tavern import Builder
+def _turns(prepared: Prepared) -> Iterator[ReplayedTurn]:
+    """The requests of the chat, oldest first."""
+    from tavernkit import risu_ai, silly_tavern
 
     builder = prepared.builder
-    if isinstance(builder, Builder):
-        from tavernkit.silly_tavern.caching.replay import replay
-
-        for turn in replay(builder):
-            yield turn.spans, turn.at
-        return
-    from tavernkit.risu_ai.replay import replay_requests
-
-    yield from replay_requests(builder)
+    return silly_tavern.replay(builder) if isinstance(builder, silly_tavern.Builder) else risu_ai.replay(builder)
 
 
 def register(app: typer.Typer) -> None:

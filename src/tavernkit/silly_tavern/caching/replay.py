@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Unpack
 
-from tavernkit.cache.spans import Span, plan_spans
+from tavernkit.cache.spans import ReplayedTurn, plan_spans
 from tavernkit.prompt.context import FixedClock
 from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.caching.raw_texts import raw_texts
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata
 from tavernkit.silly_tavern.inputs import SillyTavernInputs
@@ -21,19 +19,6 @@ from tavernkit.stores.variables import VariablesOverlay
 from tavernkit.values import thaw_object
 
 TIMED = "timedWorldInfo"
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayedTurn:
-    """The prompt of one reply."""
-
-    line: int
-    """The number of the reply's line in the chat; of a chat that ends with the user, the number it will get."""
-    plan: ChatPlan
-    spans: tuple[Span, ...]
-    """The request as caches see it."""
-    at: datetime | None
-    """When the message before the reply was sent, if the chat says so."""
 
 
 def replay(builder: Builder, **inputs: Unpack[SillyTavernInputs]) -> Iterator[ReplayedTurn]:
@@ -66,7 +51,8 @@ def replay(builder: Builder, **inputs: Unpack[SillyTavernInputs]) -> Iterator[Re
             turn["clock"] = FixedClock(now)
         current = builder.make_context(**turn)
         plan = builder.run(current)
-        yield ReplayedTurn(line, plan, tuple(plan_spans(plan, raw_texts=raw_texts(current, plan.lore_result))), now)
+        spans = plan_spans(plan, raw_texts=raw_texts(current, plan.lore_result))
+        yield ReplayedTurn(line, plan, spans, now)
         header[TIMED] = thaw_object(plan.timed_world_info)
         if variables is not None:
             plan.variables.apply(variables)

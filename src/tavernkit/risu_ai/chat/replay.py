@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Unpack
 
-from tavernkit.cache.spans import Span, plan_spans
+from tavernkit.cache.spans import ReplayedTurn, plan_spans
 from tavernkit.prompt.context import FixedClock
 from tavernkit.risu_ai.builder import Builder
 from tavernkit.risu_ai.inputs import RisuAIInputs
@@ -14,18 +15,23 @@ from tavernkit.risu_ai.objects import RisuChat, RisuMessage
 from tavernkit.stores.variables import VariablesOverlay
 
 
-def replay_requests(builder: Builder) -> Iterator[tuple[Sequence[Span], datetime | None]]:
-    """Build the prompt of every reply of the builder's chat, oldest first, as caches see it, with its time.
+def replay(builder: Builder, **inputs: Unpack[RisuAIInputs]) -> Iterator[ReplayedTurn]:
+    """Build the prompt of every reply of a chat, oldest first, as if the chat happened again.
 
-    The clock shows when the message before the reply was sent; every turn has a seed of its own. Variables go from turn
-    to turn.
+    Variables go from turn to turn. The clock shows when the message before the reply was sent; every turn has a seed
+    of its own.
+
+    Args:
+        builder: A builder whose inputs hold the chat (``history``).
+        inputs: Inputs that go over the builder's own.
     """
-    context = builder.make_context()
+    context = builder.make_context(**inputs)
     chat, variables = context.chat, context.variables
     kept = VariablesOverlay(variables) if variables is not None else None
     for number in _replies(chat):
         now = _sent(chat.messages[number - 1]) if number else None
         turn: RisuAIInputs = {
+            **inputs,
             "history": replace(chat, messages=chat.messages[:number]),
             "message": "",
             "generation_type": "normal",
@@ -36,7 +42,7 @@ def replay_requests(builder: Builder) -> Iterator[tuple[Sequence[Span], datetime
         if now is not None:
             turn["clock"] = FixedClock(now)
         plan = builder.build(**turn)
-        yield plan_spans(plan), now
+        yield ReplayedTurn(number, plan, plan_spans(plan), now)
         if kept is not None:
             plan.variables.apply(kept)
 
