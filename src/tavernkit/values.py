@@ -38,6 +38,8 @@ def _read_only(value: dict[str, object]) -> MappingProxyType[str, object]:
 # Frozen objects are read-only views, which Python can neither pickle nor copy by itself.
 copyreg.pickle(MappingProxyType, lambda value: (_read_only, (dict(value),)))
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
 MAX_NESTING = 100_000
 """How deep a value may be nested that is copied: only one that holds itself is deeper."""
 
@@ -47,7 +49,7 @@ def freeze(value: object) -> FrozenJson:
 
     Values that are not JSON (an image handle in an attachment, say) are kept as they are.
     """
-    if value is None or isinstance(value, (str, int, float)):  # most values, told quickly
+    if value is None or isinstance(value, (str, int, float)):  # most values
         return value
     try:
         return _freeze(value)
@@ -59,7 +61,7 @@ def freeze_object(value: Mapping[str, object] | None) -> FrozenObject:
     """Freeze a mapping; nothing gives the empty object."""
     if not value:
         return EMPTY_OBJECT
-    return MappingProxyType({str(key): freeze(item) for key, item in value.items()})
+    return MappingProxyType({str(key): item if type(item) in _SCALARS else freeze(item) for key, item in value.items()})
 
 
 def thaw(value: object) -> Json:
@@ -78,16 +80,13 @@ def thaw_object(value: Mapping[str, object]) -> JsonObject:
 
 
 def _freeze(value: object) -> FrozenJson:
-    # Scalars are told in place: most values are, and a call for each costs more than the copy.
+    # Most values are scalars, and a call for each costs more than the copy.
     if is_mapping(value):
         return MappingProxyType(
-            {
-                str(key): item if item is None or isinstance(item, (str, int, float)) else _freeze(item)
-                for key, item in value.items()
-            }
+            {str(key): item if type(item) in _SCALARS else _freeze(item) for key, item in value.items()}
         )
     if is_sequence(value):
-        return tuple([item if item is None or isinstance(item, (str, int, float)) else _freeze(item) for item in value])
+        return tuple([item if type(item) in _SCALARS else _freeze(item) for item in value])
     return value  # pyright: ignore[reportReturnType]  # opaque values pass through by contract
 
 

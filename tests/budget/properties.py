@@ -49,6 +49,31 @@ assigned = st.characters(exclude_categories=("Cs", "Cn"))
 """Characters whose categories do not depend on how new an engine's tables are."""
 assigned_texts = st.lists(st.text(assigned, max_size=12) | st.sampled_from(SNIPPETS), max_size=12).map("".join)
 broken_texts = st.text(st.characters(exclude_categories=()), max_size=40)
+spaced_texts = st.lists(
+    st.sampled_from(
+        [
+            " ",
+            "  ",
+            "   ",
+            "\n",
+            "\n\n",
+            "\r",
+            "\t",
+            "\u2581",
+            "the",
+            "lamp",
+            "ing",
+            "a",
+            ".",
+            "日本",
+            "é",
+            "\ud83d",
+            "<s>",
+        ]
+    )
+    | st.text(max_size=4),
+    max_size=16,
+).map("".join)
 encodings = st.sampled_from(sorted(bpe_oracle.PATTERNS))
 names = st.sampled_from(TOKENIZER_NAMES)
 models = (
@@ -73,6 +98,11 @@ def block_lists(draw: st.DrawFn) -> list[Block]:
         )
         for index in range(count)
     ]
+
+
+def check_counts(name: str, text: str) -> None:
+    tokenizer = get_tokenizer(name)
+    assert tokenizer.count(text) == len(tokenizer.encode(text))
 
 
 def check_counts_and_round_trip(name: str, text: str) -> None:

@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tavernkit.budget import TOKENIZER_NAMES, get_tokenizer, tokenizer_for_model
+from tavernkit.budget import TOKENIZER_NAMES, get_tokenizer, tokenizer_for_model, tokenizers
 from tavernkit.budget.families import family_of, family_or_default
+from tavernkit.budget.tokenizers import WORD_VOCABULARIES
 from tavernkit.errors import ConfigError
 
 
@@ -46,6 +47,20 @@ def test_every_bundled_tokenizer_counts_what_it_encodes_and_decodes_it_back(name
         ids = tokenizer.encode(text)
         assert tokenizer.count(text) == len(ids)
         assert tokenizer.decode(ids) == text
+
+
+@pytest.mark.parametrize("name", sorted(WORD_VOCABULARIES))
+def test_no_token_spans_the_end_of_a_word_or_line_where_texts_are_counted_by_words(name: str) -> None:
+    tokenizer = get_tokenizer(name)
+    tokens = [tokenizer.token_bytes(number) for number in range(32_000)]
+    assert not [token for token in tokens if b" " in token.lstrip(b" ") or b"\n" in token[1:]]
+
+
+def test_counts_stay_exact_when_the_remembered_words_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizers, "CACHED_TEXTS", 3)
+    tokenizer = get_tokenizer("llama2")
+    text = "one two three four five six\nseven eight\nnine ten\n" * 3
+    assert tokenizer.count(text) == len(tokenizer.encode(text)) == tokenizer.count(text)
 
 
 @pytest.mark.parametrize("name", TOKENIZER_NAMES)

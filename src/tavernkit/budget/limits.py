@@ -14,3 +14,9 @@ MODEL_CACHE_SIZE = 256
 
 FILE_TOKENIZER_CACHE_SIZE = 16
 """Local ``tokenizer.json`` files that stay loaded."""
+
+CACHED_TEXTS = 20_000
+"""Lines, and words, whose token counts a tokenizer remembers."""
+
+CACHED_TEXT_CHARACTERS = 1_024
+"""Longer lines and words are counted anew each time."""

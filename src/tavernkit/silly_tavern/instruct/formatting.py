@@ -49,14 +49,15 @@ class InstructFormatter:
 
     def message(self, line: Line, place: int = ANY) -> Written:
         """Write a message of the chat. Its own text is not expanded."""
-        template = self.template
+        template, separator = self.template, self.template.separator
         prefix, suffix = self._sequences(line, place)
         if template.macro:
-            prefix, suffix = (replace_name(self.expand(text), line.name) for text in (prefix, suffix))
-        suffix = suffix or template.separator
+            prefix = replace_name(self.expand(prefix), line.name)
+            suffix = replace_name(self.expand(suffix), line.name)
+        suffix = suffix or separator
         name = f"{line.name}: " if line.name and self._shows_name(line) else ""
         body = name + line.text + suffix
-        text = template.separator.join(part for part in (prefix, body) if part)
+        text = prefix + separator + body if prefix and body else prefix or body
         return Written(text, len(text) - len(suffix))
 
     def reply_line(

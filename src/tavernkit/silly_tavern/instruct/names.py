@@ -15,6 +15,6 @@ _NAME = "{{name}}"
 
 def replace_name(text: str, name: str) -> str:
     """Put a name into a sequence. ``$&`` and the like in it count, as in a JavaScript replacement."""
-    if _NAME not in text.lower():
+    if "{{" not in text or _NAME not in text.lower():
         return text
     return JSRegex.compile(r"\{\{name\}\}", "gi").replace(text, name or NOBODY)

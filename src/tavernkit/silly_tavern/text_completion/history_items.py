@@ -72,7 +72,8 @@ class HistoryItem:
     @property
     def text(self) -> str:
         """Its text."""
-        return "".join(segment.text for segment in self.segments)
+        segments = self.segments
+        return segments[0].text if len(segments) == 1 else "".join([segment.text for segment in segments])
 
 
 def history_items(

@@ -36,7 +36,7 @@ class Segment:
 
 def text_of(segments: Iterable[Segment]) -> str:
     """The segments as one text."""
-    return "".join(segment.text for segment in segments)
+    return "".join([segment.text for segment in segments])
 
 
 def normalised(segments: Iterable[Segment], *, collapse_newlines: bool) -> list[Segment]:
