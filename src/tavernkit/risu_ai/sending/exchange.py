@@ -50,9 +50,10 @@ class NextChunk:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The whole reply."""
+    """The whole reply; ``alternatives`` are further ones, if the model was asked for several."""
 
     text: str
+    alternatives: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

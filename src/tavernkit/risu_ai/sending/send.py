@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Generator, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tavernkit.arguments import require
@@ -14,7 +16,7 @@ from tavernkit.risu_ai.chat.ids import made_id
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.chat.user_input import take_message
 from tavernkit.risu_ai.context import RisuAIContext
-from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError
+from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError, TriggerError
 from tavernkit.risu_ai.files.preset_chain import chained_settings
 from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.limits import MAX_ROUNDS
@@ -30,7 +32,7 @@ from tavernkit.risu_ai.steps.prepare import settle
 from tavernkit.risu_ai.triggers.build_triggers import edit_request, run_build_triggers
 from tavernkit.stores.variables import InMemoryVariablesStore, VariablesOverlay
 from tavernkit.text.js_values import trim
-from tavernkit.values import thaw_object
+from tavernkit.values import FrozenObject, thaw_object
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.builder import Builder
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 Steps = Generator[Ask, Answer, bool]
 """Asks on the way; returns whether the send succeeded."""
 
-CONTEXT_TOO_SMALL, REQUEST_FAILED = "context_too_small", "request_failed"
+CONTEXT_TOO_SMALL, REQUEST_FAILED, TRIGGER_FAILED = "context_too_small", "request_failed", "trigger_failed"
 ERROR_PREFIX = "Error: error in request:"
 
 
@@ -49,10 +51,20 @@ class Send:
     can drive it.
     """
 
-    def __init__(self, builder: Builder, context: RisuAIContext) -> None:
+    def __init__(
+        self, builder: Builder, context: RisuAIContext, *, session: tuple[object, ...] | None = None, stamp: object = ""
+    ) -> None:
+        """Prepare a send.
 
+        Args:
+            builder: Builds the prompts.
+            context: The chat and everything else as it is before.
+            session: Whose script results and Lua scripts are used; by default those of the context's chat.
+            stamp: Goes into the ids of replies, so that one in the place of another has an id of its own.
+        """
         self._builder = builder
-        self._session = context.session, context.variables
+        self._session = (context.session, context.variables) if session is None else (session, None)
+        self._stamp = stamp
         self.variables = VariablesOverlay(context.variables or InMemoryVariablesStore())
         """What all prompts and replies of this send do to the variables."""
         # One sequence of random numbers, and one set of variables, for all its prompts.
@@ -61,13 +73,31 @@ class Send:
         self.plans: list[RisuPlan] = []
         self.warnings: list[str] = []
         self.emotions: list[str] = []
+        self.choices: dict[str, tuple[str, ...]] = {}
+        """Texts that RisuAI can show in the place of a reply, by the reply's id: its raw stream, or several choices."""
         self.error: SendError | None = None
         self._requests = 0
+        self._replies = 0
 
     def run(self) -> Generator[Ask, Answer, SendResult]:
         """Do everything a send does."""
-        self._take_message()
-        ok = yield from self._send(continued=self._context.continued, counted=0)
+        if not self.take_message():
+            return self.result(ok=False)
+        return (yield from self.generate())
+
+    def generate(self) -> Generator[Ask, Answer, SendResult]:
+        """Let the model answer the chat as it is stored."""
+        try:
+            ok = yield from self._send(continued=self._context.continued, counted=0)
+        except TriggerError as error:
+            if self._context.strict:
+                raise
+            self._trigger_failed(error)
+            ok = False
+        return self.result(ok=ok)
+
+    def result(self, *, ok: bool) -> SendResult:
+        """What the send has come to so far."""
         return SendResult(
             ok=ok,
             chat=self.chat,
@@ -81,17 +111,27 @@ class Send:
             variables=self.variables.changes(),
         )
 
-    def _take_message(self) -> None:
-        """Store what the user wrote before anybody is chosen to answer it."""
+    def take_message(self) -> bool:
+        """Store what the user wrote before anybody is chosen to answer it; False if an input trigger failed."""
         if not self._context.message and not self._context.say_nothing:
-            return
+            return True
         state = self._new_state(self._context)
         settle(state, chained=False)
-        take_message(state)
-        self.warnings += [*state.warnings, *state.warning_counts.left_out]
-        self._keep(state)
-        self._keep_changes(state)
+        try:
+            take_message(state)
+        except TriggerError as error:
+            if self._context.strict:
+                raise
+            self._trigger_failed(error)
+        finally:
+            self.warnings += [*state.warnings, *state.warning_counts.left_out]
+            self._keep(state)
+            self._keep_changes(state)
         self._context = self._context.replace(message="", say_nothing=False)
+        return self.error is None
+
+    def _trigger_failed(self, error: TriggerError) -> None:
+        self.error = SendError(TRIGGER_FAILED, str(error), cause=error)
 
     def _send(self, *, continued: bool, counted: int) -> Steps:
         context = self._context
@@ -128,8 +168,7 @@ class Send:
             self._fail(state, answer.message)
             return False
         if isinstance(answer, Reply):
-            text = escape_braces(answer.text) if state.fields.escape_output else answer.text
-            new = self._store(state, text, continued=continued)
+            new = self._store(state, answer, continued=continued)
         else:
             streamed = yield from self._stream(state, continued=continued)
             if streamed is None:
@@ -159,6 +198,8 @@ class Send:
             return None
         except PipelineError as error:
             cause = error.__cause__
+            if isinstance(cause, TriggerError) and not context.strict:
+                raise cause from None
             if not isinstance(cause, MemoryFailedError):
                 raise
             self.error = SendError(cause.code, str(cause), cause=cause)
@@ -220,19 +261,33 @@ class Send:
             if not has_banned_script(text, settings.banned_scripts, self._warn):
                 return messages, answer
 
-    def _store(self, state: RisuState, reply: str, *, continued: bool) -> str:
+    def _store(self, state: RisuState, reply: Reply, *, continued: bool) -> str:
         """Store a whole reply; returns the text that counts for going on."""
         messages = state.chat.messages
-        text = state.edit_output(trim(reply), len(messages))
+        texts = [
+            self._received(state, text, messages, continued=continued) for text in (reply.text, *reply.alternatives)
+        ]
         if continued and not messages:
             self._nothing_to_continue()
         elif continued:
-            text = state.edit_output(trim(messages[-1].data + reply), len(messages) - 1)
             messages = messages[:-1]
-        if self._context.settings.remove_incomplete_response:
-            text = cut_incomplete(text)
-        self._see(state, with_messages(state.chat, (*messages, self._message(state, text, len(messages)))))
-        return text
+        message = self._message(state, texts[0], len(messages))
+        if reply.alternatives:
+            self._offer(message, texts)
+        self._see(state, with_messages(state.chat, (*messages, message)))
+        return texts[0]
+
+    def _received(self, state: RisuState, reply: str, messages: tuple[RisuMessage, ...], *, continued: bool) -> str:
+        """A reply as it is stored: through Lua, CBS and scripts."""
+        if state.fields.escape_output:
+            reply = escape_braces(reply)
+        text = state.edit_output(trim(reply), len(messages))
+        if continued and messages:
+            text = state.edit_output(trim(messages[-1].data + reply), len(messages) - 1)
+        return cut_incomplete(text) if self._context.settings.remove_incomplete_response else text
+
+    def _offer(self, message: RisuMessage, texts: Sequence[str]) -> None:
+        self.choices[str(message.raw["chatId"])] = tuple(texts)
 
     def _stream(self, state: RisuState, *, continued: bool) -> Generator[Ask, Answer, str | None]:
         """Store a reply as it comes in; scripts see the raw text so far each time.
@@ -240,6 +295,7 @@ class Send:
         Returns the new part, or nothing if the user stopped it.
         """
         before = ""
+        self._flag_streaming(state, on=True)
         if continued and state.chat.messages:
             before = state.chat.messages[-1].data
         else:
@@ -254,14 +310,21 @@ class Send:
             if isinstance(answer, Stopped):
                 return None
             if not isinstance(answer, Chunk):
-                return new
+                break
             raw += answer.text or ""
             new = cut_incomplete(raw) if self._context.settings.remove_incomplete_response else raw
             *others, last = state.chat.messages
             text = state.edit_output(trim(before + new), len(others))
             self._see(state, with_messages(state.chat, (*others, with_text(last, text))))
             if answer.text is None:  # the end of a stream is a packet as well, so the text passes once more
-                return new
+                break
+        self._flag_streaming(state, on=False)
+        self._offer(state.chat.messages[-1], [raw])
+        return new
+
+    def _flag_streaming(self, state: RisuState, *, on: bool) -> None:
+        raw: FrozenObject = MappingProxyType({**state.chat.raw, "isStreaming": on})
+        self._see(state, dataclasses.replace(state.chat, raw=raw))
 
     def _inlay_prompt(self, state: RisuState) -> Generator[Ask, Answer, None]:
         """Ask for what is added to the reply (RisuAI's ``igpPrompt``), and add it."""
@@ -357,10 +420,18 @@ class Send:
         self._see(state, with_messages(state.chat, changed))
 
     def _message(self, state: RisuState, text: str, index: int) -> RisuMessage:
-        made = made_id("reply", state.chat.id, index, state.character.id)
-        return RisuMessage(
-            role="char", data=text, time=state.milliseconds, saying=state.character.id, raw={"chatId": made}
-        )
+        self._replies += 1
+        made = made_id("reply", state.chat.id, index, state.character.id, self._stamp, self._replies)
+        preset = state.preset
+        info: FrozenObject = {
+            "model": preset.ai_model,
+            "generationId": made,
+            "inputTokens": sum(map(state.counter.message, state.messages)),
+            "outputTokens": preset.max_response,
+            "maxContext": preset.max_context,
+        }
+        raw: FrozenObject = {"chatId": made, "generationInfo": info}
+        return RisuMessage(role="char", data=text, time=state.milliseconds, saying=state.character.id, raw=raw)
 
     def _see(self, state: RisuState, chat: RisuChat) -> None:
         state.see_chat(chat)
@@ -369,6 +440,7 @@ class Send:
     def _new_state(self, context: RisuAIContext) -> RisuState:
         state = self._builder.make_state(context)
         state.session, state.session_owner = self._session
+        state.sending = True
         return state
 
     def _keep(self, state: RisuState) -> None:

@@ -35,8 +35,8 @@ _EDIT_KINDS: dict[ScriptMode, str] = {"editinput": "editInput", "editoutput": "e
 def run_build_triggers(state: RisuState, mode: TriggerMode) -> TriggerResult | None:
     """Run the triggers of the speaking character and the modules over the chat, and store what they changed.
 
-    Gives nothing when there are none, when a trigger broke the run off, and when one failed (which strict mode
-    raises): variables written before that are kept.
+    Gives nothing when there are none, when a trigger broke the run off, and when one failed (which a send and strict
+    mode raise): variables written before that are kept.
     """
     if not _has_triggers(state):
         return None
@@ -49,6 +49,8 @@ def run_build_triggers(state: RisuState, mode: TriggerMode) -> TriggerResult | N
     if result.reloads.screen:
         state.runner.forget()
     _store(state, result.applied())
+    if result.error is not None and state.sending:
+        raise result.error
     return result if result.ok else None
 
 
