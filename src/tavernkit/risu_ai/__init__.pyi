@@ -15,6 +15,7 @@ from tavernkit.risu_ai.chat.inlays import Inlay as Inlay
 from tavernkit.risu_ai.chat.replay import replay as replay
 from tavernkit.risu_ai.chat_templates import ChatTemplate as ChatTemplate
 from tavernkit.risu_ai.context import RisuAIContext as RisuAIContext
+from tavernkit.risu_ai.conversation.chat import Chat as Chat
 from tavernkit.risu_ai.errors import CBSError as CBSError
 from tavernkit.risu_ai.errors import CBSStackOverflowError as CBSStackOverflowError
 from tavernkit.risu_ai.errors import CBSSyntaxError as CBSSyntaxError

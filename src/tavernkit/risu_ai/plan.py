@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,9 @@ from tavernkit.prompt.plan import Plan
 from tavernkit.risu_ai.cbs.escapes import unescape
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage, explained, title_of
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
+from tavernkit.risu_ai.requests.llm_options import llm_options
 from tavernkit.risu_ai.requests.messages import RequestRules, request_messages, unescaped
+from tavernkit.risu_ai.requests.parameters import HELPER_MODE, MAIN_MODE
 from tavernkit.risu_ai.requests.reference import EMPTY_KEYS, RisuRequest, reference_request
 from tavernkit.risu_ai.requests.text_completion import cut_reply, stop_texts
 from tavernkit.risu_ai.requests.text_prompt import TextRules, write_text
@@ -41,6 +44,19 @@ class RisuPlan(Plan):
     rules: RequestRules = field(default_factory=RequestRules)
     text_rules: TextRules = field(default_factory=TextRules)
     memory_data: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    purpose: str = MAIN_MODE
+    """What the prompt is for: ``model``, or a helper request such as ``memory`` or ``emotion``."""
+
+    def asked_as(self, messages: Sequence[PromptMessage], rules: RequestRules) -> RisuPlan:
+        """Return the plan as a model is asked: with the messages that request triggers left, for a fallback model."""
+        if rules.model == self.rules.model and list(messages) == unescaped(self.prompt_messages()):
+            return self
+        blocks = make_blocks(messages, [self._count(message) for message in messages])
+        options = {**self.llm_options, "model": rules.model}
+        return dataclasses.replace(self, blocks=blocks, rules=rules, llm_options=options)
+
+    def _count(self, message: PromptMessage) -> int:
+        return 0 if self.count_tokens is None else self.count_tokens(message.content)
 
     def _prepared(self, *, squash: bool) -> list[Message]:
         messages = super()._prepared(squash=squash)
@@ -78,14 +94,15 @@ class RisuPlan(Plan):
             warn: Told about what cannot be written as RisuAI would.
             strict: Raise where RisuAI itself would throw.
         """
-        most = self.llm_options.get("max_tokens")
+        # RisuAI asks for a whole reply even where the context has no room for it.
         return reference_request(
             unescaped(self.prompt_messages()),
             self.rules,
-            max_tokens=most if isinstance(most, int) else self.rules.preset.max_response,
+            max_tokens=self.rules.preset.max_response,
             text=self.to_text(warn=warn) if self.text_rules.template else None,
             keys=keys,
             stream=stream,
+            mode=self.purpose,
             warn=warn,
             strict=strict,
         )
@@ -114,6 +131,20 @@ class RisuPlan(Plan):
         """Cut such a reply there, as RisuAI does."""
         rules = self.text_rules
         return cut_reply(reply, self.prompt_messages(), rules.character_name, user_name=rules.user_name)
+
+
+def helper_plan(messages: Sequence[PromptMessage], rules: RequestRules, purpose: str = HELPER_MODE) -> RisuPlan:
+    """The plan of a request beside the chat: a summary, a question of a trigger.
+
+    Args:
+        messages: What is asked.
+        rules: The model, and the settings of its requests.
+        purpose: What the request is for, in RisuAI's words.
+    """
+    preset = rules.preset
+    options = {**llm_options(preset, 0), "model": rules.model, "max_tokens": preset.max_response}
+    blocks = make_blocks(messages, [0] * len(messages))
+    return RisuPlan(blocks=blocks, llm_options=freeze_object(options), rules=rules, purpose=purpose)
 
 
 def make_blocks(messages: Sequence[PromptMessage], tokens: Sequence[int]) -> list[Block]:

@@ -45,7 +45,7 @@ class RisuState(BuildState[RisuAIContext]):
         self.session, self.session_owner = context.session, context.variables
         """Whose script results and Lua scripts are remembered; a send has one for all its prompts."""
         self.sending = False
-        """Whether the prompt is part of a send: a trigger that fails ends it, as in RisuAI, and is not just reported."""
+        """Whether the prompt is part of a send, which a failing trigger ends; otherwise it is only reported."""
         self.preset = context.active_preset
         """prepare: the preset of this build (a preset chain may pick another one)."""
         self.settings = context.settings

@@ -94,6 +94,13 @@ def chat_id(message: RisuMessage) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
+def generation_id(message: RisuMessage) -> str:
+    """The id of the generation that a message comes from; nothing if it comes from none."""
+    info = message.raw.get("generationInfo")
+    found = info.get("generationId") if is_mapping(info) else None
+    return found if isinstance(found, str) else ""
+
+
 def with_ids(chat: RisuChat) -> RisuChat:
     """Give every message an id. An id we make depends on place and text only, so the next turn makes the same."""
     without = [index for index, message in enumerate(chat.messages) if chat_id(message) is None]

@@ -27,7 +27,9 @@ from tavernkit.values import Json, LazySequence, thaw, thaw_object
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.builder import Builder
+    from tavernkit.risu_ai.conversation.chat import Chat
     from tavernkit.risu_ai.inputs import RisuAIInputs
+    from tavernkit.turns import Host
 
 
 class Save:
@@ -192,6 +194,24 @@ class Save:
         from tavernkit.risu_ai.builder import Builder  # which is built on the files
 
         return Builder(**self.inputs(character, chat, persona=persona, preset=preset))
+
+    def open(
+        self,
+        character: str | int,
+        chat: str | int | None = None,
+        *,
+        persona: str | int | None = None,
+        preset: str | int | None = None,
+        host: Host | None = None,
+    ) -> Chat:
+        """Open a chat to go on with, with everything the save has switched on.
+
+        The arguments are those of :meth:`builder`; ``host`` is what the chat asks models with. Store what became of it
+        with :meth:`with_chat`: ``save.with_chat("Mira", chat.chat, chat.stored_variables)``.
+        """
+        from tavernkit.risu_ai.conversation.chat import Chat  # which is built on the files
+
+        return Chat(host=host, **self.inputs(character, chat, persona=persona, preset=preset))
 
     def inputs(
         self,

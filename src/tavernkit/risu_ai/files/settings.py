@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tavernkit.errors import Warn, log_warning
+from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.risu_ai.files.json_reader import JsonReader
 from tavernkit.risu_ai.files.preset import Preset, preset_in_database
 from tavernkit.risu_ai.objects import RisuCustomModel, RisuModule, RisuPersona, RisuSettings
@@ -141,6 +141,25 @@ class Settings:
             presets[current] = self.preset.replace(name=presets[current].name)
         raw = {**self.raw, **freeze_object(preset_in_database(presets[index].to_json())), "botPresetsId": index}
         return self.replace(preset=presets[index], presets=tuple(presets), raw=freeze_object(raw))
+
+    def switch_persona(self, index: int) -> Settings:
+        """Switch to another persona as RisuAI does: the name and the text in use are stored in the old one first.
+
+        Raises:
+            ConfigError: There is no such persona.
+        """
+        if not 0 <= index < len(self.personas):
+            raise ConfigError(f"there is no persona {index}: there are {len(self.personas)}")
+        personas, old = list(self.personas), self.selected_persona
+        if 0 <= old < len(personas):
+            personas[old] = dataclasses.replace(personas[old], name=self.username, prompt=self.persona_prompt)
+        chosen = personas[index]
+        return self.replace(
+            personas=tuple(personas),
+            selected_persona=index,
+            username=chosen.name or "",
+            persona_prompt=chosen.prompt or "",
+        )
 
     def flags_of(self, model: str) -> frozenset[str]:
         """The flags of a model, the user's own choices included."""

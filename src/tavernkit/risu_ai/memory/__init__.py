@@ -18,6 +18,9 @@ from tavernkit.risu_ai.memory.hypa_v3 import hypa_v3
 from tavernkit.risu_ai.memory.supa import supa_memory
 from tavernkit.values import FrozenObject
 
+SUPA_MEMORY = "SupaMemory"
+"""The kind that is used when no other is switched on."""
+
 
 def uses_memory(settings: FrozenObject) -> bool:
     """Tell whether RisuAI's database has a kind of memory switched on."""
@@ -28,7 +31,7 @@ def uses_memory(settings: FrozenObject) -> bool:
 
 def memory_name(settings: FrozenObject) -> str:
     """What RisuAI's users call the kind of memory that the database asks for."""
-    return next((name for key, name, _ in _KINDS if settings.get(key)), "SupaMemory")
+    return next((name for key, name, _ in _KINDS if settings.get(key)), SUPA_MEMORY)
 
 
 def remember(given: MemoryInput) -> MemoryOutcome:
@@ -48,6 +51,7 @@ _KINDS: Sequence[tuple[str, str, Callable[[MemoryInput], MemoryOutcome]]] = (
 
 __all__ = [
     "MEMORY_MEMOS",
+    "SUPA_MEMORY",
     "Embed",
     "MemoryInput",
     "MemoryModels",

@@ -18,6 +18,9 @@ MEMORY_MEMO = "supaMemory"
 MEMORY_MEMOS = (MEMORY_MEMO, "hypaMemory")
 """Memos of messages that hold memory: the one that every kind writes, and one of older chats."""
 
+SUMMARY_FAILED = "summary_failed"
+"""The code of the error when the model that summarises does not answer."""
+
 Summarize = Callable[[Sequence[JsonObject]], str]
 """Asks a model to summarise: gets messages with role and content, gives its answer."""
 
@@ -27,10 +30,14 @@ Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryModels:
-    """The models memory asks. ``default_prompt`` is the instruction where the settings have none."""
+    """The models memory asks. ``default_prompt`` is the instruction where the settings have none.
 
-    summarize: Summarize
-    embed: Embed
+    Without ``summarize`` a :class:`~tavernkit.risu_ai.Chat` asks its own model. ``embed`` is needed by the kinds of
+    memory that search; without it they fail.
+    """
+
+    summarize: Summarize | None = None
+    embed: Embed | None = None
     default_prompt: str = (
         "Summarise the conversation above in one short paragraph. Keep names, places, promises and facts; "
         "write nothing else."
@@ -63,8 +70,16 @@ class MemoryInput:
         """Tokens of chat items."""
         return self.counter.messages(items)
 
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Turn texts into vectors."""
+        if self.models.embed is None:
+            raise MemoryFailedError("no_embedding", "this kind of memory needs memory=MemoryModels(embed=...)")
+        return self.models.embed(texts)
+
     def summary(self, request: Sequence[JsonObject]) -> str:
         """Ask for a summary; an empty answer is a failure."""
+        if self.models.summarize is None:
+            raise MemoryFailedError("no_summariser", "memory needs memory=MemoryModels(summarize=...)")
         answer = self.models.summarize(request)
         require("what summarize returns", answer, str)
         if not trim(answer):

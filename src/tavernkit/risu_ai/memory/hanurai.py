@@ -24,7 +24,7 @@ def hanurai(given: MemoryInput) -> MemoryOutcome:
         texts = item.content.split("\n\n") if given.settings.get("hanuraiSplit") else [item.content]
         documents += [DOCUMENT + text for text in map(trim, texts) if text]
     queries = [QUERY + item.content for item in reversed(items[-QUERY_ITEMS:])]
-    ranked = Similarity(given.models.embed, documents).ranked_by_newest(queries)
+    ranked = Similarity(given.embed, documents).ranked_by_newest(queries)
     total = given.total
     gone = 0
     while gone < len(items) and total + room > given.max_context:

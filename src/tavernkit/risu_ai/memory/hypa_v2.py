@@ -146,7 +146,7 @@ class _HypaV2:
     def ranked(self) -> Sequence[str]:
         documents = [DOCUMENT + str(chunk.get("text")) for chunk in self.chunks]
         newest = [QUERY + item.content for item in reversed(self.items[-QUERY_ITEMS:])]
-        found = Similarity(self.given.models.embed, documents).ranked_by_newest(newest)
+        found = Similarity(self.given.embed, documents).ranked_by_newest(newest)
         return [text.removeprefix(DOCUMENT) for text in found]
 
 

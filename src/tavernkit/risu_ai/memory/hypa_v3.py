@@ -10,7 +10,7 @@ from tavernkit.risu_ai.chat.prompt_message import NEW_CHAT_MEMO, NEW_EXAMPLE_MEM
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.js.sort import sort_by
 from tavernkit.risu_ai.limits import MAX_MEMORY_QUERIES
-from tavernkit.risu_ai.memory.contract import MemoryInput, MemoryOutcome, memory_message
+from tavernkit.risu_ai.memory.contract import SUMMARY_FAILED, MemoryInput, MemoryOutcome, memory_message
 from tavernkit.risu_ai.memory.requests import as_lines, ask_for_summary, without_thoughts
 from tavernkit.risu_ai.memory.similarity import Similarity, paragraphs
 from tavernkit.risu_ai.memory.v3_settings import HypaV3Settings
@@ -69,7 +69,7 @@ class _HypaV3:
             chosen = self.select(available)
             return self.outcome(_block(self.summaries[index].text for index in chosen))
         except MemoryFailedError as error:
-            if len(self.summaries) > before:
+            if len(self.summaries) > before or error.code == SUMMARY_FAILED:
                 error.stored = {"hypaV3Data": self.stored()}
             raise
 
@@ -151,7 +151,12 @@ class _HypaV3:
         return not marker and not item.blank and not own
 
     def ask(self, text: str) -> str:
-        answer = without_thoughts(ask_for_summary(self.given, text, self.settings.prompt))
+        try:
+            answer = without_thoughts(ask_for_summary(self.given, text, self.settings.prompt))
+        except MemoryFailedError as error:
+            if error.code != SUMMARY_FAILED:
+                raise
+            raise MemoryFailedError(SUMMARY_FAILED, f"[HypaV3] Summarization failed: Error: {error}") from error
         if not answer:
             raise MemoryFailedError("empty_summary", "the summariser gave no text")
         return answer
@@ -214,7 +219,7 @@ class _HypaV3:
         queries = self.queries()  # asks the summariser even when there is nothing left to rank
         if not owners:
             return []
-        ranked = Similarity(self.given.models.embed, list(owners)).ranked(queries)
+        ranked = Similarity(self.given.embed, list(owners)).ranked(queries)
         scores: dict[int, float] = {}
         for rank, part in enumerate(ranked, start=1):
             for index in owners[part]:

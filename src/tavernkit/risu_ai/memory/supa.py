@@ -109,7 +109,7 @@ class _Supa:
         self.past = past
         spoken = [item for item in self.items if item.role != "system"]
         query = chat_text(spoken[:QUERY_ITEMS], self.given.character_name)
-        found = Similarity(self.given.models.embed, past).ranked([(query, 1.0)])
+        found = Similarity(self.given.embed, past).ranked([(query, 1.0)])
         if found:
             self.past_events = "past events: " + ",".join(found[:PAST_EVENTS])
 

@@ -9,7 +9,9 @@ from tavernkit.risu_ai.files.preset import UNSET_SAMPLER
 from tavernkit.risu_ai.requests.messages import RequestRules
 from tavernkit.values import FrozenJson, Json, is_mapping, thaw
 
-MAIN_MODE = "model"
+MAIN_MODE, HELPER_MODE = "model", "otherAx"
+"""What requests are for: the reply itself, and what has no other name."""
+
 _UNSET = object()
 
 

@@ -11,7 +11,7 @@ from tavernkit.errors import TavernKitError, Warn, log_warning
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.plan import RisuPlan
 from tavernkit.risu_ai.requests.messages import RequestRules
-from tavernkit.risu_ai.requests.reference import EMPTY_KEYS, RisuRequest, reference_request
+from tavernkit.risu_ai.requests.reference import EMPTY_KEYS, RisuRequest
 from tavernkit.values import JsonObject
 
 
@@ -29,6 +29,8 @@ class ModelRequest:
     stream: bool
     plan: RisuPlan
     prompt: Sequence[PromptMessage] = ()
+    streamable: bool = True
+    """False if RisuAI needs the whole reply, whatever the user wants."""
     rules: RequestRules = field(default_factory=RequestRules, repr=False)
 
     def reference_request(self, *, keys: Mapping[str, str] = EMPTY_KEYS, warn: Warn = log_warning) -> RisuRequest:
@@ -38,9 +40,7 @@ class ModelRequest:
             keys: API keys by provider, as for :meth:`RisuPlan.reference_request`.
             warn: Told about what cannot be written as RisuAI would.
         """
-        most = self.options.get("max_tokens")
-        size = most if isinstance(most, int) else self.rules.preset.max_response
-        return reference_request(self.prompt, self.rules, max_tokens=size, keys=keys, stream=self.stream, warn=warn)
+        return self.plan.reference_request(keys=keys, stream=self.stream, warn=warn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,13 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The model could not answer; ``message`` is what the provider says."""
+    """The model could not answer; ``message`` is what the provider says.
+
+    ``body`` is all that it said, which RisuAI shows instead if it wanted a stream.
+    """
 
     message: str
+    body: str = ""
 
 
 @dataclass(frozen=True, slots=True)

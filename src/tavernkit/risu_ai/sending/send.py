@@ -10,27 +10,24 @@ from typing import TYPE_CHECKING
 from tavernkit.arguments import require
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.risu_ai.cbs.escapes import escape_braces
-from tavernkit.risu_ai.chat.chat_log import with_messages, with_text
+from tavernkit.risu_ai.chat.chat_log import generation_id, with_messages, with_text
 from tavernkit.risu_ai.chat.groups import speakers
 from tavernkit.risu_ai.chat.ids import made_id
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
-from tavernkit.risu_ai.chat.user_input import take_message
 from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError, TriggerError
 from tavernkit.risu_ai.files.preset_chain import chained_settings
-from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.limits import MAX_ROUNDS
-from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
-from tavernkit.risu_ai.plan import RisuPlan
+from tavernkit.risu_ai.objects import RisuMessage
+from tavernkit.risu_ai.plan import RisuPlan, helper_plan
 from tavernkit.risu_ai.prompt_template.chat_ml import parse_chat_ml
 from tavernkit.risu_ai.requests.messages import RequestRules, request_messages, unescaped
 from tavernkit.risu_ai.sending.exchange import Answer, Ask, Chunk, Failure, ModelRequest, NextChunk, Reply, Stopped
+from tavernkit.risu_ai.sending.operation import Operation
 from tavernkit.risu_ai.sending.reply_text import cut_incomplete, ends_closed, has_banned_script
 from tavernkit.risu_ai.sending.result import SendError, SendResult
 from tavernkit.risu_ai.state import RisuState
-from tavernkit.risu_ai.steps.prepare import settle
 from tavernkit.risu_ai.triggers.build_triggers import edit_request, run_build_triggers
-from tavernkit.stores.variables import InMemoryVariablesStore, VariablesOverlay
 from tavernkit.text.js_values import trim
 from tavernkit.values import FrozenObject, thaw_object
 
@@ -40,11 +37,11 @@ if TYPE_CHECKING:
 Steps = Generator[Ask, Answer, bool]
 """Asks on the way; returns whether the send succeeded."""
 
-CONTEXT_TOO_SMALL, REQUEST_FAILED, TRIGGER_FAILED = "context_too_small", "request_failed", "trigger_failed"
+CONTEXT_TOO_SMALL, REQUEST_FAILED = "context_too_small", "request_failed"
 ERROR_PREFIX = "Error: error in request:"
 
 
-class Send:
+class Send(Operation):
     """One send of a user: it may need several requests (retries, continuations, a group's members, triggers).
 
     :meth:`run` is a generator: it yields what it needs and takes the answer, so that any program, synchronous or not,
@@ -54,30 +51,16 @@ class Send:
     def __init__(
         self, builder: Builder, context: RisuAIContext, *, session: tuple[object, ...] | None = None, stamp: object = ""
     ) -> None:
-        """Prepare a send.
-
-        Args:
-            builder: Builds the prompts.
-            context: The chat and everything else as it is before.
-            session: Whose script results and Lua scripts are used; by default those of the context's chat.
-            stamp: Goes into the ids of replies, so that one in the place of another has an id of its own.
-        """
-        self._builder = builder
-        self._session = (context.session, context.variables) if session is None else (session, None)
-        self._stamp = stamp
-        self.variables = VariablesOverlay(context.variables or InMemoryVariablesStore())
-        """What all prompts and replies of this send do to the variables."""
-        # One sequence of random numbers, and one set of variables, for all its prompts.
-        self._context = context.replace(random=context.random_source, seed=None, variables=self.variables)
-        self.chat = context.chat
+        """Prepare a send; the arguments are those of :class:`Operation`."""
+        super().__init__(builder, context, session=session, stamp=stamp)
         self.plans: list[RisuPlan] = []
-        self.warnings: list[str] = []
         self.emotions: list[str] = []
         self.choices: dict[str, tuple[str, ...]] = {}
         """Texts that RisuAI can show in the place of a reply, by the reply's id: its raw stream, or several choices."""
-        self.error: SendError | None = None
         self._requests = 0
         self._replies = 0
+        self._model = ""
+        """The model that gave the last reply."""
 
     def run(self) -> Generator[Ask, Answer, SendResult]:
         """Do everything a send does."""
@@ -101,37 +84,15 @@ class Send:
         return SendResult(
             ok=ok,
             chat=self.chat,
-            character=self._context.owner,
-            members=tuple(self._context.members),
-            settings=self._context.settings,
+            character=self.character,
+            members=self.members,
+            settings=self.settings,
             error=self.error,
             plans=tuple(self.plans),
             emotions=tuple(self.emotions),
             warnings=tuple(self.warnings),
             variables=self.variables.changes(),
         )
-
-    def take_message(self) -> bool:
-        """Store what the user wrote before anybody is chosen to answer it; False if an input trigger failed."""
-        if not self._context.message and not self._context.say_nothing:
-            return True
-        state = self._new_state(self._context)
-        settle(state, chained=False)
-        try:
-            take_message(state)
-        except TriggerError as error:
-            if self._context.strict:
-                raise
-            self._trigger_failed(error)
-        finally:
-            self.warnings += [*state.warnings, *state.warning_counts.left_out]
-            self._keep(state)
-            self._keep_changes(state)
-        self._context = self._context.replace(message="", say_nothing=False)
-        return self.error is None
-
-    def _trigger_failed(self, error: TriggerError) -> None:
-        self.error = SendError(TRIGGER_FAILED, str(error), cause=error)
 
     def _send(self, *, continued: bool, counted: int) -> Steps:
         context = self._context
@@ -165,7 +126,7 @@ class Send:
         if isinstance(answer, Stopped):
             return False
         if isinstance(answer, Failure):
-            self._fail(state, answer.message)
+            self._fail(state, answer)
             return False
         if isinstance(answer, Reply):
             new = self._store(state, answer, continued=continued)
@@ -224,13 +185,15 @@ class Send:
                 messages, answer = yield from self._attempt(state, messages, model)
                 if not isinstance(answer, Failure):
                     break
-            if number < len(models) and isinstance(answer, Reply) and self._wants_another(answer.text):
+            blank = isinstance(answer, Reply) and self._is_too_blank(answer.text)
+            if number < len(models) and blank:
                 continue
             if not isinstance(answer, Failure):
+                self._model = "" if blank else model
                 break
         return answer
 
-    def _wants_another(self, reply: str) -> bool:
+    def _is_too_blank(self, reply: str) -> bool:
         """Whether the next fallback model is to be asked, because this one said nothing."""
         return bool(self._context.settings.raw.get("fallbackWhenBlankResponse")) and not trim(reply)
 
@@ -252,7 +215,8 @@ class Send:
                 messages=request_messages(messages, rules, warn=self._warn, strict=self._context.strict),
                 options=thaw_object(plan.llm_options),
                 stream=settings.use_streaming and not state.fields.escape_output,
-                plan=plan,
+                plan=plan.asked_as(messages, rules),
+                streamable=not state.fields.escape_output,
                 prompt=tuple(messages),
                 rules=rules,
             )
@@ -287,7 +251,7 @@ class Send:
         return cut_incomplete(text) if self._context.settings.remove_incomplete_response else text
 
     def _offer(self, message: RisuMessage, texts: Sequence[str]) -> None:
-        self.choices[str(message.raw["chatId"])] = tuple(texts)
+        self.choices[generation_id(message)] = tuple(texts)
 
     def _stream(self, state: RisuState, *, continued: bool) -> Generator[Ask, Answer, str | None]:
         """Store a reply as it comes in; scripts see the raw text so far each time.
@@ -297,7 +261,11 @@ class Send:
         before = ""
         self._flag_streaming(state, on=True)
         if continued and state.chat.messages:
-            before = state.chat.messages[-1].data
+            *others, last = state.chat.messages
+            before = last.data
+            info = self._generation_info(state, self._new_id(state, len(others)))
+            again = dataclasses.replace(last, raw=MappingProxyType({**last.raw, "generationInfo": info}))
+            self._see(state, with_messages(state.chat, (*others, again)))
         else:
             if continued:
                 self._nothing_to_continue()
@@ -349,12 +317,13 @@ class Send:
     def _helper(self, state: RisuState, messages: Sequence[PromptMessage]) -> Generator[Ask, Answer, str | None]:
         """Ask the auxiliary model for something; a failure is reported and gives nothing."""
         rules = RequestRules.of(state.preset, self._context.settings, state.preset.sub_model)
-        plan = state.need_plan()
+        plan = helper_plan(messages, rules)
         answer = yield ModelRequest(
             model=rules.model,
             messages=request_messages(messages, rules, warn=self._warn),
-            options={**thaw_object(plan.llm_options), "model": rules.model, "max_tokens": state.preset.max_response},
+            options=thaw_object(plan.llm_options),
             stream=False,
+            streamable=False,
             plan=plan,
             prompt=tuple(messages),
             rules=rules,
@@ -382,34 +351,16 @@ class Send:
         self._keep(state)
         return result is not None and result.send_ai_prompt
 
-    def _keep_changes(self, state: RisuState) -> None:
-        """Let the next prompt of this send see what triggers changed about characters and personas."""
-        seen, context = state.texts.context, self._context
-        changes: dict[str, object] = {}
-        if seen.character is not context.owner:
-            changes["character"] = seen.character
-        if isinstance(seen.speaker, RisuCharacter) and context.owner.is_group:
-            changes["members"] = [seen.speaker if each.id == seen.speaker.id else each for each in context.members]
-        prompt = seen.settings.persona_prompt
-        if seen.personas != context.settings.personas:
-            changes["settings"] = context.settings.replace(personas=seen.personas)
-        if prompt is not None and prompt != context.active_settings.persona_prompt:
-            settings = changes.get("settings", context.settings)
-            assert isinstance(settings, Settings)
-            changes["settings"] = settings.replace(persona_prompt=prompt)
-        if changes:
-            self._context = context.replace(**changes)
-
     def _unfinished(self, new: str, tokens: int) -> bool:
         settings = self._context.settings
         if settings.auto_continue_min_tokens > 0 and tokens < settings.auto_continue_min_tokens:
             return True
         return settings.auto_continue_chat and not ends_closed(new)
 
-    def _fail(self, state: RisuState, message: str) -> None:
-        text = ERROR_PREFIX + message
+    def _fail(self, state: RisuState, failure: Failure) -> None:
+        text = failure.body or ERROR_PREFIX + failure.message
         if not self._context.settings.inlay_error_response:
-            self.error = SendError(REQUEST_FAILED, text, message)
+            self.error = SendError(REQUEST_FAILED, text, failure.message)
             return
         block = f"```risuerror\n{text}\n```"
         messages = state.chat.messages
@@ -420,35 +371,20 @@ class Send:
         self._see(state, with_messages(state.chat, changed))
 
     def _message(self, state: RisuState, text: str, index: int) -> RisuMessage:
-        self._replies += 1
-        made = made_id("reply", state.chat.id, index, state.character.id, self._stamp, self._replies)
-        preset = state.preset
-        info: FrozenObject = {
-            "model": preset.ai_model,
-            "generationId": made,
-            "inputTokens": sum(map(state.counter.message, state.messages)),
-            "outputTokens": preset.max_response,
-            "maxContext": preset.max_context,
-        }
-        raw: FrozenObject = {"chatId": made, "generationInfo": info}
+        made = self._new_id(state, index)
+        raw: FrozenObject = {"chatId": made, "generationInfo": self._generation_info(state, made)}
         return RisuMessage(role="char", data=text, time=state.milliseconds, saying=state.character.id, raw=raw)
 
-    def _see(self, state: RisuState, chat: RisuChat) -> None:
-        state.see_chat(chat)
-        self._keep(state)
+    def _new_id(self, state: RisuState, index: int) -> str:
+        self._replies += 1
+        return made_id("reply", state.chat.id, index, state.character.id, self._stamp, self._replies)
 
-    def _new_state(self, context: RisuAIContext) -> RisuState:
-        state = self._builder.make_state(context)
-        state.session, state.session_owner = self._session
-        state.sending = True
-        return state
-
-    def _keep(self, state: RisuState) -> None:
-        """Take over what a build or a reply did to the chat and the variables."""
-        self.chat = state.chat
-        state.variables.changes().apply(self.variables)
-
-    def _warn(self, message: str) -> None:
-        self.warnings.append(message)
-        if self._context.warn is not None:
-            self._context.warn(message)
+    def _generation_info(self, state: RisuState, generation: str) -> FrozenObject:
+        plan, preset = state.need_plan(), state.preset
+        return {
+            "model": self._model or preset.ai_model,
+            "generationId": generation,
+            "inputTokens": sum(map(state.counter.message, state.messages)),
+            "outputTokens": plan.llm_options.get("max_tokens"),
+            "maxContext": preset.max_context,
+        }

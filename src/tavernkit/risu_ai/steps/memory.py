@@ -74,7 +74,7 @@ def _remembered(state: RisuState) -> bool:
     if not character_fields(state.context.owner).supa_memory or not uses_memory(settings):
         return False
     models = state.context.memory
-    if models is None:
+    if models is None or models.summarize is None:
         state.warn("the character uses long-term memory: pass memory=MemoryModels(...) to have it; the chat is cut")
         return False
     given = MemoryInput(

@@ -21,7 +21,7 @@ from tavernkit.values import Json, is_object
 if TYPE_CHECKING:
     from tavernkit.risu_ai.state import RisuState
 
-TriggerMode = Literal["start", "input", "output"]
+TriggerMode = Literal["start", "input", "output", "manual"]
 
 LUA_EDIT, REQUEST_TRIGGER = "Lua editRequest", "request trigger"
 _EDITED = {
@@ -32,8 +32,12 @@ _EDITED = {
 _EDIT_KINDS: dict[ScriptMode, str] = {"editinput": "editInput", "editoutput": "editOutput"}
 
 
-def run_build_triggers(state: RisuState, mode: TriggerMode) -> TriggerResult | None:
+def run_build_triggers(
+    state: RisuState, mode: TriggerMode, *, name: str = "", trigger_id: str | None = None
+) -> TriggerResult | None:
     """Run the triggers of the speaking character and the modules over the chat, and store what they changed.
+
+    A ``manual`` run takes those of a name; ``trigger_id`` is the id of the element that was clicked.
 
     Gives nothing when there are none, when a trigger broke the run off, and when one failed (which a send and strict
     mode raise): variables written before that are kept.
@@ -41,7 +45,13 @@ def run_build_triggers(state: RisuState, mode: TriggerMode) -> TriggerResult | N
     if not _has_triggers(state):
         return None
     try:
-        result = state.trigger_engine.run(state.texts.context, mode, **_options(state, strict=state.context.strict))
+        result = state.trigger_engine.run(
+            state.texts.context,
+            mode,
+            name=name,
+            trigger_id=trigger_id,
+            **_options(state, strict=state.context.strict),
+        )
     except TriggerError as error:
         if error.stored is not None:
             _store(state, error.stored)
@@ -67,6 +77,43 @@ def edit_text(state: RisuState, text: str, mode: ScriptMode, index: int) -> str:
         state.runner.forget()
     _store(state, result.stored)
     return to_string(result.data)
+
+
+def click_button(state: RisuState, name: str) -> None:
+    """Call the Lua handlers of a button and store what they changed."""
+    result = state.trigger_engine.click(state.texts.context, name, **_options(state, strict=state.context.strict))
+    if result.reloads.screen:
+        state.runner.forget()
+    _store(state, result.stored)
+
+
+def run_command(state: RisuState, line: str) -> bool:
+    """Run a command line and store what it changed; False if one of its commands is not known."""
+    result = state.trigger_engine.command(state.texts.context, line, **_options(state, strict=state.context.strict))
+    if result.reloads.screen:
+        state.runner.forget()
+    _store(state, result.stored)
+    return result.value is not False
+
+
+def shown_text(state: RisuState, index: int) -> str:
+    """What the screen would show of a message, or of the greeting (-1): macros that write are hidden."""
+    messages, context = state.chat.messages, state.texts.context
+    message = messages[index] if 0 <= index < len(messages) else None
+    text = state.character.greeting(state.chat.greeting_index) or "" if message is None else message.data
+    shown = context.replace(chat_index=index, writes="remove", display=True, first_message=message is None)
+    text = state.texts.engine.expand(text, shown, warn=state.warn)
+    edited = state.trigger_engine.edit_text(context, "editDisplay", text, index=index, **_options(state))
+    result = state.runner.run(
+        to_string(edited.data),
+        "editdisplay",
+        state.scripts,
+        context,
+        index=index,
+        chat_role="" if message is None else message.role,
+        warn=state.warn,
+    )
+    return result.text
 
 
 def edit_list(state: RisuState, messages: list[PromptMessage]) -> list[PromptMessage]:

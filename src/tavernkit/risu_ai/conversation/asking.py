@@ -1,0 +1,136 @@
+"""Asking the host's model: from a send, and from the triggers and the memory inside of a build."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
+
+from tavernkit.models.errors import ModelError
+from tavernkit.models.reply import Reply
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
+from tavernkit.risu_ai.errors import MemoryFailedError
+from tavernkit.risu_ai.files.preset import Preset
+from tavernkit.risu_ai.files.settings import Settings
+from tavernkit.risu_ai.memory import SUPA_MEMORY, MemoryModels, memory_name
+from tavernkit.risu_ai.memory.contract import SUMMARY_FAILED
+from tavernkit.risu_ai.plan import RisuPlan, helper_plan
+from tavernkit.risu_ai.requests.messages import RequestRules
+from tavernkit.risu_ai.requests.parameters import HELPER_MODE, MAIN_MODE
+from tavernkit.risu_ai.sending.send import ERROR_PREFIX
+from tavernkit.risu_ai.triggers.host import LLMReply, TriggerHost
+from tavernkit.turns import Exchange, Host, OnPiece
+from tavernkit.values import JsonObject
+
+T = TypeVar("T")
+
+MEMORY_MODE = "memory"
+MAX_THREADS = 64
+_threads = concurrent.futures.ThreadPoolExecutor(MAX_THREADS, "tavernkit-risu")
+"""Builds run here. Some wait for a model, so that they must not take the event loop's own threads."""
+
+
+class Asker:
+    """One operation's way to the model: remembers what was asked, and lets work in threads ask as well."""
+
+    def __init__(self, host: Host) -> None:
+        self.exchanges: list[Exchange] = []
+        self.broken = False
+        """Whether the last reply broke off after it had begun."""
+        self._host = host
+        self._loop = asyncio.get_running_loop()
+        self._waiting: concurrent.futures.Future[Reply] | None = None
+
+    async def ask(self, plan: RisuPlan, on_piece: OnPiece | None = None) -> Reply:
+        """Ask the host's model."""
+        reply = await self._host.ask(plan, on_piece=on_piece)
+        self.exchanges.append(Exchange(plan=plan, reply=reply))
+        return reply
+
+    def ask_now(self, plan: RisuPlan) -> Reply:
+        """Ask from a thread, and wait there."""
+        self._waiting = asyncio.run_coroutine_threadsafe(self.ask(plan), self._loop)
+        try:
+            return self._waiting.result()
+        finally:
+            self._waiting = None
+
+    async def work(self, function: Callable[[], T]) -> T:
+        """Run a build in a thread. Cancelling ends what it waits for, and waits until it has stopped."""
+        future = self._loop.run_in_executor(_threads, contextvars.copy_context().run, function)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if self._waiting is not None:
+                self._waiting.cancel()
+            await asyncio.wait([future])
+            if not future.cancelled():
+                future.exception()  # nobody else asks for it
+            raise
+
+
+class Helpers:
+    """Requests beside the chat, for one preset and its settings: each is tried as often as the settings say."""
+
+    def __init__(self, asker: Asker, preset: Preset, settings: Settings) -> None:
+        self._asker = asker
+        self._preset = preset
+        self._settings = settings
+
+    def llm(self, messages: Sequence[JsonObject], model: str) -> LLMReply:
+        """Ask a model for a trigger: ``model`` is the chat's own, anything else the auxiliary one."""
+        own = model == MAIN_MODE
+        try:
+            return LLMReply("success", self._ask(messages, MAIN_MODE if own else HELPER_MODE).text)
+        except ModelError as error:
+            return LLMReply("fail", f"{ERROR_PREFIX}{error}")
+
+    def summarize(self, messages: Sequence[JsonObject]) -> str:
+        """Ask the auxiliary model for a summary."""
+        try:
+            return self._ask(messages, MEMORY_MODE).text
+        except ModelError as error:
+            raise MemoryFailedError(SUMMARY_FAILED, f"{ERROR_PREFIX}{error}") from error
+
+    def _ask(self, messages: Sequence[JsonObject], purpose: str) -> Reply:
+        preset = self._preset
+        rules = RequestRules.of(preset, self._settings, preset.ai_model if purpose == MAIN_MODE else preset.sub_model)
+        plan = helper_plan([PromptMessage.from_json(message) for message in messages], rules, purpose)
+        for _ in range(self._settings.request_retries):
+            try:
+                return self._asker.ask_now(plan)
+            except ModelError:
+                continue
+        return self._asker.ask_now(plan)
+
+
+class _AskingTriggerHost:
+    """The application's trigger host, with the chat's own model behind ``llm``."""
+
+    def __init__(self, inner: TriggerHost, helpers: Helpers) -> None:
+        self._inner = inner
+        self.llm = helpers.llm
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+
+def asking_host(inner: TriggerHost, helpers: Helpers) -> TriggerHost:
+    """Return a trigger host that asks the chat's model; the rest is the application's."""
+    return cast("TriggerHost", _AskingTriggerHost(inner, helpers))
+
+
+def memory_models(given: MemoryModels | None, helpers: Helpers, settings: Settings) -> MemoryModels | None:
+    """The models of memory: summaries are the chat's own model's unless the application has one for them.
+
+    Without any, only the kind of memory that needs no embeddings works; the others give way to trimming.
+    """
+    if given is None:
+        raw = settings.raw
+        if memory_name(raw) != SUPA_MEMORY or raw.get("hypaMemory"):
+            return None
+        given = MemoryModels()
+    return given if given.summarize is not None else dataclasses.replace(given, summarize=helpers.summarize)

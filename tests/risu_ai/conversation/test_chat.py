@@ -1,0 +1,172 @@
+"""Chats of RisuAI: what operations do, and what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tavernkit.cards import Character, User
+from tavernkit.errors import ConfigError
+from tavernkit.models.errors import ConnectionFailedError
+from tavernkit.risu_ai import Chat, Preset, RisuCharacter, Save, Settings
+from tavernkit.turns import Turn
+from tests.risu_ai.conversation.host import Answer, ScriptedHost
+
+CHARACTER = {
+    "chaId": "mira",
+    "name": "Mira",
+    "desc": "{{char}} keeps the archive.",
+    "firstMessage": "Welcome, {{user}}.",
+    "alternateGreetings": ["Hello again.", "You here?"],
+}
+
+
+def made(*answers: Answer, **inputs: Any) -> tuple[Chat, ScriptedHost]:
+    host = ScriptedHost(*answers)
+    settings = inputs.pop("settings", Settings(username="Ann", request_retries=0))
+    given = {"character": RisuCharacter.from_json(CHARACTER), "settings": settings, "warn": None, **inputs}
+    return Chat(host=host, **given), host
+
+
+def texts(chat: Chat) -> list[object]:
+    return [line["data"] for line in chat.lines]
+
+
+async def test_a_card_a_preset_and_a_user_make_a_chat() -> None:
+    host = ScriptedHost("Hi, Bo.")
+    card = Character(name="Mira", description="Keeps the archive.", first_mes="Welcome, {{user}}.")
+    chat = Chat(host=host, character=card, user=User(name="Bo"), preset=Preset(main_prompt="Play {{char}}."))
+    turn = await chat.send("I am {{user}}.")
+    assert turn.text == "Hi, Bo."
+    assert texts(chat) == ["I am Bo.", "Hi, Bo."]
+    assert "Welcome, Bo." in [message.content for message in host.plans[0].messages]
+
+
+async def test_the_users_message_is_saved_before_the_model_is_asked() -> None:
+    chat, host = made("Hi.")
+    saved: list[list[object]] = []
+    host.at_checkpoint = lambda: saved.append(texts(chat))
+    await chat.send("Hello.")
+    assert host.events == ["checkpoint", "ask", "checkpoint"]
+    assert saved == [["Hello."], ["Hello.", "Hi."]]
+
+
+async def test_a_failed_request_keeps_the_users_message_and_raises() -> None:
+    chat, host = made(ConnectionFailedError("nobody there"), "Hi.")
+    with pytest.raises(ConnectionFailedError, match="nobody there"):
+        await chat.send("Hello.")
+    assert texts(chat) == ["Hello."]
+    assert chat.error is not None
+    assert chat.error.message == "Error: error in request:nobody there"
+    assert host.events[-1] == "checkpoint"
+    assert (await chat.swipe()).text == "Hi."
+
+
+async def test_a_broken_stream_keeps_what_came() -> None:
+    chat, _ = made(["One ", "two", ConnectionFailedError("gone")])
+    with pytest.raises(ConnectionFailedError):
+        await chat.send("Count.")
+    assert texts(chat) == ["Count.", "One two"]
+
+
+async def test_cancelling_keeps_what_came_and_saves_it() -> None:
+    chat, host = made(["One ", asyncio.CancelledError()])
+    saved: list[list[object]] = []
+    host.at_checkpoint = lambda: saved.append(texts(chat))
+    with pytest.raises(asyncio.CancelledError):
+        await chat.send("Count.")
+    assert saved[-1] == ["Count.", "One"]
+
+
+async def test_swiping_goes_through_replies_and_asks_for_more() -> None:
+    chat, host = made("one", "two")
+    await chat.send("Hello.")
+    assert (await chat.swipe("right")).text == "two"
+    assert (await chat.swipe("left")).text == "one"
+    assert (await chat.swipe("left")) == Turn(kind="swipe")
+    assert (await chat.swipe("right")).text == "two"
+    assert len(host.plans) == 2
+
+
+async def test_other_texts_are_returned_and_not_stored() -> None:
+    chat, host = made("Hi.", "I go.", "Calm.")
+    await chat.send("Hello.")
+    assert (await chat.impersonate()).text == "I go."
+    assert (await chat.quiet("How is the mood?")).text == "Calm."
+    assert texts(chat) == ["Hello.", "Hi."]
+    assert host.plans[-1].messages[-1].content == "How is the mood?"
+
+
+def test_a_preview_changes_nothing() -> None:
+    chat, _ = made()
+    before = chat.snapshot()
+    plan = chat.preview("{{setvar::a::1}}Hello.")
+    assert "Hello." in [message.content for message in plan.messages]
+    assert chat.snapshot() == before
+
+
+async def test_edit_delete_and_hide_change_lines() -> None:
+    chat, host = made("one", "two", "three")
+    await chat.send("a")
+    await chat.send("b")
+    chat.edit(-1, "{{setvar::seen::yes}}changed")
+    chat.hide(0)
+    chat.delete(1)
+    await chat.send("c")
+    assert texts(chat) == ["a", "b", "changed", "c", "three"]
+    assert chat.stored_variables == {"seen": "yes"}
+    assert "a" not in [message.content for message in host.plans[-1].messages]
+    chat.unhide(0)
+    chat.delete_from(1)
+    assert "a" in [message.content for message in chat.preview("d").messages]
+    assert texts(chat) == ["a"]
+
+
+async def test_a_branch_has_its_own_variables() -> None:
+    chat, _ = made("{{setvar::a::1}}one", "{{setvar::a::2}}two")
+    await chat.send("go")
+    branch = chat.branch(1)
+    branch.host = chat.host
+    await branch.send("on")
+    assert (chat.stored_variables, branch.stored_variables) == ({"a": "1"}, {"a": "2"})
+    assert [each.name for each in branch.chats] == [" (Branch)", ""]
+    assert len(chat.chats) == 1
+
+
+def test_greetings_go_around() -> None:
+    chat, _ = made()
+    chat.choose_greeting(2)
+    assert chat.preview().greeting == "You here?"
+    chat.choose_greeting(3)
+    assert chat.preview().greeting == "Welcome, Ann."
+
+
+async def test_a_snapshot_of_a_chat_is_json_and_goes_back() -> None:
+    chat, _ = made("{{setvar::a::1}}one", "two", "three")
+    await chat.send("go")
+    before = json.loads(json.dumps(chat.snapshot()))
+    await chat.swipe("right")
+    await chat.send("on")
+    chat.restore(before)
+    assert texts(chat) == ["go", "one"]
+    assert chat.snapshot() == before
+
+
+async def test_a_save_opens_a_chat() -> None:
+    stored = {"message": [{"role": "user", "data": "Hi"}], "id": "c1", "name": "First", "scriptstate": {"$a": "1"}}
+    save = Save.from_json({"characters": [{**CHARACTER, "chats": [stored]}], "username": "Ann"})
+    host = ScriptedHost("{{addvar::a::1}}Hello.")
+    chat = save.open("Mira", host=host)
+    await chat.send("Again {{getvar::a}}")
+    again = save.with_chat("Mira", chat.chat, chat.stored_variables).open("Mira")
+    assert texts(again) == ["Hi", "Again 1", "Hello."]
+    assert again.stored_variables == {"a": "2"}
+
+
+async def test_a_chat_without_a_host_says_so() -> None:
+    chat = Chat(character=RisuCharacter.from_json(CHARACTER), warn=None)
+    with pytest.raises(ConfigError, match="host"):
+        await chat.send("Hello.")
