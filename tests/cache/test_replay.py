@@ -21,7 +21,7 @@ FILES = [str(example_path("aria.json")), "--chat", str(example_path("chat.jsonl"
 def builder(**inputs: object) -> st.Builder:
     character = tk.load(example_path("aria.json")).character
     chat = st.ChatFile.load(example_path("chat.jsonl"))
-    return st.Builder(character=character, history=chat, warning_handler=None).replace(**inputs)  # pyright: ignore[reportArgumentType]
+    return st.Builder(character=character, history=chat, warn=None).replace(**inputs)  # pyright: ignore[reportArgumentType]
 
 
 def test_every_reply_of_a_chat_is_a_turn_and_its_prompt_ends_before_it() -> None:
@@ -63,7 +63,10 @@ def test_the_clock_of_a_turn_is_the_time_of_its_message_and_time_macros_are_blam
     assert cause.cause == "time"
 
 
-def test_the_command_prints_a_table_a_chart_and_causes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_a_table_a_chart_and_causes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
     assert run(["cache", *FILES, "--book", str(example_path("tidewatch.json")), "--profile", "llama_cpp"]) == 0
     printed = capsys.readouterr().out
     for part in ("what broke it", "░", "█", "cached", "tokens lost", "lore came: The Grey Fleet", 'lore="freeze"'):
