@@ -19,6 +19,7 @@ from tavernkit.silly_tavern.chat_completion.plan import ChatPlan as ChatPlan
 from tavernkit.silly_tavern.chat_completion.tools import Tool as Tool
 from tavernkit.silly_tavern.context import SillyTavernContext as SillyTavernContext
 from tavernkit.silly_tavern.context_template.template import ContextTemplate as ContextTemplate
+from tavernkit.silly_tavern.conversation.chat import Chat as Chat
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError as InvalidContextTemplateError
 from tavernkit.silly_tavern.errors import InvalidInstructError as InvalidInstructError
 from tavernkit.silly_tavern.errors import LoreParseError as LoreParseError

@@ -284,6 +284,8 @@ def _tool(value: object) -> Tool:
             name=str(value["name"]),
             description=str(value.get("description") or ""),
             parameters=cast("FrozenObject", parameters) if is_mapping(parameters) else {},
+            display_name=str(value.get("display_name") or ""),
+            stealth=bool(value.get("stealth")),
         )
     raise ConfigError(f"a tool must be a Tool or a mapping with name, description and parameters, not {value!r:.80}")
 

@@ -65,6 +65,8 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         """prepare: the card's texts, expanded."""
         self.core: list[CoreMessage] = []
         """prepare: the messages that may go into the prompt, oldest first."""
+        self.continued_text = ""
+        """prepare: the newest visible message as the prompt has it."""
         self.read_examples: Callable[[str, ExampleBlock], list[ExampleBlock]] = _no_examples
         """prepare: reads example dialogue for chat or text completion."""
         self.examples: list[ExampleBlock] = []

@@ -75,7 +75,7 @@ class ChatMessage:
         then = ChatMessage.from_json(self.source)
         for key in _KEYS:
             value: object = getattr(self, key)
-            if value != getattr(then, key) or (key in _ALWAYS and key not in plain):
+            if value != getattr(then, key) or (key in _ALWAYS and not self.source):
                 plain[key] = thaw(value)
         return plain
 

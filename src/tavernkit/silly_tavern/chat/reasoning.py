@@ -17,5 +17,7 @@ class ReasoningSettings(TemplateFile):
     prefix: str = "<think>"
     suffix: str = "</think>"
     separator: str = "\n"
+    auto_parse: bool = False
+    """Move a marked block at the start of a reply to where reasoning is kept."""
     add_to_prompts: bool = False
     max_additions: int = 1

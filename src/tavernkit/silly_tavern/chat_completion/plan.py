@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tavernkit.models.request import WireRequest
     from tavernkit.silly_tavern.chat.chat_message import ChatMessage
     from tavernkit.silly_tavern.files.preset import Preset
+    from tavernkit.silly_tavern.macros.environment import MacroMemory
     from tavernkit.silly_tavern.providers.chat.page import ChatInput
 
 UNSQUASHED = frozenset({"newMainChat", "newChat", "groupNudge"})
@@ -41,6 +42,12 @@ class ChatPlan(Plan):
     overridden_prompts: Sequence[str] = ()
     vector_calls: Sequence[VectorCall] = ()
     timed_world_info: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    continued_text: str = ""
+    """What a continue goes on with: the newest visible message as the prompt has it."""
+    chat_messages_sent: int = 0
+    """How many messages of the chat found room in the prompt."""
+    macro_memory: MacroMemory | None = field(default=None, repr=False, compare=False)
+    """What macros remember of the chat besides variables, once the turn is received."""
     preset: Preset | None = field(default=None, repr=False, compare=False)
     page: ChatInput | None = field(default=None, repr=False, compare=False)
     """What SillyTavern's page needs besides the preset to write the request for a source."""

@@ -31,6 +31,10 @@ class Tool:
     name: str
     description: str = ""
     parameters: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    display_name: str = ""
+    """What people see; the name by default."""
+    stealth: bool = False
+    """Leaves no line in the chat, and the model is not asked again."""
 
     def to_json(self) -> JsonObject:
         """The tool as it is sent."""

@@ -30,6 +30,23 @@ DEFAULT_MAX_CONTEXT, DEFAULT_AMOUNT_GEN = 8192, 350
 
 
 @dataclass(frozen=True, slots=True)
+class AutoSwipe:
+    """When a reply is swiped at once: it is too short, or holds too many of some words."""
+
+    words: tuple[str, ...] = ()
+    threshold: int = 2
+    minimum_length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AutoContinue:
+    """When a reply is continued at once: it is shorter than a number of tokens."""
+
+    target_length: int = 400
+    chat_completion: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PowerUser:
     """The switches of ``power_user`` that shape a prompt."""
 
@@ -51,6 +68,11 @@ class PowerUser:
     allow_name1_display: bool = False
     allow_name2_display: bool = False
     disable_group_trimming: bool = False
+    continue_on_send: bool = False
+    auto_swipe: AutoSwipe | None = None
+    """When a reply is swiped at once; None if that is off."""
+    auto_continue: AutoContinue | None = None
+    """When a reply is continued at once; None if that is off."""
     reasoning: ReasoningSettings = field(default_factory=ReasoningSettings)
     instruct: InstructTemplate = field(default_factory=lambda: InstructTemplate(enabled=False))
     context: ContextTemplate = field(default_factory=lambda: ContextTemplate(use_stop_strings=True))
@@ -80,6 +102,9 @@ class PowerUser:
             allow_name1_display=reader.flag("allow_name1_display"),
             allow_name2_display=reader.flag("allow_name2_display"),
             disable_group_trimming=reader.flag("disable_group_trimming"),
+            continue_on_send=reader.flag("continue_on_send"),
+            auto_swipe=_auto_swipe(reader),
+            auto_continue=_auto_continue(reader.reader("auto_continue")),
             reasoning=ReasoningSettings.from_json(reader.object("reasoning"), warn=warn),
             instruct=InstructTemplate.from_json({"enabled": False, **reader.object("instruct")}, warn=warn),
             context=_context(reader),
@@ -175,6 +200,25 @@ class Settings:
             return None
         found = settings.get(name)
         return found if isinstance(found, Mapping) else EMPTY_OBJECT
+
+
+def _auto_swipe(reader: JsonReader) -> AutoSwipe | None:
+    if not reader.flag("auto_swipe"):
+        return None
+    return AutoSwipe(
+        words=tuple(reader.texts("auto_swipe_blacklist")),
+        threshold=reader.integer("auto_swipe_blacklist_threshold", 2),
+        minimum_length=reader.integer("auto_swipe_minimum_length", 0),
+    )
+
+
+def _auto_continue(reader: JsonReader) -> AutoContinue | None:
+    if not reader.flag("enabled"):
+        return None
+    return AutoContinue(
+        target_length=reader.integer("target_length", 400),
+        chat_completion=reader.flag("allow_chat_completions"),
+    )
 
 
 def _ignore(_message: str) -> None:

@@ -108,7 +108,17 @@ def _plan_chat(state: SillyTavernState) -> None:
         overflow=str(assembled.overflow) if assembled.overflow is not None else None,
         overridden_prompts=tuple(state.prompt_entries.overridden),
         timed_world_info=state.lore_result.timed_state if state.lore_result is not None else EMPTY_OBJECT,
+        continued_text=state.continued_text,
+        chat_messages_sent=sum(block.role in ("user", "assistant") for block in state.blocks),
+        macro_memory=state.memory,
     )
+    _expand_for_inspector(state)
+
+
+def _expand_for_inspector(state: SillyTavernState) -> None:
+    """SillyTavern expands every registered text once more for its prompt inspector: counters in them go up again."""
+    for prompt in state.extensions:
+        state.macros(prompt.value)
 
 
 def _media(state: SillyTavernState) -> Callable[[str], str]:

@@ -28,7 +28,7 @@ from tavernkit.silly_tavern.chat.extension_prompts import (
 from tavernkit.silly_tavern.chat.script_injects import script_injects
 from tavernkit.silly_tavern.chat.summary import EXTENSION as MEMORY_EXTENSION
 from tavernkit.silly_tavern.chat.summary import SummarySettings, stored_summary, summary_prompt
-from tavernkit.silly_tavern.chat.turn import TurnInput, begin_turn
+from tavernkit.silly_tavern.chat.turn import SENDING_TYPES, TurnInput, begin_turn
 from tavernkit.silly_tavern.chat.vector_storage import EXTENSION as VECTORS_EXTENSION
 from tavernkit.silly_tavern.chat.vector_storage import VectorResults, VectorStorage, data_bank
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
@@ -151,6 +151,9 @@ def _begin(state: SillyTavernState, chat: tuple[ChatMessage, ...], send_if_empty
         untouched=context.tool_recursion > 0 or context.dry_run,
         in_group=context.group is not None,
     )
+    if context.generation_type in SENDING_TYPES and not turn.untouched:
+        # The input box is emptied before what was in it is expanded.
+        state.macros.change(input="")
     state.turn = begin_turn(
         chat,
         turn,
@@ -280,6 +283,8 @@ def _prepare_core_chat(state: SillyTavernState, *, with_tools: bool) -> None:
         return attached_text(files, context.attachments, lambda file: _miss_file(state, message, file))
 
     prepare_texts(state.core, generation_type=kind, scripts=state.scripts, file_text=file_text)
+    if state.core:
+        state.continued_text = state.core[-1].text[state.core[-1].file_length :]
     add_reasoning(
         state.core,
         context.settings.power_user.reasoning,

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 from tavernkit.prompt.context import REFERENCE
-from tavernkit.silly_tavern.chat.output_cleanup import CleanUp, clean_up
+from tavernkit.silly_tavern.chat.output_cleanup import clean_up
 from tavernkit.silly_tavern.provenance import TITLES, source
+from tavernkit.silly_tavern.reply_clean_up import reply_clean_up, reply_stop_strings
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.steps.prepare import group_names
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText, TextLayout, assemble
 from tavernkit.silly_tavern.text_completion.plan import TextPlan
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment, blocks_of, normalised, rendered, text_of
-from tavernkit.silly_tavern.text_completion.stop_strings import StopInput, custom_stop_strings, stop_strings
 from tavernkit.text.js_values import trim, trim_start
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping
 
@@ -47,7 +45,7 @@ def plan_text(state: SillyTavernState) -> None:
         "truncation_length": context.max_context,
         **state.llm_options,
     }
-    stops = _stop_strings(state)
+    stops = reply_stop_strings(state)
     state.plan = TextPlan(
         blocks=state.blocks,
         outlets=state.outlets,
@@ -61,9 +59,12 @@ def plan_text(state: SillyTavernState) -> None:
         chat=state.turn.chat,
         vector_calls=tuple(state.vector_calls),
         timed_world_info=state.lore_result.timed_state if state.lore_result is not None else EMPTY_OBJECT,
+        continued_text=state.continued_text,
+        chat_messages_sent=_chat_messages(state, assembled),
+        macro_memory=state.memory,
         negative_prompt=negative,
         guidance_scale=guidance.scale,
-        clean_up=_cleaner(state, stops),
+        clean_up=partial(clean_up, options=reply_clean_up(state, stops)),
     )
 
 
@@ -82,6 +83,13 @@ _SAMPLERS = {
 def _text_settings(state: SillyTavernState) -> FrozenObject:
     found = state.context.settings.source.get("textgenerationwebui_settings")
     return freeze_object(found) if is_mapping(found) else EMPTY_OBJECT
+
+
+def _chat_messages(state: SillyTavernState, assembled: AssembledText) -> int:
+    """Return how many messages of the chat found room, without what is injected between them."""
+    injected = set(state.draft.injected)
+    left_out = {id(item) for item in assembled.left_out}
+    return sum(place not in injected and id(item) not in left_out for place, item in enumerate(state.draft.items))
 
 
 def _sampling(state: SillyTavernState) -> FrozenObject:
@@ -140,42 +148,3 @@ def _add_word(segments: list[Segment], text: str, origin: Origin) -> None:
     before = text_of(segments)
     spaced = bool(before) and not trim(before[-1])
     segments.append(Segment(text if spaced else f" {text}", origin))
-
-
-def _stop_strings(state: SillyTavernState) -> list[str]:
-    context, power_user, chat = state.context, state.context.settings.power_user, state.turn.chat
-    kind = context.prompt_type
-    return stop_strings(
-        StopInput(
-            instruct=context.active_instruct,
-            context=context.active_context_template,
-            user_name=context.user_name,
-            character_name=context.character_name,
-            members=group_names(state),
-            impersonate=kind == "impersonate",
-            continues_user=kind == "continue" and bool(chat) and chat[-1].is_user,
-            custom=custom_stop_strings(power_user.custom_stopping_strings, state.warn),
-            once=context.stop_strings,
-            expand=state.macros,
-            expand_custom=power_user.custom_stopping_strings_macro,
-        )
-    )
-
-
-def _cleaner(state: SillyTavernState, stops: list[str]) -> Callable[[str], str]:
-    context, scripts = state.context, state.scripts
-    impersonate = context.prompt_type == "impersonate"
-    options = CleanUp(
-        user_name=context.user_name,
-        character_name=context.character_name,
-        impersonate=impersonate,
-        continuing=context.prompt_type == "continue",
-        trim_sentences=context.active_context_template.trim_sentences,
-        instruct=context.active_instruct,
-        power_user=context.settings.power_user,
-        stop_strings=stops,
-        members=group_names(state),
-        expand=state.macros,
-        scripts=partial(scripts.reply, is_user=impersonate) if scripts is not None else str,
-    )
-    return lambda text: clean_up(text, options)

@@ -1,0 +1,223 @@
+"""Everything that a chat remembers between its turns, and how builds and texts are made from it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Unpack
+
+from tavernkit.silly_tavern.builder import Builder
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
+from tavernkit.silly_tavern.context import SillyTavernContext
+from tavernkit.silly_tavern.conversation import lines as of
+from tavernkit.silly_tavern.files.chat_file import ChatFile, ChatMetadata
+from tavernkit.silly_tavern.groups.speakers import with_speaker
+from tavernkit.silly_tavern.inputs import SillyTavernInputs
+from tavernkit.silly_tavern.macros.environment import MacroMemory, system_clock
+from tavernkit.silly_tavern.scripts.prompt_scripts import PromptScripts
+from tavernkit.silly_tavern.scripts.regex_scripts import RegexPlacement, RegexScripts
+from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.stores.variables import InMemoryVariablesStore
+from tavernkit.text.js_values import trim, trim_start
+from tavernkit.values import Json, JsonObject, freeze_object, is_list, is_object, thaw_object
+
+
+class ChatState:
+    """The state of one chat. Operations and turns change it; :meth:`snapshot` has all of it."""
+
+    def __init__(self, builder: Builder | None, chat: ChatFile, inputs: SillyTavernInputs) -> None:
+        self.chat_id = inputs.pop("chat_id", None) or chat.name
+        self.builder = builder.replace(**inputs) if builder is not None else Builder(**inputs)
+        self.clock: Callable[[], datetime] = inputs.get("clock", system_clock)
+        self.user_avatar: str | None = None
+        self.lines: list[JsonObject] = [line.to_json() for line in chat.messages]
+        self.header: JsonObject = chat.metadata.to_json()
+        """``chat_metadata`` but for variables and what macros remember: see :attr:`metadata`."""
+        self.file_header = thaw_object(chat.header)
+        self.variables = _variables(self.header, thaw_object(self.context().settings.global_variables))
+        self.memory = MacroMemory(chat_id_hash=_hash(self.header))
+        self.branches: set[str] = {self.chat_id}
+        self.ephemeral_injects: set[str] = set()
+        """Texts of ``/inject`` that go away after the next turn."""
+        self.round = 0
+        """Number of the last round of a group."""
+
+    @property
+    def metadata(self) -> JsonObject:
+        """``chat_metadata`` as the file has it."""
+        found = dict(self.header)
+        local = self.variables.to_dict().get("local")
+        if local is not None:
+            found["variables"] = local
+        if self.memory.chat_id_hash is not None:
+            found["chat_id_hash"] = self.memory.chat_id_hash
+        return found
+
+    @property
+    def file(self) -> ChatFile:
+        """The chat as a file."""
+        return ChatFile(
+            messages=tuple(map(ChatMessage.from_json, copy.deepcopy(self.lines))),
+            metadata=ChatMetadata.from_json(self.metadata),
+            header=freeze_object(self.file_header),
+            name=self.chat_id,
+        )
+
+    def snapshot(self) -> JsonObject:
+        """Return everything as JSON."""
+        group = self.context().group
+        found: JsonObject = {
+            "chat_id": self.chat_id,
+            "header": self.file_header,
+            "chat_metadata": self.metadata,
+            "lines": [*self.lines],
+            "global_variables": self.variables.to_dict().get("global", {}),
+            "last_generation_type": self.memory.last_generation_type,
+            "branches": [*sorted(self.branches)],
+            "round": self.round,
+        }
+        if group is not None:
+            found["muted"] = [*group.disabled_members]
+        return copy.deepcopy(found)
+
+    def restore(self, snapshot: Mapping[str, object]) -> None:
+        """Go back to a snapshot; what is missing in it is empty."""
+        saved = thaw_object(freeze_object(snapshot))
+        self.chat_id = str(saved.get("chat_id") or "")
+        self.file_header = object_or_empty(saved.get("header"))
+        self.header = object_or_empty(saved.get("chat_metadata"))
+        lines = saved.get("lines")
+        self.lines = [line for line in lines if is_object(line)] if is_list(lines) else []
+        self.variables = _variables(self.header, object_or_empty(saved.get("global_variables")))
+        self.memory = MacroMemory(
+            chat_id_hash=_hash(self.header), last_generation_type=str(saved.get("last_generation_type") or "")
+        )
+        names, number, muted = saved.get("branches"), saved.get("round"), saved.get("muted")
+        self.branches = {str(name) for name in names} if is_list(names) else {self.chat_id}
+        self.round = number if isinstance(number, int) else 0
+        if is_list(muted):
+            self.change_group(disabled_members=tuple(str(each) for each in muted))
+
+    def change_group(self, **changes: object) -> None:
+        """Change settings of the group."""
+        group = self.context().group
+        if group is not None:
+            self.builder = self.builder.replace(group=group.replace(**changes))
+
+    def context(self, **inputs: Unpack[SillyTavernInputs]) -> SillyTavernContext:
+        """Make the context of a build."""
+        return self.builder.make_context(**inputs)
+
+    def inputs(
+        self, generation_type: str, text: str = "", speaker: str | None = None, options: SillyTavernInputs | None = None
+    ) -> SillyTavernInputs:
+        """Return the inputs that come from the chat."""
+        found: SillyTavernInputs = {
+            "history": [ChatMessage.from_json(line) for line in self.lines],
+            "chat_metadata": self.metadata,
+            "chat_id": self.chat_id,
+            "variables": self.variables,
+            "macro_memory": self.memory,
+            "generation_type": generation_type,
+            "message": text,
+            "on_overflow": "return",
+        }
+        if speaker is not None:
+            found["speaker"] = speaker
+        return found if options is None else found | options
+
+    def build(
+        self, generation_type: str, text: str = "", speaker: str | None = None, options: SillyTavernInputs | None = None
+    ) -> ChatPlan:
+        """Build a prompt. Nothing changes."""
+        return self.builder.build(**self.inputs(generation_type, text, speaker, options))
+
+    @contextmanager
+    def expanding(self, generation_type: str = "normal", *, speaker: str | None = None) -> Generator[SillyTavernState]:
+        """Give a workspace for expanding texts of the chat as it is now; what its macros write is kept."""
+        context = self.context(**self.inputs(generation_type))
+        if context.group is not None and speaker is not None and speaker in context.members:
+            context = with_speaker(context.replace(speaker=speaker), _ignore)
+        state = self.builder.make_state(context)
+        state.scripts = PromptScripts.of(context.regex_scripts, state.macros, state.warn, state.services.scripts)
+        yield state
+        state.variables.changes().apply(self.variables)
+        self.memory = state.memory
+
+    def show_first(self) -> None:
+        """Expand the first message for good, as SillyTavern does whenever it is shown."""
+        if not self.lines or of.is_user(self.lines[0]) or of.is_hidden(self.lines[0]):
+            return
+        line = self.lines[0]
+        with self.expanding() as state:
+            line["mes"] = state.macros(of.text_of(line))
+        if len(of.swipes_of(line)) == 1:
+            of.swipes_of(line)[0] = line["mes"]
+
+    def take_reasoning(self, line: JsonObject) -> None:
+        """Move a marked block at the start of a text to where reasoning is kept, if the settings say so."""
+        settings = self.context().settings.power_user.reasoning
+        extra = of.extra_of(line)
+        found = split_reasoning(of.text_of(line), settings.prefix, settings.suffix) if settings.auto_parse else None
+        if found is not None and not extra.get("reasoning"):
+            reasoning, line["mes"] = found
+            extra |= {"reasoning": reasoning, "reasoning_type": "parsed"}
+
+    def now(self) -> str:
+        """Return the time as chat files have it."""
+        return self.clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def scripted(
+    state: SillyTavernState,
+    text: str,
+    placement: RegexPlacement,
+    *,
+    is_edit: bool = False,
+    character: str | None = None,
+) -> str:
+    """Run the regex scripts that change a text before it is stored.
+
+    Args:
+        state: The workspace.
+        text: The text.
+        placement: What kind of text it is.
+        is_edit: The user has edited it.
+        character: Who speaks, if not the current character.
+    """
+    scripts = state.context.regex_scripts or RegexScripts()
+    return scripts.apply(
+        text, placement, expand=state.macros.in_script, is_edit=is_edit, character=character, warn=state.warn
+    )
+
+
+def split_reasoning(text: str, prefix: str, suffix: str) -> tuple[str, str] | None:
+    """Return a marked block at the very start of a text and what follows it; None if there is none."""
+    start = trim_start(text)
+    if not prefix or not suffix or not start.startswith(prefix):
+        return None
+    reasoning, closed, rest = start[len(prefix) :].partition(suffix)
+    return (trim(reasoning), trim_start(rest)) if closed else None
+
+
+def object_or_empty(value: Json) -> JsonObject:
+    """Return a JSON object; anything else counts as an empty one."""
+    return value if is_object(value) else {}
+
+
+def _variables(header: JsonObject, global_variables: JsonObject) -> InMemoryVariablesStore:
+    scopes = {"global": global_variables} if global_variables else {}
+    local = header.pop("variables", None)
+    return InMemoryVariablesStore(scopes | {"local": local} if is_object(local) else scopes)
+
+
+def _hash(header: JsonObject) -> int | str | None:
+    found = header.pop("chat_id_hash", None)
+    return found if isinstance(found, (int, str)) else None
+
+
+def _ignore(_message: str) -> None:
+    """Take no notice: builds warn of the same."""

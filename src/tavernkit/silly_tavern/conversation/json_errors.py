@@ -1,0 +1,86 @@
+"""What a browser says of JSON that it cannot read: tool calls with such arguments get it as their result."""
+
+from __future__ import annotations
+
+import json
+
+_SHOWN = 20
+"""Characters of the text on each side of the one that is wrong, where the message quotes it."""
+
+
+def json_error(text: str) -> str:
+    """Return the message of ``JSON.parse`` for a text that is not JSON; empty for one that is."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return _message(text, error)
+    return ""
+
+
+def _message(text: str, error: json.JSONDecodeError) -> str:
+    at = error.pos
+    rest = text[at:].lstrip(" \t\r\n")
+    at = len(text) - len(rest)
+    if error.msg.startswith("Unterminated string"):
+        return f"Unterminated string in JSON{_place(text, len(text))}"
+    if not rest and not error.msg.startswith("Expecting property name"):
+        return (
+            "Unexpected end of JSON input" if not _in_container(text) else f"{_expected(text, error)}{_place(text, at)}"
+        )
+    if error.msg == "Expecting value":
+        return f"Unexpected token '{rest[0]}', {_quoted(text, at)} is not valid JSON"
+    if error.msg.startswith("Invalid control character"):
+        return f"Bad control character in string literal in JSON{_place(text, at)}"
+    if error.msg.startswith(("Invalid \\escape", "Invalid \\u")):
+        return f"Bad escaped character in JSON{_place(text, at + 1)}"
+    return f"{_expected(text, error)}{_place(text, at)}"
+
+
+def _expected(text: str, error: json.JSONDecodeError) -> str:
+    before = text[: error.pos].rstrip(" \t\r\n")
+    if error.msg == "Extra data":
+        return "Unexpected non-whitespace character after JSON"
+    if error.msg == "Expecting ':' delimiter":
+        return "Expected ':' after property name in JSON"
+    if error.msg == "Expecting ',' delimiter":
+        in_list = _innermost(text[: error.pos]) == "["
+        return (
+            "Expected ',' or ']' after array element in JSON"
+            if in_list
+            else ("Expected ',' or '}' after property value in JSON")
+        )
+    if before.endswith(","):
+        return "Expected double-quoted property name in JSON"
+    return "Expected property name or '}' in JSON"
+
+
+def _in_container(text: str) -> bool:
+    return bool(_innermost(text)) and not text.rstrip().endswith((":", ","))
+
+
+def _innermost(text: str) -> str:
+    """Return the bracket that is open at the end of a text."""
+    stack: list[str] = []
+    quoted = escaped = False
+    for character in text:
+        if quoted:
+            quoted = escaped or character != '"'
+            escaped = character == "\\" and not escaped
+        elif character == '"':
+            quoted = True
+        elif character in "[{":
+            stack.append(character)
+        elif character in "]}" and stack:
+            stack.pop()
+    return stack[-1] if stack else ""
+
+
+def _place(text: str, at: int) -> str:
+    lines = text[:at].split("\n")
+    return f" at position {at} (line {len(lines)} column {len(lines[-1]) + 1})"
+
+
+def _quoted(text: str, at: int) -> str:
+    start, end = max(at - _SHOWN // 2, 0), min(at + _SHOWN // 2, len(text))
+    before, after = "..." if start else "", "..." if end < len(text) else ""
+    return f'{before}"{text[start:end]}"{after}' if before or after else f'"{text}"'
