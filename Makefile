@@ -84,9 +84,9 @@ tables: $(READY) ## Make the compatibility page of the docs anew from the confor
 
 lock: $(READY) ## Make the lock files anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --universal --python-version 3.11 --all-extras --group dev --generate-hashes --no-header --no-emit-package tavernkit pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --extra all --group dev --generate-hashes --no-header --no-emit-package tavernkit pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package tavernkit --constraint requirements/dev.txt pyproject.toml -o requirements/base.txt
-	$(BIN)/uv pip compile --universal --python-version 3.11 --all-extras --group dev --group docs --generate-hashes --no-header --no-emit-package tavernkit pyproject.toml -o requirements/docs.txt
+	$(BIN)/uv pip compile --universal --python-version 3.11 --extra all --group dev --group docs --generate-hashes --no-header --no-emit-package tavernkit pyproject.toml -o requirements/docs.txt
 
 coverage: $(READY) ## Measure which lines of src the tests run, subprocesses included
 	$(BIN)/coverage erase

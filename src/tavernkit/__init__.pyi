@@ -1,3 +1,8 @@
+from tavernkit.batching import BatchRecord as BatchRecord
+from tavernkit.batching import BatchResult as BatchResult
+from tavernkit.batching import Grid as Grid
+from tavernkit.batching import batch as batch
+from tavernkit.batching import iter_batch as iter_batch
 from tavernkit.budget import TokenEstimator as TokenEstimator
 from tavernkit.budget import count_tokens as count_tokens
 from tavernkit.cards import Asset as Asset

@@ -35,6 +35,7 @@ COMMANDS = (
     "preset",
     "tokens",
     "chat",
+    "batch",
     "eval",
     "serve",
 )

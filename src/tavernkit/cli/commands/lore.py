@@ -13,7 +13,7 @@ import typer
 from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.files import STDIN, refuse_two_stdins
 from tavernkit.cli.platforms import CHARACTER_BOOK, Platform, choice_option
-from tavernkit.errors import FileFormatError
+from tavernkit.errors import FileFormatError, log_warning
 
 if TYPE_CHECKING:
     from tavernkit.lore import LoreResult, LoreRow
@@ -192,9 +192,10 @@ def convert(
     tavernkit lore convert world.json lore.json --to risu_ai
     tavernkit lore convert aria.png world.json --to silly_tavern
     """
+    from tavernkit.batching.books import risu_entries, world_book
     from tavernkit.cards import CharacterBook
     from tavernkit.cli.book_losses import losses
-    from tavernkit.cli.books import read_book, risu_entries, world_of
+    from tavernkit.cli.books import read_book
     from tavernkit.cli.files import check_free
     from tavernkit.cli.terminal import complain, counted, show, show_json
     from tavernkit.values import is_mapping
@@ -204,13 +205,13 @@ def convert(
     if to == Platform.RISU_AI:
         from tavernkit.risu_ai.lorebook.imports import export_lorebook
 
-        entries = risu_entries(read)
+        entries = risu_entries(read, log_warning)
         value: object = export_lorebook(entries)
         count = len(entries)
     elif to == CHARACTER_BOOK and CharacterBook.fits(read):
         value, count = read, len(CharacterBook.from_json(read).entries)
     else:
-        world = world_of(read, "stdin" if str(book) == STDIN else book.stem)
+        world = world_book(read, "stdin" if str(book) == STDIN else book.stem)
         value = world.to_json() if to == Platform.SILLY_TAVERN else world.to_character_book()
         count = sum(is_mapping(raw) for _, raw in world.raw_entries())
     lost = losses(read, to)
@@ -289,7 +290,6 @@ def _scan_risu_ai(
 
     from tavernkit.budget import count_tokens
     from tavernkit.cli.books import read_risu_lore
-    from tavernkit.errors import log_warning
     from tavernkit.risu_ai.lorebook import LorebookEngine, LorebookEntry, LorebookSettings, LoreMessage, ScanInput
 
     raw = [(path.name, entry) for path in books for entry in read_risu_lore(path)]

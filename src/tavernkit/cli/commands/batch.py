@@ -1,0 +1,203 @@
+"""``tavernkit batch``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tavernkit.cli.exit_codes import ExitCode
+from tavernkit.cli.platforms import choice_option
+
+if TYPE_CHECKING:
+    from tavernkit.batching import BatchProgress, BatchResult, Grid
+
+FORMATS = ("jsonl", "parquet", "openai-batch", "chat")
+PART, OUTPUT = "Which part, and where", "What comes out"
+
+
+def batch(
+    grid: Annotated[
+        Path | None,
+        typer.Argument(metavar="GRID", help="The grid file (TOML); --init writes one.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder for records and manifest.", rich_help_panel=OUTPUT),
+    ] = None,
+    form: Annotated[
+        str,
+        choice_option(FORMATS, "--format", help="How records are written (default: jsonl).", panel=OUTPUT),
+    ] = "jsonl",
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="NAME", help="The model that requests name.", rich_help_panel=OUTPUT),
+    ] = None,
+    records_per_part: Annotated[
+        int | None,
+        typer.Option("--records-per-file", min=1, help="Records in a file.", rich_help_panel=OUTPUT),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", min=1, help="Worker processes (default: one a core).", rich_help_panel=PART),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Make only the records that the folder lacks.", rich_help_panel=PART)
+    ] = False,
+    shard: Annotated[
+        str,
+        typer.Option("--shard", metavar="I/N", help="Only the I-th of N parts of the grid.", rich_help_panel=PART),
+    ] = "1/1",
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=0, help="Stop after so many records.", rich_help_panel=PART)
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be made, and one prompt.", rich_help_panel=PART)
+    ] = False,
+    init: Annotated[
+        bool, typer.Option("--init", help="Write a grid file with all keys, explained.", rich_help_panel=PART)
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.", rich_help_panel=OUTPUT)] = False,
+) -> None:
+    r"""Build the prompts of a grid: cards, personas, presets, chats, messages and seeds, in all combinations.
+
+    Records go to part files in --out, with manifest.json. After an interrupt or a kill, --resume makes exactly those
+    that are missing, whatever was added to the inputs. Exits with 1 if there are records with errors.
+
+    \b
+    tavernkit batch --init grid.toml
+    tavernkit batch grid.toml --dry-run
+    tavernkit batch grid.toml --out results/ --jobs 8
+    tavernkit batch grid.toml --out results/ --shard 3/16 --resume
+    tavernkit batch grid.toml --out requests/ --format openai-batch --model gpt-4o-mini
+    """
+    from tavernkit.batching import Grid
+    from tavernkit.batching import batch as run_batch
+
+    if init:
+        _write_template(grid or Path("grid.toml"))
+        return
+    if grid is None:
+        raise typer.BadParameter("name a grid file, or write one with --init")
+    part = _shard(shard)
+    read = Grid.load(grid)
+    if dry_run:
+        _show_plan(read, as_json=as_json)
+        return
+    if out is None:
+        raise typer.BadParameter("say where records go with --out DIR, or look first with --dry-run")
+    if form == "openai-batch" and not model:
+        raise typer.BadParameter("--format openai-batch needs --model NAME")
+    with _progress(as_json) as told:
+        try:
+            result = run_batch(
+                read,
+                out,
+                jobs=jobs,
+                resume=resume,
+                shard=part,
+                limit=limit,
+                format=form,  # pyright: ignore[reportArgumentType]  # one of the choices
+                model=model or "",
+                records_per_part=records_per_part,
+                progress=told,
+            )
+        except KeyboardInterrupt:
+            _tell_interrupted(out)
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+    _show_result(result, as_json=as_json)
+    if result.failed:
+        raise typer.Exit(ExitCode.PROBLEMS)
+
+
+def _write_template(target: Path) -> None:
+    from importlib.resources import files
+
+    from tavernkit.cli.files import check_free
+    from tavernkit.cli.terminal import show
+
+    check_free(target)
+    target.write_text(files("tavernkit.batching").joinpath("template.toml").read_text(encoding="utf-8"), "utf-8")
+    show(f"Wrote {target}. Look at what it makes with: tavernkit batch {target} --dry-run")
+
+
+def _shard(text: str) -> tuple[int, int]:
+    number, slash, count = text.partition("/")
+    if not (slash and number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
+        raise typer.BadParameter(f"--shard is I/N with I from 1 to N, such as 3/16, not {text!r}")
+    return int(number), int(count)
+
+
+def _show_plan(grid: Grid, *, as_json: bool) -> None:
+    from tavernkit.batching import iter_batch
+    from tavernkit.cli.terminal import complain, counted, show, show_json, table
+
+    first = next(iter_batch(grid, limit=1), None)
+    if as_json:
+        counts = {"records": len(grid), "duplicates": grid.duplicates, "sizes": grid.sizes}
+        show_json({**counts, "first": first.to_dict() if first is not None else None})
+        return
+    show(table("axis", ">values", rows=[[axis, str(size)] for axis, size in grid.sizes.items()]))
+    show(f"\n{counted(len(grid), 'record')}")
+    if grid.duplicates:
+        complain(f"{counted(grid.duplicates, 'row')} of the grid are there twice, and count once")
+    if first is not None and first.error is not None:
+        complain(f"the first record: {first.error['message']}")
+    elif first is not None:
+        show(f"\nThe first has {first.tokens} tokens:\n")
+        for message in first.messages or ({"role": "prompt", "content": first.prompt},):
+            show(f"[{message.get('role')}] {message.get('content')}")
+
+
+@contextmanager
+def _progress(as_json: bool) -> Generator[Callable[[BatchProgress], None] | None]:
+    """Show progress with rate and time left on a terminal, and nothing elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from tavernkit.cli.terminal import console
+
+    screen = console(stderr=True)
+    if as_json or not screen.is_terminal:
+        yield None
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda now: bar.update(task, total=now.total, completed=now.done, description=_rate(now))
+
+
+def _rate(now: BatchProgress) -> str:
+    left = now.seconds_left
+    failed = f" · {now.failed} failed" if now.failed else ""
+    return f"{now.rate:.0f}/s · {'' if left is None else time.strftime('%H:%M:%S', time.gmtime(left))} left{failed}"
+
+
+def _show_result(result: BatchResult, *, as_json: bool) -> None:
+    import json
+
+    from tavernkit.cli.terminal import counted, show
+
+    if as_json or not sys.stdout.isatty():
+        sys.stdout.write(json.dumps({"folder": str(result.folder), **result.to_dict()}) + "\n")
+        return
+    show(f"{counted(result.records, 'record')} in {result.folder}: {result.made} made, {result.skipped} from before")
+    if result.failed:
+        show(f"{counted(result.failed, 'record')} with an error")
+    if result.stale:
+        show(f"{counted(result.stale, 'record')} that the grid does not have any more: moved to stale.jsonl")
+
+
+def _tell_interrupted(out: Path) -> None:
+    from tavernkit.cli.terminal import complain
+
+    complain(f"interrupted: what was finished is in {out}; go on with --resume")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("batch")(batch)
