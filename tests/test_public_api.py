@@ -15,6 +15,7 @@ import tavernkit
 
 PACKAGES = (
     "tavernkit",
+    "tavernkit.batching",
     "tavernkit.budget",
     "tavernkit.cache",
     "tavernkit.cards",

@@ -20,7 +20,8 @@ def write_grid(folder: Path, *, cards: int = 2, seeds: int = 2, text: str = "", 
     (folder / "messages.txt").write_text("\n".join(MESSAGES), encoding="utf-8")
     path = folder / name
     path.write_text(
-        f'cards = "cards/*.json"\nmessages = {{ file = "messages.txt" }}\nseeds = {{ start = 1, count = {seeds} }}\n{text}',
+        'cards = "cards/*.json"\nmessages = { file = "messages.txt" }\n'
+        f"seeds = {{ start = 1, count = {seeds} }}\n{text}",
         encoding="utf-8",
     )
     return path

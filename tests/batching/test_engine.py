@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,10 @@ from tests.batching.grids import by_key, copy_example, records, write_card, writ
 RUN = """
 import sys
 import tavernkit as tk
-done = 0
+grid, out, jobs, form = sys.argv[1:]
 def told(now):
     print(now.done, flush=True)
-tk.batch(sys.argv[1], sys.argv[2], jobs=int(sys.argv[3]), resume=True, format=sys.argv[4], records_per_part=7, progress=told)
+tk.batch(grid, out, jobs=int(jobs), resume=True, format=form, records_per_part=7, progress=told)
 """
 
 
@@ -69,7 +70,7 @@ def test_records_say_what_went_in_and_what_came_out(tmp_path: Path) -> None:
         user=tk.User(name="Ann", persona="A sailor."),
         message="Who are you?",
         seed=7,
-        clock=lambda: __import__("datetime").datetime(2026, 1, 1, tzinfo=__import__("datetime").UTC),
+        clock=lambda: datetime(2026, 1, 1, tzinfo=UTC),
     )
     assert record["messages"] == plan.to_messages()
     assert record["fingerprint"] == plan.fingerprint()
@@ -118,12 +119,9 @@ def test_processes_make_the_same_records(tmp_path: Path) -> None:
 
 
 def test_a_card_that_cannot_be_read_is_a_record_that_says_so(tmp_path: Path) -> None:
-    grid = write_grid(tmp_path)
+    write_grid(tmp_path)
     (tmp_path / "cards" / "card0.json").write_text("not a card")
     (tmp_path / "cards" / "card2.json").symlink_to(tmp_path / "gone.json")
-    tk.batch(
-        {"cards": ["cards/card0.json", "cards/card1.json", "cards/card2.json"], "messages": ["x"]}, tmp_path / "no"
-    )
     result = tk.batch(
         tk.Grid({"cards": ["cards/card0.json", "cards/card1.json", "cards/card2.json"]}, folder=tmp_path),
         tmp_path / "out",
@@ -134,7 +132,6 @@ def test_a_card_that_cannot_be_read_is_a_record_that_says_so(tmp_path: Path) -> 
     assert "card0.json" in errors["cards/card0.json"]["message"]
     assert errors["cards/card1.json"] is None
     assert "No such file" in errors["cards/card2.json"]["message"]
-    assert grid.exists()
 
 
 def test_a_file_that_changes_during_the_run_is_an_error(tmp_path: Path) -> None:
@@ -215,7 +212,7 @@ def test_a_line_that_a_kill_cut_off_is_made_again(tmp_path: Path, tail: bytes) -
     assert by_key(tmp_path / "out") == by_key(tmp_path / "whole")
 
 
-@pytest.mark.parametrize(("jobs", "form"), [(1, "jsonl"), (2, "jsonl"), (2, "parquet")])
+@pytest.mark.parametrize(("jobs", "form"), [(2, "jsonl"), (1, "parquet")])
 def test_after_kill_9_at_any_moment_the_next_run_completes_it(tmp_path: Path, jobs: int, form: str) -> None:
     if form == "parquet":
         pytest.importorskip("pyarrow", reason="Parquet needs pyarrow: pip install 'tavernkit[parquet]'")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tavernkit as tk
@@ -48,6 +48,7 @@ def test_zipped_axes_must_be_of_one_length() -> None:
         grid(combine="zip", messages=["x", "y", "z"], seeds=[1, 2])
 
 
+@settings(max_examples=25, deadline=None)
 @given(sample=st.integers(1, 400), seed=st.integers(0, 5))
 def test_a_sample_takes_so_many_different_ones(sample: int, seed: int) -> None:
     made = grid(messages=["x", "y", "z"], seeds={"count": 100}, sample=sample, sample_seed=seed)
@@ -69,6 +70,7 @@ def test_a_row_that_is_there_twice_counts_once() -> None:
     assert made.duplicates == 1
 
 
+@settings(max_examples=7, deadline=None)
 @given(shards=st.integers(1, 7))
 def test_shards_are_the_whole_and_do_not_overlap(shards: int) -> None:
     whole = grid(messages=["x", "y"], seeds={"count": 50})
@@ -212,7 +214,7 @@ def test_any_value_is_read_or_refused(value: object) -> None:
 
 def test_a_file_that_is_no_grid_is_named(tmp_path: Path) -> None:
     (tmp_path / "grid.toml").write_text("cards = ", encoding="utf-8")
-    with pytest.raises(tk.ConfigError, match="grid.toml is not TOML"):
+    with pytest.raises(tk.ConfigError, match=r"grid\.toml is not TOML"):
         tk.Grid.load(tmp_path / "grid.toml")
     with pytest.raises(tk.ConfigError, match="No such file"):
         tk.Grid.load(tmp_path / "missing.toml")

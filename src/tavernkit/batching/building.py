@@ -148,7 +148,7 @@ class PromptMaker:
             "on_overflow": options.on_overflow,
             "llm_options": options.llm_options,
             "clock": _Clock(options),
-            "warning_handler": None,
+            "warn": None,
         }
         if options.model:
             inputs["model_hint"] = options.model
@@ -243,7 +243,7 @@ class PromptMaker:
             "on_overflow": options.on_overflow,
             "llm_options": options.llm_options,
             "clock": _Clock(options),
-            "warning_handler": None,
+            "warn": None,
         }
         if options.model:
             inputs["model_hint"] = options.model

@@ -1,0 +1,119 @@
+"""``tavernkit batch``, as it is typed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tavernkit as tk
+from tests.batching.grids import by_key, write_grid
+from tests.cli.terminal import Tavernkit
+
+
+@pytest.fixture
+def tavernkit(capsys: pytest.CaptureFixture[str]) -> Tavernkit:
+    return Tavernkit(capsys)
+
+
+def test_init_writes_a_grid_that_can_be_read(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    assert tavernkit("batch", "--init", str(path)).code == 0
+    text = path.read_text(encoding="utf-8")
+    write_grid(tmp_path)
+    path.write_text(text.replace('"cards/*.png", ', ""), encoding="utf-8")
+    assert len(tk.Grid.load(path)) == 12
+    assert tavernkit("batch", "--init", str(path)).code == 2
+
+
+def test_a_line_of_the_template_can_be_used_as_it_is(tmp_path: Path, tavernkit: Tavernkit) -> None:
+    import tomllib
+
+    tavernkit("batch", "--init", str(tmp_path / "grid.toml"))
+    lines = (tmp_path / "grid.toml").read_text(encoding="utf-8").splitlines()
+    used: dict[str, list[str]] = {}
+    for line in lines:
+        bare = line.removeprefix("# ").split("  #")[0].strip()
+        if " = " in bare and not line.startswith("# A grid"):
+            tomllib.loads(bare)
+            used.setdefault(bare.split(" = ")[0], []).append(bare)
+    from tavernkit.batching.grid import AXES
+
+    assert set(AXES) <= set(used)
+
+
+def test_a_dry_run_shows_what_would_be_made(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    grid = str(write_grid(tmp_path))
+    shown = tavernkit("batch", grid, "--dry-run")
+    assert shown.code == 0
+    assert "12 records" in shown.out
+    assert "Who are you?" in shown.out
+    told = json.loads(tavernkit("batch", grid, "--dry-run", "--json").out)
+    assert told["records"] == 12
+    assert told["sizes"]["cards"] == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cards", "grid.toml", "messages.txt"]
+
+
+def test_a_run_prints_one_line_of_json_on_a_pipe(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    grid, out = str(write_grid(tmp_path)), str(tmp_path / "out")
+    made = tavernkit("batch", grid, "--out", out, "--jobs", "1", "--limit", "5")
+    assert made.code == 0
+    (line,) = made.out.splitlines()
+    assert json.loads(line)["made"] == 5
+    again = tavernkit("batch", grid, "--out", out, "--jobs", "1", "--resume")
+    assert json.loads(again.out)["made"] == 7
+    assert len(by_key(tmp_path / "out")) == 12
+
+
+def test_records_with_errors_are_an_exit_code(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    grid = write_grid(tmp_path, cards=1, seeds=1)
+    (tmp_path / "cards" / "card0.json").write_text("[]")
+    made = tavernkit("batch", str(grid), "--out", str(tmp_path / "out"), "--jobs", "1")
+    assert made.code == 1
+    assert json.loads(made.out)["failed"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "--init"),
+        (("GRID",), "--out DIR"),
+        (("GRID", "--out", "OUT", "--shard", "0/4"), "I/N"),
+        (("GRID", "--out", "OUT", "--shard", "5"), "I/N"),
+        (("GRID", "--out", "OUT", "--format", "xml"), "not one of"),
+        (("GRID", "--out", "OUT", "--format", "openai-batch"), "--model NAME"),
+    ],
+)
+def test_wrong_calls_say_what_to_do(
+    tavernkit: Tavernkit, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    places = {"GRID": str(write_grid(tmp_path)), "OUT": str(tmp_path / "out")}
+    called = tavernkit("batch", *(places.get(word, word) for word in arguments))
+    assert called.code == 2
+    assert message in called.err
+
+
+def test_a_wrong_key_is_refused_with_a_suggestion(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    grid = write_grid(tmp_path, text='mesages = ["x"]\n')
+    called = tavernkit("batch", str(grid), "--dry-run")
+    assert called.code == 2
+    assert "did you mean 'messages'" in called.err
+
+
+def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    grid = write_grid(tmp_path, cards=3, seeds=400)
+    command = [sys.executable, "-m", "tavernkit", "batch", str(grid), "--out", str(out), "--jobs", "1"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    part = out / "part-00000.jsonl"
+    while not (part.exists() and part.stat().st_size) and run.poll() is None:
+        pass
+    run.send_signal(signal.SIGINT)
+    _, error = run.communicate()
+    assert run.returncode == 130
+    assert "go on with --resume" in error
+    assert json.loads((out / "manifest.json").read_text())["counts"]["made"] == len(by_key(out))
