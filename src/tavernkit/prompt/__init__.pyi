@@ -16,6 +16,13 @@ from tavernkit.prompt.pipeline import Pipeline as Pipeline
 from tavernkit.prompt.plan import Plan as Plan
 from tavernkit.prompt.plan import RenderedText as RenderedText
 from tavernkit.prompt.plan import TextSpan as TextSpan
+from tavernkit.prompt.source_map import Cost as Cost
+from tavernkit.prompt.source_map import MappedText as MappedText
+from tavernkit.prompt.source_map import Place as Place
+from tavernkit.prompt.source_map import SourceMap as SourceMap
+from tavernkit.prompt.source_map import Span as Span
+from tavernkit.prompt.source_map import TextSource as TextSource
+from tavernkit.prompt.source_map import Use as Use
 from tavernkit.prompt.state import BuildState as BuildState
 from tavernkit.prompt.step import NoConfig as NoConfig
 from tavernkit.prompt.step import Step as Step

@@ -109,6 +109,7 @@ def finished_plan(state: BuildState[Context]) -> Plan:
         omissions=tuple(state.omissions),
         variables=state.variables.changes(),
         degraded=tuple(dict.fromkeys(state.degraded)),
+        again=state.again,
     )
     collector = state.context.instrumenter
     if isinstance(collector, TraceCollector):

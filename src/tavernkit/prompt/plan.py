@@ -23,6 +23,7 @@ from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_obje
 if TYPE_CHECKING:
     from tavernkit.models.request import Request, WireRequest
     from tavernkit.prompt.explain import Explanation
+    from tavernkit.prompt.source_map import Place, SourceMap, Span, TextSource, Use
 
 ListDialect: TypeAlias = Literal["openai", "mistral", "ai21", "xai"]
 """Dialects whose payload is a list of messages."""
@@ -75,6 +76,8 @@ class Plan:
     variables: VariableChanges = field(default_factory=VariableChanges)
     """What the build would change in the chat's variables, once its turn is received."""
     count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
+    again: Callable[[], Plan] | None = field(default=None, repr=False, compare=False)
+    """Builds the same plan with traced texts, for :meth:`source_map`."""
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
@@ -92,7 +95,7 @@ class Plan:
         """Functions are not part of a pickle; a plan that was read back counts tokens as its blocks say."""
         return {**vars(self), **self._unpickled}
 
-    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None}
+    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "again": None}
     """Fields that hold functions, and what a plan that is read back has instead."""
 
     def replace(self, **changes: object) -> Plan:
@@ -225,6 +228,32 @@ class Plan:
         from tavernkit.prompt.explain import explain_plan
 
         return explain_plan(self)
+
+    def source_map(self) -> SourceMap:
+        """Say for every character of the prompt where it came from. Made when first asked for, by building again.
+
+        Raises:
+            ConfigError: The plan was read from a pickle that has no map, or was put together by hand.
+        """
+        from tavernkit.prompt.source_map import map_plan
+
+        made: SourceMap | None = vars(self).get("_source_map")
+        if made is None:
+            made = map_plan(self, self.again)
+            object.__setattr__(self, "_source_map", made)
+        return made
+
+    def where(self, words: str) -> list[Place]:
+        """Find words in the prompt, and say where they came from: see :meth:`source_map`."""
+        return self.source_map().where(words)
+
+    def at(self, message: int, offset: int) -> Span:
+        """Return the span of one character of a message (0 for a text prompt): see :meth:`source_map`."""
+        return self.source_map().at(message, offset)
+
+    def uses(self, source: TextSource | str) -> list[Use]:
+        """Say where a field or lore entry went, in how many tokens, and what of it did not arrive."""
+        return self.source_map().uses(source)
 
     def to_dict(self) -> JsonObject:
         """Blocks, messages and everything that was left out, ready for :mod:`json`."""

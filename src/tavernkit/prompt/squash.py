@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from tavernkit.prompt.block import Block
 from tavernkit.text.blank import trim_blanks
+from tavernkit.text.traced import added, join
 
 UNSQUASHED_SLOTS = frozenset({"new_chat_prompt", "new_example_chat"})
 """Separators that stay messages of their own."""
@@ -18,7 +19,7 @@ def merge_in_chat(blocks: Iterable[Block]) -> list[Block]:
         before = merged[-1] if merged else None
         if before is not None and block.in_chat and before.in_chat and _mergeable(before, block):
             parts = [text for text in map(trim_blanks, (before.content, block.content)) if text]
-            merged[-1] = before.replace(content="\n".join(parts))
+            merged[-1] = before.replace(content=join("\n", parts))
         else:
             merged.append(block)
     return merged
@@ -32,7 +33,9 @@ def squash_system(blocks: Iterable[Block]) -> list[Block]:
             continue
         before = squashed[-1] if squashed else None
         if before is not None and _squashable(before) and _squashable(block):
-            squashed[-1] = before.replace(content=f"{before.content}\n{block.content}")
+            squashed[-1] = before.replace(
+                content=before.content + added("\n", "squash_system_messages") + block.content
+            )
         else:
             squashed.append(block)
     return squashed

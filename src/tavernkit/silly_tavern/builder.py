@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
 from typing import Self, Unpack
 
 from tavernkit.arguments import require
@@ -10,6 +11,7 @@ from tavernkit.errors import log_warning
 from tavernkit.prompt.builder import BaseBuilder, finished_plan
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.prompt.pipeline import Pipeline
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.groups.speakers import decide, with_speaker
@@ -66,8 +68,22 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         require("context", context, SillyTavernContext)
         mismatches: list[str] = []
         state = self.make_state(with_speaker(context, mismatches.append))
+        state.again = partial(self._trace, state.context, tuple(context.log.lines))
         for mismatch in mismatches:
             state.warn(mismatch)
+        text = context.text_completion and not self._own_pipeline
+        (TEXT_PIPELINE if text else self.pipeline).run(state)
+        plan = finished_plan(state)
+        assert isinstance(plan, ChatPlan)
+        return plan
+
+    def _trace(self, context: SillyTavernContext, lines: Sequence[ChatMessage]) -> ChatPlan:
+        """Build a context again with traced texts."""
+        from tavernkit.silly_tavern.sources import EntryTexts, traced_context
+
+        quiet = context.replace(strict=False, on_overflow="return", warn=None, instrumenter=None)
+        state = SillyTavernState(traced_context(quiet, lines), self.services.for_tracing())
+        state.read_entry = EntryTexts(context, self.services)
         text = context.text_completion and not self._own_pipeline
         (TEXT_PIPELINE if text else self.pipeline).run(state)
         plan = finished_plan(state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable
 
@@ -34,6 +35,12 @@ class Services:
         self._counters: dict[tuple[CountingRule, TokenizerFiles | None], MessageCounter] = {}
         self._vocabularies: dict[tuple[str, TokenizerFiles | None], tuple[VocabularyInUse, TextCounts]] = {}
         self._lock = threading.Lock()
+
+    def for_tracing(self) -> Services:
+        """The same, without what remembers texts: those of a build for a source map are not for others."""
+        twin = copy.copy(self)
+        twin.blocks = LRUCache(BLOCK_CACHE_SIZE)
+        return twin
 
     def counter(self, rule: CountingRule, files: TokenizerFiles | None, warn: Warn) -> MessageCounter:
         """The counter of a rule, with the counts it remembers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tavernkit.errors import PipelineError
@@ -29,6 +30,7 @@ from tavernkit.silly_tavern.token_counting.text_tokenizer import TOKENIZERS, cho
 from tavernkit.silly_tavern.token_counting.texts import TextCounter
 from tavernkit.silly_tavern.token_counting.vocabularies import ESTIMATE
 from tavernkit.silly_tavern.world_info.lore_sources import LoreSources
+from tavernkit.silly_tavern.world_info.scan_input import ReadEntry
 from tavernkit.values import JsonObject
 
 if TYPE_CHECKING:
@@ -83,6 +85,8 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         """lore: what the scan gave."""
         self.lore_sources = LoreSources()
         """lore: where the entries of the scan came from."""
+        self.read_entry: ReadEntry = attrgetter("content")
+        """Gives the text of a lore entry."""
         self.outlets: Mapping[str, str] = {}
         """lore: texts for ``{{outlet::name}}``."""
         self.prompt_entries = PromptCollection(())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from tavernkit.text.traced import join
 from tavernkit.values import FrozenObject, is_mapping, is_sequence
 
 FILE_SEPARATOR = "\n\n"
@@ -40,7 +41,7 @@ def attached_text(
                 continue
         if text:
             found.append(text)
-    return FILE_SEPARATOR.join(found)
+    return join(FILE_SEPARATOR, found)
 
 
 def attached_media(extra: FrozenObject) -> Sequence[Mapping[str, object]]:
@@ -79,7 +80,7 @@ def titles(extra: FrozenObject) -> str:
     """Return the titles that stand behind a line's text."""
     found = [extra.get("title")] if extra.get("append_title") else []
     found += [item.get("title") for item in objects(extra.get("media")) if item.get("append_title")]
-    return "".join(f"\n\n{title}" for title in found if title)
+    return join("", ("\n\n" + str(title) for title in found if title))
 
 
 def objects(value: object) -> list[Mapping[str, object]]:

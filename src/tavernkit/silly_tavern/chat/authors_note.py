@@ -9,6 +9,7 @@ from tavernkit.errors import ConfigError, Warn
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata
 from tavernkit.silly_tavern.files.json_reader import JsonReader
 from tavernkit.text.coerce import authors_note_position, role
+from tavernkit.text.traced import join
 from tavernkit.values import is_mapping
 
 REPLACE, BEFORE, AFTER = 0, 1, 2
@@ -143,7 +144,7 @@ def with_lore(note: str, top: Sequence[str], bottom: Sequence[str]) -> str:
     """Put lore entries around a note that is due."""
     if not top and not bottom:
         return note
-    text = "\n".join(top) + "\n" + note + "\n" + "\n".join(bottom)
+    text = join("\n", top) + "\n" + note + "\n" + join("\n", bottom)
     return text.removeprefix("\n").removesuffix("\n")
 
 
@@ -152,8 +153,8 @@ def _with_character_note(note: str, characters: Sequence[CharacterNote], charact
     if own is None or not own.use:
         return note
     if own.position == BEFORE:
-        return f"{own.prompt}\n{note}"
-    return f"{note}\n{own.prompt}" if own.position == AFTER else own.prompt
+        return own.prompt + "\n" + note
+    return note + "\n" + own.prompt if own.position == AFTER else own.prompt
 
 
 def _character_note(reader: JsonReader) -> CharacterNote:

@@ -9,6 +9,7 @@ from tavernkit.silly_tavern.chat.attachments import FILE_SEPARATOR, attached_fil
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat.reasoning import ReasoningSettings
 from tavernkit.silly_tavern.scripts.prompt_scripts import PromptScripts
+from tavernkit.text.traced import added
 
 EMPTY_REASONING = "\u200b"
 """Stands for reasoning that was hidden by the provider."""
@@ -110,11 +111,11 @@ def role_of(line: ChatMessage) -> str:
 def name_prefix(line: ChatMessage, names_behavior: int, *, user_name: str, in_group: bool) -> str:
     """What a preset's names behaviour puts before a message's text."""
     if names_behavior == NAMES_CONTENT:
-        return "" if line.narrator else f"{line.name}: "
+        return "" if line.narrator else line.name + added(": ", "names_behavior")
     if names_behavior != NAMES_DEFAULT or line.name == user_name:
         return ""
     if in_group or (line.force_avatar and not line.narrator):
-        return f"{line.name}: "
+        return line.name + added(": ", "names_behavior")
     return ""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from tavernkit.text.js_values import trim
+from tavernkit.text.traced import join, split
 
 START = "<START>"
 """What separates blocks of example dialogue."""
@@ -48,7 +49,7 @@ def split_examples(text: str, heading: str = START_LINE) -> list[str]:
         return []
     if not text.startswith(START):
         text = START_LINE + trim(text)
-    return [f"{heading}{trim(part)}\n" for part in _SEPARATOR.split(text)[1:]]
+    return [heading + trim(part) + "\n" for part in split(_SEPARATOR, text)[1:]]
 
 
 def parse_block(
@@ -56,7 +57,9 @@ def parse_block(
 ) -> list[ExampleMessage]:
     """Turn one block into messages; in a group (``group_names`` given) each keeps its speaker's name."""
     turns = read_block(block, user_name=user_name, character_name=character_name, group_names=group_names)
-    return [ExampleMessage(turn.from_user, f"{turn.name}: {turn.text}" if group_names else turn.text) for turn in turns]
+    return [
+        ExampleMessage(turn.from_user, turn.name + ": " + turn.text if group_names else turn.text) for turn in turns
+    ]
 
 
 def read_block(
@@ -75,7 +78,7 @@ def read_block(
 
     def close() -> None:
         name = user_name if in_user else speaker
-        turns.append(ExampleTurn(in_user, name, trim("\n".join(gathered).replace(f"{name}:", "", 1))))
+        turns.append(ExampleTurn(in_user, name, trim(join("\n", gathered).replace(f"{name}:", "", 1))))
         gathered.clear()
 
     for line in block.replace("\r", "").split("\n")[1:]:

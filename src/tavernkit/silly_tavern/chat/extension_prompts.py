@@ -10,6 +10,7 @@ from tavernkit.prompt.injections import Injection
 from tavernkit.silly_tavern.files.json_reader import as_number
 from tavernkit.silly_tavern.provenance import source
 from tavernkit.text.js_values import is_index_key, to_string, trim, utf16_sort_key
+from tavernkit.text.traced import join
 from tavernkit.values import FrozenJson, FrozenObject
 
 NONE, AFTER_MAIN, IN_CHAT, BEFORE_MAIN = -1, 0, 1, 2
@@ -168,7 +169,7 @@ class ExtensionPrompts:
 
 def joined(prompts: Iterable[ExtensionPrompt]) -> str:
     """One text of several: each trimmed, a line each; a blank one leaves an empty line."""
-    return "\n".join(trim(prompt.value) for prompt in prompts)
+    return join("\n", (trim(prompt.value) for prompt in prompts))
 
 
 def identifier_of(key: str) -> str:

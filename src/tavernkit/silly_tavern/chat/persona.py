@@ -50,5 +50,5 @@ class Persona:
         if not self.description:
             return note
         if self.place == TOP_OF_NOTE:
-            return f"{self.description}\n{note}"
-        return f"{note}\n{self.description}" if self.place == BOTTOM_OF_NOTE else note
+            return self.description + "\n" + note
+        return note + "\n" + self.description if self.place == BOTTOM_OF_NOTE else note

@@ -54,7 +54,7 @@ def summary_prompt(text: str, line: int, settings: SummarySettings, macros: Subs
     if not summary:
         return None
     template = settings.template
-    value = macros.with_macros(template, {"summary": summary}) if template else f"Summary: {summary}"
+    value = macros.with_macros(template, {"summary": summary}) if template else "Summary: " + summary
     return ExtensionPrompt(
         SUMMARY,
         value,

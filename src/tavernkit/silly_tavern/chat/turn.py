@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.text.js_values import trim
+from tavernkit.text.traced import join
 
 SENDING_TYPES = ("normal", "continue")
 """Types that send what is in the input box."""
@@ -80,7 +81,7 @@ def inline_bias(text: str, warn: Warn) -> str:
 
 def without_macros(text: str) -> str:
     """Remove everything in double braces."""
-    return trim("".join(_outside_macros(text)))
+    return trim(join("", _outside_macros(text)))
 
 
 def _outside_macros(text: str) -> Iterator[str]:

@@ -21,6 +21,7 @@ from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.vectors import vectorized_entries
 from tavernkit.text.js_values import to_number, trim, truthy
+from tavernkit.text.traced import join, substitute
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence
 
 EXTENSION = "vectors"
@@ -132,7 +133,7 @@ class VectorStorage:
     def chunks_of(self, collection: str) -> str:
         """The chunks that were found in a file, in the file's order, each once."""
         hits = sorted((hit for hit in self.results.hits.get(collection, ()) if hit.text), key=lambda hit: hit.index)
-        return "\n".join(dict.fromkeys(hit.text for hit in hits))
+        return join("\n", dict.fromkeys(hit.text for hit in hits))
 
     def cutting(self, suffix: str, size: float) -> Cutting:
         """How files are cut: those of lines, or with the suffix ``_db`` those of the Data Bank."""
@@ -164,7 +165,7 @@ class VectorStorage:
         answered = [url for url in dict.fromkeys(urls) if url in self.results.hits]
         if not answered:
             return None
-        text = "".join(self.chunks_of(url) + "\n\n" for url in answered)
+        text = join("", (self.chunks_of(url) + "\n\n" for url in answered))
         return ExtensionPrompt(
             VECTORS_DATA_BANK,
             self.with_macros(self.text("file_template_db", "Related information:\n{{text}}"), {"text": text}),
@@ -186,7 +187,7 @@ class VectorStorage:
             rest = trim(message.text[message.file_length :])
             search_text = self.query_text(core)
             found = [self._file_chunks(file, search_text, texts) for file in files]
-            message.text = FILE_SEPARATOR.join(part for part in found if part) + FILE_SEPARATOR + rest
+            message.text = join(FILE_SEPARATOR, (part for part in found if part)) + FILE_SEPARATOR + rest
 
     def _file_chunks(self, file: Mapping[str, object], search_text: str, texts: Mapping[str, str]) -> str:
         url, own = str(file.get("url")), file.get("text")
@@ -242,7 +243,7 @@ class VectorStorage:
         texts = [self._line(found[rank]) for rank in sorted(found, reverse=True)]
         return ExtensionPrompt(
             VECTORS_MEMORY,
-            self.with_macros(self.text("template", "Past events:\n{{text}}"), {"text": "\n\n".join(texts)}),
+            self.with_macros(self.text("template", "Past events:\n{{text}}"), {"text": join("\n\n", texts)}),
             self.number("position", 0),
             self.number("depth", 2),
             0,
@@ -261,7 +262,7 @@ class VectorStorage:
             index += 1
 
     def _line(self, message: CoreMessage) -> str:
-        return trim(_NEWLINES.sub("\n", f"{message.line.name}: {self.expand(message.text)}"))
+        return trim(substitute(_NEWLINES, "\n", message.line.name + ": " + self.expand(message.text)))
 
 
 def data_bank(settings: FrozenObject, chat_attachments: object, avatar: str) -> list[Mapping[str, object]]:

@@ -25,6 +25,7 @@ from tavernkit.silly_tavern.chat_completion.slots import (
 )
 from tavernkit.silly_tavern.provenance import TITLES, message_source, source
 from tavernkit.silly_tavern.token_counting.messages import PRIMING_TOKENS, MessageCounter
+from tavernkit.text.traced import join
 from tavernkit.values import FrozenObject
 
 FIRST_PROMPTS = (
@@ -142,7 +143,7 @@ class _Assembly:
             self.slots.insert(main, self.message(prompt), at_start=prompt.position == START)
 
     def prefill_message(self, entry: CoreMessage) -> PlacedMessage:
-        content = "\n\n".join(part for part in (self.layout.prefill_prefix, self.converter.content(entry)) if part)
+        content = join("\n\n", (part for part in (self.layout.prefill_prefix, self.converter.content(entry)) if part))
         role, name = role_of(entry.line), self.converter.name(entry)
         return PlacedMessage(
             identifier="continuePrefill",

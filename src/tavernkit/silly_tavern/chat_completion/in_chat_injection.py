@@ -10,6 +10,7 @@ from tavernkit.silly_tavern.chat.extension_prompts import ROLES, ExtensionPrompt
 from tavernkit.silly_tavern.files.preset_prompts import DEFAULT_INJECTION_ORDER
 from tavernkit.silly_tavern.limits import MAX_INJECTION_DEPTH
 from tavernkit.text.js_values import trim
+from tavernkit.text.traced import join
 from tavernkit.values import FrozenObject
 
 T = TypeVar("T")
@@ -88,8 +89,8 @@ def _at_depth(
         for number, role in enumerate(ROLES):
             own = tuple(prompt for prompt in buckets[order] if prompt.role == role)
             others = tuple(extensions.get((depth, number), ())) if order == DEFAULT_INJECTION_ORDER else ()
-            parts = ["\n".join(prompt.content for prompt in own), expand(joined(others)) if others else ""]
-            content = "\n".join(trim(part) for part in parts if part)
+            parts = [join("\n", (prompt.content for prompt in own)), expand(joined(others)) if others else ""]
+            content = join("\n", (trim(part) for part in parts if part))
             if content:
                 messages.append(Injected(role, content, depth, order, own, others))
     return messages

@@ -10,6 +10,7 @@ from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
 from tavernkit.silly_tavern.chat.vector_storage import VectorCall
+from tavernkit.text.traced import added
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, freeze_object, is_object, thaw, thaw_object
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class ChatPlan(Plan):
     page: ChatInput | None = field(default=None, repr=False, compare=False)
     """What SillyTavern's page needs besides the preset to write the request for a source."""
 
-    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "page": None}
+    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "again": None, "page": None}
 
     def _prepared(self, *, squash: bool) -> list[Message]:
         return [block.to_message() for block in self._final_blocks(squash=squash or self.squash)]
@@ -116,7 +117,9 @@ def squashed(blocks: Sequence[Block]) -> list[Block]:
         if block.role == "system" and not block.content and not block.message_metadata:
             continue
         if found and _squashable(found[-1]) and _squashable(block) and not block.metadata.get("apart"):
-            found[-1] = found[-1].replace(content=f"{found[-1].content}\n{block.content}")
+            found[-1] = found[-1].replace(
+                content=found[-1].content + added("\n", "squash_system_messages") + block.content
+            )
         else:
             found.append(block)
     return found

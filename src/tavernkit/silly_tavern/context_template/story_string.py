@@ -9,6 +9,7 @@ from tavernkit.silly_tavern.context_template.handlebars.rendering import Piece
 from tavernkit.silly_tavern.context_template.handlebars.template import Template
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
+from tavernkit.text.traced import join
 
 PARAMETERS = (
     "description",
@@ -56,7 +57,7 @@ def render_story_string(
 ) -> StoryString:
     """Render the story string. A malformed one raises ``InvalidContextTemplateError``."""
     pieces = Template.compile(context.story_string).render(parameters, lambda name: macros.live(f"{{{{{name}}}}}"))
-    rendered = "".join(piece.text for piece in pieces)
+    rendered = join("", (piece.text for piece in pieces))
     return _finished(macros.finish(rendered), pieces, context, instruct)
 
 

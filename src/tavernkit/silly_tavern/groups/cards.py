@@ -11,6 +11,7 @@ from tavernkit.silly_tavern.chat.depth_prompt import DepthPrompt, depth_prompt_o
 from tavernkit.silly_tavern.groups.group import GroupMember
 from tavernkit.silly_tavern.groups.group_chat import GroupChat
 from tavernkit.text.js_values import trim
+from tavernkit.text.traced import join, substitute
 
 START = "<START>"
 _FIELD_NAME = re.compile("<FIELDNAME>", re.IGNORECASE | re.ASCII)
@@ -60,7 +61,7 @@ def join_field(chat: GroupChat, field: JoinedField, expand: ExpandCardText, over
         return text
     with_muted = chat.group.generation_mode == "append_disabled"
     chunks = [_chunk(chat, member, field, expand) for member in chat.heard(with_muted=with_muted)]
-    return "\n".join(chunk for chunk in chunks if chunk)
+    return join("\n", (chunk for chunk in chunks if chunk))
 
 
 def group_depth_prompts(chat: GroupChat, *, expand: ExpandCardText) -> list[DepthPrompt]:
@@ -82,6 +83,9 @@ def _chunk(chat: GroupChat, member: GroupMember, field: JoinedField, expand: Exp
     if not value:
         return ""
     if field == "mes_example" and not value.startswith(START):
-        value = f"{START}\n{value}"
-    texts = (_FIELD_NAME.sub(_TITLES[field], text) for text in (chat.group.join_prefix, value, chat.group.join_suffix))
-    return "".join(expand(text, member.name) for text in texts if text)
+        value = START + "\n" + value
+    texts = (
+        substitute(_FIELD_NAME, _TITLES[field], text)
+        for text in (chat.group.join_prefix, value, chat.group.join_suffix)
+    )
+    return join("", (expand(text, member.name) for text in texts if text))

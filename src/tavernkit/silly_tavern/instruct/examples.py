@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tavernkit.silly_tavern.chat.examples import START, ExampleTurn, read_block
 from tavernkit.silly_tavern.instruct.names import replace_name
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
+from tavernkit.text.traced import added
 
 _START_LINE = re.compile(f"{START}\n", re.IGNORECASE | re.ASCII)
 
@@ -41,7 +42,13 @@ def format_examples(
         written = [sequences.write_block(block, heading) for block in blocks]
         if any(written):
             return written
-    return [[_START_LINE.sub(lambda _found: heading, block, count=1)] for block in blocks]
+    return [[_under(block, heading)] for block in blocks]
+
+
+def _under(block: str, heading: str) -> str:
+    """Put the heading in the place of the first ``<START>`` line."""
+    found = _START_LINE.search(block)
+    return block if found is None else block[: found.start()] + heading + block[found.end() :]
 
 
 class _Sequences:
@@ -78,5 +85,5 @@ class _Sequences:
         if not names.in_group and behavior != "none":
             name = names.written_user if turn.from_user else names.written_character
         shown = behavior == "always" or (behavior == "force" and (turn.from_user or names.in_group))
-        text = f"{name}: {turn.text}{suffix}" if shown else f"{turn.text}{suffix}"
-        return f"{prefix}{self._template.separator}{text}" if prefix else text
+        text = (name + added(": ", "names_behavior") if shown else "") + turn.text + suffix
+        return prefix + self._template.separator + text if prefix else text

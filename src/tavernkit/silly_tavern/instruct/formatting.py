@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tavernkit.silly_tavern.instruct.names import NOBODY, replace_name
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.text.js_values import trim, trim_end, trim_start
+from tavernkit.text.traced import added, join
 
 ANY, FIRST, LAST = 0, 1, 2
 """Which sequence a message gets: its speaker's usual one, that of the oldest message, or that of the newest."""
@@ -55,7 +56,7 @@ class InstructFormatter:
             prefix = replace_name(self.expand(prefix), line.name)
             suffix = replace_name(self.expand(suffix), line.name)
         suffix = suffix or separator
-        name = f"{line.name}: " if line.name and self._shows_name(line) else ""
+        name = line.name + added(": ", "names_behavior") if line.name and self._shows_name(line) else ""
         body = name + line.text + suffix
         text = prefix + separator + body if prefix and body else prefix or body
         return Written(text, len(text) - len(suffix))
@@ -72,9 +73,9 @@ class InstructFormatter:
         filler = self._filler(sequence) if named else ""
         if template.macro:
             sequence = replace_name(self.expand(sequence), name)
-        text = f"{separator}{sequence}"
+        text = separator + sequence
         if named:
-            text += f"{separator}{filler}{name}:"
+            text += separator + filler + name + added(":", "names_behavior")
         if quiet:
             text = text.removeprefix(separator)
         if bias and not impersonate:

@@ -10,6 +10,7 @@ from tavernkit.errors import FileFormatError
 from tavernkit.silly_tavern.errors import InvalidInstructError
 from tavernkit.silly_tavern.files.template_file import TemplateFile
 from tavernkit.text.js_values import truthy
+from tavernkit.text.traced import added
 from tavernkit.values import Json, JsonObject
 
 NamesBehavior = Literal["none", "force", "always"]
@@ -102,4 +103,4 @@ class InstructTemplate(TemplateFile):
     @property
     def separator(self) -> str:
         """What stands between a sequence and its text."""
-        return "\n" if self.wrap else ""
+        return added("\n", "wrap") if self.wrap else ""

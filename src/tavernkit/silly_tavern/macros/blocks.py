@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.text.js_values import trim, trim_start
+from tavernkit.text.traced import join
 
 _FALSE = frozenset(("false", "off", "0"))
 
@@ -15,7 +16,8 @@ def dedent(text: str) -> str:
     margin = next((_indentation(line) for line in lines if trim(line)), 0)
     if not margin:
         return trim(text)
-    return trim("\n".join(line[margin:] if _indentation(line) >= margin else trim_start(line) for line in lines))
+    moved = [line[margin:] if _indentation(line) >= margin else trim_start(line) for line in lines]
+    return trim(join("\n", moved))
 
 
 def is_falsy(text: str) -> bool:

@@ -14,6 +14,7 @@ from tavernkit.silly_tavern.instruct.names import NAME_MACRO
 from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API, MacroEnvironment
 from tavernkit.silly_tavern.macros.registry import MacroNames
 from tavernkit.text.js_values import trim
+from tavernkit.text.traced import join, substitute
 
 _NEWLINES = re.compile("\n+")
 
@@ -110,7 +111,7 @@ class CardMacros:
     def examples(self) -> str:
         """The example dialogue as it goes into a prompt."""
         if "examples" not in self._made:
-            self._made["examples"] = "".join(self._example_blocks())
+            self._made["examples"] = join("", self._example_blocks())
         return self._made["examples"]
 
     @property
@@ -128,7 +129,7 @@ class CardMacros:
             return ""
         expanded = self._expand(text, f"the card's {name}", character_name=character_name, card=False)
         if self._environment.collapse_newlines:
-            expanded = _NEWLINES.sub("\n", expanded)
+            expanded = substitute(_NEWLINES, "\n", expanded)
         return expanded.replace("\r", "")
 
     def _joined(self, name: JoinedField, override: str = "") -> str:

@@ -80,6 +80,8 @@ class MacroEngine(Expander):
         if self._preparing is not None:
             for process in self._preparing:
                 text = process(text, environment)
+        if type(text) is not str:  # a traced text: documents hold pieces of the very text they were parsed from
+            return Document.whole(self.registry, prepare(text) if self._preparing is None else text)
         document = self._cache.get(text)
         if document is None:
             prepared = prepare(text) if self._preparing is None else text

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tavernkit.silly_tavern.macros.document import Document, Node
 from tavernkit.silly_tavern.macros.limits import MAX_DEPTH
 from tavernkit.silly_tavern.macros.nodes import StrayTag
+from tavernkit.text.traced import join
 
 if TYPE_CHECKING:
     from tavernkit.silly_tavern.macros.nodes import MacroNode, Steps
@@ -31,7 +32,7 @@ def evaluate(document: Document, run: Run) -> str:
             answer = _advance(steps, None)
             break
         else:
-            text = "".join(out)
+            text = join("", out)
             if not waiting:
                 return text
             steps, node, parts, out, run.base = waiting.pop()

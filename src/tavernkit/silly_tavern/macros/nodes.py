@@ -12,6 +12,7 @@ from tavernkit.silly_tavern.macros.blocks import dedent
 from tavernkit.silly_tavern.macros.call import MacroCall, OutOfRoomError
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, DiagnosticKind
 from tavernkit.silly_tavern.macros.registry import MacroDefinition
+from tavernkit.text.traced import expanded, join
 from tavernkit.values import LazySequence
 
 if TYPE_CHECKING:
@@ -206,7 +207,9 @@ class MacroNode:
     def _deliver(self, run: Run, text: str, args: Sequence[str]) -> str:
         if run.post_process is not None:
             text = run.post_process(text)
-        return text if run.take_output(len(text), self.position, self.name) else self.keep(args)
+        if not run.take_output(len(text), self.position, self.name):
+            return self.keep(args)
+        return text if type(run.text) is str else expanded(text, self.name, self.source)
 
     def _dynamic_target(self, run: Run, macro: DynamicMacro | None) -> tuple[str, MacroDefinition] | None:
         if isinstance(macro, MacroDefinition):
@@ -231,7 +234,7 @@ class MacroNode:
         if self.content is not None and not self.content.empty:
             pieces.append("}}")
             pieces.append(args[len(self.args)])
-        return "".join(pieces)
+        return join("", pieces)
 
     def keep(self, args: Sequence[str]) -> str:
         """The text that stays when the macro cannot run."""

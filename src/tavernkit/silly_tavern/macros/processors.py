@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
+from tavernkit.text.traced import join, split, substitute
 
 TextProcessor: TypeAlias = Callable[[str, MacroEnvironment], str]
 """Changes a whole text."""
@@ -42,12 +43,12 @@ _TRIM = re.compile(r"\{\{trim\}\}", re.IGNORECASE | re.ASCII)
 
 def rewrite_legacy_time(text: str) -> str:
     """Write ``{{time_UTC+2}}`` as ``{{time::UTC+2}}``."""
-    return _LEGACY_TIME.sub(_modern_time, text) if "{{" in text else text
+    return substitute(_LEGACY_TIME, _modern_time, text) if "{{" in text else text
 
 
 def rewrite_markers(text: str) -> str:
     """Write ``<USER>``, ``<BOT>`` and the other markers of old cards as macros."""
-    return _MARKER.sub(_modern_marker, text) if "<" in text else text
+    return substitute(_MARKER, _modern_marker, text) if "<" in text else text
 
 
 def unescape_braces(text: str) -> str:
@@ -59,7 +60,7 @@ def remove_trims(text: str) -> str:
     """Remove every ``{{trim}}`` with the line breaks around it."""
     if "{{t" not in text and "{{T" not in text:
         return text
-    pieces = _TRIM.split(text)
+    pieces = split(_TRIM, text)
     last = len(pieces) - 1
     if not last:
         return text
@@ -69,7 +70,7 @@ def remove_trims(text: str) -> str:
         if index < last:
             piece = _without_trailing_breaks(piece)
         pieces[index] = piece
-    return "".join(pieces)
+    return join("", pieces)
 
 
 def remove_else_markers(text: str) -> str:

@@ -12,6 +12,7 @@ from tavernkit.silly_tavern.macros.arguments import to_text
 from tavernkit.silly_tavern.macros.call import OutOfRoomError
 from tavernkit.silly_tavern.macros.diagnostics import Diagnostic
 from tavernkit.text.js_values import to_number, trim
+from tavernkit.text.traced import expanded
 from tavernkit.values import Json
 
 if TYPE_CHECKING:
@@ -119,7 +120,9 @@ class ShorthandNode:
                 )
             )
             return self.source
-        return text if run.take_output(len(text), self.position) else self.source
+        if not run.take_output(len(text), self.position):
+            return self.source
+        return text if type(run.text) is str else expanded(text, self.name, self.source)
 
     def _apply(self, run: Run, operand: str, left: Json) -> Json:
         store, operator = run.variables, self.operator

@@ -13,6 +13,7 @@ from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
 from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides
+from tavernkit.text.traced import substitute
 
 _NEWLINES = re.compile(r"\n+")
 _KEPT: Mapping[str, DynamicMacro] = {"original": "{{original}}"}
@@ -58,7 +59,7 @@ class Substitution:
         kept = {**self._extra, **_KEPT} if self._extra else _KEPT
         text = self._expand(text, Overrides(macros=kept, character_name=character_name, card=False))
         if self.environment.collapse_newlines:
-            text = _NEWLINES.sub("\n", text)
+            text = substitute(_NEWLINES, "\n", text)
         return text.replace("\r", "")
 
     def with_original(self, text: str, original: str) -> str:

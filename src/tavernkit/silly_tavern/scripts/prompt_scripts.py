@@ -62,6 +62,10 @@ class PromptScripts:
             made = run_script(scripts[place], given, expand=self._expand, warn=self._tell, budget=self._budget)
             return made, self._varied + self._budget.incidents != before
 
+        if type(text) is not str:  # a traced text: what is remembered of equal texts came from elsewhere
+            for place in range(len(scripts)):
+                text = run(place, text)[0]
+            return text
         return self._memory.stretches.run(same, len(scripts), text, run, self._budget) if text and scripts else text
 
     def _scripts_for(self, placement: RegexPlacement, depth: float | None) -> tuple[Sequence[RegexScript], object]:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from tavernkit.errors import TavernKitError
+from tavernkit.errors import TavernKitError, Warn
 from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
 from tavernkit.text.js_values import number_to_string
+from tavernkit.text.traced import align, join, plain, replaced
 
 MAX_RESULT_CHARACTERS = 10_000_000
 """The longest text that a script may make. One that makes more is not applied."""
@@ -81,16 +82,20 @@ class Replacement:
         self, replace_string: str, trim_strings: Sequence[str], *, expand: ExpandScriptText, character: str | None
     ) -> None:
         # The text between references, the number or the name of one, and so on.
-        self._pieces = _split_references(replace_string)
+        self._pieces = _split_references(plain(replace_string))
         self._trim_strings = trim_strings
         self._expand = expand
         self._character = character
         self._size = 0
         self._work = 0
+        self.searched: str = ""
+        """The text that is searched, if its parts are traced."""
 
     def __call__(self, match: JSMatch) -> str:
         """The text for a match."""
         pieces, groups = self._pieces, (match.text, *match.groups)
+        if self.searched:
+            groups = self._traced(match, groups)
         self._take(2 * len(pieces))
         filled = pieces[0] or ""
         if len(pieces) > 1:
@@ -98,7 +103,7 @@ class Replacement:
                 (self._value(pieces[index], pieces[index + 1], match, groups), pieces[index + 2] or "")
                 for index in range(1, len(pieces), 3)
             ]
-            filled += "".join(text for pair in values for text in pair)
+            filled += join("", (text for pair in values for text in pair))
         if "{{" in filled:
             self._take(MACRO_WORK + len(filled))
         replaced = self._expand(filled)
@@ -106,6 +111,11 @@ class Replacement:
         if self._size > MAX_RESULT_CHARACTERS:
             raise RegexScriptError(f"it makes more than {MAX_RESULT_CHARACTERS} characters", code="TOO_LONG")
         return replaced
+
+    def _traced(self, match: JSMatch, groups: tuple[str | None, ...]) -> tuple[str | None, ...]:
+        """The same groups, cut out of the text that is searched."""
+        cut = [None if span is None else self.searched[span[0] : span[1]] for span in match.spans]
+        return tuple(own if own == captured else captured for own, captured in zip(cut, groups, strict=True))
 
     def _take(self, work: int) -> None:
         self._work += work
@@ -141,6 +151,25 @@ class Replacement:
             unwanted = self._expand(trim_string, character=self._character)
             value = value.replace(unwanted, "") if unwanted else value
         return value
+
+
+def replace_traced(regex: JSRegex, text: str, made: Replacement, name: str, warn: Warn) -> str:
+    """Replace what a script finds in a traced text, keeping what is known of the rest."""
+    made.searched = text
+    parts: list[str] = []
+    at = 0
+
+    def note(match: JSMatch) -> str:
+        nonlocal at
+        new = made(match)
+        parts.extend((text[at : match.start], replaced(new, name, text[match.start : match.end])))
+        at = match.end
+        return new
+
+    result = regex.replace(plain(text), note, warn=warn)
+    whole = join("", (*parts, text[at:]))
+    # A match may begin or end within a character that JavaScript holds as two: such texts are compared.
+    return whole if whole == result else align(result, text)
 
 
 @lru_cache(maxsize=COMPILED_PATTERNS)

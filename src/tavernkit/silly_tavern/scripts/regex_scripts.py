@@ -15,6 +15,7 @@ from tavernkit.silly_tavern.scripts.regex_replacement import (
     Replacement,
     escape_macro_value,
     regex_from_string,
+    replace_traced,
 )
 from tavernkit.text.js_values import UNDEFINED, to_number, truthy
 from tavernkit.text.script_budget import ScriptBudget
@@ -174,6 +175,8 @@ def run_script(
 
     made = Replacement(script.replace_string, script.trim_strings, expand=expand, character=character)
     try:
+        if type(text) is not str:
+            return replace_traced(regex, text, made, script.name, give_up)
         return regex.replace(text, made, warn=give_up)
     except RegexScriptError as error:
         if strict:

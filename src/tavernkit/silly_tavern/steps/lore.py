@@ -90,6 +90,7 @@ def scan_input(state: SillyTavernState, max_context: int, count_tokens: Callable
         dry_run=context.dry_run,
         expand=state.macros,
         apply_regex=state.scripts.lore if state.scripts is not None else _unchanged,
+        read=state.read_entry,
         random=state.random,
         warn=state.warn,
     )

@@ -66,7 +66,7 @@ def expand_late_texts(state: SillyTavernState) -> None:
     context, draft = state.context, state.draft
     start = context.active_context_template.chat_start
     if start:
-        draft.start = Segment(state.macros(f"{start}\n"), CHAT_START)
+        draft.start = Segment(state.macros(start + "\n"), CHAT_START)
     formatter = draft.formatter
     if formatter is not None and formatter.template.user_alignment_message:
         text = state.macros(formatter.template.user_alignment_message)

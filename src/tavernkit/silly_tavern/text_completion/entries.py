@@ -9,12 +9,13 @@ from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.steps.prepare import group_names
 from tavernkit.silly_tavern.text_completion.preparation import example_heading
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment
+from tavernkit.text.traced import join
 
 
 def write_entries(state: SillyTavernState) -> None:
     """Write the examples, then choose the system prompt."""
     draft = state.draft
-    draft.raw_examples = "".join(block.text for block in state.examples)
+    draft.raw_examples = join("", (block.text for block in state.examples))
     draft.examples = _examples(state)
     draft.system = _system_prompt(state)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata
 from tavernkit.silly_tavern.files.json_reader import as_number
+from tavernkit.text.traced import join
 from tavernkit.values import EMPTY_OBJECT, is_mapping, is_sequence
 
 DEFAULT_DEPTH = 1
@@ -49,8 +50,8 @@ class Guidance:
         depth = as_number(metadata.get("cfg_prompt_insertion_depth"))
         return cls(
             scale=stored[chosen].scale,
-            positive=separator.join(each.positive for each in texts if each.positive),
-            negative=separator.join(each.negative for each in texts if each.negative),
+            positive=join(separator, (each.positive for each in texts if each.positive)),
+            negative=join(separator, (each.negative for each in texts if each.negative)),
             depth=DEFAULT_DEPTH if depth is None else int(depth),
         )
 

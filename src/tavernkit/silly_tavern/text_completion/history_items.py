@@ -9,6 +9,7 @@ from tavernkit.silly_tavern.chat.core_chat import CoreMessage
 from tavernkit.silly_tavern.instruct.formatting import ANY, FIRST, LAST, InstructFormatter, Line
 from tavernkit.silly_tavern.text_completion.messages import ChatEntry, TextMessage, chat_message
 from tavernkit.silly_tavern.text_completion.segments import Segment
+from tavernkit.text.traced import join
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class HistoryWriter:
 
     def _line(self, message: TextMessage, *, unfinished: bool) -> str:
         named = message.name and not message.narrator
-        text = f"{message.name}: {message.text}\n" if named else f"{message.text}\n"
+        text = (message.name + ": " + message.text if named else message.text) + "\n"
         # The cut is after the last place where the text is found: an empty one is found at the very end.
         return text[: text.rindex(message.text) + len(message.text)] if unfinished else text
 
@@ -73,7 +74,7 @@ class HistoryItem:
     def text(self) -> str:
         """Its text."""
         segments = self.segments
-        return segments[0].text if len(segments) == 1 else "".join([segment.text for segment in segments])
+        return segments[0].text if len(segments) == 1 else join("", [segment.text for segment in segments])
 
 
 def history_items(

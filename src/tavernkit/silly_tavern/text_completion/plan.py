@@ -32,7 +32,7 @@ class TextPlan(ChatPlan):
     """The sampler settings of text completion, as ``settings.json`` has them."""
     clean_up: Callable[[str], str] = field(default=str, repr=False, compare=False)
 
-    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "page": None, "clean_up": str}
+    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "again": None, "page": None, "clean_up": str}
 
     @property
     def prompt(self) -> str:

@@ -140,11 +140,11 @@ def _guide(history: list[list[Segment]], text: str, depth: int) -> None:
     if depth <= 0:
         _add_word(history[-1], text, GUIDANCE)
     else:
-        history[max(len(history) - depth, 0)].insert(0, Segment(f"{text}\n", GUIDANCE))
+        history[max(len(history) - depth, 0)].insert(0, Segment(text + "\n", GUIDANCE))
 
 
 def _add_word(segments: list[Segment], text: str, origin: Origin) -> None:
     """Add a text, with a blank before it unless there is one."""
     before = text_of(segments)
     spaced = bool(before) and not trim(before[-1])
-    segments.append(Segment(text if spaced else f" {text}", origin))
+    segments.append(Segment(text if spaced else " " + text, origin))

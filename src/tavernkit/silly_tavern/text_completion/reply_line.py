@@ -8,6 +8,7 @@ from tavernkit.silly_tavern.instruct.formatting import InstructFormatter, Line
 from tavernkit.silly_tavern.instruct.names import NOBODY
 from tavernkit.silly_tavern.provenance import TITLES, source
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment, text_of
+from tavernkit.text.traced import added
 
 REPLY = Origin(
     "replyLine",
@@ -62,7 +63,7 @@ class ReplyLine:
 
     def _quiet_text(self) -> str:
         if self.formatter is None:
-            return f"\n{self.quiet_prompt}"
+            return "\n" + self.quiet_prompt
         return self.formatter.message(Line(self.user_name, self.quiet_prompt, narrator=True)).text
 
     def _instruct_line(self, formatter: InstructFormatter) -> str:
@@ -78,11 +79,11 @@ class ReplyLine:
         continuing = self.generation_type == "continue"
         if self.generation_type == "impersonate":
             _end_line(segments)
-            segments.append(Segment(f"{self.user_name}:", REPLY))
+            segments.append(Segment(self.user_name + ":", REPLY))
         if self.force_name and not (continuing and self.only_message):
             _end_line(segments)
             if not (continuing and self.answers_user):
-                segments.append(Segment(f"{self.character_name}:", REPLY))
+                segments.append(Segment(self.character_name + added(":", "always_force_name2"), REPLY))
 
 
 def _end_line(segments: list[Segment]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.plan import RenderedText, TextSpan
+from tavernkit.text.traced import join, substitute
 from tavernkit.values import FrozenObject
 
 _NEWLINES = re.compile(r"\n+")
@@ -36,7 +37,7 @@ class Segment:
 
 def text_of(segments: Iterable[Segment]) -> str:
     """The segments as one text."""
-    return "".join([segment.text for segment in segments])
+    return join("", [segment.text for segment in segments])
 
 
 def normalised(segments: Iterable[Segment], *, collapse_newlines: bool) -> list[Segment]:
@@ -46,7 +47,7 @@ def normalised(segments: Iterable[Segment], *, collapse_newlines: bool) -> list[
     for segment in segments:
         text = segment.text.replace("\r", "")
         if collapse_newlines:
-            text = _NEWLINES.sub("\n", text)
+            text = substitute(_NEWLINES, "\n", text)
             if ends_line:
                 text = text.removeprefix("\n")
         if text:
@@ -68,7 +69,7 @@ def blocks_of(segments: Sequence[Segment]) -> list[Block]:
     for origin, texts in runs:
         seen[origin.id] += 1
         block_id = origin.id if seen[origin.id] == 1 else f"{origin.id}#{seen[origin.id]}"
-        blocks.append(_block(origin, "".join(texts), block_id))
+        blocks.append(_block(origin, join("", texts), block_id))
     return blocks
 
 
@@ -82,7 +83,7 @@ def rendered(blocks: Iterable[Block], stop_strings: Sequence[str]) -> RenderedTe
             texts.append(block.content)
             spans.append(TextSpan(start=position, end=position + len(block.content), block_id=block.id))
             position += len(block.content)
-    return RenderedText("".join(texts), tuple(spans), tuple(stop_strings))
+    return RenderedText(join("", texts), tuple(spans), tuple(stop_strings))
 
 
 def _block(origin: Origin, text: str, block_id: str) -> Block:

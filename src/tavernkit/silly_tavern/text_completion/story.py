@@ -18,6 +18,7 @@ from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment
 from tavernkit.silly_tavern.world_info.lore_sources import lore_reason
 from tavernkit.text.js_values import trim, utf16_sort_key
+from tavernkit.text.traced import join
 from tavernkit.values import FrozenJson
 
 STORY_STRING = "__STORY_STRING__"
@@ -140,7 +141,7 @@ def _parameters(state: SillyTavernState) -> dict[str, str]:
         "loreAfter": lore_after,
         "anchorBefore": anchor_before,
         "anchorAfter": anchor_after,
-        "mesExamples": "".join(segment.text for segment in draft.examples),
+        "mesExamples": join("", (segment.text for segment in draft.examples)),
         "mesExamplesRaw": draft.raw_examples,
     }
 
@@ -154,8 +155,8 @@ def _anchor(state: SillyTavernState, position: int) -> str:
     text = joined(_anchored(state, position))
     if not text:
         return ""
-    text = text if text.startswith("\n") else f"\n{text}"
-    return trim(state.macros(text if text.endswith("\n") else f"{text}\n"))
+    text = text if text.startswith("\n") else "\n" + text
+    return trim(state.macros(text if text.endswith("\n") else text + "\n"))
 
 
 def _origin(state: SillyTavernState, parameter: str | None) -> Origin:

@@ -12,6 +12,7 @@ from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.scan_input import ApplyRegex
 from tavernkit.silly_tavern.world_info.selection import sort_by_order
 from tavernkit.text.js_values import UNDEFINED, Undefined, strict_equals, to_number, type_of
+from tavernkit.text.traced import join
 from tavernkit.values import Json
 
 DEFAULT_DEPTH = 4
@@ -58,7 +59,7 @@ class DepthGroup:
     @property
     def text(self) -> str:
         """The text that is injected."""
-        return "\n".join(placed.content for placed in self.entries)
+        return join("\n", (placed.content for placed in self.entries))
 
 
 @dataclass

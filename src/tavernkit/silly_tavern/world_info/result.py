@@ -20,6 +20,7 @@ from tavernkit.silly_tavern.world_info.placement import DepthGroup, ExampleEntry
 from tavernkit.silly_tavern.world_info.reasons import RANK, Reason
 from tavernkit.silly_tavern.world_info.scan import Pass, Scan
 from tavernkit.text.js_values import to_string
+from tavernkit.text.traced import join
 from tavernkit.values import Json, JsonObject, thaw_object
 
 
@@ -256,7 +257,7 @@ def _contents(placed: Iterable[PlacedEntry]) -> tuple[str, ...]:
 
 
 def _joined(placed: Iterable[PlacedEntry]) -> str:
-    return "\n".join(one.content for one in placed)
+    return join("\n", (one.content for one in placed))
 
 
 def _aligned(rows: list[tuple[str, ...]]) -> Iterator[str]:

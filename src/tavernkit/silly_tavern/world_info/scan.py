@@ -284,7 +284,8 @@ class Scan:
 
     def content(self, entry: Entry) -> str:
         """The text of an entry as it is now: macros are expanded when it is accepted."""
-        return self.contents.get(entry, entry.content)
+        made = self.contents.get(entry)
+        return self.input.read(entry) if made is None else made
 
     def _next_pass(self, state: PassState, successful: list[Candidate]) -> PassType:
         settings = self.input.settings

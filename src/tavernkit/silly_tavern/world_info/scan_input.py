@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeAlias
 
 from tavernkit.errors import Warn, log_warning
 from tavernkit.lore.contracts import TokenCounter
 from tavernkit.silly_tavern.world_info.selection import SelectedBooks, file_stem
 from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings
 from tavernkit.values import EMPTY_OBJECT
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern.world_info.entry import Entry
 
 GENERATION_TYPES = ("normal", "continue", "impersonate", "swipe", "regenerate", "quiet")
 """The generation types that entries can be limited to; any other counts as ``normal``."""
@@ -20,6 +24,10 @@ ExpandMacros: TypeAlias = Callable[[str], str]
 
 ApplyRegex: TypeAlias = Callable[[str, float | None], str]
 """Runs the prompt-time regex scripts for lore on a text; the depth is given for entries at a depth only."""
+
+
+ReadEntry: TypeAlias = "Callable[[Entry], str]"
+"""Gives the text of an entry, without decorators and not expanded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +100,7 @@ class ScanInput:
     dry_run: bool = False
     expand: ExpandMacros = _unchanged
     apply_regex: ApplyRegex = _no_scripts
+    read: ReadEntry = attrgetter("content")
     random: Callable[[], float] | None = None
     warn: Warn = log_warning
 

@@ -21,6 +21,7 @@ from tavernkit.silly_tavern.context_template.handlebars.nodes import (
 from tavernkit.silly_tavern.context_template.handlebars.values import ParameterText, member
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 from tavernkit.text.js_values import to_string
+from tavernkit.text.traced import expanded
 
 NO_NAMES: Mapping[str, object] = {}
 
@@ -89,13 +90,14 @@ class Rendering:
                 case Content():
                     self._write(statement.value, 0)
                 case Mustache():
-                    self._write(self._value_of_call(statement.call, frame), statement.call.position)
+                    value = self._value_of_call(statement.call, frame)
+                    self._write(value, statement.call.position, statement.call.path.original)
                 case Block():
                     self._block(statement, frame)
                 case _:
                     pass
 
-    def _write(self, value: object, position: int) -> None:
+    def _write(self, value: object, position: int, name: str = "") -> None:
         if value is None:
             return
         text = value if isinstance(value, str) else to_string(value)
@@ -103,7 +105,12 @@ class Rendering:
         if self._length > MAX_OUTPUT_CHARS:
             raise self.error(f"the template gives more than {MAX_OUTPUT_CHARS} characters", position)
         if text:
-            self.pieces.append(Piece(str(text), value.parameter if isinstance(value, ParameterText) else None))
+            parameter = value.parameter if isinstance(value, ParameterText) else None
+            written = value.text if isinstance(value, ParameterText) else str(text)
+            if name and type(self._template) is not str:
+                start, end = self._template.rfind("{{", 0, position), self._template.find("}}", position) + 2
+                written = expanded(written, name, self._template[max(start, 0) : end])
+            self.pieces.append(Piece(written, parameter))
 
     def count(self, position: int) -> None:
         """Count a step; too many end the rendering."""

@@ -23,7 +23,7 @@ class Template:
     @classmethod
     def compile(cls, text: str) -> Template:
         """Parse a template, or find it parsed; a malformed one raises ``InvalidContextTemplateError``."""
-        if len(text) > MAX_CACHED_CHARS:
+        if len(text) > MAX_CACHED_CHARS or type(text) is not str:  # a traced one is not for other builds
             return cls(text, parse(text))
         return _CACHE.get_or_make(text, lambda: cls(text, parse(text)))
 

@@ -11,14 +11,16 @@ from tavernkit.values import is_mapping
 class ParameterText(str):
     """The text of a parameter; remembers which one, so that a rendering can say where its characters came from."""
 
-    __slots__ = ("parameter",)
+    __slots__ = ("parameter", "text")
 
     parameter: str
+    text: str
 
     def __new__(cls, parameter: str, text: str) -> ParameterText:
         """Mark a text."""
         made = super().__new__(cls, text)
         made.parameter = parameter
+        made.text = text
         return made
 
 

@@ -158,9 +158,14 @@ def _cut_start(body: Sequence[Statement], index: int, *, everything: bool = Fals
     text = body[index] if 0 <= index < len(body) else None
     if not isinstance(text, Content) or (text.stripped_before and not everything):
         return
-    value = trim_start(text.value) if everything else _REST_OF_LINE.sub("", text.value, count=1)
+    value = trim_start(text.value) if everything else _without_rest_of_line(text.value)
     text.stripped_before = value != text.value
     text.value = value
+
+
+def _without_rest_of_line(text: str) -> str:
+    found = _REST_OF_LINE.match(text)
+    return text if found is None else text[found.end() :]
 
 
 def _cut_end(body: Sequence[Statement], index: int, *, everything: bool = False) -> None:

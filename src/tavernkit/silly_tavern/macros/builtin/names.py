@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tavernkit.silly_tavern.macros.call import MacroCall
 from tavernkit.silly_tavern.macros.registry import MacroRegistry
+from tavernkit.text.traced import join
 
 macros = MacroRegistry()
 
@@ -26,7 +27,7 @@ def group(call: MacroCall) -> str:
     chat = call.environment.group
     if call.run.overrides.group is not None:
         return call.run.overrides.group
-    return call.run.character_name if chat is None else ", ".join(chat.names)
+    return call.run.character_name if chat is None else join(", ", chat.names)
 
 
 @macros.macro("groupNotMuted", category="names")
@@ -35,7 +36,7 @@ def group_not_muted(call: MacroCall) -> str:
     chat = call.environment.group
     if call.run.overrides.group is not None:
         return call.run.overrides.group
-    return call.run.character_name if chat is None else ", ".join(chat.names_not_muted)
+    return call.run.character_name if chat is None else join(", ", chat.names_not_muted)
 
 
 @macros.macro("notChar", category="names")
@@ -44,4 +45,4 @@ def not_char(call: MacroCall) -> str:
     chat, own = call.environment.group, call.run.character_name
     if call.run.overrides.group is not None:
         return call.run.overrides.group
-    return call.run.user_name if chat is None else ", ".join(name for name in chat.names_not_muted if name != own)
+    return call.run.user_name if chat is None else join(", ", (name for name in chat.names_not_muted if name != own))

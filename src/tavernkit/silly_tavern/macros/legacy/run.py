@@ -21,6 +21,7 @@ from tavernkit.silly_tavern.macros.registry import MacroDefinition
 from tavernkit.silly_tavern.macros.run import Budget, DynamicMacro, Expansion, Overrides
 from tavernkit.silly_tavern.macros.source import Source
 from tavernkit.text.js_values import own_keys, utf16_length
+from tavernkit.text.traced import expanded, join
 
 _MAX_PATTERNS = 512
 
@@ -104,6 +105,9 @@ class LegacyRun(Expansion):
                     new = self.post_process(new)
                 if not self.take_output(len(new)):
                     raise OutOfRoomError
+                if type(text) is not str:
+                    call = text[found.start : found.end]
+                    new = expanded(new, call.strip("{}<>").partition("::")[0], call)
                 pieces += (text[cursor : found.start], new)
                 cursor = found.end
         except (MacroError, StrictModeError):
@@ -115,7 +119,7 @@ class LegacyRun(Expansion):
             self.report(Diagnostic(kind="v1_replace_failed", message=message))
             return text
         pieces.append(text[cursor:])
-        return "".join(pieces)
+        return join("", pieces)
 
     @property
     def utf16_offset(self) -> int:
@@ -203,14 +207,14 @@ class LegacyRun(Expansion):
             return self.overrides.group
         if group is None:
             return self.character_name
-        return ", ".join(group.names if muted else group.names_not_muted)
+        return join(", ", group.names if muted else group.names_not_muted)
 
     def _not_char(self) -> str:
         group = self.environment.group
         if group is None:
             return self.user_name
         others = [name for name in group.names if name != self.character_name]
-        return ", ".join((*others, self.user_name))
+        return join(", ", (*others, self.user_name))
 
     def _find_chat_hash(self) -> int | float | str:
         memory = self.environment.memory

@@ -1,0 +1,451 @@
+"""Where every character of a prompt came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from tavernkit.arguments import require
+from tavernkit.errors import ConfigError
+from tavernkit.text.traced import Change, Origin, Piece, align, pieces_of, plain, tracing
+from tavernkit.values import Json, JsonObject
+
+if TYPE_CHECKING:
+    from tavernkit.prompt.plan import Plan
+
+SpanKind: TypeAlias = Literal["verbatim", "expanded", "replaced", "added", "aligned"]
+"""What a span of a prompt is: see :class:`Span`."""
+
+KINDS: Sequence[SpanKind] = ("verbatim", "expanded", "replaced", "aligned", "added")
+
+
+@dataclass(frozen=True, slots=True)
+class TextSource:
+    """A text of a file or another input: ``kind`` says of what, ``name`` of which one, ``pointer`` where in it.
+
+    ``text`` is the whole text as it stands there; ``pointer`` is a JSON pointer (empty for an input that is a text).
+    """
+
+    kind: str
+    name: str
+    pointer: str
+    text: str = field(repr=False, compare=False)
+    title: str = field(default="", compare=False)
+
+    @property
+    def id(self) -> str:
+        """One word for it: ``card:Alice/data/description``."""
+        return f"{self.kind}:{self.name}{self.pointer}"
+
+    @property
+    def label(self) -> str:
+        """The words for people: what it is, its title or name, and where it stands."""
+        return " ".join(part for part in (self.kind, self.title or self.name, self.pointer) if part)
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for :mod:`json`."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "pointer": self.pointer,
+            "title": self.title,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters ``start`` to ``end`` of a text, and where they came from.
+
+    - ``verbatim``: they stand in ``source`` at ``offset``.
+    - ``expanded``: the macro ``name`` gave them; ``written`` has the spans of the macro itself, ``inner`` those of what
+      it gave (``{{description}}`` goes on to the card).
+    - ``replaced``: the script ``name`` wrote them; ``written`` has the spans of what they replaced, ``inner`` those of
+      what it kept.
+    - ``added``: the builder's own; ``name`` is the setting that asks for it, if one does.
+    - ``aligned``: found by comparing a text with what it was made of; ``inner`` says where they seem to stand.
+
+    Offsets of ``inner`` are those of the same text; offsets of ``written`` are those of the text that was written.
+    """
+
+    start: int
+    end: int
+    kind: SpanKind
+    source: TextSource | None = None
+    offset: int = 0
+    name: str = ""
+    inner: tuple[Span, ...] = ()
+    written: tuple[Span, ...] = ()
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def leaves(self) -> Iterator[Span]:
+        """The innermost spans: of what a macro gave, those that go on to its sources."""
+        if not self.inner:
+            yield self
+        for span in self.inner:
+            yield from span.leaves()
+
+    @property
+    def sources(self) -> tuple[TextSource, ...]:
+        """Every source that characters of this span stand in; for what a macro made, where the macro stands."""
+        found: dict[TextSource, None] = {}
+        for leaf in self.leaves():
+            if leaf.source is not None:
+                found[leaf.source] = None
+            else:
+                found.update(dict.fromkeys(source for span in leaf.written for source in span.sources))
+        return tuple(found)
+
+    def to_dict(self) -> JsonObject:
+        """Everything that is set, ready for :mod:`json`; the source by its id."""
+        plain_form: JsonObject = {"start": self.start, "end": self.end, "kind": self.kind}
+        if self.source is not None:
+            plain_form |= {"source": self.source.id, "offset": self.offset}
+        if self.name:
+            plain_form["name"] = self.name
+        for key, spans in (("inner", self.inner), ("written", self.written)):
+            if spans:
+                plain_form[key] = [span.to_dict() for span in spans]
+        return plain_form
+
+
+@dataclass(frozen=True, slots=True)
+class MappedText:
+    """A text of a prompt with its spans, which cover it without gap or overlap."""
+
+    text: str
+    spans: tuple[Span, ...]
+    role: str = ""
+    id: str = ""
+    tokens: int = 0
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for :mod:`json`."""
+        return {
+            "id": self.id,
+            "role": self.role,
+            "text": self.text,
+            "tokens": self.tokens,
+            "spans": [span.to_dict() for span in self.spans],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Words in a prompt: the message (0 for a text prompt), the offsets in it, and the spans they belong to."""
+
+    message: int
+    start: int
+    end: int
+    text: str
+    spans: tuple[Span, ...]
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for :mod:`json`."""
+        return {
+            "message": self.message,
+            "start": self.start,
+            "end": self.end,
+            "text": self.text,
+            "spans": [span.to_dict() for span in self.spans],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What became of one source: where its characters went, at what cost, and which ones are not in the prompt."""
+
+    source: TextSource
+    places: tuple[Place, ...]
+    tokens: int
+    missing: tuple[tuple[int, int], ...]
+    """Start and end of the parts of the source's text that did not arrive as they are."""
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for :mod:`json`."""
+        return {
+            "source": self.source.to_dict(),
+            "tokens": self.tokens,
+            "places": [place.to_dict() for place in self.places],
+            "missing": [[start, end] for start, end in self.missing],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Tokens that a source, or the builder itself (no source), has in one block."""
+
+    block: str
+    source: TextSource | None
+    tokens: int
+
+    def to_dict(self) -> JsonObject:
+        """All fields, ready for :mod:`json`."""
+        return {"block": self.block, "source": None if self.source is None else self.source.id, "tokens": self.tokens}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMap:
+    """The spans of every message, or of the text prompt, and of every block.
+
+    ``messages`` is what is sent, ``blocks`` what it was put together from. ``exact`` is False if the prompt could not
+    be built again as it was (its variables or random numbers have gone on): spans that differ are ``aligned``.
+    """
+
+    messages: tuple[MappedText, ...]
+    blocks: tuple[MappedText, ...]
+    costs: tuple[Cost, ...]
+    exact: bool = True
+
+    @property
+    def sources(self) -> tuple[TextSource, ...]:
+        """Every source that is in the prompt, in the order of its first use."""
+        found: dict[TextSource, None] = {}
+        for text in self.messages:
+            for span in text.spans:
+                found.update(dict.fromkeys(span.sources))
+        return tuple(found)
+
+    def where(self, words: str) -> list[Place]:
+        """Find words in the prompt, and say where they came from."""
+        require("words", words, str)
+        found: list[Place] = []
+        for index, text in enumerate(self.messages):
+            at = text.text.find(words) if words else -1
+            while at >= 0:
+                found.append(_place(index, text, at, at + len(words)))
+                at = text.text.find(words, at + len(words))
+        return found
+
+    def at(self, message: int, offset: int) -> Span:
+        """Return the span of one character.
+
+        Args:
+            message: The index of the message, 0 for a text prompt.
+            offset: The character's place in its text.
+        """
+        text = self.messages[message]
+        found = next((span for span in text.spans if span.start <= offset < span.end), None)
+        if found is None:
+            raise IndexError(f"message {message} has {len(text.text)} characters, none at {offset}")
+        return found
+
+    def uses(self, source: TextSource | str) -> list[Use]:
+        """Say what became of a source; a text names all whose id or title has it (``lore:Eldoria``, ``description``).
+
+        Only sources that are in the prompt are found: what was left out as a whole is in ``plan.omissions``.
+        """
+        require("source", source, TextSource | str)
+        wanted = (
+            [source]
+            if isinstance(source, TextSource)
+            else [each for each in self.sources if source in each.id or source == each.title]
+        )
+        return [self._use(each) for each in wanted]
+
+    def tokens_by_source(self) -> dict[TextSource, int]:
+        """Tokens of every source over all blocks, the most expensive first."""
+        counts: dict[TextSource, int] = {}
+        for cost in self.costs:
+            if cost.source is not None:
+                counts[cost.source] = counts.get(cost.source, 0) + cost.tokens
+        return dict(sorted(counts.items(), key=lambda each: -each[1]))
+
+    def shares(self) -> dict[str, int]:
+        """Count the characters of all messages by the kind of their span."""
+        counts: dict[str, int] = dict.fromkeys(KINDS, 0)
+        for text in self.messages:
+            for span in text.spans:
+                counts[span.kind] += len(span)
+        return counts
+
+    def to_dict(self) -> JsonObject:
+        """The whole map, ready for :mod:`json`: sources once, spans with their ids."""
+        named: dict[str, Json] = {}
+        for source in self.sources:
+            named[source.id] = source.to_dict()
+        for cost in self.costs:
+            if cost.source is not None:
+                named.setdefault(cost.source.id, cost.source.to_dict())
+        return {
+            "exact": self.exact,
+            "sources": named,
+            "messages": [text.to_dict() for text in self.messages],
+            "costs": [cost.to_dict() for cost in self.costs],
+        }
+
+    def _use(self, source: TextSource) -> Use:
+        places: list[Place] = []
+        arrived: list[tuple[int, int]] = []
+        for index, text in enumerate(self.messages):
+            for span in text.spans:
+                for leaf in span.leaves():
+                    if leaf.source == source:
+                        places.append(_place(index, text, leaf.start, leaf.end))
+                        arrived.append((leaf.offset, leaf.offset + len(leaf)))
+        tokens = sum(cost.tokens for cost in self.costs if cost.source == source)
+        return Use(source, tuple(places), tokens, tuple(_gaps(arrived, len(source.text))))
+
+
+def map_plan(plan: Plan, again: Callable[[], Plan] | None) -> SourceMap:
+    """Build the prompt again with traced texts, and read its map off them."""
+    if again is None:
+        raise ConfigError(
+            "this plan does not know what it was built from: make the source map before pickling it",
+            code="NO_SOURCE_MAP",
+        )
+    with tracing():
+        traced = again()
+        exact = True
+        texts: list[tuple[str, str]] = []
+        sent, known = _sent(plan), _sent(traced)
+        for index, (_, text) in enumerate(sent):
+            candidates = known[index : index + 1] or known[-1:]
+            same = next((each for _, each in (*candidates, *known) if each == text), None)
+            exact = exact and same is not None
+            texts.append((text, align(text, *(each for _, each in candidates)) if same is None else same))
+        blocks = [(block.content, _same(block.content, traced, index)) for index, block in enumerate(plan.blocks)]
+    sources = _Sources()
+    mapped = tuple(
+        MappedText(plain(text), sources.spans(found), role, str(index))
+        for index, ((role, _), (text, found)) in enumerate(zip(sent, texts, strict=True))
+    )
+    of_blocks: list[MappedText] = []
+    costs: list[Cost] = []
+    for block, (text, found) in zip(plan.blocks, blocks, strict=True):
+        tokens = block.metadata.get("tokens")
+        whole = tokens if isinstance(tokens, int) else _count(plan, text)
+        block_map = MappedText(plain(text), sources.spans(found), block.role, block.id, whole)
+        of_blocks.append(block_map)
+        if block.enabled:
+            costs += _costs(block_map, plan)
+    return SourceMap(mapped, tuple(of_blocks), tuple(costs), exact)
+
+
+def _sent(plan: Plan) -> list[tuple[str, str]]:
+    """Role and text of every message; a text prompt is one text."""
+    if plan.rendered is not None:
+        return [("", plan.rendered.text)]
+    return [(message.role, message.content) for message in plan.messages]
+
+
+def _same(text: str, traced: Plan, index: int) -> str:
+    near = traced.blocks[index].content if index < len(traced.blocks) else ""
+    if near == text:
+        return near
+    same = next((block.content for block in traced.blocks if block.content == text), None)
+    return align(text, near) if same is None else same
+
+
+class _Sources:
+    """Turns pieces into spans, with one source for all pieces of an origin."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, TextSource] = {}
+        self._calls: dict[int, tuple[Span, ...]] = {}
+
+    def spans(self, text: str) -> tuple[Span, ...]:
+        return tuple(self._spans(pieces_of(text)))
+
+    def _spans(self, pieces: Iterable[Piece]) -> Iterator[Span]:
+        for key, group in groupby(pieces, key=_outermost):
+            if key is None:
+                yield from map(self._leaf, group)
+                continue
+            inside = list(group)
+            change, start, end = key.change, inside[0][0], inside[-1][1]
+            inner = tuple(
+                self._spans(
+                    (first, last, origin, offset, via.before if via is not None else None)
+                    for first, last, origin, offset, via in inside
+                )
+            )
+            if all(span.kind == "added" and not span.name for span in inner):
+                inner = ()
+            yield Span(start, end, change.kind, name=plain(change.name), inner=inner, written=self._written(change))
+
+    def _leaf(self, piece: Piece) -> Span:
+        start, end, origin, offset, _ = piece
+        if origin is None:
+            return Span(start, end, "added")
+        if origin.kind == "added":
+            return Span(start, end, "added", name=origin.name)
+        return Span(start, end, "verbatim", self._source(origin), offset)
+
+    def _source(self, origin: Origin) -> TextSource:
+        made = self._made.get(id(origin))
+        if made is None:
+            made = TextSource(origin.kind, plain(origin.name), origin.pointer, plain(origin.text), plain(origin.title))
+            self._made[id(origin)] = made
+        return made
+
+    def _written(self, change: Change) -> tuple[Span, ...]:
+        found = self._calls.get(id(change))
+        if found is None:
+            found = self._calls[id(change)] = self.spans(change.text)
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Key:
+    change: Change
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and other.change is self.change
+
+    def __hash__(self) -> int:
+        return id(self.change)
+
+
+def _outermost(piece: Piece) -> _Key | None:
+    via = piece[4]
+    return None if via is None else _Key(via.change)
+
+
+def _place(index: int, text: MappedText, start: int, end: int) -> Place:
+    spans = tuple(span for span in text.spans if span.start < end and span.end > start)
+    return Place(index, start, end, text.text[start:end], spans)
+
+
+def _gaps(arrived: list[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
+    at = 0
+    for start, end in sorted(arrived):
+        if start > at:
+            yield at, start
+        at = max(at, end)
+    if at < length:
+        yield at, length
+
+
+def _costs(block: MappedText, plan: Plan) -> Iterator[Cost]:
+    """Share a block's tokens among its sources by what their texts would cost alone; the sum is the block's."""
+    texts: dict[TextSource | None, list[str]] = {}
+    for span in block.spans:
+        for leaf in span.leaves():
+            source = leaf.source or next(iter(leaf.sources), None) or next(iter(span.sources), None)
+            texts.setdefault(source, []).append(block.text[leaf.start : leaf.end])
+    if not texts:
+        texts[None] = [""]
+    weights = [max(_count(plan, "".join(parts)), 0) for parts in texts.values()]
+    for source, tokens in zip(texts, shared(block.tokens, weights), strict=True):
+        yield Cost(block.id, source, tokens)
+
+
+def _count(plan: Plan, text: str) -> int:
+    return plan.count_tokens(text) if plan.count_tokens is not None else len(text)
+
+
+def shared(total: int, weights: Sequence[int]) -> list[int]:
+    """Divide a number in proportion to weights, into whole numbers whose sum it is."""
+    whole = sum(weights)
+    if not whole:
+        return [total if index == 0 else 0 for index in range(len(weights))]
+    shares = [total * weight // whole for weight in weights]
+    rests = sorted(range(len(weights)), key=lambda index: (-(total * weights[index] % whole), index))
+    for index in rests[: total - sum(shares)]:
+        shares[index] += 1
+    return shares

@@ -1,0 +1,379 @@
+"""Where the texts of a SillyTavern build stand: its inputs, with every text that can get into a prompt traced."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar, cast
+
+from tavernkit.cards.character import CARD_FIELDS, Character, fields_home
+from tavernkit.cards.participant import Participant, User
+from tavernkit.prompt.injections import InjectionRegistry
+from tavernkit.silly_tavern.chat.chat_log import ChatLog
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
+from tavernkit.silly_tavern.chat.vector_storage import VectorResults
+from tavernkit.silly_tavern.context import SillyTavernContext
+from tavernkit.silly_tavern.files.preset import Preset
+from tavernkit.silly_tavern.files.settings import Settings
+from tavernkit.silly_tavern.services import Services
+from tavernkit.silly_tavern.world_info.entry import Entry
+from tavernkit.silly_tavern.world_info.selected_books import selected_books
+from tavernkit.text.traced import Origin, plain, trace
+from tavernkit.values import FrozenJson, is_mapping, is_sequence
+
+T = TypeVar("T")
+
+_CARD_TEXTS = (
+    "name",
+    "description",
+    "personality",
+    "scenario",
+    "first_mes",
+    "mes_example",
+    "creator_notes",
+    "system_prompt",
+    "post_history_instructions",
+    "creator",
+    "character_version",
+)
+_PRESET_TEXTS = (
+    "send_if_empty",
+    "impersonation_prompt",
+    "new_chat_prompt",
+    "new_group_chat_prompt",
+    "new_example_chat_prompt",
+    "continue_nudge_prompt",
+    "group_nudge_prompt",
+    "wi_format",
+    "scenario_format",
+    "personality_format",
+    "assistant_prefill",
+    "assistant_impersonation",
+    "continue_postfix",
+)
+_METADATA_TEXTS = ("note_prompt", "scenario", "mes_example", "system_prompt")
+_NAMES = frozenset({"url", "image", "image_swipes", "video", "type", "id"})
+"""Keys of chat lines whose texts are names of things, not words for a prompt."""
+_BUILT_IN = "SillyTavern's own"
+"""The name of texts that no file of the user's has."""
+
+
+def traced_context(context: SillyTavernContext, lines: Sequence[ChatMessage]) -> SillyTavernContext:
+    """Return the context of a build with its texts traced; ``lines`` is the chat as the build saw it."""
+    chat = context.chat_id or "chat"
+    return context.replace(
+        character=_character(context.card) if context.card is not None else None,
+        members={avatar: _character(card) for avatar, card in context.members.items()},
+        group=_fields(context.group, "group", context.group.name, "", ("join_prefix", "join_suffix"))
+        if context.group is not None
+        else None,
+        user=_user(context.user),
+        persona=_fields(context.persona, "persona", "", "", ("description",)) if context.persona is not None else None,
+        preset=_preset(context.preset, "preset") if context.preset is not None else None,
+        settings=_settings(context.settings),
+        history=ChatLog(
+            [_line(line, index, chat) for index, line in enumerate(lines)],
+            user_name=context.user_name,
+            character_name=context.character_name,
+        ),
+        chat_metadata=_metadata(context, chat),
+        message=_text(context.message, "message", "", ""),
+        quiet_prompt=_text(context.quiet_prompt, "quiet prompt", "", ""),
+        injections=_injections(context.injections),
+        extension_prompts=[
+            _fields(prompt, "extension prompt", prompt.key, "", ("value",)) for prompt in context.extension_prompts
+        ],
+        instruct=_template(context.instruct, "instruct template", ""),
+        context_template=_template(context.context_template, "context template", ""),
+        system_prompt=_template(context.system_prompt, "system prompt", ""),
+        attachments=_Attachments(context.attachments),
+        vectors=_vectors(context.vectors),
+        macro_vars={
+            name: _text(value, "macro", name, "") if isinstance(value, str) else value
+            for name, value in context.macro_vars.items()
+        },
+        hooks=context.hooks,
+    )
+
+
+class _Attachments(Mapping[str, str]):
+    """The texts of files, each traced when it is asked for: a folder reads them only then."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+
+    def __getitem__(self, url: str) -> str:
+        return _text(self._texts[plain(url)], "attachment", plain(url), "")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+class EntryTexts:
+    """Gives the texts of lore entries, traced to their books."""
+
+    def __init__(self, context: SillyTavernContext, services: Services) -> None:
+        self._context = context
+        self._services = services
+        self._places: dict[int, tuple[str, str, str]] | None = None
+        self._made: dict[int, str] = {}
+
+    def __call__(self, entry: Entry) -> str:
+        """Give the text of an entry, without its decorators."""
+        made = self._made.get(id(entry))
+        if made is None:
+            made = self._made[id(entry)] = self._trace(entry)
+        return made
+
+    def _trace(self, entry: Entry) -> str:
+        written = entry.raw.get("content")
+        if not isinstance(written, str) or not written.endswith(entry.content):
+            return entry.content
+        if self._places is None:
+            self._places = self._find_places()
+        kind, name, pointer = self._places.get(id(entry.raw), ("lore", entry.world, f"/{entry.uid}/content"))
+        origin = Origin(kind, name, pointer, written, entry.title)
+        return trace(entry.content, origin, len(written) - len(entry.content))
+
+    def _find_places(self) -> dict[int, tuple[str, str, str]]:
+        """Where entries stand; those of a card's own book are looked up in the card."""
+        context = self._context
+        card = context.card
+        embedded = self._services.embedded_book(card) if card is not None else None
+        places: dict[int, tuple[str, str, str]] = {}
+        for book in selected_books(context, self._services).books:
+            for index, (key, raw) in enumerate(book.raw_entries()):
+                if book is embedded and card is not None:
+                    home = fields_home(card.raw)[1] if card.raw else "/data"
+                    places[id(raw)] = "lore", book.name, f"{home}/character_book/entries/{index}/content"
+                else:
+                    places[id(raw)] = "lore", book.name, f"/entries/{_escaped(key)}/content"
+        return places
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _text(text: str, kind: str, name: str, pointer: str, title: str = "") -> str:
+    return trace(text, Origin(kind, name, pointer, text, title)) if text else text
+
+
+def _twin(value: T, changes: Mapping[str, object]) -> T:
+    """A copy with fields changed that are not checked again."""
+    twin = copy.copy(value)
+    for name, changed in changes.items():
+        object.__setattr__(twin, name, changed)
+    return twin
+
+
+def _fields(value: T, kind: str, name: str, pointer: str, names: Iterable[str]) -> T:
+    """A copy whose texts of these names are traced."""
+    changes: dict[str, object] = {}
+    for each in names:
+        text: object = getattr(value, each)
+        if isinstance(text, str):
+            changes[each] = _text(text, kind, name, f"{pointer}/{each}")
+    return _twin(value, changes)
+
+
+def _json(value: FrozenJson, kind: str, name: str, pointer: str) -> FrozenJson:
+    """JSON with its texts traced, but for those that name files."""
+    if isinstance(value, str):
+        return _text(value, kind, name, pointer)
+    if is_mapping(value):
+        return {
+            key: cast("FrozenJson", item)
+            if key in _NAMES
+            else _json(cast("FrozenJson", item), kind, name, f"{pointer}/{_escaped(key)}")
+            for key, item in value.items()
+        }
+    if is_sequence(value):
+        return tuple(_json(cast("FrozenJson", each), kind, name, f"{pointer}/{at}") for at, each in enumerate(value))
+    return value
+
+
+def _character(card: Character) -> Character:
+    home, where = fields_home(card.raw)
+    if not card.raw and card.version != "v1":  # made by a program: it stands where it would be written
+        where = "/data"
+    changes: dict[str, object] = {}
+    for key in _CARD_TEXTS:
+        text: str = getattr(card, key)
+        if text:
+            field = next(each for each in CARD_FIELDS if each.key == key)
+            written = next((name for name in (key, *field.aliases) if home.get(name) == text), key)
+            changes[key] = _text(text, "card", card.name, f"{where}/{written}")
+    changes["alternate_greetings"] = tuple(
+        _text(text, "card", card.name, f"{where}/alternate_greetings/{index}")
+        for index, text in enumerate(card.alternate_greetings)
+    )
+    if card.nickname:
+        changes["nickname"] = _text(card.nickname, "card", card.name, f"{where}/nickname")
+    depth_prompt = card.extensions.get("depth_prompt")
+    if depth_prompt is not None:
+        pointer = f"{where}/extensions/depth_prompt"
+        changes["extensions"] = {
+            **card.extensions,
+            "depth_prompt": _json(depth_prompt, "card", card.name, pointer),
+        }
+    return _twin(card, changes)
+
+
+def _user(user: Participant | None) -> Participant | None:
+    if isinstance(user, User):
+        return User(_text(user.name, "user", user.name, "/name"), _text(user.persona, "persona", user.name, "/persona"))
+    return _character(user) if isinstance(user, Character) else user
+
+
+def _preset(preset: Preset, kind: str, where: str = "") -> Preset:
+    name = preset.name
+    changes: dict[str, object] = {}
+    for key in _PRESET_TEXTS:
+        own = key in preset.source
+        changes[key] = _text(getattr(preset, key), kind, name if own else _BUILT_IN, f"{where}/{key}")
+    written = preset.source.get("prompts")
+    listed = len(written) if is_sequence(written) else len(preset.prompts)
+    prompts = [
+        _twin(
+            prompt,
+            {
+                "content": _text(
+                    prompt.content,
+                    kind,
+                    name if index < listed else _BUILT_IN,
+                    f"{where}/prompts/{index}/content",
+                    prompt.name or prompt.identifier,
+                )
+            },
+        )
+        for index, prompt in enumerate(preset.effective_prompts)
+    ]
+    return _twin(preset, {**changes, "prompts": tuple(prompts)})
+
+
+def _template(template: T, kind: str, pointer: str) -> T:
+    """A template of text completion, with all its texts traced."""
+    if template is None:
+        return template
+    names = [
+        each.name
+        for each in dataclasses.fields(template)  # pyright: ignore[reportArgumentType]  # every template is a dataclass
+        if each.name not in ("name", "names_behavior")
+    ]
+    return _fields(template, kind, str(getattr(template, "name", "")), pointer, names)
+
+
+def _settings(settings: Settings) -> Settings:
+    power_user, note = settings.power_user, settings.note
+    where = "/extension_settings/note"
+    characters = tuple(
+        _fields(each, "settings", "settings", f"{where}/chara/{index}", ("prompt",))
+        for index, each in enumerate(note.characters)
+    )
+    changes: dict[str, object] = {
+        "username": _text(settings.username, "settings", "settings", "/username"),
+        "persona": _twin(
+            settings.persona,
+            {
+                "description": _text(
+                    settings.persona.description, "persona", "settings", "/power_user/persona_description"
+                )
+            },
+        ),
+        "note": _twin(
+            note,
+            {
+                "default": _text(note.default, "author's note", "settings", f"{where}/default"),
+                "characters": characters,
+            },
+        ),
+        "preset": _preset(settings.preset, "settings", "/oai_settings"),
+        "power_user": _twin(
+            power_user,
+            {
+                "user_prompt_bias": _text(
+                    power_user.user_prompt_bias, "settings", "settings", "/power_user/user_prompt_bias"
+                ),
+                "reasoning": _fields(
+                    power_user.reasoning,
+                    "settings",
+                    "settings",
+                    "/power_user/reasoning",
+                    ("prefix", "suffix", "separator"),
+                ),
+                "instruct": _template(power_user.instruct, "settings", "/power_user/instruct"),
+                "context": _template(power_user.context, "settings", "/power_user/context"),
+                "sysprompt": _template(power_user.sysprompt, "settings", "/power_user/sysprompt"),
+            },
+        ),
+    }
+    extensions = settings.source.get("extension_settings")
+    if is_mapping(extensions):
+        wanted = {
+            key: _json(cast("FrozenJson", extensions[key]), "settings", "settings", f"/extension_settings/{key}")
+            for key in ("memory", "vectors")
+            if key in extensions
+        }
+        changes["source"] = {**settings.source, "extension_settings": {**extensions, **wanted}}
+    return _twin(settings, changes)
+
+
+def _metadata(context: SillyTavernContext, chat: str) -> object:
+    metadata = context.chat_metadata
+    if metadata is None:
+        return None
+    changes: dict[str, object] = {
+        key: _text(getattr(metadata, key), "author's note" if key == "note_prompt" else "chat", chat, f"/{key}")
+        for key in _METADATA_TEXTS
+        if getattr(metadata, key)
+    }
+    injects = metadata.source.get("script_injects")
+    if injects:
+        changes["source"] = {**metadata.source, "script_injects": _json(injects, "inject", chat, "/script_injects")}
+    return _twin(metadata, changes)
+
+
+def _line(line: ChatMessage, index: int, chat: str) -> ChatMessage:
+    changes: dict[str, object] = {
+        "mes": _text(line.mes, "chat", chat, f"/{index}/mes", line.name),
+        "name": _text(line.name, "chat", chat, f"/{index}/name", line.name),
+    }
+    if line.extra:
+        changes["extra"] = _json(line.extra, "chat", chat, f"/{index}/extra")
+    return _twin(line, changes)
+
+
+def _injections(registry: InjectionRegistry | None) -> InjectionRegistry | None:
+    if registry is None:
+        return None
+    twin = InjectionRegistry()
+    for each in registry:
+        twin.register(
+            each.id,
+            _text(each.content, "injection", each.id, ""),
+            each.position,
+            role=each.role,
+            depth=each.depth,
+            scan=each.scan,
+            ephemeral=each.ephemeral,
+            filter=each.filter,
+        )
+    return twin
+
+
+def _vectors(results: VectorResults | None) -> VectorResults | None:
+    if results is None:
+        return None
+    hits = {
+        collection: tuple(
+            _twin(hit, {"text": _text(hit.text, "vectors", collection, f"/{index}/text")})
+            for index, hit in enumerate(found)
+        )
+        for collection, found in results.hits.items()
+    }
+    return _twin(results, {"hits": hits})

@@ -1,0 +1,342 @@
+"""Texts that know where their characters came from: a source map is made of them.
+
+Only builds for a source map have such texts (see :func:`tracing`); in all others the functions here do what their
+plain counterparts do. A :class:`Traced` text is a ``str`` everywhere. Concatenating, cutting, stripping, splitting and
+replacing keep its pieces; what Python does in C with plain text as its result (f-strings, ``", ".join``, ``re.sub``)
+does not, so code that a build's texts go through uses ``+`` and the functions of this module there.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from operator import itemgetter
+from typing import Literal, SupportsIndex, TypeAlias
+
+MAX_ALIGNED_WORDS = 4000
+"""A text with more words than this is not compared with what it was made of."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """A text of a file or of another input.
+
+    ``kind`` says what it belongs to (``card``, ``lore``, ``preset``, ``chat``…), ``name`` which one, and ``pointer``
+    where it stands in it, as a JSON pointer. ``kind`` is ``added`` for what the builder adds of its own accord:
+    ``name`` is then the setting that makes it do so.
+    """
+
+    kind: str
+    name: str
+    pointer: str
+    text: str = field(repr=False)
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """What made one piece of text of another: a macro, a script, a comparison.
+
+    ``text`` is what stood there before: the macro as written, or what a script replaced.
+    """
+
+    kind: Literal["expanded", "replaced", "aligned"]
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Via:
+    """The last change that a piece went through, and the ones before it."""
+
+    change: Change
+    before: Via | None
+
+
+Piece: TypeAlias = tuple[int, int, Origin | None, int, Via | None]
+"""Start and end in the text; the origin, if known, and the offset in it; the changes on the way."""
+
+ALIGNED = Change("aligned", "", "")
+"""The change of pieces that were found by comparing a text with what it was made of."""
+
+_end = itemgetter(1)
+_lock = threading.Lock()
+_builds = 0
+"""How many builds for source maps are running, in all threads."""
+
+
+@contextmanager
+def tracing() -> Generator[None]:
+    """Let the functions of this module keep the pieces of traced texts for a while."""
+    global _builds  # noqa: PLW0603  # one switch for all threads: it decides about speed only
+    with _lock:
+        _builds += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _builds -= 1
+
+
+class Traced(str):
+    """A text with the pieces it is made of; they cover it from its start to its end."""
+
+    __slots__ = ("pieces",)
+
+    pieces: tuple[Piece, ...]
+
+    def __add__(self, other: str, /) -> str:
+        return _concatenated((self, other))
+
+    def __radd__(self, other: str, /) -> str:
+        return _concatenated((other, self))
+
+    def __getitem__(self, key: SupportsIndex | slice, /) -> str:
+        part = str.__getitem__(self, key)
+        if not isinstance(key, slice):
+            return part
+        start, end, step = key.indices(len(self))
+        if step != 1 or len(part) == len(self):
+            return part if step != 1 else self
+        return _made(part, _cut(self.pieces, start, end)) if part else part
+
+    def __str__(self) -> str:
+        return self
+
+    def __format__(self, spec: str, /) -> str:
+        return str.__format__(self, spec) if spec else self
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (plain(self),)
+
+    def __reduce_ex__(self, _protocol: SupportsIndex, /) -> tuple[type[str], tuple[str]]:
+        return self.__reduce__()
+
+    def __deepcopy__(self, _memo: object) -> str:
+        return self
+
+    def join(self, parts: Iterable[str], /) -> str:
+        """Join with this text between the parts."""
+        return _joined(self, list(parts))
+
+    def strip(self, characters: str | None = None, /) -> str:
+        """Cut characters off at both ends."""
+        return self.lstrip(characters).rstrip(characters)
+
+    def lstrip(self, characters: str | None = None, /) -> str:
+        """Cut characters off at the start."""
+        return self[len(self) - len(str.lstrip(self, characters)) :]
+
+    def rstrip(self, characters: str | None = None, /) -> str:
+        """Cut characters off at the end."""
+        return self[: len(str.rstrip(self, characters))]
+
+    def removeprefix(self, prefix: str, /) -> str:
+        """Cut off a text at the start."""
+        return self[len(prefix) :] if prefix and self.startswith(prefix) else self
+
+    def removesuffix(self, suffix: str, /) -> str:
+        """Cut off a text at the end."""
+        return self[: -len(suffix)] if suffix and self.endswith(suffix) else self
+
+    def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]  # the names are str's own
+        """Cut at a separator."""
+        return self._found_again(str.split(self, sep, maxsplit))
+
+    def splitlines(self, keepends: bool = False) -> list[str]:  # pyright: ignore[reportIncompatibleMethodOverride]  # as str has it
+        """Cut into lines."""
+        return self._found_again(str.splitlines(self, keepends))
+
+    def partition(self, sep: str, /) -> tuple[str, str, str]:
+        """Cut at the first separator."""
+        at = self.find(sep)
+        return (self, "", "") if at < 0 else (self[:at], self[at : at + len(sep)], self[at + len(sep) :])
+
+    def rpartition(self, sep: str, /) -> tuple[str, str, str]:
+        """Cut at the last separator."""
+        at = self.rfind(sep)
+        return ("", "", self) if at < 0 else (self[:at], self[at : at + len(sep)], self[at + len(sep) :])
+
+    def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]  # positional, as all calls are
+        """Put another text in the place of each occurrence."""
+        if not old or old not in self:
+            return self if old else str.replace(self, old, new, count)
+        parts: list[str] = []
+        at, left = 0, int(count)
+        while left and (found := self.find(old, at)) >= 0:
+            parts += (self[at:found], new)
+            at = found + len(old)
+            left -= 1
+        parts.append(self[at:])
+        return _concatenated(parts)
+
+    def _found_again(self, parts: list[str]) -> list[str]:
+        """The same parts, cut out of this text: they stand in it in this order."""
+        found: list[str] = []
+        at = 0
+        for part in parts:
+            if part:
+                at = self.find(part, at)
+                found.append(self[at : at + len(part)])
+                at += len(part)
+            else:
+                found.append(part)
+        return found
+
+
+def trace(text: str, origin: Origin, offset: int = 0) -> str:
+    """Give a text an origin, in which it stands at an offset; an empty text has none."""
+    return _made(plain(text), ((0, len(text), origin, offset, None),)) if text else text
+
+
+def plain(text: str) -> str:
+    """The text without its pieces."""
+    return text if type(text) is str else str.__str__(text)
+
+
+def pieces_of(text: str) -> tuple[Piece, ...]:
+    """The pieces of any text; a plain one is a single piece of unknown origin."""
+    if isinstance(text, Traced):
+        return text.pieces
+    return ((0, len(text), None, 0, None),) if text else ()
+
+
+def join(separator: str, parts: Iterable[str]) -> str:
+    """Do what ``separator.join(parts)`` does."""
+    return _joined(separator, list(parts)) if _builds else separator.join(parts)
+
+
+def added(text: str, setting: str) -> str:
+    """A text that the builder adds because of a setting."""
+    return trace(text, Origin("added", setting, "", plain(text))) if _builds else text
+
+
+def expanded(text: str, name: str, call: str) -> str:
+    """What a macro gave, with the macro as it was written."""
+    return _changed(text, Change("expanded", name, call)) if _builds else text
+
+
+def replaced(text: str, name: str, before: str) -> str:
+    """What a script wrote, with what stood there before."""
+    return _changed(text, Change("replaced", name, before)) if _builds else text
+
+
+def substitute(
+    pattern: re.Pattern[str],
+    replacement: str | Callable[[re.Match[str]], str],
+    text: str,
+    *,
+    kind: Literal["expanded", "replaced"] = "replaced",
+    name: str = "",
+) -> str:
+    """Do what ``pattern.sub(replacement, text)`` does; a replacement is taken as it is, without references."""
+    if type(text) is str or not _builds:
+        return pattern.sub((lambda _found: replacement) if isinstance(replacement, str) else replacement, text)
+    parts: list[str] = []
+    at = 0
+    for found in pattern.finditer(text):
+        new = replacement if isinstance(replacement, str) else replacement(found)
+        old = text[found.start() : found.end()]
+        parts += (text[at : found.start()], old if new == old else _changed(new, Change(kind, name, old)))
+        at = found.end()
+    parts.append(text[at:])
+    return _concatenated(parts)
+
+
+def split(pattern: re.Pattern[str], text: str) -> list[str]:
+    """Do what ``pattern.split(text)`` does, for a pattern without groups."""
+    if type(text) is str:
+        return pattern.split(text)
+    parts: list[str] = []
+    at = 0
+    for found in pattern.finditer(text):
+        parts.append(text[at : found.start()])
+        at = found.end()
+    return [*parts, text[at:]]
+
+
+def group(found: re.Match[str], number: int, text: str) -> str:
+    """What a group of a match captured, cut out of the text that was searched."""
+    return found[number] if type(text) is str else text[found.start(number) : found.end(number)]
+
+
+def align(new: str, *old: str) -> str:
+    """Find what is left of texts in one that was made of them in a way that cannot be followed."""
+    if not _builds or isinstance(new, Traced) or not any(isinstance(each, Traced) for each in old):
+        return new
+    parts: list[str] = []
+    before = _concatenated(old)
+    words, known = _WORD.findall(new), _WORD.findall(before)
+    if len(words) > MAX_ALIGNED_WORDS or len(known) > MAX_ALIGNED_WORDS:
+        return new
+    starts = [0]
+    for word in known:
+        starts.append(starts[-1] + len(word))
+    at = 0
+    for block in SequenceMatcher(None, known, words, autojunk=False).get_matching_blocks():
+        parts.append("".join(words[at : block.b]))
+        parts.append(_changed(before[starts[block.a] : starts[block.a + block.size]], ALIGNED))
+        at = block.b + block.size
+    return _concatenated(parts)
+
+
+_WORD = re.compile(r"\s+|\w+|[^\w\s]")
+
+
+def _made(text: str, pieces: tuple[Piece, ...]) -> Traced:
+    made = str.__new__(Traced, text)
+    made.pieces = pieces
+    return made
+
+
+def _changed(text: str, change: Change) -> str:
+    if not text:
+        return text
+    return _made(
+        plain(text),
+        tuple([(start, end, origin, offset, Via(change, via)) for start, end, origin, offset, via in pieces_of(text)]),
+    )
+
+
+def _cut(pieces: Sequence[Piece], start: int, end: int) -> tuple[Piece, ...]:
+    found: list[Piece] = []
+    for index in range(bisect_right(pieces, start, key=_end), len(pieces)):
+        first, last, origin, offset, via = pieces[index]
+        if first >= end:
+            break
+        low, high = max(first, start), min(last, end)
+        found.append((low - start, high - start, origin, offset + low - first, via))
+    return tuple(found)
+
+
+def _joined(separator: str, parts: Sequence[str]) -> str:
+    if not separator:
+        return _concatenated(parts)
+    between: list[str] = []
+    for part in parts:
+        between += (separator, part)
+    return _concatenated(between[1:])
+
+
+def _concatenated(parts: Sequence[str]) -> str:
+    text = "".join(parts)
+    if not any(type(part) is not str for part in parts):
+        return text
+    pieces: list[Piece] = []
+    at = 0
+    for part in parts:
+        for start, end, origin, offset, via in pieces_of(part):
+            if pieces:
+                first, last, known, known_offset, known_via = pieces[-1]
+                follows = origin is None or known_offset + last - first == offset
+                if known is origin and known_via is via and follows:
+                    pieces[-1] = (first, at + end, origin, known_offset, via)
+                    continue
+            pieces.append((at + start, at + end, origin, offset, via))
+        at += len(part)
+    return _made(text, tuple(pieces)) if text else text
