@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -13,6 +14,7 @@ from tavernkit.text.traced import Change, Origin, Piece, align, pieces_of, plain
 from tavernkit.values import Json, JsonObject
 
 if TYPE_CHECKING:
+    from tavernkit.prompt.block import Block
     from tavernkit.prompt.plan import Plan
 
 SpanKind: TypeAlias = Literal["verbatim", "expanded", "replaced", "added", "aligned"]
@@ -188,18 +190,43 @@ class Cost:
         return {"block": self.block, "source": None if self.source is None else self.source.id, "tokens": self.tokens}
 
 
-@dataclass(frozen=True, slots=True)
 class SourceMap:
     """The spans of every message, or of the text prompt, and of every block.
 
-    ``messages`` is what is sent, ``blocks`` what it was put together from. ``exact`` is False if the prompt could not
-    be built again as it was (its variables or random numbers have gone on): spans that differ are ``aligned``.
+    ``messages`` is what is sent, ``blocks`` what it was put together from, ``costs`` the tokens of each source in each
+    block. ``exact`` is False if the prompt could not be built again as it was (its variables or random numbers have
+    gone on): spans of what differs are ``aligned``.
     """
 
-    messages: tuple[MappedText, ...]
-    blocks: tuple[MappedText, ...]
-    costs: tuple[Cost, ...]
-    exact: bool = True
+    def __init__(
+        self, plan: Plan, messages: Sequence[_TracedText], blocks: Sequence[_TracedText], *, exact: bool
+    ) -> None:
+        self.exact = exact
+        self._traced = messages, blocks
+        self._count = plan.count_tokens if plan.count_tokens is not None else len
+        self._sources = _Sources()
+
+    def __getstate__(self) -> dict[str, object]:
+        """A pickle has the finished spans."""
+        return {"exact": self.exact, "messages": self.messages, "blocks": self.blocks, "costs": self.costs}
+
+    @cached_property
+    def messages(self) -> tuple[MappedText, ...]:
+        """Every message that is sent, or the text prompt, with its spans."""
+        return tuple(self._mapped(text) for text in self._traced[0])
+
+    @cached_property
+    def blocks(self) -> tuple[MappedText, ...]:
+        """Every block that is sent, with its spans and tokens."""
+        return tuple(self._mapped(text) for text in self._traced[1])
+
+    @cached_property
+    def costs(self) -> tuple[Cost, ...]:
+        """The tokens of each source in each block; what they have in a block adds up to its tokens."""
+        return tuple(cost for block in self.blocks for cost in _costs(block, self._count))
+
+    def _mapped(self, text: _TracedText) -> MappedText:
+        return MappedText(plain(text.text), self._sources.spans(text.text), text.role, text.id, text.tokens)
 
     @property
     def sources(self) -> tuple[TextSource, ...]:
@@ -291,8 +318,16 @@ class SourceMap:
         return Use(source, tuple(places), tokens, tuple(_gaps(arrived, len(source.text))))
 
 
+@dataclass(frozen=True, slots=True)
+class _TracedText:
+    text: str
+    role: str
+    id: str
+    tokens: int
+
+
 def map_plan(plan: Plan, again: Callable[[], Plan] | None) -> SourceMap:
-    """Build the prompt again with traced texts, and read its map off them."""
+    """Build the prompt again with traced texts, which its map is read off."""
     if again is None:
         raise ConfigError(
             "this plan does not know what it was built from: make the source map before pickling it",
@@ -300,30 +335,19 @@ def map_plan(plan: Plan, again: Callable[[], Plan] | None) -> SourceMap:
         )
     with tracing():
         traced = again()
-        exact = True
-        texts: list[tuple[str, str]] = []
-        sent, known = _sent(plan), _sent(traced)
-        for index, (_, text) in enumerate(sent):
-            candidates = known[index : index + 1] or known[-1:]
-            same = next((each for _, each in (*candidates, *known) if each == text), None)
-            exact = exact and same is not None
-            texts.append((text, align(text, *(each for _, each in candidates)) if same is None else same))
-        blocks = [(block.content, _same(block.content, traced, index)) for index, block in enumerate(plan.blocks)]
-    sources = _Sources()
-    mapped = tuple(
-        MappedText(plain(text), sources.spans(found), role, str(index))
-        for index, ((role, _), (text, found)) in enumerate(zip(sent, texts, strict=True))
-    )
-    of_blocks: list[MappedText] = []
-    costs: list[Cost] = []
-    for block, (text, found) in zip(plan.blocks, blocks, strict=True):
-        tokens = block.metadata.get("tokens")
-        whole = tokens if isinstance(tokens, int) else _count(plan, text)
-        block_map = MappedText(plain(text), sources.spans(found), block.role, block.id, whole)
-        of_blocks.append(block_map)
-        if block.enabled:
-            costs += _costs(block_map, plan)
-    return SourceMap(mapped, tuple(of_blocks), tuple(costs), exact)
+        sent, known = _sent(plan), [text for _, text in _sent(traced)]
+        found = [_same(text, known, index) for index, (_, text) in enumerate(sent)]
+        contents = [block.content for block in traced.blocks]
+        blocks = [
+            _TracedText(_same(block.content, contents, index)[0], block.role, block.id, _tokens(plan, block))
+            for index, block in enumerate(plan.blocks)
+            if block.enabled
+        ]
+    messages = [
+        _TracedText(text, role, str(index), 0)
+        for index, ((role, _), (text, _)) in enumerate(zip(sent, found, strict=True))
+    ]
+    return SourceMap(plan, messages, blocks, exact=all(same for _, same in found))
 
 
 def _sent(plan: Plan) -> list[tuple[str, str]]:
@@ -333,12 +357,20 @@ def _sent(plan: Plan) -> list[tuple[str, str]]:
     return [(message.role, message.content) for message in plan.messages]
 
 
-def _same(text: str, traced: Plan, index: int) -> str:
-    near = traced.blocks[index].content if index < len(traced.blocks) else ""
+def _same(text: str, known: Sequence[str], index: int) -> tuple[str, bool]:
+    """The traced twin of a text; one that is not there is compared with what stands in its place."""
+    near = known[index] if index < len(known) else ""
     if near == text:
-        return near
-    same = next((block.content for block in traced.blocks if block.content == text), None)
-    return align(text, near) if same is None else same
+        return near, True
+    same = next((each for each in known if each == text), None)
+    return (align(text, near), False) if same is None else (same, True)
+
+
+def _tokens(plan: Plan, block: Block) -> int:
+    tokens = block.metadata.get("tokens")
+    if isinstance(tokens, int):
+        return tokens
+    return plan.count_tokens(block.content) if plan.count_tokens is not None else len(block.content)
 
 
 class _Sources:
@@ -346,10 +378,14 @@ class _Sources:
 
     def __init__(self) -> None:
         self._made: dict[int, TextSource] = {}
-        self._calls: dict[int, tuple[Span, ...]] = {}
+        self._known: dict[int, tuple[str, tuple[Span, ...]]] = {}
 
     def spans(self, text: str) -> tuple[Span, ...]:
-        return tuple(self._spans(pieces_of(text)))
+        """The spans of a text, made once: most messages are blocks, and a macro is written once for all it gave."""
+        known = self._known.get(id(text))
+        if known is None:
+            known = self._known[id(text)] = text, tuple(self._spans(pieces_of(text)))
+        return known[1]
 
     def _spans(self, pieces: Iterable[Piece]) -> Iterator[Span]:
         for key, group in groupby(pieces, key=_outermost):
@@ -357,7 +393,7 @@ class _Sources:
                 yield from map(self._leaf, group)
                 continue
             inside = list(group)
-            change, start, end = key.change, inside[0][0], inside[-1][1]
+            change, start, end = key, inside[0][0], inside[-1][1]
             inner = tuple(
                 self._spans(
                     (first, last, origin, offset, via.before if via is not None else None)
@@ -366,7 +402,7 @@ class _Sources:
             )
             if all(span.kind == "added" and not span.name for span in inner):
                 inner = ()
-            yield Span(start, end, change.kind, name=plain(change.name), inner=inner, written=self._written(change))
+            yield Span(start, end, change.kind, name=plain(change.name), inner=inner, written=self.spans(change.text))
 
     def _leaf(self, piece: Piece) -> Span:
         start, end, origin, offset, _ = piece
@@ -383,27 +419,10 @@ class _Sources:
             self._made[id(origin)] = made
         return made
 
-    def _written(self, change: Change) -> tuple[Span, ...]:
-        found = self._calls.get(id(change))
-        if found is None:
-            found = self._calls[id(change)] = self.spans(change.text)
-        return found
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Key:
-    change: Change
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other.change is self.change
-
-    def __hash__(self) -> int:
-        return id(self.change)
-
-
-def _outermost(piece: Piece) -> _Key | None:
+def _outermost(piece: Piece) -> Change | None:
     via = piece[4]
-    return None if via is None else _Key(via.change)
+    return None if via is None else via.change
 
 
 def _place(index: int, text: MappedText, start: int, end: int) -> Place:
@@ -421,22 +440,19 @@ def _gaps(arrived: list[tuple[int, int]], length: int) -> Iterator[tuple[int, in
         yield at, length
 
 
-def _costs(block: MappedText, plan: Plan) -> Iterator[Cost]:
+def _costs(block: MappedText, count: Callable[[str], int]) -> Iterator[Cost]:
     """Share a block's tokens among its sources by what their texts would cost alone; the sum is the block's."""
     texts: dict[TextSource | None, list[str]] = {}
     for span in block.spans:
         for leaf in span.leaves():
             source = leaf.source or next(iter(leaf.sources), None) or next(iter(span.sources), None)
             texts.setdefault(source, []).append(block.text[leaf.start : leaf.end])
-    if not texts:
-        texts[None] = [""]
-    weights = [max(_count(plan, "".join(parts)), 0) for parts in texts.values()]
+    if len(texts) < 2:
+        yield Cost(block.id, next(iter(texts), None), block.tokens)
+        return
+    weights = [max(count("".join(parts)), 0) for parts in texts.values()]
     for source, tokens in zip(texts, shared(block.tokens, weights), strict=True):
         yield Cost(block.id, source, tokens)
-
-
-def _count(plan: Plan, text: str) -> int:
-    return plan.count_tokens(text) if plan.count_tokens is not None else len(text)
 
 
 def shared(total: int, weights: Sequence[int]) -> list[int]:

@@ -20,7 +20,7 @@ from tavernkit.silly_tavern.services import Services
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.selected_books import selected_books
 from tavernkit.text.traced import Origin, plain, trace
-from tavernkit.values import FrozenJson, is_mapping, is_sequence
+from tavernkit.values import FrozenJson, FrozenObject, is_mapping, is_sequence
 
 T = TypeVar("T")
 
@@ -339,13 +339,19 @@ def _metadata(context: SillyTavernContext, chat: str) -> object:
 
 
 def _line(line: ChatMessage, index: int, chat: str) -> ChatMessage:
-    changes: dict[str, object] = {
-        "mes": _text(line.mes, "chat", chat, f"/{index}/mes", line.name),
-        "name": _text(line.name, "chat", chat, f"/{index}/name", line.name),
-    }
-    if line.extra:
-        changes["extra"] = _json(line.extra, "chat", chat, f"/{index}/extra")
-    return _twin(line, changes)
+    return ChatMessage(
+        name=_text(line.name, "chat", chat, f"/{index}/name", line.name),
+        mes=_text(line.mes, "chat", chat, f"/{index}/mes", line.name),
+        is_user=line.is_user,
+        is_system=line.is_system,
+        force_avatar=line.force_avatar,
+        original_avatar=line.original_avatar,
+        send_date=line.send_date,
+        swipes=line.swipes,
+        swipe_id=line.swipe_id,
+        extra=cast("FrozenObject", _json(line.extra, "chat", chat, f"/{index}/extra")) if line.extra else line.extra,
+        source=line.source,
+    )
 
 
 def _injections(registry: InjectionRegistry | None) -> InjectionRegistry | None:

@@ -101,9 +101,14 @@ class Traced(str):
         if not isinstance(key, slice):
             return part
         start, end, step = key.indices(len(self))
-        if step != 1 or len(part) == len(self):
-            return part if step != 1 else self
-        return _made(part, _cut(self.pieces, start, end)) if part else part
+        if step != 1 or not part:
+            return part
+        if len(part) == len(self):
+            return self
+        if len(self.pieces) == 1:
+            _, _, origin, offset, via = self.pieces[0]
+            return _made(part, ((0, len(part), origin, offset + start, via),))
+        return _made(part, _cut(self.pieces, start, end))
 
     def __str__(self) -> str:
         return self

@@ -21,6 +21,7 @@ from tavernkit.silly_tavern.macros.processors import (
 )
 from tavernkit.silly_tavern.macros.registry import MacroRegistry
 from tavernkit.silly_tavern.macros.run import Overrides, Run, refused
+from tavernkit.text.traced import plain
 from tavernkit.values import LRUCache
 
 
@@ -80,13 +81,21 @@ class MacroEngine(Expander):
         if self._preparing is not None:
             for process in self._preparing:
                 text = process(text, environment)
-        if type(text) is not str:  # a traced text: documents hold pieces of the very text they were parsed from
-            return Document.whole(self.registry, prepare(text) if self._preparing is None else text)
+        if type(text) is not str:
+            return self._compile_traced(text)
         document = self._cache.get(text)
         if document is None:
             prepared = prepare(text) if self._preparing is None else text
             document = Document.whole(self.registry, prepared)
             self._remember(text, document)
+        return document
+
+    def _compile_traced(self, text: str) -> Document:
+        """Make a document of a traced text: it holds parts of that very text, so only the parser's work is shared."""
+        document = Document.whole(self.registry, prepare(text) if self._preparing is None else text)
+        known = self._cache.get(plain(text))
+        if known is not None:
+            document.source.take_parsed(known.source)
         return document
 
     def _remember(self, text: str, document: Document) -> None:

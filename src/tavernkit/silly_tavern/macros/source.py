@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 from tavernkit.silly_tavern.macros.parser import ParsedMacro, ParsedText, parse
 from tavernkit.silly_tavern.macros.registry import MacroRegistry
 from tavernkit.text.js_values import is_basic
+from tavernkit.text.traced import plain
 
 
 class Source:
@@ -35,8 +36,12 @@ class Source:
     def parsed(self) -> ParsedText:
         """What the parser says."""
         if self._parsed is None:
-            self._parsed = parse(self.text)
+            self._parsed = parse(plain(self.text))
         return self._parsed
+
+    def take_parsed(self, same: Source) -> None:
+        """Take what the parser says of an equal text."""
+        self._parsed = same.parsed
 
     @property
     def clean(self) -> bool:

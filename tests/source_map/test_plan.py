@@ -1,0 +1,198 @@
+"""What a plan says of its sources."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+from tavernkit import silly_tavern as st
+from tavernkit.cards import Character, User
+from tavernkit.errors import ConfigError
+from tavernkit.prompt.source_map import TextSource, shared
+from tavernkit.silly_tavern.chat.chat_log import ChatLog
+
+CARD = Character.from_card(
+    {
+        "spec": "chara_card_v3",
+        "spec_version": "3.0",
+        "data": {
+            "name": "Aria",
+            "description": "{{char}} keeps the lamp. She is tall.",
+            "first_mes": "Hello, {{user}}.",
+            "extensions": {"depth_prompt": {"prompt": "Be brief.", "depth": 1, "role": "system"}},
+            "character_book": {
+                "entries": [{"keys": ["lamp"], "content": "The lamp is old.", "enabled": True, "insertion_order": 1}]
+            },
+        },
+    }
+)
+USUAL = {"key": ["storm"], "position": 0, "order": 100, "disable": False}
+BOOK = st.WorldBook.from_json(
+    {
+        "entries": {
+            "7": {**USUAL, "uid": 7, "content": "@@activate\nStorms last for days.", "comment": "Storms"},
+            "8": {**USUAL, "uid": 8, "content": "Rain is {{char}}'s friend.", "comment": "Rain"},
+        }
+    },
+    name="weather",
+)
+
+
+def build(**inputs: Any) -> st.ChatPlan:
+    given: dict[str, Any] = {
+        "character": CARD,
+        "user": User(name="Ann"),
+        "books": [BOOK],
+        "message": "What of the storm and the lamp?",
+        "seed": 1,
+        **inputs,
+    }
+    return st.build(**given)
+
+
+def test_words_lead_to_the_file_the_field_and_the_characters() -> None:
+    (place,) = build().where("keeps the lamp")
+    (span,) = place.spans
+    assert span.kind == "verbatim"
+    assert span.source is not None
+    assert (span.source.kind, span.source.name, span.source.pointer) == ("card", "Aria", "/data/description")
+    at = span.offset + place.start - span.start
+    assert span.source.text[at : at + len("keeps the lamp")] == "keeps the lamp"
+
+
+def test_a_macro_says_where_it_is_written_and_where_its_text_stands() -> None:
+    plan = build()
+    (place,) = plan.where("Aria keeps")
+    span = plan.at(place.message, place.start)
+    assert (span.kind, span.name) == ("expanded", "char")
+    (inner,) = span.inner
+    assert inner.source is not None
+    assert inner.source.pointer == "/data/name"
+    (written,) = span.written
+    assert written.source is not None
+    assert (written.source.pointer, written.offset, len(written)) == ("/data/description", 0, len("{{char}}"))
+
+
+def test_lore_entries_of_one_block_are_told_apart_and_share_its_tokens() -> None:
+    plan = build()
+    found = plan.source_map()
+    block = next(each for each in found.blocks if "Storms last" in each.text)
+    costs = [cost for cost in found.costs if cost.block == block.id]
+    assert {cost.source.title for cost in costs if cost.source is not None} >= {"Storms", "Rain"}
+    assert sum(cost.tokens for cost in costs) == block.tokens
+    (storm,) = plan.uses("Storms")
+    assert storm.source.id == "lore:weather/entries/7/content"
+    assert 0 < storm.tokens < block.tokens
+    assert storm.missing == ((0, len("@@activate\n")),)
+
+
+def test_an_entry_of_the_cards_own_book_stands_in_the_card() -> None:
+    (place,) = build().where("The lamp is old.")
+    (source,) = place.spans[0].sources
+    assert source.pointer == "/data/character_book/entries/0/content"
+
+
+def test_what_a_regex_script_wrote_says_what_stood_there() -> None:
+    script = {
+        "id": "1",
+        "scriptName": "shout",
+        "findRegex": "/(of) the (storm)/g",
+        "replaceString": "$1 THE $2!",
+        "placement": [1],
+        "promptOnly": True,
+    }
+    scripts = st.RegexScripts.from_settings({"regex": [script]})
+    plan = build(regex_scripts=scripts)
+    (place,) = plan.where("of THE storm!")
+    (span,) = place.spans
+    assert (span.kind, span.name) == ("replaced", "shout")
+    kept = [leaf for leaf in span.leaves() if leaf.source is not None]
+    assert [place.text[leaf.start - place.start : leaf.end - place.start] for leaf in kept] == ["of", "storm"]
+    assert all(leaf.source is not None and leaf.source.kind == "message" for leaf in kept)
+    (written,) = span.written
+    assert (written.offset, len(written)) == (5, len("of the storm"))
+
+
+def test_text_completion_goes_through_the_story_string_and_instruct_mode() -> None:
+    plan = build(dialect="text", instruct=st.InstructTemplate(name="Mine", input_sequence="<|{{name}}|>"))
+    (place,) = plan.where("keeps the lamp")
+    outer = place.spans[0]
+    assert (outer.kind, outer.name) == ("expanded", "description")
+    assert outer.written[0].source is not None
+    assert outer.written[0].source.pointer.endswith("/story_string")
+    assert any(source.pointer == "/data/description" for source in outer.sources)
+    assert any(source.kind == "instruct template" for source in plan.source_map().sources)
+
+
+def test_a_group_traces_every_member() -> None:
+    bel = Character(name="Bel", description="Bel mends nets.")
+    group = st.Group(members=("a.png", "b.png"), generation_mode="append")
+    plan = build(character=None, group=group, members={"a.png": CARD, "b.png": bel}, speaker="a.png")
+    (net,) = plan.where("mends nets")
+    assert [source.name for source in net.spans[0].sources] == ["Bel"]
+
+
+def test_a_plan_that_was_pickled_keeps_a_map_that_was_made() -> None:
+    plan = build()
+    with pytest.raises(ConfigError, match="before pickling"):
+        pickle.loads(pickle.dumps(plan)).source_map()
+    made = plan.source_map()
+    copied = pickle.loads(pickle.dumps(plan))
+    assert copied.source_map().to_dict() == made.to_dict()
+    assert copied.where("keeps the lamp")
+
+
+def test_a_plan_is_as_it_was_when_its_map_is_made() -> None:
+    plan = build()
+    before = plan.to_dict()
+    plan.source_map()
+    again = build()
+    assert plan.to_dict() == before
+    assert all(type(block.content) is str for block in again.blocks)
+    assert again.fingerprint() == plan.fingerprint()
+
+
+def test_a_prompt_that_cannot_be_built_again_is_compared() -> None:
+    numbers = iter([0.1, 0.9, 0.9])
+    plan = build(message="{{random::red::blue}} storm over the sea", random=lambda: next(numbers), seed=None)
+    found = plan.source_map()
+    assert not found.exact
+    (place,) = found.where("red storm over")
+    assert {span.kind for span in place.spans} == {"added", "aligned"}
+
+
+def test_the_chat_may_go_on_before_the_map_is_made() -> None:
+    chat: list[Any] = [{"role": "user", "content": "Who are you?"}, {"role": "assistant", "content": "Aria."}]
+    history = ChatLog(chat, user_name="Ann", character_name="Aria")
+    plan = build(history=history)
+    history.append({"role": "user", "content": "What of the storm and the lamp?"})
+    assert plan.source_map().exact
+
+
+def test_the_map_is_json() -> None:
+    found = build().source_map()
+    plain = json.loads(json.dumps(found.to_dict()))
+    assert plain["exact"] is True
+    named = {span["source"] for text in plain["messages"] for span in text["spans"] if "source" in span}
+    assert named <= set(plain["sources"])
+
+
+def test_sources_are_values() -> None:
+    source = TextSource("card", "Aria", "/data/description", "text")
+    assert source == TextSource("card", "Aria", "/data/description", "another")
+    assert source.label == "card Aria /data/description"
+
+
+def test_at_refuses_what_is_not_there() -> None:
+    with pytest.raises(IndexError, match="none at 9999"):
+        build().at(0, 9999)
+
+
+@pytest.mark.parametrize(
+    ("total", "weights", "shares"), [(10, [1, 1, 1], [4, 3, 3]), (5, [0, 0], [5, 0]), (7, [7], [7])]
+)
+def test_shares_add_up(total: int, weights: list[int], shares: list[int]) -> None:
+    assert shared(total, weights) == shares
