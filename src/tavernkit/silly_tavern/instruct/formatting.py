@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tavernkit.silly_tavern.instruct.names import NOBODY, replace_name
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.text.js_values import trim, trim_end, trim_start
-from tavernkit.text.traced import added, join
+from tavernkit.text.traced import added
 
 ANY, FIRST, LAST = 0, 1, 2
 """Which sequence a message gets: its speaker's usual one, that of the oldest message, or that of the newest."""
