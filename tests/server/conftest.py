@@ -32,8 +32,8 @@ StartApp = Callable[..., AbstractAsyncContextManager[Client]]
 
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, object]:
-    """The settings servers start with; tests may change them."""
-    return {"data": tmp_path, **database_url()}
+    """The settings servers start with; tests may change them. ``user`` is a short way to name a session."""
+    return {"data": tmp_path, "user_is_session": True, **database_url()}
 
 
 @asynccontextmanager

@@ -88,7 +88,7 @@ class Talker:
                 self.answered.append((f"{number}: {text}", reply))
 
     async def _until_answered(self, client: httpx.AsyncClient, text: str, key: str) -> str:
-        body = {"model": "aria", "messages": [{"role": "user", "content": text}], "user": self.name}
+        body = {"model": "aria", "messages": [{"role": "user", "content": text}], "tavernkit": {"session": self.name}}
         while True:
             try:
                 reply = await client.post(REPLY_PATH, json=body, headers={"Idempotency-Key": key})

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from tavernkit.models import HTTPError
+from tavernkit.server.context_lengths import ContextLength, known_length
+from tavernkit.server.limits import CONTEXT_LENGTH
 from tavernkit.testing import LoopbackServer
 from tests.models.native_server import Wire, sent_json, serve_wire
 from tests.server.conftest import Client, StartApp
@@ -210,3 +213,117 @@ async def test_a_chat_without_a_preset_names_no_model_of_sillytaverns(start: Sta
     async with serve_wire(Wire(HELLO)) as server, start(**at(server, model=None)) as client:
         await client.post(CHAT, json=said())
     assert sent_json(server)["model"] == "main"
+
+
+async def size_of(start: StartApp, upstream: dict[str, Any], *answers: Wire, **request: Any) -> tuple[int, Any]:
+    """The status of a request, and the last thing that was sent."""
+    async with serve_wire(*answers) as server, start(**at(server, **upstream)) as client:
+        answer = await client.post(CHAT, json=said(**request))
+    return answer.status_code, [(each.method, each.path) for each in server.requests]
+
+
+async def test_long_replies_can_be_asked_for_without_a_preset(start: StartApp) -> None:
+    models = Wire({"data": [{"id": "m", "max_model_len": 5000}]})
+    status, asked = await size_of(start, {"context_length": None}, models, Wire(HELLO), max_tokens=4096)
+    assert (status, asked) == (200, [("GET", "/v1/models"), ("POST", "/v1/chat/completions")])
+    refused, _ = await size_of(start, {"context_length": None}, models, max_tokens=5000)
+    assert refused == 400
+    unknown = Wire({}, status=404)
+    assert (await size_of(start, {"context_length": None}, unknown, Wire(HELLO), max_tokens=4096))[0] == 200
+    assert (await size_of(start, {"context_length": 4096}, max_tokens=4096))[0] == 400
+    longer: Any = {"max_tokens": 4096, "tavernkit": {"context_length": 9000}}
+    assert (await size_of(start, {"context_length": 4096}, Wire(HELLO), **longer))[0] == 200
+
+
+async def test_a_preset_gets_no_longer_context_than_the_model_has(start: StartApp) -> None:
+    async with serve_wire(Wire(HELLO)) as server, start(**at(server, context_length=1000)) as client:
+        await add_preset(client)  # wants 8,000
+        body = {**said("word " * 3000), "model": "aria@own"}
+        assert (await client.post(CHAT, json=body)).status_code == 400
+        risu = {"platform": "risu_ai"}
+        assert (await client.post(CHAT, json={**said("word " * 3000), "tavernkit": risu})).status_code == 400
+        longer = {**risu, "context_length": 8000}
+        assert (await client.post(CHAT, json={**said("word " * 3000), "tavernkit": longer})).status_code == 200
+
+
+async def test_context_sizes_are_known_or_asked() -> None:
+    assert (known_length("openai/GPT-4o-mini"), known_length("my-model")) == (128_000, None)
+    now, asked = [0.0], list[str]()
+
+    async def call(path: str) -> Any:
+        asked.append(path)
+        if path == "../props":
+            return {"default_generation_settings": {"n_ctx": 2048}}
+        return {"data": [{"id": "some.gguf", "owned_by": "llamacpp", "meta": {"n_ctx_train": 131072}}]}
+
+    llama = ContextLength(None, call, clock=lambda: now[0])
+    assert [await llama.of("any") for _ in range(2)] == [2048, 2048]
+    assert asked == ["/models", "../props"]
+    now[0] = 601
+    await llama.of("any")
+    assert len(asked) == 4
+
+    async def fails(path: str) -> Any:
+        raise HTTPError("no", status=500)
+
+    assert await ContextLength(None, fails).of("claude-x") == 200_000
+    assert await ContextLength(None, fails).of("nobody-knows") == CONTEXT_LENGTH
+    assert await ContextLength(4096, fails).of("claude-x") == 4096
+
+
+async def test_user_chooses_no_session_unless_it_is_switched_on(start: StartApp) -> None:
+    async with start(user_is_session=False) as client:
+        answer = (await client.post(CHAT, json=said(user="ann"))).json()
+        assert "session_id" not in answer.get("tavernkit", {})
+        named = (await client.post(CHAT, json=said(user="ann", tavernkit={"session": "s1"}))).json()
+        same = (await client.post(CHAT, json=said(), headers={"X-Tavern-Session": "s1"})).json()
+        assert named["tavernkit"]["session_id"] == same["tavernkit"]["session_id"]
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+@pytest.mark.parametrize("session", [None, "s"])
+async def test_names_of_users_become_speakers(start: StartApp, platform: str, session: str | None) -> None:
+    messages = [
+        {"role": "user", "content": "Who is there?", "name": "Bob"},
+        {"role": "user", "content": "It is me.", "name": "Cid"},
+    ]
+    body: dict[str, Any] = {"model": "aria", "messages": messages, "tavernkit": {"platform": platform}}
+    async with serve_wire(Wire(HELLO)) as server, start(**at(server)) as client:
+        answer = await client.post(CHAT, json=body, headers={"X-Tavern-Session": session} if session else {})
+        assert answer.status_code == 200, answer.text
+    text = json.dumps(sent_json(server)["messages"])
+    assert "Bob: Who is there?" in text
+    assert "Cid: It is me." in text
+
+
+AUDIO: dict[str, Any] = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
+PDF: dict[str, Any] = {
+    "type": "file",
+    "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="},
+}
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+async def test_sounds_and_files_reach_the_model(start: StartApp, platform: str) -> None:
+    parts = [{"type": "text", "text": "Listen."}, AUDIO, PDF, {"type": "smell"}]
+    body: dict[str, Any] = {
+        "model": "aria",
+        "messages": [{"role": "user", "content": parts}],
+        "tavernkit": {"platform": platform},
+    }
+    async with serve_wire(Wire(HELLO)) as server, start(**at(server)) as client:
+        told = (await client.post(CHAT, json=body, headers=HEADERS)).json()["tavernkit"]
+    last = [each for each in sent_json(server)["messages"] if each["role"] == "user"][-1]
+    assert [part["type"] for part in last["content"]] == ["text", "input_audio", "file"]
+    assert last["content"][1] == AUDIO
+    assert told["warnings"] == ["parts of the type 'smell' are not known here and were left out"]
+
+
+async def test_parts_that_a_protocol_does_not_have_are_told(start: StartApp) -> None:
+    body = said()
+    body["messages"][0]["content"] = [{"type": "text", "text": "Listen."}, AUDIO]
+    config = {"dialect": "anthropic"}
+    async with serve_wire(Wire(REPLIES["anthropic"])) as server, start(**at(server, **config)) as client:
+        told = (await client.post(CHAT, json=body)).json()["tavernkit"]
+    assert "UklGRg==" not in json.dumps(sent_json(server))
+    assert any("audio" in warning for warning in told["warnings"])

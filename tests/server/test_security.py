@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -201,3 +202,27 @@ async def test_of_all_turns_that_find_the_keys_old_one_looks(start: StartApp, mo
         monkeypatch.setattr(keys, "_looked_at", float("-inf"))
         await asyncio.gather(*(keys.keep_fresh() for _ in range(10)))
     assert len(looks) == 1
+
+
+async def test_the_docs_need_no_internet(client: Client) -> None:
+    page = await client.get("/docs")
+    assert page.status_code == 200
+    assert "//" not in page.text.replace("<!doctype", "")
+    assert "https" not in page.headers["content-security-policy"]
+    for name in re.findall(r'(?:src|href)="([^"]+)"', page.text):
+        part = await client.get(f"/{name}")
+        assert (part.status_code, len(part.text) > 50) == (200, True)
+    assert "SwaggerUIBundle" in (await client.get("/docs/swagger-ui.js")).text
+    assert (await client.get("/openapi.json")).json()["info"]["title"] == "TavernKit"
+    assert [(await client.get(path)).status_code for path in ("/docs/other.js", "/redoc")] == [404, 404]
+
+
+async def test_the_docs_are_behind_the_keys(start: StartApp) -> None:
+    async with start(require_keys=True, admin_key="secret-key") as client:
+        for path in ("/docs", "/openapi.json"):
+            for wrong in ({}, {"Authorization": "Basic !"}, {"Authorization": "Basic bmFtZTp3cm9uZw=="}):
+                refused = await client.get(path, headers=wrong)
+                assert refused.status_code == 401
+                assert refused.headers["www-authenticate"].startswith("Basic ")
+            assert (await client.get(path, auth=("any", "secret-key"))).status_code == 200
+            assert (await client.get(path, headers={"Authorization": "Bearer secret-key"})).status_code == 200

@@ -17,7 +17,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from tavernkit import __version__, count_tokens
 from tavernkit.models import Model
-from tavernkit.server.api import admin, builds, chat_settings, imports, library, models, openai, regex, sessions
+from tavernkit.server.api import admin, builds, chat_settings, docs, imports, library, models, openai, regex, sessions
 from tavernkit.server.config import ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.json_response import SafeJSONResponse
@@ -61,9 +61,9 @@ def create_app(
         finally:
             await service.stop()
 
-    app = FastAPI(title="TavernKit", version=__version__, description=DESCRIPTION, lifespan=lifespan)
+    app = FastAPI(title="TavernKit", version=__version__, description=DESCRIPTION, lifespan=lifespan, openapi_url=None)
     app.state.service = service
-    for module in (openai, models, sessions, builds, imports, admin, regex, chat_settings, library):
+    for module in (openai, models, sessions, builds, imports, admin, regex, chat_settings, library, docs):
         app.include_router(module.router)
     _add_health(app, service)
     app.add_exception_handler(ServiceError, _service_error)

@@ -59,6 +59,8 @@ class ServerConfig(BaseModel):
     example: bool = True
     """Whether the shipped example character is put into an empty database."""
     user_name: str = "User"
+    user_is_session: bool = False
+    """Whether OpenAI's ``user`` chooses a session where no header does; all chats of a person are then one."""
     clean_up: bool = True
     """Whether replies are cleaned up as SillyTavern does in its chats."""
 
@@ -81,6 +83,10 @@ class ServerConfig(BaseModel):
     """Models that OpenAI's list has, which knows no pages."""
     max_imports: int = Field(default=limits.MAX_IMPORTS, ge=1)
     """Imports that run at the same time, in all processes together."""
+    max_turns: int = Field(default=limits.MAX_TURNS, ge=1)
+    """Turns of a process that run at the same time."""
+    max_waiting: int = Field(default=limits.MAX_WAITING, ge=0)
+    """Turns of a process that wait for that; more get 503."""
     lease_seconds: float = Field(default=limits.LEASE_SECONDS, gt=0)
     busy_seconds: float = Field(default=limits.BUSY_SECONDS, ge=0)
     shutdown_seconds: float = Field(default=limits.SHUTDOWN_SECONDS, ge=0)

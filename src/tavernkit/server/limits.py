@@ -57,6 +57,11 @@ KNOWN_BUILDS: Final = 4096
 MAX_STREAM_BACKLOG: Final = 256
 """Pieces of a reply that wait for a slow client before the model is no longer read."""
 
+MAX_TURNS: Final = 256
+"""Turns of a process that run at the same time: nearly all of their time they wait for models."""
+MAX_WAITING: Final = 256
+"""Turns that wait for that."""
+
 LEASE_SECONDS: Final = 20.0
 """How long a turn owns its chat without renewing; renewed at a third of it."""
 BUSY_SECONDS: Final = 30.0
@@ -74,6 +79,14 @@ PRUNE_PAUSE_SECONDS: Final = 0.2
 PRUNE_FIRST_SECONDS: Final = 60.0
 PRUNE_SECONDS: Final = 3600.0
 """How often a process looks for what is too old."""
+
+CONTEXT_LENGTH: Final = 16_384
+"""Tokens of prompt and reply of a model that nobody knows."""
+MAX_CONTEXT_LENGTH: Final = 100_000_000
+CONTEXT_LENGTH_SECONDS: Final = 600.0
+"""How long a process goes by what a model's server has said about its context size."""
+ASKING_SECONDS: Final = 3.0
+"""How long a turn waits for that."""
 
 MAX_RETRIES: Final = 2
 RETRY_BASE_SECONDS: Final = 0.5

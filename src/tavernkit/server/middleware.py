@@ -34,11 +34,9 @@ SECURITY_HEADERS = {
 }
 DOCS_POLICY = (
     "default-src 'none'; frame-ancestors 'none'; connect-src 'self'; "
-    "img-src 'self' data: https://fastapi.tiangolo.com; "
-    "script-src 'self' 'unsafe-inline' https://cdn.jsdelivr.net; "
-    "style-src 'self' 'unsafe-inline' https://cdn.jsdelivr.net"
+    "img-src 'self' data:; script-src 'self'; style-src 'self' 'unsafe-inline'"
 )
-DOCS_PATHS = ("/docs", "/redoc")
+DOCS_PATHS = ("/docs",)
 TOO_LARGE = "the request is too large"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 

@@ -44,6 +44,7 @@ class TurnRequest:
     upstream: str | None = None
     dialect: str | None = None
     seed: int | None = None
+    context_length: int | None = None
     turn_id: str = field(default_factory=chats.new_id)
 
     @property
@@ -56,7 +57,7 @@ class TurnRequest:
             [(each.role, each.content, each.metadata) for each in self.messages],
             self.options,
             repr(self.selection),
-            [self.upstream, self.dialect, self.seed],
+            [self.upstream, self.dialect, self.seed, self.context_length],
         ]
         text = json.dumps(shown, sort_keys=True, ensure_ascii=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()

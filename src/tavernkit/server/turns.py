@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
 from tavernkit.models import ModelError, Reply, Request
+from tavernkit.server.admission import Admission
 from tavernkit.server.announcement import AnnouncingListener
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.config import ServerConfig
@@ -57,6 +58,7 @@ class Turns:
         self._build_executor = BuildExecutor()
         self._talks = Talks(self._build_executor, clean_up=config.clean_up)
         self.log = TurnLog(config, database, library, self._talks)
+        self._admission = Admission(running=config.max_turns, waiting=config.max_waiting, seconds=config.busy_seconds)
         self._queues: dict[str, tuple[asyncio.Lock, int]] = {}
         self._running: dict[asyncio.Task[TurnOutcome], asyncio.Event] = {}
 
@@ -91,7 +93,7 @@ class Turns:
             unread=unread,
         )
         try:
-            given = self._talk_input(request, opened, upstream, request.dialect)
+            given = await self._talk_input(request, opened, upstream, request.dialect)
             built = await self._talks.of(selection.platform).build(given)
         except TavernKitError as error:
             raise build_error(error) from error
@@ -113,7 +115,8 @@ class Turns:
         started = time.perf_counter()
         status = "error"
         try:
-            outcome = await self._run(request, listener)
+            async with self._admission.slot(request.owner):
+                outcome = await self._run(request, listener)
             status = "replayed" if outcome.replayed else str(outcome.response.get("status"))
             return outcome
         finally:
@@ -142,7 +145,7 @@ class Turns:
     async def _talk(
         self, request: TurnRequest, opened: OpenTurn, upstream: Upstream, listener: Listener
     ) -> TurnOutcome:
-        given = self._talk_input(request, opened, upstream)
+        given = await self._talk_input(request, opened, upstream)
         asked = 0.0
 
         speakers = 0
@@ -168,11 +171,12 @@ class Turns:
         await self.log.finish(opened, given, result, response)
         return TurnOutcome(turn_id=opened.turn_id, response=response, result=result)
 
-    def _talk_input(
+    async def _talk_input(
         self, request: TurnRequest, opened: OpenTurn, upstream: Upstream | None, dialect: str | None = None
     ) -> TalkInput:
         chat = opened.chat
         local = chat.variables.get("local") if chat is not None else None
+        model = upstream.config.model or "" if upstream is not None else ""
         return TalkInput(
             cast=opened.cast,
             chat_id=chat.id if chat is not None else opened.turn_id,
@@ -187,7 +191,9 @@ class Turns:
             user_name=self._config.user_name,
             options=request.options,
             seed=request.seed,
-            model=(upstream.config.model or "") if upstream is not None else "",
+            model=model,
+            context_length=request.context_length,
+            model_context=await upstream.context.told(model) if upstream is not None else None,
             dialect=dialect or (upstream.model.dialect if upstream is not None else "openai"),
         )
 

@@ -29,14 +29,18 @@ from tavernkit.models import (
     with_retries,
     with_timeout,
 )
+from tavernkit.models._http import HttpModel
 from tavernkit.models.wrappers import Backoff, jittered_backoff, retry_after
 from tavernkit.server.circuit_breaker import CircuitBreaker
 from tavernkit.server.config import SCRIPTED, ServerConfig, UpstreamConfig
+from tavernkit.server.context_lengths import ContextLength
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.limits import RETRY_CAP_SECONDS
+from tavernkit.values import Json
 from tavernkit.vibe_tavern import OpenTelemetryInstrumenter
 
 CANCELLED = "client_disconnected"
+OPENAI_HOST = "api.openai.com"
 DIALECT_NOT_AVAILABLE = "dialect_not_available"
 _notes: ContextVar[list[str] | None] = ContextVar("_notes", default=None)
 _MODELS = {"openai": OpenAIModel, "anthropic": AnthropicModel, "google": GoogleModel}
@@ -145,14 +149,30 @@ class Upstream:
         self.config = config
         self.model = model
         self.breaker = breaker or CircuitBreaker()
+        self._api_key: str | None = None
+        self.context = ContextLength(config.context_length, self._get if _tells(config) else None)
         self._backoff = backoff
         self._users: Counter[int] = Counter()
 
-    async def replace_model(self, model: Model) -> None:
-        """Use another model from now on; the old one is closed when the last of its requests has ended."""
+    async def replace_model(self, model: Model, api_key: str | None = None) -> None:
+        """Use another model from now on; the old one is closed when the last of its requests has ended.
+
+        Args:
+            model: The model.
+            api_key: The key that it uses, if that is not the one of the settings.
+        """
+        self._api_key = api_key
         old, self.model = self.model, model
         if not self._users[id(old)]:
             await old.aclose()
+
+    async def _get(self, path: str) -> Json:
+        """Get a path of the server."""
+        server = make_model(self.config, api_key=self._api_key)
+        assert isinstance(server, HttpModel)
+        async with server:
+            url = f"{server.endpoint.base_url}/{path.removeprefix('../')}" if path.startswith("../") else path
+            return await server.call("GET", url)
 
     @property
     def fields(self) -> ServerFields | None:
@@ -282,7 +302,7 @@ class Upstreams:
     async def replace_key(self, name: str, api_key: str | None) -> None:
         """Let an upstream use another key from now on, or that of the settings."""
         upstream = self.get(name)
-        await upstream.replace_model(self._watched(make_model(upstream.config, api_key=api_key)))
+        await upstream.replace_model(self._watched(make_model(upstream.config, api_key=api_key)), api_key)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -332,6 +352,11 @@ def _note(warning: str) -> None:
         log_warning(warning)
     elif warning not in notes:
         notes.append(warning)
+
+
+def _tells(config: UpstreamConfig) -> bool:
+    """Return True if a server may say how long its models' contexts are; OpenAI's own does not."""
+    return config.dialect == "openai" and config.base_url is not None and OPENAI_HOST not in config.base_url
 
 
 def _first_model(name: str, config: UpstreamConfig) -> Model:

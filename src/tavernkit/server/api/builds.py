@@ -44,6 +44,7 @@ async def build(body: BuildIn, service: TheService, client: ChatClient) -> Build
         upstream=body.tavernkit.upstream,
         dialect=body.tavernkit.dialect,
         seed=body.tavernkit.seed,
+        context_length=body.tavernkit.context_length,
     )
     built = await service.turns.build(wanted)
     dialect = body.tavernkit.dialect or built.request.dialect

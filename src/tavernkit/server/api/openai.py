@@ -34,6 +34,7 @@ from tavernkit.server.limits import MAX_ID_CHARACTERS
 from tavernkit.server.models import GROUP_PREFIX
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable, storable_json
+from tavernkit.server.talks.talk import PARTS
 from tavernkit.server.turn_request import NewMessage, TurnOutcome, TurnRequest
 from tavernkit.server.upstreams import Speaks
 from tavernkit.values import Json, JsonObject, is_list, is_object
@@ -43,6 +44,9 @@ router = APIRouter(prefix="/v1", tags=["openai"])
 _ITEM_ID = re.compile(r"[\w.-]+")
 NAMED_BY_MODEL = ("character_not_found", "group_not_found", "preset_not_found")
 """What is wrong when a client asks for a model that does not exist."""
+
+PASSED_PARTS = ("input_audio", "file")
+"""Parts of the message that is sent that go to the model beside its text, if its protocol has such parts."""
 
 IdHeader = Annotated[str | None, Header(max_length=MAX_ID_CHARACTERS)]
 
@@ -57,9 +61,10 @@ async def chat_completions(
     idempotency_key: IdHeader = None,
 ) -> Response:
     """Talk to a character. With a session the server keeps the chat; without, the client does."""
-    session = storable(x_tavern_session or body.user or "") or None
-    logs.session_id.set(session)
     options = body.tavernkit
+    named = x_tavern_session or options.session or (body.user if service.config.user_is_session else None)
+    session = storable(named or "") or None
+    logs.session_id.set(session)
     known = {*PASSED_ON, *service.upstreams.known_fields()}
     turn_request = TurnRequest(
         owner=client.owner,
@@ -73,6 +78,7 @@ async def chat_completions(
         upstream=options.upstream,
         dialect=options.dialect,
         seed=options.seed,
+        context_length=options.context_length,
     )
     warnings = _warnings(body, session, known)
     listener = ReplyListener(streaming=bool(body.stream))
@@ -167,21 +173,46 @@ def new_message(message: ChatMessageIn) -> NewMessage:
         metadata["tool_calls"] = [*message.tool_calls]
     if message.tool_call_id and role == "tool":
         metadata["tool_call_id"] = message.tool_call_id
-    media = _media(message.content)
-    if media and role == "user":
-        metadata["extra"] = {"media": media}
+    extra: JsonObject = {}
+    if media := _media(message.content):
+        extra["media"] = media
+    if parts := [part for part in _parts(message.content) if part.get("type") in PASSED_PARTS]:
+        extra[PARTS] = [*parts]
+    if extra and role == "user":
+        metadata["extra"] = extra
+    if message.name and role in ("user", "assistant"):
+        metadata["name"] = message.name
     return NewMessage(role=role, content=storable(message_text(message.content)), metadata=storable_json(metadata))
 
 
 def _media(content: str | list[dict[str, Json]] | None) -> list[Json]:
     """Pictures of a message, as SillyTavern's chats hold them."""
     found: list[Json] = []
-    for part in content if is_list(content) else ():
-        image = part.get("image_url") if is_object(part) else None
+    for part in _parts(content):
+        image = part.get("image_url")
         url = image.get("url") if is_object(image) else None
         if isinstance(url, str):
             found.append({"type": "image", "url": url})
     return found
+
+
+def _parts(content: str | list[dict[str, Json]] | None) -> list[JsonObject]:
+    return [part for part in content if is_object(part)] if is_list(content) else []
+
+
+def _lost_parts(messages: Sequence[ChatMessageIn]) -> list[str]:
+    """Warnings about parts of messages that no model gets."""
+    last = max((at for at, each in enumerate(messages) if each.role == "user"), default=-1)
+    lost: dict[str, None] = {}
+    for at, message in enumerate(messages):
+        for part in _parts(message.content):
+            kind = str(part.get("type"))
+            sent = kind == "text" or (message.role == "user" and kind in (*PASSED_PARTS, "image_url"))
+            if not sent:
+                lost[f"parts of the type {kind!r} are not known here and were left out"] = None
+            elif kind in PASSED_PARTS and at != last:
+                lost[f"of parts of the type {kind!r}, only those of the last message are sent"] = None
+    return list(lost)
 
 
 def _session_messages(messages: Sequence[ChatMessageIn]) -> list[NewMessage]:
@@ -195,7 +226,7 @@ def _warnings(body: ChatCompletionRequest, session: str | None, known: Container
     found = [f"the option {name!r} is not known and was left out" for name in sorted(unknown)]
     if session and any(each.role in ("system", "developer") for each in body.messages):
         found.append("system messages are left out of sessions: the character's own prompt is used")
-    return found
+    return [*found, *_lost_parts(body.messages)]
 
 
 def _extension(outcome: TurnOutcome, options: TavernKitOptions, warnings: Sequence[str]) -> JsonObject:

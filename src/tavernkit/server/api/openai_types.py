@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from tavernkit.server.limits import MAX_BOOKS, MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
+from tavernkit.server.limits import MAX_BOOKS, MAX_CONTEXT_LENGTH, MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS)]
 ItemId = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")]
@@ -44,6 +44,9 @@ class TavernKitOptions(BaseModel):
     upstream: str | None = Field(default=None, max_length=100)
     speaker: str | None = Field(default=None, max_length=MAX_ID_CHARACTERS)
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
+    session: Id | None = None
+    """The same as the header ``X-Tavern-Session``."""
+    context_length: int | None = Field(default=None, ge=256, le=MAX_CONTEXT_LENGTH)
     explain: bool = False
 
 

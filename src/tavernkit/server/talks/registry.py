@@ -37,7 +37,13 @@ def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str)
     metadata = message.metadata
     extra = metadata.get("extra")
     if message.role == "user":
-        return talk.user_line(message.content, user_name=user_name, extra=extra if is_object(extra) else None)
+        name = metadata.get("name")
+        return talk.user_line(
+            message.content,
+            user_name=user_name,
+            extra=extra if is_object(extra) else None,
+            name=name if isinstance(name, str) else "",
+        )
     if isinstance(talk, RisuTalk) and message.role == "assistant" and not metadata.get("tool_calls"):
         return talk.reply_line(message.content)
     return talk.neutral_line(message.role, message.content, metadata)

@@ -182,6 +182,12 @@ def _inputs(given: TalkInput, kept: list[ChatLine], variables: InMemoryVariables
     if lines and lines[-1].id == given.pending:
         inputs["message"] = lines.pop().content
     inputs["history"] = {**given.details, "id": given.chat_id, "message": [line.native for line in lines]}
+    preset = given.cast.preset if isinstance(given.cast.preset, risu_ai.Preset) else None
+    size = given.context_size(preset.max_context if preset is not None else None)
+    if preset is None:
+        inputs["preset"] = risu_ai.Preset().replace(ai_model=ANY_MODEL, max_context=size)
+    elif size != preset.max_context:
+        inputs["preset"] = preset.replace(max_context=size)
     if inlays := lines_of_chats.inlays_of(kept):
         inputs["inlays"] = inlays
     if given.cast.persona is None:

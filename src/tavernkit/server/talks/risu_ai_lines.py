@@ -11,7 +11,7 @@ from tavernkit.dialects import Attachment
 from tavernkit.models import Reply
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_id, new_line
 from tavernkit.server.swipes import RISU_SWIPE, RISU_SWIPES, risu_swipes, with_text
-from tavernkit.server.talks.talk import TalkInput
+from tavernkit.server.talks.talk import PARTS, TalkInput
 from tavernkit.values import Json, JsonObject, is_list, is_object, thaw_object
 
 ROLES = {"user": "user", "char": "assistant"}
@@ -22,13 +22,20 @@ NEUTRAL = "metadata"
 SYSTEM = "system"
 
 
-def user_line(text: str, *, user_name: str, extra: JsonObject | None = None) -> ChatLine:
-    """A line of the user, as it is typed; pictures are named in the text, as RisuAI has them."""
-    del user_name
+def user_line(text: str, *, user_name: str, extra: JsonObject | None = None, name: str = "") -> ChatLine:
+    """A line of the user, as it is typed; pictures are named in the text, as RisuAI has them.
+
+    RisuAI's chats have one user: the name of another stands before the words.
+    """
+    if name and name != user_name:
+        text = f"{name}: {text}"
     pictures = _pictures(extra or {})
     inlays: JsonObject = {new_id(): url for url in pictures}
     line = _own_line("user", "".join([text, *(f"{{{{inlayed::{each}}}}}" for each in inlays)]))
-    return dataclasses.replace(line, native={**line.native, INLAYS: inlays}) if inlays else line
+    kept: JsonObject = {INLAYS: inlays} if inlays else {}
+    if (extra or {}).get(PARTS):
+        kept[PARTS] = (extra or {})[PARTS]
+    return dataclasses.replace(line, native={**line.native, **kept}) if kept else line
 
 
 def reply_line(text: str) -> ChatLine:

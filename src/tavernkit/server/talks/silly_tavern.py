@@ -17,7 +17,7 @@ from tavernkit.server.talks.silly_tavern_builds import Builds, card_of, pending_
 from tavernkit.server.talks.silly_tavern_lines import NEUTRAL
 from tavernkit.server.talks.silly_tavern_long_chats import TIMED, moved
 from tavernkit.server.talks.silly_tavern_scripts import Said
-from tavernkit.server.talks.talk import Ask, BuiltPrompt, Spoken, TalkInput, TalkResult, joined_reply
+from tavernkit.server.talks.talk import Ask, BuiltPrompt, Spoken, TalkInput, TalkResult, joined_reply, with_parts
 from tavernkit.server.upstreams import ClientDisconnectedError
 from tavernkit.stores import InMemoryVariablesStore
 from tavernkit.values import JsonObject, thaw_object
@@ -255,7 +255,7 @@ def _variables(given: TalkInput) -> InMemoryVariablesStore:
 
 def _request(plan: st.ChatPlan, given: TalkInput) -> Request:
     own = plan.llm_options.get("model") if given.cast.preset is not None else None
-    return plan.request(given.dialect, model=given.model or str(own or ""), options=given.options)
+    return with_parts(plan.request(given.dialect, model=given.model or str(own or ""), options=given.options), given)
 
 
 def _speaker(plan: st.ChatPlan, cast: Cast) -> str:

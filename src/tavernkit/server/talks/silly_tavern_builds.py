@@ -7,7 +7,7 @@ from tavernkit.cards import Character, User
 from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS
 from tavernkit.server.storage.chats import ChatLine
-from tavernkit.server.talks.silly_tavern_lines import has_media, is_about_tools, to_message
+from tavernkit.server.talks.silly_tavern_lines import has_media, is_about_tools, is_named, to_message
 from tavernkit.server.talks.silly_tavern_long_chats import without_unread
 from tavernkit.server.talks.silly_tavern_scripts import StoredTexts, scripts_of
 from tavernkit.server.talks.talk import TalkInput
@@ -53,6 +53,9 @@ class Builds:
             "variables": variables,
             "generation_type": given.kind,
             "response_length": given.response_length,
+            "context_length": given.context_size(
+                cast.preset.openai_max_context if isinstance(cast.preset, st.Preset) else None
+            ),
             "regex_scripts": self._regex_scripts(cast, card_of(cast, given.speaker)),
         }
         if cast.persona is None:
@@ -114,10 +117,11 @@ def pending_line(given: TalkInput) -> ChatLine | None:
 def typed_line(given: TalkInput) -> ChatLine | None:
     """The line that goes through the input box.
 
-    A slash command would not be sent from there: here a client's text is a text. Pictures come with lines only.
+    A slash command would not be sent from there: here a client's text is a text. Pictures and names of other users
+    come with lines only.
     """
     sent = pending_line(given)
-    if sent is None or not sent.content or sent.content.lstrip().startswith("/") or has_media(sent):
+    if sent is None or not sent.content or sent.content.lstrip().startswith("/") or has_media(sent) or is_named(sent):
         return None
     return sent
 

@@ -24,9 +24,12 @@ def to_message(line: ChatLine) -> st.ChatMessage | JsonObject:
     return dict(line.native) if NEUTRAL in line.native else st.ChatMessage.from_json(line.native)
 
 
-def user_line(text: str, *, user_name: str, extra: JsonObject | None = None) -> ChatLine:
-    """A line of the user, as it is typed."""
-    message = st.ChatMessage(name=user_name, mes=text, is_user=True, send_date=now(), extra=extra or {})
+def user_line(text: str, *, user_name: str, extra: JsonObject | None = None, name: str = "") -> ChatLine:
+    """A line of the user, as it is typed; ``name`` says that it is somebody else's, as another persona's is."""
+    avatar = f"User Avatars/{name}.png" if name and name != user_name else None
+    message = st.ChatMessage(
+        name=name or user_name, mes=text, is_user=True, send_date=now(), extra=extra or {}, force_avatar=avatar
+    )
     return new_line("user", text, message.to_json())
 
 
@@ -45,6 +48,11 @@ def has_media(line: ChatLine) -> bool:
     """Whether a line comes with pictures."""
     extra = line.native.get("extra")
     return is_mapping(extra) and bool(extra.get("media"))
+
+
+def is_named(line: ChatLine) -> bool:
+    """Whether a line says which of several users speaks."""
+    return bool(line.native.get("force_avatar"))
 
 
 def last_reply(lines: Sequence[ChatLine], kind: str) -> ChatLine:

@@ -7,11 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias
 
 from tavernkit import Plan
+from tavernkit.dialects.messages import MessageLike
 from tavernkit.models import Reply, Request, ServerFields
 from tavernkit.models.parameters import LENGTHS, STANDARD_OPTIONS
+from tavernkit.prompt.message import Message
 from tavernkit.server.library import Cast
+from tavernkit.server.limits import CONTEXT_LENGTH
 from tavernkit.server.storage.chats import ChatLine
-from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, freeze_object, thaw
+from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, freeze_object, is_list, is_object, thaw
+
+PARTS = "tavernkit_parts"
+"""Where the sounds and files of a message are kept in it, as OpenAI's API has them."""
 
 TurnKind: TypeAlias = Literal["normal", "regenerate", "swipe", "continue", "impersonate"]
 
@@ -42,6 +48,19 @@ class TalkInput:
     """The model that is asked; if empty, the preset may name one."""
     dialect: str = "openai"
     """The protocol of the server that is asked."""
+    context_length: int | None = None
+    """Tokens of prompt and reply, if the client says; else the preset's, but no more than the model takes."""
+    model_context: int | None = None
+    """What the model takes; None if nobody knows."""
+
+    def context_size(self, own: int | None) -> int:
+        """How many tokens prompt and reply may have, if the preset says ``own``."""
+        known = self.model_context
+        if self.context_length is not None:
+            return self.context_length
+        if own is None:
+            return known or CONTEXT_LENGTH
+        return own if known is None else min(own, known)
 
     @property
     def response_length(self) -> int:
@@ -125,4 +144,27 @@ def model_request(messages: Sequence[JsonObject], own: Mapping[str, object], giv
         chosen = {key: value for key, value in chosen.items() if key not in LENGTHS}
     model = given.model or str(own.get("model") or "")
     options = freeze_object({**chosen, **given.options})
-    return Request(messages=messages, model=model, options=options, dialect=given.dialect)
+    return with_parts(Request(messages=messages, model=model, options=options, dialect=given.dialect), given)
+
+
+def with_parts(request: Request, given: TalkInput) -> Request:
+    """The request with the sounds and files that the user's last message came with."""
+    said = next((line for line in reversed(given.lines) if line.role == "user"), None)
+    extra = said.native.get("extra") if said is not None else None
+    parts = extra.get(PARTS) if is_object(extra) else said.native.get(PARTS) if said is not None else None
+    messages = list(request.messages or ())
+    at = next((at for at in reversed(range(len(messages))) if _role(messages[at]) == "user"), None)
+    if not is_list(parts) or not parts or at is None:
+        return request
+    last = messages[at]
+    if isinstance(last, Message):
+        messages[at] = last.replace(attachments=(*(last.attachments or ()), *parts))
+    else:
+        content = thaw(last.get("content"))
+        listed = content if is_list(content) else [{"type": "text", "text": content}]
+        messages[at] = {**last, "content": [*listed, *parts]}
+    return request.replace(messages=messages)
+
+
+def _role(message: MessageLike) -> object:
+    return message.role if isinstance(message, Message) else message.get("role")

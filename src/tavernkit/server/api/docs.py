@@ -1,0 +1,80 @@
+"""The description of the API and the pages that show it: all from this server, behind the same keys as the API."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from importlib.resources import files
+from typing import Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+
+from tavernkit.server.api.dependencies import TheService
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.json_response import SafeJSONResponse
+from tavernkit.server.service import Service
+
+router = APIRouter(include_in_schema=False)
+
+CHALLENGE: Final = 'Basic realm="TavernKit: any name, and an API key as the password"'
+"""What makes a browser ask for a key."""
+
+PAGE: Final = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8"><title>TavernKit</title>
+<link rel="stylesheet" href="docs/swagger-ui.css">
+</head>
+<body><div id="swagger-ui"></div><script src="docs/swagger-ui.js"></script><script src="docs/start.js"></script></body>
+</html>
+"""
+START: Final = "SwaggerUIBundle({url: 'openapi.json', dom_id: '#swagger-ui', deepLinking: true});\n"
+TYPES: Final = {"swagger-ui.js": "text/javascript", "swagger-ui.css": "text/css"}
+
+
+@router.get("/docs")
+async def docs(request: Request, service: TheService) -> Response:
+    """The page that shows the API."""
+    return await _refused(request, service) or HTMLResponse(PAGE)
+
+
+@router.get("/openapi.json")
+async def openapi(request: Request, service: TheService) -> Response:
+    """The description of the API."""
+    return await _refused(request, service) or SafeJSONResponse(request.app.openapi())
+
+
+@router.get("/docs/start.js")
+async def start() -> Response:
+    """Shows the description."""
+    return Response(START, media_type="text/javascript")
+
+
+@router.get("/docs/{name}")
+async def swagger_ui(name: str) -> Response:
+    """Files of Swagger UI, which are packed: every browser unpacks them."""
+    if name not in TYPES:
+        raise ServiceError(404, f"there is no {name!r}", code="not_found")
+    packed = files("tavernkit.server").joinpath("swagger_ui", f"{name}.gz").read_bytes()
+    headers = {"content-encoding": "gzip", "cache-control": "max-age=86400"}
+    return Response(packed, media_type=TYPES[name], headers=headers)
+
+
+async def _refused(request: Request, service: Service) -> Response | None:
+    """The answer to somebody without a key, if one is needed. Browsers send it as a password."""
+    scheme, _, value = request.headers.get("authorization", "").partition(" ")
+    token = _password(value) if scheme.lower() == "basic" else value if scheme.lower() == "bearer" else None
+    try:
+        await service.keys.count(await service.keys.client(token))
+    except ServiceError as error:
+        headers = {"www-authenticate": CHALLENGE} if error.status == 401 else None
+        return SafeJSONResponse(error.body(), status_code=error.status, headers=headers)
+    return None
+
+
+def _password(value: str) -> str | None:
+    try:
+        return base64.b64decode(value, validate=True).decode().partition(":")[2]
+    except (binascii.Error, UnicodeDecodeError):
+        return None
