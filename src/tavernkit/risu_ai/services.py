@@ -39,7 +39,7 @@ class Services:
         self._scripts: LRUCache[tuple[object, ...], tuple[RegexScriptRunner, object]] = LRUCache(CACHED_SCRIPT_RUNNERS)
         self._script_lists = ScriptLists()
         self._triggers: LRUCache[tuple[object, ...], tuple[TriggerEngine, object]] = LRUCache(CACHED_TRIGGER_ENGINES)
-        self._counters: dict[str, MessageCounter] = {}
+        self._counters: dict[tuple[str, bool], MessageCounter] = {}
         self._lock = threading.Lock()
 
     def lore(self, context: CBSContext, defaults: LorebookSettings, warn: Warn) -> GatheredLore:
@@ -72,12 +72,19 @@ class Services:
             return TriggerEngine(cbs=self.engine)
         return self._triggers.get_or_make(key, lambda: (TriggerEngine(cbs=self.engine), owner))[0]
 
-    def counter(self, model: str, estimator: Estimator | None) -> MessageCounter:
-        """Counts for a model: with the application's estimator, else with the tokenizer RisuAI names."""
+    def counter(self, model: str, estimator: Estimator | None, *, low_detail: bool = True) -> MessageCounter:
+        """Counts for a model: with the application's estimator, else with the tokenizer RisuAI names.
+
+        Args:
+            model: RisuAI's id of the model.
+            estimator: The application's own.
+            low_detail: Whether pictures are sent with low detail.
+        """
         if estimator is not None:
-            return MessageCounter(model, estimator)
+            return MessageCounter(model, estimator, low_detail=low_detail)
+        key = (model, low_detail)
         with self._lock:
-            counter = self._counters.get(model)
+            counter = self._counters.get(key)
             if counter is None:
-                counter = self._counters[model] = MessageCounter(model)
+                counter = self._counters[key] = MessageCounter(model, low_detail=low_detail)
             return counter

@@ -117,7 +117,8 @@ class RisuState(BuildState[RisuAIContext]):
     @property
     def counter(self) -> MessageCounter:
         """Counts messages as RisuAI does for the preset's model."""
-        return self.services.counter(self.preset.ai_model, self.context.token_estimator)
+        low = self.settings.raw.get("gptVisionQuality", "low") == "low"
+        return self.services.counter(self.preset.ai_model, self.context.token_estimator, low_detail=low)
 
     def new_texts(self) -> Texts:
         """Bind the CBS engine to the inputs as they are now."""

@@ -208,7 +208,9 @@ def test_a_round_lets_every_member_speak_and_hear_the_others():
 
 def test_a_group_in_which_nobody_can_speak_is_told():
     result = send(Model("x"), character=group((0, 0, 0)), members=MEMBERS)
-    assert result.ok
+    assert not result.ok
+    assert result.error is not None
+    assert result.error.code == "nobody_speaks"
     assert "nobody" in result.warnings[-1]
 
 

@@ -10,6 +10,7 @@ from tavernkit.budget.estimator import TokenEstimator, default_estimator
 from tavernkit.prompt.inputs import Estimator
 from tavernkit.risu_ai.cbs.models import model_info
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
+from tavernkit.values import FrozenJson, is_mapping
 
 RESERVE = 50
 """Tokens RisuAI keeps free beside those of the reply."""
@@ -17,8 +18,11 @@ RESERVE = 50
 GPT_OVERHEAD, OTHER_OVERHEAD = 5, 3
 """What each message costs on top of its text, on models whose id starts with ``gpt`` and on others."""
 
+LOW_DETAIL_TOKENS = 87
+"""What a picture costs that is sent with low detail, as RisuAI does unless the user wants more."""
+
 MULTIMODAL_TOKENS = 1000
-"""What one attached picture, sound or film is taken to cost; RisuAI's own figures depend on the model."""
+"""What other pictures, sounds and films are taken to cost; RisuAI's own figures depend on their size."""
 
 _TOKENIZERS = (
     None,
@@ -42,7 +46,8 @@ _TOKENIZERS = (
 class MessageCounter:
     """Counts texts and messages for one model."""
 
-    def __init__(self, model: str, estimator: Estimator | None = None) -> None:
+    def __init__(self, model: str, estimator: Estimator | None = None, *, low_detail: bool = True) -> None:
+        self._picture_tokens = LOW_DETAIL_TOKENS if low_detail else MULTIMODAL_TOKENS
         self._gpt = model.startswith("gpt")
         self.overhead = GPT_OVERHEAD if self._gpt else OTHER_OVERHEAD
         self._estimator: Estimator = estimator if estimator is not None else _estimator(model)
@@ -57,7 +62,10 @@ class MessageCounter:
         tokens = self.text(message.content) + self.overhead
         if message.name and not self._gpt:
             tokens += self.text(message.name) + 1
-        return tokens + MULTIMODAL_TOKENS * len(message.multimodals)
+        return tokens + sum(map(self._media, message.multimodals))
+
+    def _media(self, media: FrozenJson) -> int:
+        return self._picture_tokens if is_mapping(media) and media.get("type") == "image" else MULTIMODAL_TOKENS
 
     def messages(self, messages: Iterable[PromptMessage]) -> int:
         """Tokens of several messages."""

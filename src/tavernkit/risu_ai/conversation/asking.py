@@ -40,6 +40,8 @@ class Asker:
         self.exchanges: list[Exchange] = []
         self.broken = False
         """Whether the last reply broke off after it had begun."""
+        self.wants_reply = False
+        """Whether a command wants the chat to be answered."""
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._waiting: concurrent.futures.Future[Reply] | None = None
@@ -106,13 +108,18 @@ class Helpers:
                 continue
         return self._asker.ask_now(plan)
 
+    def send_chat(self) -> None:
+        """Let the model answer once the command line is done."""
+        self._asker.wants_reply = True
+
 
 class _AskingTriggerHost:
-    """The application's trigger host, with the chat's own model behind ``llm``."""
+    """The application's trigger host, with the chat's own model behind ``llm`` and ``send_chat``."""
 
     def __init__(self, inner: TriggerHost, helpers: Helpers) -> None:
         self._inner = inner
         self.llm = helpers.llm
+        self.send_chat = helpers.send_chat
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)

@@ -76,6 +76,17 @@ class _NoHost:
     checkpoint = call_tool = ask
 
 
+class ChatVariables(InMemoryVariablesStore):
+    """The variables of a chat. As in RisuAI, reading one is enough for the chat to have a place for them."""
+
+    read = False
+
+    def get(self, name: str, scope: str = LOCAL) -> Json:
+        """Return a value, or nothing when there is none."""
+        self.read = self.read or scope == LOCAL
+        return super().get(name, scope)
+
+
 class Chat:
     """One chat with its state: messages, variables, note, lore, memory, and the replies one can go back to.
 
@@ -102,6 +113,7 @@ class Chat:
         self._memory = context.memory
         self._preset: Preset | None = context.preset
         self._say_nothing = inputs.get("say_nothing")
+        self._quirks = bool(context.quirks)
         self._turns = 0
 
         self.settings: Settings = _with_user(context)
@@ -115,7 +127,7 @@ class Chat:
         """All chats of the character."""
         self.page: int = page
         """Which of them is open."""
-        self.variables: InMemoryVariablesStore = _variables(context, self.chat, inputs)
+        self.variables: ChatVariables = _variables(context, self.chat, inputs)
         """The variables of the open chat (``local``) and those of all chats (``global``)."""
         self.rerolls = Rerolls()
         """The replies that swiping goes through."""
@@ -142,7 +154,8 @@ class Chat:
     def stored(self) -> JsonObject:
         """The open chat as RisuAI stores it, with its variables."""
         local = self.stored_variables
-        return chat_json(self.chat, local if local or "scriptstate" in self.chat.raw else None)
+        known = local or self.variables.read or "scriptstate" in self.chat.raw
+        return chat_json(self.chat, local if known else None)
 
     @property
     def stored_variables(self) -> JsonObject:
@@ -164,8 +177,12 @@ class Chat:
             files: Ids of pictures (among ``inlays``) that are attached.
         """
         self.rerolls.meet(self.character.id)
-        if text.startswith("/") and await self.command(text):
-            return Turn(kind="send")
+        if text.startswith("/"):
+            asker = Asker(self.host)
+            if await self._operate(lambda operation: operation.command(text), asker):
+                return await self._generate("send") if asker.wants_reply else Turn(kind="send")
+            if asker.wants_reply and self._quirks:
+                return await self._lose_reply(text)
         return await self._typed("send", text, files)
 
     async def continue_reply(self, text: str = "") -> Turn:
@@ -223,11 +240,7 @@ class Chat:
         context = self._context(None, message=text, say_nothing=self._says_nothing(), random=dice)
         return self._builder.run(context)
 
-    # Triggers and commands
-
-    async def command(self, line: str) -> bool:
-        """Run a command line; False if it has an unknown command: what came before that one stays done."""
-        return await self._operate(lambda operation: operation.command(line))
+    # Triggers
 
     async def run_trigger(self, name: str, *, trigger_id: str | None = None) -> None:
         """Run the manual triggers of a name, as a click on an element that names them does; groups have none."""
@@ -287,7 +300,7 @@ class Chat:
         """Replace fields of the open chat, in RisuAI's own names: ``note``, ``localLore`` and so on."""
         self._set_chat(RisuChat.from_json({**self.stored, **values}))
         shared = self.variables.to_dict().get(GLOBAL, {})
-        self.variables = InMemoryVariablesStore({LOCAL: chat_variables(self.chat), GLOBAL: shared})
+        self.variables = ChatVariables({LOCAL: chat_variables(self.chat), GLOBAL: shared})
 
     # Other chats
 
@@ -404,7 +417,7 @@ class Chat:
             LOCAL: chat_variables(self.chat),
             GLOBAL: thaw_object(shared) if is_mapping(shared) else {},
         }
-        self.variables = InMemoryVariablesStore(values)
+        self.variables = ChatVariables(values)
         rerolls, turns, seed = snapshot.get("rerolls"), snapshot.get("turns"), snapshot.get("seed")
         self.rerolls = Rerolls.from_json(rerolls) if is_mapping(rerolls) else Rerolls()
         self._turns = turns if isinstance(turns, int) else 0
@@ -418,6 +431,12 @@ class Chat:
         text += "".join(f"{{{{inlayed::{file}}}}}" for file in files)
         self.rerolls.tails = []  # the position stays until there is a reply, as in RisuAI
         return await self._generate(kind, message=text, say_nothing=self._says_nothing())
+
+    async def _lose_reply(self, text: str) -> Turn:
+        """Store a text while the reply that a command asked for is on its way: RisuAI loses the reply."""
+        turn = await self._copy()._generate("send")  # noqa: SLF001  # it is one of us
+        await self._operate(lambda operation: operation.take_message(), message=text)
+        return dataclasses.replace(turn, text="")
 
     async def _rerolled(self, kind: TurnKind) -> Turn:
         if not self.chat.messages:
@@ -515,17 +534,19 @@ class Chat:
         reply = await asker.ask(asked, _ignore)
         return Turn(kind=kind, text=reply.text, exchanges=tuple(asker.exchanges))
 
-    async def _operate(self, function: Callable[[Operation], _T]) -> _T:
-        asker = Asker(self.host)
-        operation = self._operation(asker)
+    async def _operate(
+        self, function: Callable[[Operation], _T], asker: Asker | None = None, *, message: str = ""
+    ) -> _T:
+        asker = asker or Asker(self.host)
+        operation = self._operation(asker, message=message)
         try:
             return await asker.work(lambda: function(operation))
         finally:
             self._adopt(operation)
             self.error, self.warnings = None, tuple(operation.warnings)
 
-    def _operation(self, asker: Asker | None) -> Operation:
-        return Operation(self._builder, self._context(asker), session=self._session)
+    def _operation(self, asker: Asker | None, *, message: str = "") -> Operation:
+        return Operation(self._builder, self._context(asker, message=message), session=self._session)
 
     def _context(self, asker: Asker | None, **changes: Unpack[RisuAIInputs]) -> RisuAIContext:
         inputs: RisuAIInputs = {
@@ -594,7 +615,7 @@ class Chat:
     def _enter(self, page: int) -> None:
         self.page = page
         shared = self.variables.to_dict().get(GLOBAL, {})
-        self.variables = InMemoryVariablesStore({LOCAL: chat_variables(self.chat), GLOBAL: shared})
+        self.variables = ChatVariables({LOCAL: chat_variables(self.chat), GLOBAL: shared})
         self._forget_script_results()
 
     def _forget_script_results(self) -> None:
@@ -608,7 +629,7 @@ class Chat:
     def _copy(self) -> Chat:
         twin = copy.copy(self)
         twin.chats = [*self.chats]
-        twin.variables = self.variables.copy()
+        twin.variables = ChatVariables(self.variables.to_dict())
         twin.rerolls = Rerolls.from_json(self.rerolls.to_json())
         return twin
 
@@ -646,13 +667,13 @@ def _opened(context: RisuAIContext, *, given_history: bool) -> tuple[list[RisuCh
     return chats, same[0]
 
 
-def _variables(context: RisuAIContext, chat: RisuChat, inputs: RisuAIInputs) -> InMemoryVariablesStore:
+def _variables(context: RisuAIContext, chat: RisuChat, inputs: RisuAIInputs) -> ChatVariables:
     given = inputs.get("variables")
     if isinstance(given, InMemoryVariablesStore):
-        return given
+        return ChatVariables(given.to_dict())
     if given is not None:
         raise ConfigError("a chat keeps its variables itself: variables must be an InMemoryVariablesStore, or nothing")
-    return InMemoryVariablesStore({LOCAL: chat_variables(chat), GLOBAL: context.settings.global_variables})
+    return ChatVariables({LOCAL: chat_variables(chat), GLOBAL: context.settings.global_variables})
 
 
 def _branch_names(name: str) -> Generator[str]:

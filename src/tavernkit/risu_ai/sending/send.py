@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Steps = Generator[Ask, Answer, bool]
 """Asks on the way; returns whether the send succeeded."""
 
-CONTEXT_TOO_SMALL, REQUEST_FAILED = "context_too_small", "request_failed"
+CONTEXT_TOO_SMALL, REQUEST_FAILED, NOBODY_SPEAKS = "context_too_small", "request_failed", "nobody_speaks"
 ERROR_PREFIX = "Error: error in request:"
 
 
@@ -111,7 +111,8 @@ class Send(Operation):
             if context.strict:
                 raise
             self._warn(f"{error}; RisuAI throws here, nobody speaks")
-            return True
+            self.error = SendError(NOBODY_SPEAKS, str(error), cause=error)
+            return False
         for speaker in chosen:
             if not (yield from self._turn(speaker, continued=False, counted=0)):
                 return False

@@ -28,6 +28,10 @@ MERGED_ROLES = "requiresAlternateRole"
 """RisuAI's flag of models whose messages of the same role are merged."""
 
 
+NOBODY_SPEAKS = "nobody_speaks"
+"""RisuAI's error for a group of which all are muted; here the user chooses who speaks then."""
+
+
 class RisuTalk:
     """Builds prompts as RisuAI does, with its triggers and scripts, and keeps its chats."""
 
@@ -79,7 +83,7 @@ class RisuTalk:
             line = lines_of_chats.calling_line(sending.replies[-1])
             lines = [*lines_of_chats.lines_of(sending.calling.chat, given, kept), line]
             return _result(given, variables, sending, sending.calling.chat, sending.calling, lines, line.id)
-        if result.error is not None and not sending.replies:
+        if result.error is not None and result.error.code != NOBODY_SPEAKS and not sending.replies:
             if result.error.cause is not None:
                 raise result.error.cause
             raise ServiceError(400, result.error.message, code=result.error.code.lower())

@@ -16,7 +16,7 @@ from tavernkit.models.reply import Reply, ReplyPiece, ToolCall
 from tavernkit.prompt.plan import Plan
 from tavernkit.risu_ai.chat.inlays import Inlay
 from tavernkit.risu_ai.conversation import Chat
-from tavernkit.risu_ai.errors import TriggerError
+from tavernkit.risu_ai.errors import PromptTemplateError, TriggerError
 from tavernkit.risu_ai.files.settings import BuiltInTexts, Settings
 from tavernkit.risu_ai.memory import MemoryModels
 from tavernkit.risu_ai.objects import RisuCharacter
@@ -26,7 +26,7 @@ from tavernkit.risu_ai.triggers import RefusingHost
 from tavernkit.turns import OnPiece, ToolOutcome
 from tavernkit.values import thaw
 from tests.conformance.adapters.risu_ai.build import character, defaults, thrown
-from tests.conformance.runner import Case
+from tests.conformance.runner import Case, UnavailableError
 
 NOW = 1709787845678
 URL = "https://api.openai.com/v1/chat/completions"
@@ -52,7 +52,7 @@ ABORTED = "The user aborted a request."
 
 
 def run(case: Case) -> object:
-    return asyncio.run(Conversation(case.input, case.expected).run())
+    return asyncio.run(Conversation(case.input).run())
 
 
 def letters(texts: Sequence[str]) -> list[list[float]]:
@@ -133,7 +133,7 @@ class Network:
 class Conversation:
     """Drives a chat through the operations of a case."""
 
-    def __init__(self, given: Any, expected: Any) -> None:
+    def __init__(self, given: Any) -> None:
         base = defaults()
         self.database = {**base["risu_defaults"], **base["db"], **given["db"]}
         self.now = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=given.get("now", NOW))
@@ -148,7 +148,7 @@ class Conversation:
 
         characters = [stored_character(each, index) for index, each in enumerate(given["characters"])]
         self.ids = [each.id for each in characters]
-        self.operations, self.expected = given["operations"], expected["steps"]
+        self.operations = given["operations"]
         self.chat = Chat(
             host=self.network,
             character=characters[0],
@@ -160,13 +160,14 @@ class Conversation:
             memory=MemoryModels(embed=letters),
             inlays={name: inlay(each) for name, each in given.get("inlays", {}).items()},
             quirks="reference",
-            strict=any("exception" in step for step in self.expected),
             warn=None,
         )
         self.before = self.changes()
 
     async def run(self) -> object:
         steps = [await self.step(operation) for operation in self.operations]
+        if self.chat.settings.preset.ai_model.startswith("claude"):
+            raise UnavailableError("Claude's tokenizer is not bundled: inputTokens are close", {"steps": steps})
         return {"steps": steps, "final": self.final()}
 
     async def step(self, operation: dict[str, Any]) -> dict[str, Any]:
@@ -186,8 +187,12 @@ class Conversation:
 
     def failed(self, error: TavernKitError) -> dict[str, Any]:
         cause = error.__cause__ if isinstance(error, PipelineError) else error
-        if isinstance(cause, TriggerError) and cause.trigger_type != "input":
+        if isinstance(cause, TriggerError):
+            if cause.trigger_type not in ("start", "output"):
+                return {"exception": thrown(error)}
             self.dialogs.alerts.append(["error", "<<LUA_ERROR>>"])
+        elif isinstance(cause, PromptTemplateError):
+            self.dialogs.alerts.append(["error", "<<JS_TYPE_ERROR>>"])
         elif isinstance(cause, MaxTokensExceededError):
             self.dialogs.alerts.append(["error", f"<<RISU_CONTEXT_TOO_SMALL {cause.estimated_tokens}>>"])
         elif self.chat.error is not None:
