@@ -307,3 +307,21 @@ def test_the_blocking_twin_does_the_same() -> None:
         assert blocking.quiet("?").text == "Four."
     with pytest.raises(ConfigError, match="closed"):
         blocking.send("5")
+
+
+async def test_lines_count_from_either_end_and_must_be_there() -> None:
+    talk = Conversation(FakeChat("a", "b"))
+    await talk.edit(-2, "c")
+    assert [line["text"] for line in talk.lines] == ["c", "b"]
+    for work in (
+        talk.edit(2, "x"),
+        talk.delete(-3),
+        talk.delete_from(5),
+        talk.hide(0, 7),
+        talk.unhide(9),
+        talk.branch(2),
+    ):
+        with pytest.raises(ConfigError, match="there is no line"):
+            await work
+    with pytest.raises(ConfigError, match="index"):
+        await talk.edit("0", "x")  # pyright: ignore[reportArgumentType]

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tavernkit.batching.books import parse_book, risu_module, world_book
+from tavernkit.conversation.books import parse_book, risu_module, world_book
 from tavernkit.batching.record import BatchRecord
 from tavernkit.batching.tasks import UNREADABLE, BuildOptions, FileRef, Task
 from tavernkit.cards import Bundle, User, load

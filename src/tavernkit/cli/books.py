@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tavernkit.batching.books import parse_book, risu_entries, world_book
+from tavernkit.conversation.books import parse_book, risu_entries, world_book
 from tavernkit.cli.files import STDIN, naming, read_bytes, shown
 from tavernkit.errors import log_warning
 from tavernkit.values import JsonObject

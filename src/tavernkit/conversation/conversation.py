@@ -3,33 +3,56 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tavernkit.arguments import require, require_choice
+from tavernkit.cards.participant import User
 from tavernkit.conversation.errors import ConversationBusyError
 from tavernkit.conversation.formats import chat_name, reserve_names, saved_chat
+from tavernkit.conversation.installations import open_folder, open_save
+from tavernkit.conversation.opening import (
+    BookInput,
+    CardInput,
+    GroupInput,
+    Materials,
+    Platform,
+    PresetInput,
+    SettingsInput,
+    open_risu_ai,
+    open_silly_tavern,
+)
 from tavernkit.conversation.reply_stream import ReplyStream
-from tavernkit.conversation.stores import ConversationStore, MemoryStore, SavedChat
+from tavernkit.conversation.stores import ConversationStore, FileStore, MemoryStore, SavedChat
 from tavernkit.conversation.tools import ToolBox, ToolInput
-from tavernkit.errors import ConfigError
+from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.models.accumulate import Accumulator
 from tavernkit.models.protocol import AsyncContext, Model
 from tavernkit.models.reply import Reply, ReplyPiece, ToolCall, Usage
 from tavernkit.prompt.plan import Plan
+from tavernkit.silly_tavern.files.data_folder import DataFolder
+from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.turns import Chat, Exchange, OnPiece, ToolOutcome, Turn, TurnKind
 from tavernkit.values import JsonObject
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from tavernkit.conversation.blocking import BlockingConversation
+    from tavernkit.risu_ai.inputs import RisuAIInputs
+    from tavernkit.silly_tavern.inputs import SillyTavernInputs
 
 UNDO_LIMIT: Final = 50
 """How many operations can be undone."""
+
+
+def _now() -> datetime:
+    return datetime.now().astimezone()
+
 
 KINDS: Final[Sequence[TurnKind]] = ("send", "regenerate", "swipe", "continue", "impersonate", "quiet", "speak")
 
@@ -87,6 +110,189 @@ class Conversation(AsyncContext):
         self._saved: SavedChat | None = None
         self._closed = False
         chat.host = self
+
+    @classmethod
+    def open(
+        cls,
+        store: str | os.PathLike[str] | ConversationStore | None = None,
+        *,
+        card: CardInput | None = None,
+        members: Sequence[CardInput] = (),
+        group: GroupInput | None = None,
+        books: Sequence[BookInput] = (),
+        preset: PresetInput | None = None,
+        settings: SettingsInput | None = None,
+        user: str | User | None = None,
+        persona: str = "",
+        greeting: int = 0,
+        allow_scripts: bool = False,
+        model: Model | None = None,
+        tools: Iterable[ToolInput] = (),
+        options: Mapping[str, object] | None = None,
+        platform: Platform = "silly_tavern",
+        inputs: SillyTavernInputs | RisuAIInputs | None = None,
+        undo_limit: int = UNDO_LIMIT,
+        warn: Warn = log_warning,
+    ) -> Self:
+        """Open a conversation of files or loaded values. A chat that the store has goes on, otherwise a new one begins.
+
+        Args:
+            store: Where the chat is saved: the path of a file in the platform's own format, or any store; in memory
+                by default.
+            card: The character.
+            members: The characters of a group.
+            group: The group's settings; one in which everybody may speak by default.
+            books: Lore books that are active, in either program's format.
+            preset: Prompts and samplers; the settings' own by default.
+            settings: SillyTavern's ``settings.json``, or RisuAI's settings of a save.
+            user: The user's name.
+            persona: The user's description.
+            greeting: Which greeting a new chat begins with: 0 is the first message, 1 the first alternate.
+            allow_scripts: Run the regex scripts inside the card and the preset, which SillyTavern asks about first.
+            model: Answers; ``tk.model("openai:gpt-4o")``.
+            tools: Functions and toolsets that the model may call.
+            options: Options for the model that go over the preset's own.
+            platform: ``silly_tavern`` or ``risu_ai``.
+            inputs: Everything else that builds of the platform take (``SillyTavernInputs``, ``RisuAIInputs``).
+            undo_limit: How many operations can be undone.
+            warn: Told about what is damaged in the files.
+
+        Raises:
+            ConfigError: Something is missing, or belongs to the other platform.
+            FileFormatError: A file is something else, or cannot be read.
+        """
+        require_choice("platform", platform, ("silly_tavern", "risu_ai"))
+        if card is None and not members:
+            raise ConfigError("pass card=, or members= for a group", code="CARD_REQUIRED")
+        box = ToolBox(tools)
+        given = Materials(
+            card=card,
+            members=members,
+            group=group,
+            books=books,
+            preset=preset,
+            settings=settings,
+            user=user,
+            persona=persona,
+            greeting=greeting,
+            allow_scripts=allow_scripts,
+            model=model,
+            tools=box,
+            warn=warn,
+        )
+        place, name = _store(store, platform)
+        maker = open_silly_tavern if platform == "silly_tavern" else open_risu_ai
+        chat = maker(given, place, name, inputs)  # pyright: ignore[reportArgumentType]  # inputs of this platform
+        return cls(chat, model=model, store=place, tools=box, options=options, undo_limit=undo_limit)
+
+    @classmethod
+    def from_sillytavern(
+        cls,
+        folder: str | os.PathLike[str] | DataFolder,
+        character: str | None = None,
+        chat: str | None = None,
+        *,
+        group: str | None = None,
+        store: str | os.PathLike[str] | ConversationStore | None = None,
+        preset: str | os.PathLike[str] | Preset | None = None,
+        user: str | User | None = None,
+        greeting: int = 0,
+        model: Model | None = None,
+        tools: Iterable[ToolInput] = (),
+        options: Mapping[str, object] | None = None,
+        inputs: SillyTavernInputs | None = None,
+        undo_limit: int = UNDO_LIMIT,
+        now: Callable[[], datetime] = _now,
+        warn: Warn = log_warning,
+    ) -> Self:
+        """Open a chat of SillyTavern's data folder with everything that belongs to it, and save it there.
+
+        The chat's file, global variables in ``settings.json`` and the group's file are written; SillyTavern must not
+        run meanwhile.
+
+        Args:
+            folder: ``data/default-user`` of an installation.
+            character: The character: its file, or its name.
+            chat: The chat's name; the one used last by default, a new one if there is none or the name is new.
+            group: The group's name or id, instead of a character.
+            store: Save elsewhere instead, and leave the folder alone.
+            preset: A preset of the folder by its name, or another one; the one in use by default.
+            user: The user's name, instead of the persona's.
+            greeting: Which greeting a new chat begins with.
+            model: Answers.
+            tools: Functions and toolsets that the model may call.
+            options: Options for the model that go over the preset's own.
+            inputs: Everything else that builds take.
+            undo_limit: How many operations can be undone.
+            now: Says what time it is, for the name of a new chat.
+            warn: Told about what is damaged or not supported.
+
+        Raises:
+            ConfigError: There is no such character or group; the message names those there are.
+        """
+        box = ToolBox(tools)
+        given = Materials(preset=preset, user=user, greeting=greeting, model=model, tools=box, warn=warn)
+        opened = folder if isinstance(folder, DataFolder) else DataFolder(folder, warn=warn)
+        made, place = open_folder(
+            opened,
+            given,
+            character=character,
+            group=group,
+            chat=chat,
+            store=None if store is None else _store(store, "silly_tavern")[0],
+            more=inputs or {},
+            now=now,
+        )
+        return cls(made, model=model, store=place, tools=box, options=options, undo_limit=undo_limit)
+
+    @classmethod
+    def from_risuai(
+        cls,
+        path: str | os.PathLike[str],
+        character: str | int,
+        chat: str | int | None = None,
+        *,
+        store: str | os.PathLike[str] | ConversationStore | None = None,
+        persona: str | int | None = None,
+        preset: str | int | None = None,
+        user: str | User | None = None,
+        model: Model | None = None,
+        options: Mapping[str, object] | None = None,
+        undo_limit: int = UNDO_LIMIT,
+        warn: Warn = log_warning,
+    ) -> Self:
+        """Open a chat of a RisuAI save with everything that is switched on in it.
+
+        Without a store the chat is saved in the save itself, which is written anew as a whole each time. A chat file
+        of its own (``store="mira.json"``) is quicker; RisuAI imports it.
+
+        Args:
+            path: A local backup, a database file, or RisuAI's data folder (which is only read: pass a store).
+            character: Name, id or place of the character or group.
+            chat: Name, id or place of the chat; the open one by default.
+            store: Where the chat is saved; a chat that it has goes on.
+            persona: Switch to this persona first: its name, id or place.
+            preset: Switch to this preset first: its name or place.
+            user: The user's name, instead of the persona's.
+            model: Answers.
+            options: Options for the model that go over the preset's own.
+            undo_limit: How many operations can be undone.
+            warn: Told about what is damaged.
+
+        Raises:
+            ConfigError: There is no such character, chat, persona or preset; the message names those there are.
+        """
+        given = Materials(user=user, model=model, warn=warn)
+        made, place = open_save(
+            Path(path),
+            given,
+            character=character,
+            chat=chat,
+            persona=persona,
+            preset=preset,
+            store=None if store is None else _store(store, "risu_ai")[0],
+        )
+        return cls(made, model=model, store=place, options=options, undo_limit=undo_limit)
 
     @property
     def lines(self) -> Sequence[Mapping[str, object]]:
@@ -180,19 +386,16 @@ class Conversation(AsyncContext):
             index: The line, from 0; negative ones count from the end.
             text: Its new text.
         """
-        require("index", index, int)
         require("text", text, str)
-        await self._change(lambda: self.chat.edit(index, text))
+        await self._change(lambda: self.chat.edit(self._place(index), text))
 
     async def delete(self, index: int) -> None:
         """Delete a line."""
-        require("index", index, int)
-        await self._change(lambda: self.chat.delete(index))
+        await self._change(lambda: self.chat.delete(self._place(index)))
 
     async def delete_from(self, index: int) -> None:
         """Delete a line and all after it."""
-        require("index", index, int)
-        await self._change(lambda: self.chat.delete_from(index))
+        await self._change(lambda: self.chat.delete_from(self._place(index)))
 
     async def hide(self, start: int, end: int | None = None) -> None:
         """Keep lines out of prompts.
@@ -201,8 +404,7 @@ class Conversation(AsyncContext):
             start: The first line.
             end: The last line; only the first by default.
         """
-        require("start", start, int)
-        await self._change(lambda: self.chat.hide(start, end))
+        await self._change(lambda: self.chat.hide(self._place(start), self._place(start if end is None else end)))
 
     async def unhide(self, start: int, end: int | None = None) -> None:
         """Let hidden lines be part of prompts again.
@@ -211,8 +413,7 @@ class Conversation(AsyncContext):
             start: The first line.
             end: The last line; only the first by default.
         """
-        require("start", start, int)
-        await self._change(lambda: self.chat.unhide(start, end))
+        await self._change(lambda: self.chat.unhide(self._place(start), self._place(start if end is None else end)))
 
     async def branch(self, index: int = -1, *, store: ConversationStore | None = None) -> Conversation:
         """Return a new conversation with a copy of the chat up to a line. It uses the same model.
@@ -221,10 +422,9 @@ class Conversation(AsyncContext):
             index: The last line of the branch.
             store: Where the branch is saved; beside this conversation by default.
         """
-        require("index", index, int)
         async with self._operation():
             reserve_names(self.chat, self.store.names())
-            chat = self.chat.branch(index)
+            chat = self.chat.branch(self._place(index))
             twin = Conversation(
                 chat,
                 model=self.model,
@@ -275,14 +475,13 @@ class Conversation(AsyncContext):
         collected = Accumulator(self.model.name)
 
         def pass_on(piece: ReplyPiece) -> None:
-            collected.add(piece)
-            if on_piece is not None:
-                on_piece(piece)
-            if self._on_piece is not None:
-                self._on_piece(piece)
+            for take in (collected.add, on_piece, self._on_piece):
+                if take is not None:
+                    take(piece)
 
         try:
-            if self._on_piece is None:
+            # Requests beside the reply (summaries, triggers) take no pieces, and nobody reads them.
+            if self._on_piece is None or on_piece is None:
                 reply = await self.model.send(request)
             else:
                 reply = await self.model.send(request, on_delta=pass_on)
@@ -320,8 +519,16 @@ class Conversation(AsyncContext):
         return await self._turn(kind, turns[kind], on_piece)
 
     async def _turn(self, kind: TurnKind, work: Callable[[], Awaitable[Turn]], on_piece: OnPiece | None = None) -> Turn:
+        told = False
+
+        def tell(piece: ReplyPiece) -> None:
+            nonlocal told
+            told = told or bool(piece.text)
+            if on_piece is not None:
+                on_piece(piece)
+
         async with self._operation():
-            self._exchanges, self._on_piece = [], on_piece
+            self._exchanges, self._on_piece = [], tell if on_piece is not None else None
             try:
                 self.last = await work()
             except BaseException:
@@ -331,7 +538,17 @@ class Conversation(AsyncContext):
                 raise
             finally:
                 self._on_piece = None
-            return self.last
+        if self.last.text and not told:  # it was there already, or could not be streamed
+            tell(ReplyPiece(text=self.last.text))
+        return self.last
+
+    def _place(self, index: int) -> int:
+        """Return a line's place counted from the start."""
+        require("index", index, int)
+        count = len(self.chat.lines)
+        if not -count <= index < count:
+            raise ConfigError(f"there is no line {index}: the chat has {count}", code="NO_SUCH_LINE")
+        return index % count
 
     async def _change(self, work: Callable[[], None]) -> None:
         async with self._operation():
@@ -382,3 +599,18 @@ class Conversation(AsyncContext):
         self._saved = saved
         if cancelled:
             raise asyncio.CancelledError
+
+
+def _store(
+    given: str | os.PathLike[str] | ConversationStore | None, platform: Platform
+) -> tuple[ConversationStore, str]:
+    """Return a store and the name of its chat."""
+    if given is None:
+        return MemoryStore(), "chat"
+    if isinstance(given, ConversationStore):
+        return given, str(getattr(given, "name", "") or Path(getattr(given, "path", "chat")).stem)
+    require("store", given, str | os.PathLike[str], "a path or a ConversationStore")
+    path, wanted = Path(given), ".jsonl" if platform == "silly_tavern" else ".json"
+    if path.suffix.lower() != wanted:
+        raise ConfigError(f"{path} must end in {wanted}, as chats of {platform} do; for others pass FileStore(path)")
+    return FileStore(path), path.stem

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
 from tavernkit.arguments import require
+from tavernkit.cards.silly_tavern.names import sanitize
 from tavernkit.conversation.atomic import remove_parts, write_atomically
 from tavernkit.conversation.errors import StoreConflictError, StoreError
 from tavernkit.values import Json, JsonObject, is_object
@@ -128,9 +129,15 @@ class FileStore:
         return [path.stem for path in self.path.parent.glob(f"*{self.path.suffix}")]
 
     def branch(self, name: str) -> FileStore:
-        """Return the store of a file in the same folder."""
+        """Return the store of a new file in the same folder."""
         own_state = self.state == default_state(self.path)
-        return FileStore(self.path.with_name(f"{name}{self.path.suffix}"), state=None if own_state else self.state)
+        return FileStore(free_path(self.path, name), state=None if own_state else self.state)
+
+    def back_up(self) -> Path:
+        """Copy a damaged chat to a file beside it, before it is saved without what could not be read."""
+        copy = free_path(self.path, f"{self.path.stem} (damaged)")
+        save_file(copy, self.path.read_bytes())
+        return copy
 
 
 class WatchedFile:
@@ -185,6 +192,7 @@ def _mark(path: Path) -> tuple[int, ...] | None:
 
 
 def _read_state(path: Path) -> JsonObject:
+    remove_parts(path)
     try:
         state: object = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -192,6 +200,15 @@ def _read_state(path: Path) -> JsonObject:
     except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
     return state if is_object(state) else {}
+
+
+def free_path(path: Path, name: str) -> Path:
+    """Return the path of a new file beside another one; a number is added to names that are taken."""
+    stem, number = sanitize(name) or path.stem, 2
+    found = path.with_name(f"{stem}{path.suffix}")
+    while found.exists():
+        found, number = path.with_name(f"{stem} {number}{path.suffix}"), number + 1
+    return found
 
 
 def default_state(path: Path) -> Path:

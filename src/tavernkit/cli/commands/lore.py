@@ -192,7 +192,7 @@ def convert(
     tavernkit lore convert world.json lore.json --to risu_ai
     tavernkit lore convert aria.png world.json --to silly_tavern
     """
-    from tavernkit.batching.books import risu_entries, world_book
+    from tavernkit.conversation.books import risu_entries, world_book
     from tavernkit.cards import CharacterBook
     from tavernkit.cli.book_losses import losses
     from tavernkit.cli.books import read_book

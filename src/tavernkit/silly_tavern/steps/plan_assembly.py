@@ -14,7 +14,6 @@ from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConve
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.chat_completion.request_fields import (
     RequestInput,
-    logit_bias,
     page_input,
     request_fields,
     sampling_options,
@@ -24,7 +23,6 @@ from tavernkit.silly_tavern.errors import UnconsumedMacroError
 from tavernkit.silly_tavern.macros.expander import left_over_macros
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.steps.prepare import group_names
-from tavernkit.silly_tavern.token_counting.vocabularies import token_encoder
 from tavernkit.values import EMPTY_OBJECT, is_mapping
 
 
@@ -86,12 +84,6 @@ def _plan_chat(state: SillyTavernState) -> None:
             expand=state.macros,
             power_user=power_user,
             warn=state.warn,
-            logit_bias=logit_bias(
-                context.settings.source,
-                preset,
-                token_encoder(counter.rule.vocabulary, context.tokenizers),
-                state.warn,
-            ),
         ),
     )
     asked = state.llm_options
