@@ -9,11 +9,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tavernkit.conversation.books import parse_book, risu_module, world_book
 from tavernkit.batching.record import BatchRecord
 from tavernkit.batching.tasks import UNREADABLE, BuildOptions, FileRef, Task
 from tavernkit.cards import Bundle, User, load
 from tavernkit.cards.json_text import parse_json
+from tavernkit.conversation.books import parse_book, risu_module, world_book
 from tavernkit.errors import ConfigError, FileFormatError, WarningLog
 from tavernkit.models.request import Request
 from tavernkit.prompt.plan import Plan

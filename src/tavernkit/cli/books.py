@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tavernkit.conversation.books import parse_book, risu_entries, world_book
 from tavernkit.cli.files import STDIN, naming, read_bytes, shown
+from tavernkit.conversation.books import parse_book, risu_entries, world_book
 from tavernkit.errors import log_warning
 from tavernkit.values import JsonObject
 

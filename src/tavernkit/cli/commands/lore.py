@@ -192,12 +192,12 @@ def convert(
     tavernkit lore convert world.json lore.json --to risu_ai
     tavernkit lore convert aria.png world.json --to silly_tavern
     """
-    from tavernkit.conversation.books import risu_entries, world_book
     from tavernkit.cards import CharacterBook
     from tavernkit.cli.book_losses import losses
     from tavernkit.cli.books import read_book
     from tavernkit.cli.files import check_free
     from tavernkit.cli.terminal import complain, counted, show, show_json
+    from tavernkit.conversation.books import risu_entries, world_book
     from tavernkit.values import is_mapping
 
     read = read_book(book)
