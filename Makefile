@@ -12,7 +12,7 @@ AS_ROOT = $(shell test "$$(id -u)" = 0 || echo sudo)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-browser test-postgres test-crashes load check format conformance bench fuzz docs tables lock coverage mutation dist clean
+.PHONY: help demo serve test test-browser test-postgres test-crashes load check format conformance bench bench-cache fuzz docs tables lock coverage mutation dist clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ conformance: $(READY) ## Run the conformance vectors and print a table (ARGS="--
 
 bench: $(READY) ## Run the benchmarks and print a table
 	$(BIN)/python -m pytest -q benchmarks --benchmark-enable --benchmark-only --benchmark-columns=min,median,max,rounds --benchmark-sort=fullname -o python_files='bench_*.py'
+
+bench-cache: $(READY) ## Replay two chats and print how much of their prompts a prompt cache holds
+	@$(BIN)/python -m benchmarks.bench_cache
 
 fuzz: $(READY) ## Run the properties for long (ROUNDS=100000 for longer)
 	TAVERNKIT_FUZZ_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q -n $(WORKERS) fuzz -o python_files='fuzz_*.py'

@@ -11,6 +11,7 @@ from tavernkit.prompt.injections import InjectionRegistry as InjectionRegistry
 from tavernkit.prompt.inputs import CommonInputs as CommonInputs
 from tavernkit.prompt.inputs import Estimator as Estimator
 from tavernkit.prompt.message import Message as Message
+from tavernkit.prompt.omission import Moved as Moved
 from tavernkit.prompt.omission import Omission as Omission
 from tavernkit.prompt.pipeline import Pipeline as Pipeline
 from tavernkit.prompt.plan import Plan as Plan

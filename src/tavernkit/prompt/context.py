@@ -27,6 +27,9 @@ REFERENCE, GROUP_ORDER, PRIORITY = "reference", "group_order", "priority"
 STRATEGIES = (REFERENCE, GROUP_ORDER, PRIORITY)
 """How a platform makes a prompt fit: its own way, or one of the generic trimmer's."""
 
+CACHE = "cache"
+"""Cuts the history in large steps, so that many prompts begin alike. Not every platform has it."""
+
 ON_OVERFLOW = ("error", "return")
 """What happens when what must be in a prompt does not fit."""
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from tavernkit.prompt.block import Block
-from tavernkit.prompt.omission import Omission
+from tavernkit.prompt.omission import Moved, Omission
 from tavernkit.values import JsonObject, is_mapping
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Explanation:
     budget_tokens: int | None
     warnings: Sequence[str]
     counting_note: str = ""
+    moved: Sequence[Moved] = ()
+    """What a cache strategy put elsewhere than the platform would."""
 
     def to_dict(self) -> JsonObject:
         """The rows, ready for :mod:`json`."""
@@ -58,6 +60,7 @@ class Explanation:
             "budget_tokens": self.budget_tokens,
             "warnings": list(self.warnings),
             "counting_note": self.counting_note,
+            "moved": [asdict(row) for row in self.moved],
         }
 
     def __str__(self) -> str:
@@ -75,6 +78,12 @@ class Explanation:
             lines += ["", "Left out:"]
             lines += _table(
                 [("what", "tokens", "why")] + [(row.what, _number(row.tokens), row.reason) for row in self.left_out]
+            )
+        if self.moved:
+            lines += ["", "Moved, for the prompt cache:"]
+            lines += _table(
+                [("what", "tokens", "where", "instead of", "why")]
+                + [(row.name, _number(row.tokens), row.place, row.reference, row.reason) for row in self.moved]
             )
         if self.warnings:
             lines += ["", "Warnings:"]
@@ -106,6 +115,7 @@ def explain_plan(plan: Plan) -> Explanation:
         budget_tokens=report.budget_tokens if report is not None else None,
         warnings=plan.warnings,
         counting_note=plan.counting_note,
+        moved=plan.moved,
     )
 
 

@@ -1,4 +1,4 @@
-"""What was left out of a prompt, and why."""
+"""What was left out of a prompt or moved in it, and why."""
 
 from __future__ import annotations
 
@@ -17,4 +17,21 @@ class Omission:
     id: str
     reason: str
     name: str | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Something that stands elsewhere than the platform would put it, because a cache strategy moved it."""
+
+    kind: str
+    id: str
+    name: str
+    """What people call it."""
+    reference: str
+    """Where the platform puts it."""
+    place: str
+    """Where it is."""
+    reason: str
+    """Why it was moved."""
     tokens: int | None = None

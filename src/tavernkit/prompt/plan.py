@@ -14,7 +14,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.lore.contracts import LoreResult
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
-from tavernkit.prompt.omission import Omission
+from tavernkit.prompt.omission import Moved, Omission
 from tavernkit.prompt.squash import merge_in_chat, squash_system
 from tavernkit.prompt.trace import Trace
 from tavernkit.stores.variables import VariableChanges
@@ -75,6 +75,10 @@ class Plan:
     """Options for any model, in OpenAI's names: temperature, limits, stop strings, tools."""
     variables: VariableChanges = field(default_factory=VariableChanges)
     """What the build would change in the chat's variables, once its turn is received."""
+    moved: Sequence[Moved] = ()
+    """What a cache strategy put elsewhere than the platform would."""
+    metadata_changes: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """What the chat's header has to hold once the turn is received, so that the next prompt begins like this one."""
     count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
     again: Callable[[], Plan] | None = field(default=None, repr=False, compare=False)
     """Builds the same plan with traced texts, for :meth:`source_map`."""
@@ -90,6 +94,8 @@ class Plan:
         set_field(self, "llm_options", freeze_object(self.llm_options))
         set_field(self, "sampling", freeze_object(self.sampling))
         set_field(self, "omissions", tuple(self.omissions))
+        set_field(self, "moved", tuple(self.moved))
+        set_field(self, "metadata_changes", freeze_object(self.metadata_changes))
 
     def __getstate__(self) -> dict[str, object]:
         """Functions are not part of a pickle; a plan that was read back counts tokens as its blocks say."""
@@ -274,6 +280,7 @@ class Plan:
             "warnings": list(self.warnings),
             "degraded": list(self.degraded),
             "omissions": [dataclasses.asdict(omission) for omission in self.omissions],
+            "moved": [dataclasses.asdict(moved) for moved in self.moved],
         }
 
     def debug_dump(self) -> str:

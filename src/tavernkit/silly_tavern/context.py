@@ -10,11 +10,12 @@ from datetime import UTC, tzinfo
 from typing import ClassVar, cast
 
 from tavernkit.arguments import require_choice
+from tavernkit.cache.profiles import CacheProfile, find_profile
 from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.character import Character
 from tavernkit.cards.participant import Participant
 from tavernkit.errors import ConfigError
-from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context
+from tavernkit.prompt.context import CACHE, ON_OVERFLOW, REFERENCE, STRATEGIES, Context
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.silly_tavern.chat.authors_note import read_overrides
 from tavernkit.silly_tavern.chat.chat_log import ChatLog, chat_log
@@ -42,6 +43,21 @@ from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping
 
 TEXT_DIALECT = "text"
 
+FREEZE, TAIL = "freeze", "tail"
+LORE_PLACES = (REFERENCE, FREEZE)
+VOLATILE_PLACES = (REFERENCE, TAIL)
+"""Where lore that fires by key goes, and what changes from prompt to prompt."""
+
+PROFILES_OF_SOURCES = {
+    "claude": "anthropic",
+    "openrouter": "openrouter",
+    "makersuite": "google",
+    "vertexai": "google",
+    "deepseek": "deepseek",
+    "custom": "llama_cpp",
+}
+"""Cache profiles of chat-completion sources; all others are reckoned with as OpenAI is."""
+
 NO_METADATA = ChatMetadata()
 """The header of a chat that has none."""
 
@@ -56,7 +72,8 @@ class SillyTavernContext(Context):
     alternatives (from 1), which the plan then has, expanded, to open a chat with. ``authors_note`` puts the note
     elsewhere for this build (``position``, ``depth``, ``role``). ``books`` are active globally; the others belong to
     the character, the chat and the persona. ``extension_prompts`` is SillyTavern's own registry in its own order,
-    ``injections`` the neutral one. ``strategy`` and ``on_overflow`` decide about the token budget.
+    ``injections`` the neutral one. ``strategy`` and ``on_overflow`` decide about the token budget; ``lore`` and
+    ``volatile`` put what changes where it does not break a prompt cache.
 
     With ``dialect="text"`` one prompt text is built, with ``instruct``, ``context_template`` and ``system_prompt`` or
     what the settings have of them; ``context_length`` and ``response_length`` replace the settings' sizes.
@@ -115,6 +132,10 @@ class SillyTavernContext(Context):
     dry_run: bool = False
 
     strategy: str = REFERENCE
+    lore: str = REFERENCE
+    volatile: str = REFERENCE
+    cache_profile: CacheProfile | str | None = None
+    expected_turns: int = 0
     on_overflow: str = "error"
 
     macro_memory: MacroMemory | None = None
@@ -131,7 +152,13 @@ class SillyTavernContext(Context):
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        require_choice("strategy", self.strategy, STRATEGIES)
+        require_choice("strategy", self.strategy, (*STRATEGIES, CACHE))
+        require_choice("lore", self.lore, LORE_PLACES)
+        require_choice("volatile", self.volatile, VOLATILE_PLACES)
+        if self.cache_profile is not None:
+            find_profile(self.cache_profile)
+        if self.text_completion and (self.strategy == CACHE or self.lore == FREEZE or self.volatile == TAIL):
+            raise ConfigError('strategy="cache", lore="freeze" and volatile="tail" are for chat completion')
         require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
         require_choice("generation_type", self.generation_type, GENERATION_TYPES)
         if isinstance(self.character, Bundle):
@@ -220,6 +247,12 @@ class SillyTavernContext(Context):
     def prompt_type(self) -> str:
         """The generation type prompts and requests see: in a group, regenerating is a normal generation."""
         return "normal" if self.group is not None and self.generation_type == "regenerate" else self.generation_type
+
+    @property
+    def active_cache_profile(self) -> CacheProfile:
+        """The cache profile given, else that of the preset's source."""
+        source = self.active_preset.chat_completion_source
+        return find_profile(self.cache_profile or PROFILES_OF_SOURCES.get(source, "openai"))
 
     @property
     def text_completion(self) -> bool:

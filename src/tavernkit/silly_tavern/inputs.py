@@ -7,6 +7,7 @@ from datetime import tzinfo
 from os import PathLike
 from typing import TypeAlias
 
+from tavernkit.cache.profiles import CacheProfile
 from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.character import Character
 from tavernkit.prompt.group_decision import GroupDecision
@@ -115,7 +116,18 @@ class SillyTavernInputs(CommonInputs, total=False):
     dry_run: bool
     """Build as SillyTavern does for its token counter: nothing is sent or remembered."""
     strategy: str
-    """How the prompt is made to fit: ``reference`` (SillyTavern's way), ``group_order`` or ``priority``."""
+    """How the prompt is made to fit: ``reference`` (SillyTavern's way), ``group_order``, ``priority``, or ``cache``,
+    which cuts the history in larger steps, so that many prompts begin alike."""
+    lore: str
+    """Where lore goes that fires by key: ``reference`` (SillyTavern's places), or ``freeze``: into the history where it
+    fired, once, to stay there."""
+    volatile: str
+    """Where notes, depth injections and texts with random or time macros go: ``reference`` (SillyTavern's places), or
+    ``tail``: behind the history."""
+    cache_profile: CacheProfile | str | None
+    """The provider whose prices ``strategy="cache"`` reckons with; that of the preset's source by default."""
+    expected_turns: int
+    """How many more turns ``strategy="cache"`` reckons with; by default as many as there were."""
     on_overflow: str
     """``error`` raises when what must be in the prompt does not fit; ``return`` gives SillyTavern's prompt."""
     macro_memory: MacroMemory | None

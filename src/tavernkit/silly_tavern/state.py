@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from tavernkit.errors import PipelineError
 from tavernkit.macros.budget import BuildBudget
+from tavernkit.prompt.omission import Moved
 from tavernkit.prompt.state import BuildState
+from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern.chat.authors_note import AuthorsNote
 from tavernkit.silly_tavern.chat.card_fields import CardTexts
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage
@@ -97,6 +99,12 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         """text completion: the prompt while it is put together; every step writes its part."""
         self.assembled_text: AssembledText | None = None
         """text completion, plan_assembly: what found its place and what did not."""
+        self.frozen_lines: list[FrozenLine] = []
+        """lore: lines of the history that are lore, old ones and those of this turn."""
+        self.active_lore: frozenset[str] = frozenset()
+        """lore: identities of the entries that fired now and stand in the history."""
+        self.moved: list[Moved] = []
+        """lore, injection: what stands elsewhere than in SillyTavern's prompt."""
         self.layout: Layout | None = None
         """injection: begun with the chat and what is injected; compilation completes it."""
         self.assembled: Assembled | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from tavernkit.cli.option_groups import takes
 if TYPE_CHECKING:
     from tavernkit.cache import ReplayedTurn
     from tavernkit.cli.inputs import Prepared
+    from tavernkit.prompt import Moved
 
 OUTPUT = "What comes out"
 
@@ -38,6 +40,14 @@ def cache(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep",
+            help='Build prompts that keep the cache: strategy="cache", lore="freeze", volatile="tail" (SillyTavern).',
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)] = False,
 ) -> None:
     r"""Replay a chat and show what a provider's prompt cache would save, turn by turn, and what breaks it.
@@ -47,40 +57,51 @@ def cache(
     \b
     tavernkit cache aria.png --chat chat.jsonl --profile anthropic
     tavernkit cache aria.png --chat chat.jsonl --book world.json --context-length 8192
+    tavernkit cache aria.png --chat chat.jsonl --profile anthropic --keep
     tavernkit cache aria.png --chat chat.jsonl --profile llama_cpp --json
     """
     from tavernkit.cache import PromptCache
     from tavernkit.cli.inputs import prepare
     from tavernkit.cli.terminal import show, show_json
-    from tavernkit.cli.views.cache_view import cache_summary, cache_table, causes_table
+    from tavernkit.cli.views.cache_view import cache_summary, cache_table, causes_table, moved_table
 
     if options.chat is None and options.from_sillytavern is None and options.from_risuai is None:
         raise typer.BadParameter("give the chat to replay with --chat")
     predicted = PromptCache(profile)
     before: datetime | None = None
-    for turn in _turns(prepare(options)):
+    moved: Sequence[Moved] = ()
+    for turn in _turns(prepare(options), profile if keep else None):
         idle = (turn.at - before).total_seconds() if pauses and turn.at is not None and before is not None else 0.0
         predicted.send(turn.spans, idle_seconds=idle)
         before = turn.at if turn.at is not None else before
+        moved = turn.plan.moved
     report = predicted.report
     if not report.turns:
         raise typer.BadParameter("there is no reply in the chat, and so no prompt to replay")
     if as_json:
-        show_json(report.to_dict())
+        show_json({**report.to_dict(), "moved": [asdict(each) for each in moved]})
         return
     show(cache_table(report), "", cache_summary(report))
     if report.causes:
         show("", causes_table(report))
+    if moved:
+        show("", moved_table(moved))
     for sentence in report.advice():
         show("", f"→ {sentence}")
 
 
-def _turns(prepared: Prepared) -> Iterator[ReplayedTurn]:
-    """The requests of the chat, oldest first."""
+def _turns(prepared: Prepared, kept_for: str | None) -> Iterator[ReplayedTurn]:
+    """The requests of the chat, oldest first; if asked for, so that they keep the cache of a profile."""
     from tavernkit import risu_ai, silly_tavern
 
     builder = prepared.builder
-    return silly_tavern.replay(builder) if isinstance(builder, silly_tavern.Builder) else risu_ai.replay(builder)
+    if isinstance(builder, risu_ai.Builder):
+        if kept_for is not None:
+            raise typer.BadParameter("--keep is for --platform silly_tavern")
+        return risu_ai.replay(builder)
+    if kept_for is None:
+        return silly_tavern.replay(builder)
+    return silly_tavern.replay(builder, strategy="cache", lore="freeze", volatile="tail", cache_profile=kept_for)
 
 
 def register(app: typer.Typer) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tavernkit.cache import CacheReport, CacheTurn
 from tavernkit.cli.terminal import console, table, visible
+from tavernkit.prompt import Moved
 
 BAR_WIDTH = 28
 NARROW = 90
@@ -52,6 +55,15 @@ def causes_table(report: CacheReport) -> RenderableType:
     """What broke the cache, worst first."""
     rows = ((one.cause, str(times), f"{lost:,}", one.origin.title, one.reason) for one, times, lost in report.causes)
     return table("cause", ">times", ">tokens lost", "source", "for example", rows=rows, title="What broke it")
+
+
+def moved_table(moved: Sequence[Moved]) -> RenderableType:
+    """What stands elsewhere than SillyTavern would put it, in the last prompt."""
+    rows = (
+        (each.name, "" if each.tokens is None else str(each.tokens), each.place, each.reference, each.reason)
+        for each in moved
+    )
+    return table("what", ">tokens", "where", "instead of", "why", rows=rows, title="Moved, in the last prompt")
 
 
 def _bar(turn: CacheTurn, longest: int) -> Text:

@@ -53,6 +53,7 @@ def replay(builder: Builder, **inputs: Unpack[SillyTavernInputs]) -> Iterator[Re
         plan = builder.run(current)
         spans = plan_spans(plan, raw_texts=raw_texts(current, plan.lore_result))
         yield ReplayedTurn(line, plan, spans, now)
+        header |= thaw_object(plan.metadata_changes)
         header[TIMED] = thaw_object(plan.timed_world_info)
         if variables is not None:
             plan.variables.apply(variables)

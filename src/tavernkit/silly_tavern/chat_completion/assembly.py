@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tavernkit.cache.profiles import CacheProfile
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage, role_of
 from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
@@ -60,11 +61,40 @@ class Assembled:
     left_out: list[LeftOut] = field(default_factory=list[LeftOut])
     unreached: list[HistoryEntry] = field(default_factory=list["HistoryEntry"])
     unreached_examples: list[ExampleBlock] = field(default_factory=list[ExampleBlock])
+    cut: int | None = None
+    """With a :class:`HistoryCut`, the number of the first chat line that is in the prompt."""
 
 
-def assemble(layout: Layout, budget: float, counter: MessageCounter, converter: HistoryConverter) -> Assembled:
-    """Put a layout together within a budget. Fixed content that does not fit ends the assembly where it is."""
-    assembly = _Assembly(layout, budget, counter, converter)
+@dataclass(frozen=True, slots=True)
+class HistoryCut:
+    """Cuts the history in larger steps than SillyTavern, so that many prompts begin alike."""
+
+    profile: CacheProfile
+    stored: int | None = None
+    """The first chat line that was in the prompt before."""
+    turns: int = 0
+    """How many more turns are expected; 0 for as many as there were."""
+    active: frozenset[str] = frozenset()
+    """Lore that is called up now: if its line goes, it is said again."""
+
+
+def assemble(
+    layout: Layout,
+    budget: float,
+    counter: MessageCounter,
+    converter: HistoryConverter,
+    history_cut: HistoryCut | None = None,
+) -> Assembled:
+    """Put a layout together within a budget. Fixed content that does not fit ends the assembly where it is.
+
+    Args:
+        layout: What may go into the prompt.
+        budget: Tokens that there are.
+        counter: Counts messages.
+        converter: Turns entries of the history into messages.
+        history_cut: How the history is cut, if not as in SillyTavern, where the oldest message goes every turn.
+    """
+    assembly = _Assembly(layout, budget, counter, converter, history_cut)
     try:
         assembly.run()
     except BudgetOverflowError as overflow:
@@ -73,8 +103,18 @@ def assemble(layout: Layout, budget: float, counter: MessageCounter, converter: 
 
 
 class _Assembly:
-    def __init__(self, layout: Layout, budget: float, counter: MessageCounter, converter: HistoryConverter) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        budget: float,
+        counter: MessageCounter,
+        converter: HistoryConverter,
+        history_cut: HistoryCut | None,
+    ) -> None:
         self.layout = layout
+        self.history_cut = history_cut
+        self.converted: dict[int, list[PlacedMessage]] = {}
+        """Messages by the identity of their entry: entries are expanded once."""
         self.counter = counter
         self.converter = converter
         self.slots = Slots(budget)
@@ -168,7 +208,8 @@ class _Assembly:
         continued = self.continued_messages()
         slots.reserve(continued.tokens)
         self.replace_empty_user_message(history)
-        self.walk(history)
+        if self.history_cut is None or not self.keep_from_cut(history, self.history_cut):
+            self.walk(history)
         slots.free(new_chat.tokens)
         slots.insert(history, new_chat, at_start=True)
         if nudge is not None:
@@ -230,9 +271,8 @@ class _Assembly:
         position = len(layout.core) - 1 - self.taken_from_core()
         newest_first: list[PlacedMessage] = []
         for index in range(len(layout.history) - 1, -1, -1):
-            entry = layout.history[index]
-            messages = self.converter.convert(entry, f"{CHAT_HISTORY}-{index + 1}", position)
-            if not isinstance(entry, Injected):
+            messages = self.convert(index, position)
+            if not isinstance(layout.history[index], Injected):
                 position -= 1
             tokens = sum(message.tokens for message in messages)
             if not slots.affords(tokens):
@@ -244,6 +284,30 @@ class _Assembly:
                     slots.reserve(message.tokens)
                     newest_first.append(message)
         history.messages[:0] = reversed(newest_first)
+
+    def convert(self, index: int, position: int) -> list[PlacedMessage]:
+        """Expand an entry of the history, once; ``position`` counts the chat messages before it."""
+        entry = self.layout.history[index]
+        messages = self.converted.get(id(entry))
+        if messages is None:
+            messages = self.converter.convert(entry, f"{CHAT_HISTORY}-{index + 1}", position)
+            self.converted[id(entry)] = messages
+        return messages
+
+    def keep_from_cut(self, history: MessageCollection, how: HistoryCut) -> bool:
+        """Keep everything from one place on; return False if not even the newest message fits."""
+        from tavernkit.silly_tavern.caching.cutting import cut_history
+
+        kept = cut_history(self.layout, self.slots, self.convert, self.counter, how, self.taken_from_core())
+        if kept is None:
+            return False
+        for message in kept.messages:
+            self.slots.reserve(message.tokens)
+        history.messages[:0] = kept.messages
+        self.result.cut = kept.cut
+        self.result.unreached = kept.unreached
+        self.result.left_out += [LeftOut(messages, kept.REASON) for messages in kept.dropped]
+        return True
 
     def taken_from_core(self) -> int:
         """How many of the newest messages of the core chat are no longer in the history."""
@@ -257,6 +321,8 @@ class _Assembly:
             return
         examples = slots.place(index, MessageCollection(DIALOGUE_EXAMPLES))
         header_text = str(layout.example_header or "")
+        if self.history_cut is not None and not layout.pin_examples and not self.all_examples_fit(header_text):
+            return
         for number, block in enumerate(layout.examples):
             header = self.system_line("newChat", header_text, "an example begins after it")
             header.group, header.bundle = "examples", f"example-{number}"
@@ -267,6 +333,22 @@ class _Assembly:
                 break
             for message in (header, *messages):
                 slots.insert(examples, message)
+
+    def all_examples_fit(self, header_text: str) -> bool:
+        """Return True if all examples have room for good; otherwise leave all out.
+
+        With a :class:`HistoryCut` they must not come back when a cut makes room: they stand before the history.
+        """
+        groups: list[list[PlacedMessage]] = []
+        for number, block in enumerate(self.layout.examples):
+            header = self.system_line("newChat", header_text, "an example begins after it")
+            header.group, header.bundle = "examples", f"example-{number}"
+            groups.append([header, *self.example_messages(block, number)])
+        if not self.result.cut and self.slots.affords(sum(each.tokens for group in groups for each in group)):
+            return True
+        reason = "makes room for the chat, and stays out so that prompts begin alike"
+        self.result.left_out += [LeftOut(group, reason, True) for group in groups]
+        return False
 
     def example_messages(self, block: ExampleBlock, number: int) -> list[PlacedMessage]:
         found = block.source("compilation", number)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern.chat.attachments import has_media
 from tavernkit.silly_tavern.chat.core_chat import NAMES_FIELD, CoreMessage, name_prefix, role_of
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
@@ -131,6 +132,8 @@ class HistoryConverter:
         return found
 
     def _injected(self, entry: Injected, identifier: str) -> PlacedMessage:
+        if entry.frozen is not None:
+            return self._frozen(entry.frozen, identifier)
         content = self.expand(entry.content)
         return PlacedMessage(
             identifier=identifier,
@@ -143,9 +146,29 @@ class HistoryConverter:
             order=int(entry.order),
         )
 
+    def _frozen(self, line: FrozenLine, identifier: str) -> PlacedMessage:
+        return PlacedMessage(
+            identifier=identifier,
+            role=line.role,
+            content=line.text,
+            tokens=self.counter.message(line.role, line.text),
+            source=frozen_source(line),
+            group="history",
+        )
+
+
+def frozen_source(line: FrozenLine) -> FrozenObject:
+    """Provenance of lore that became a line of the history."""
+    title = f"World Info: {line.title}"
+    entry = {"id": line.id, "name": line.title, "cause": line.cause}
+    reason = f"{line.cause or 'fired'}, behind message #{line.after}, where it stays"
+    return source("injection", "frozen lore", line.id, title, reason, entries=[entry], after=line.after)
+
 
 def injected_source(entry: Injected) -> FrozenObject:
     """Provenance of a message in the chat that is made of prompts."""
+    if entry.frozen is not None:
+        return frozen_source(entry.frozen)
     where = f"in the chat at depth {entry.depth}"
     parts = [prompt.source for prompt in entry.prompts] + [each.source("injection") for each in entry.extensions]
     if len(parts) == 1:

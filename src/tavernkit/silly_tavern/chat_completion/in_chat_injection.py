@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern.chat.extension_prompts import ROLES, ExtensionPrompt, joined
 from tavernkit.silly_tavern.files.preset_prompts import DEFAULT_INJECTION_ORDER
 from tavernkit.silly_tavern.limits import MAX_INJECTION_DEPTH
@@ -38,6 +39,8 @@ class Injected:
     order: int | float
     prompts: tuple[InChatPrompt, ...] = ()
     extensions: tuple[ExtensionPrompt, ...] = ()
+    frozen: FrozenLine | None = None
+    """Lore that became a line of the history; its text is final."""
 
 
 def injections(

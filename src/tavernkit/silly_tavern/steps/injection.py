@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.silly_tavern.caching.placing import insert_frozen_lines, move_to_tail
 from tavernkit.silly_tavern.chat.core_chat import role_of
 from tavernkit.silly_tavern.chat_completion.built_in_prompts import beside_main
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import InChatPrompt, Injected, inject, injections
 from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry, Layout
 from tavernkit.silly_tavern.chat_completion.prompt_collection import MAIN, START, Prompt
+from tavernkit.silly_tavern.context import TAIL
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 
@@ -16,8 +18,9 @@ from tavernkit.silly_tavern.state import SillyTavernState
 class InjectionStep(Step[SillyTavernState, NoConfig]):
     """Makes the history of the core chat and of everything that stands in it at a depth.
 
-    Reads ``prompt_entries``, ``extensions`` and ``core``; writes ``layout`` (history, prefill, beside_main),
-    or ``draft``.
+    With ``volatile="tail"`` what stands at a depth, and prompts that change by themselves, go behind the chat. Reads
+    ``prompt_entries``, ``extensions``, ``frozen_lines`` and ``core``; writes ``layout`` (history, prefill,
+    beside_main), or ``draft``.
     """
 
     name = "injection"
@@ -30,7 +33,13 @@ class InjectionStep(Step[SillyTavernState, NoConfig]):
         _place_beside_main(state, layout, in_chat)
         newest_first: list[HistoryEntry] = [*reversed(state.core)]
         _take_prefill(state, layout, newest_first)
-        inject(newest_first, injections(in_chat, state.extensions.in_chat(), state.macros), _entry)
+        groups = injections(in_chat, state.extensions.in_chat(), state.macros)
+        if state.context.volatile == TAIL:
+            move_to_tail(state, layout, groups, newest_first)
+        else:
+            inject(newest_first, groups, _entry)
+        if state.frozen_lines:
+            insert_frozen_lines(state, newest_first)
         newest_first.reverse()
         layout.history = newest_first
 

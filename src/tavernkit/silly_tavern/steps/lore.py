@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.silly_tavern.caching.placing import freeze_lore
 from tavernkit.silly_tavern.chat.authors_note import with_lore
 from tavernkit.silly_tavern.chat.extension_prompts import (
     AUTHORS_NOTE,
@@ -18,6 +19,7 @@ from tavernkit.silly_tavern.chat.extension_prompts import (
 from tavernkit.silly_tavern.chat.persona import AT_DEPTH
 from tavernkit.silly_tavern.chat.scan_messages import scan_messages
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
+from tavernkit.silly_tavern.context import FREEZE
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.world_info.lore_sources import LoreSources, lore_reason
 from tavernkit.silly_tavern.world_info.placement import DepthGroup
@@ -32,7 +34,7 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
     """Scans World Info and gives the lore its places.
 
     Reads what ``prepare`` wrote. Writes ``lore_result``, ``lore_sources`` and ``outlets``, and changes ``examples``,
-    ``extensions`` and ``note``.
+    ``extensions`` and ``note``. With ``lore="freeze"``, what fired by key goes to ``frozen_lines``.
     """
 
     name = "lore"
@@ -40,8 +42,10 @@ class LoreStep(Step[SillyTavernState, NoConfig]):
     def before(self, state: SillyTavernState) -> None:
         """Scan and place."""
         result = state.services.lore_engine.scan(self.scan_input(state))
-        state.lore_result = result
         state.lore_sources = LoreSources(result)
+        if state.context.lore == FREEZE and not state.context.skip_world_info_registration:
+            result = freeze_lore(state, result)
+        state.lore_result = result
         state.extensions.remove(QUIET_PROMPT)
         _wrap_note(state, result)
         _add_examples(state, result)

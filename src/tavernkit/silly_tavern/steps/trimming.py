@@ -6,7 +6,7 @@ from tavernkit.budget.report import EvictionRecord, TrimReport
 from tavernkit.budget.trimmer import apply, trim
 from tavernkit.errors import MaxTokensExceededError
 from tavernkit.prompt.builder import finished_plan
-from tavernkit.prompt.context import REFERENCE
+from tavernkit.prompt.context import CACHE, REFERENCE
 from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.plan import Plan
 from tavernkit.prompt.step import NoConfig, Step
@@ -43,7 +43,7 @@ class TrimmingStep(Step[SillyTavernState, NoConfig]):
     def _trim_messages(self, state: SillyTavernState) -> None:
         if state.plan is None or state.assembled is None:
             return
-        if state.context.strategy == REFERENCE:
+        if state.context.strategy in (REFERENCE, CACHE):
             report = _reference_report(state, state.assembled)
             state.plan = state.plan.replace(trim_report=report)
             state.trim_report = report
@@ -96,6 +96,8 @@ def _reference_report(state: SillyTavernState, assembled: Assembled) -> TrimRepo
     unreached = assembled.unreached
     if unreached:
         reason = "older than the first message that does not fit the token budget"
+        if assembled.cut is not None:
+            reason = f"older than message #{assembled.cut}, where the history was cut so that prompts begin alike"
         span = f"{CHAT_HISTORY}-1 to {CHAT_HISTORY}-{len(unreached)}"
         state.omit(Omission("history", span, reason, f"{len(unreached)} messages"))
     first = len(state.examples) - len(assembled.unreached_examples)
@@ -110,7 +112,7 @@ def _reference_report(state: SillyTavernState, assembled: Assembled) -> TrimRepo
             state.warn(f"{message.content!r:.60} is lost: {reason}; put another prompt after the examples")
     final = sum(collection.tokens for collection in assembled.slots)
     return TrimReport(
-        strategy=REFERENCE,
+        strategy=state.context.strategy,
         budget_tokens=state.context.max_context - state.context.max_response,
         initial_tokens=final + sum(record.token_count for record in records),
         final_tokens=final,

@@ -1,0 +1,183 @@
+"""Puts what changes where it does not break a prompt cache: ``lore="freeze"`` and ``volatile="tail"``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from tavernkit.cache.volatile import changes_by_itself
+from tavernkit.prompt.omission import Moved
+from tavernkit.silly_tavern.caching.frozen_lore import (
+    METADATA_KEY,
+    FrozenLine,
+    digest,
+    freeze,
+    read_cut,
+    read_frozen_lines,
+)
+from tavernkit.silly_tavern.caching.raw_texts import raw_texts
+from tavernkit.silly_tavern.chat.core_chat import CoreMessage
+from tavernkit.silly_tavern.chat.extension_prompts import (
+    SMART_CONTEXT,
+    SUMMARY,
+    VECTORS_DATA_BANK,
+    VECTORS_MEMORY,
+)
+from tavernkit.silly_tavern.chat_completion.built_in_prompts import format_lore
+from tavernkit.silly_tavern.chat_completion.in_chat_injection import InChatPrompt, Injected
+from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry, Layout
+from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY, Prompt
+from tavernkit.silly_tavern.provenance import title_of
+from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.world_info.result import WorldInfoResult
+from tavernkit.values import FrozenObject, is_mapping, is_sequence
+
+REWRITTEN = frozenset({SUMMARY, VECTORS_MEMORY, VECTORS_DATA_BANK, SMART_CONTEXT})
+"""Texts beside the main prompt that are written anew while the chat goes on."""
+
+BEHIND = "behind the chat"
+
+
+def freeze_lore(state: SillyTavernState, result: WorldInfoResult) -> WorldInfoResult:
+    """Make lines of the history out of lore that fired by key, and leave the rest in its places.
+
+    An entry whose line is still in the prompt is not said again. Reads ``turn`` and ``core``, writes ``frozen_lines``
+    and ``active_lore``.
+    """
+    stored = state.context.metadata.get(METADATA_KEY)
+    lines = read_frozen_lines(stored, state.turn.chat)
+    state.frozen_lines = lines
+    if not state.core:
+        return result
+    newest, cut = state.core[-1].index, read_cut(stored) or 0
+    present = {line.id for line in lines if line.after >= cut}
+    kept, fired = freeze(result)
+    causes = {str(each["id"]): str(each["cause"]) for each in _causes(state, result)}
+    for placed, role, place in fired:
+        identity = placed.entry.identity
+        if identity in present:
+            continue
+        text = (
+            format_lore(placed.content, state.context.active_preset.wi_format)
+            if "character" in place
+            else placed.content
+        )
+        line = FrozenLine(
+            after=newest,
+            line=digest(state.turn.chat[newest].mes),
+            id=identity,
+            title=placed.entry.title,
+            text=state.macros(text),
+            role=role,
+            cause=causes.get(identity, ""),
+            reference=f"World Info {place}",
+        )
+        if line.text:
+            lines.append(line)
+            present.add(identity)
+    state.active_lore = frozenset(placed.entry.identity for placed, _, _ in fired)
+    return kept
+
+
+def _causes(state: SillyTavernState, result: WorldInfoResult) -> Iterable[Mapping[str, object]]:
+    placed = result.placement
+    groups = (each for group in placed.depth_groups for each in group.entries)
+    found = state.lore_sources.of((*placed.before, *placed.after, *placed.an_top, *placed.an_bottom, *groups))
+    return (each for each in found if is_mapping(each))
+
+
+def insert_frozen_lines(state: SillyTavernState, newest_first: list[HistoryEntry]) -> None:
+    """Put each line of lore behind its message; if that one is hidden, behind the one before."""
+    for line in state.frozen_lines:
+        entry = Injected(line.role, line.text, 0, 100, frozen=line)
+        place = next(
+            (
+                place
+                for place, each in enumerate(newest_first)
+                if isinstance(each, CoreMessage) and each.index <= line.after
+            ),
+            len(newest_first),
+        )
+        while place > 0 and _frozen_behind(newest_first[place - 1], line):
+            place -= 1
+        newest_first.insert(place, entry)
+
+
+def _frozen_behind(entry: HistoryEntry, line: FrozenLine) -> bool:
+    return isinstance(entry, Injected) and entry.frozen is not None and entry.frozen.after <= line.after
+
+
+def move_to_tail(
+    state: SillyTavernState,
+    layout: Layout,
+    groups: Sequence[Sequence[Injected]],
+    newest_first: list[HistoryEntry],
+) -> None:
+    """Put everything that moves or changes behind the chat: first what stood in the head, then by depth.
+
+    Args:
+        state: The build.
+        layout: Its prompts beside the main prompt may be taken.
+        groups: What stands in the chat at a depth, shallow depths first.
+        newest_first: The chat.
+    """
+    if CHAT_HISTORY not in state.prompt_entries:
+        return
+    tail: list[HistoryEntry] = []
+    for group in groups:
+        for message in group:
+            tail.append(replace(message, depth=0))
+            if message.depth:
+                _report(state, message, f"in the chat at depth {message.depth}", "every message would move it")
+    texts = raw_texts(state.context, state.lore_result)
+    from_head = [*_volatile_prompts(state, texts), *_volatile_beside_main(layout, texts)]
+    for prompt, place, reason in reversed(from_head):
+        own = InChatPrompt(prompt.identifier, prompt.source, prompt.role, prompt.content, 0)
+        message = Injected(prompt.role or "system", prompt.content, 0, 100, prompts=(own,))
+        tail.append(message)
+        _report(state, message, place, reason)
+    newest_first[:0] = tail
+
+
+def _volatile_prompts(state: SillyTavernState, texts: dict[tuple[str, str], str]) -> list[tuple[Prompt, str, str]]:
+    """Take prompts before the chat whose texts change by themselves out of the list."""
+    collection = state.prompt_entries
+    found: list[tuple[Prompt, str, str]] = []
+    for place in range(collection.index(CHAT_HISTORY)):
+        prompt = collection.prompts[place]
+        if prompt.content and not prompt.in_chat and not prompt.extension and _changes(prompt.source, texts):
+            found.append((prompt, "before the chat", "a macro makes it another text in every prompt"))
+            collection.prompts[place] = replace(prompt, content="")
+    return found
+
+
+def _volatile_beside_main(layout: Layout, texts: dict[tuple[str, str], str]) -> list[tuple[Prompt, str, str]]:
+    found: list[tuple[Prompt, str, str]] = []
+    kept: list[Prompt] = []
+    for prompt in layout.beside_main:
+        if prompt.source.get("id") in REWRITTEN:
+            found.append((prompt, "beside the main prompt", "it is written anew while the chat goes on"))
+        elif _changes(prompt.source, texts):
+            found.append((prompt, "beside the main prompt", "a macro makes it another text in every prompt"))
+        else:
+            kept.append(prompt)
+    layout.beside_main[:] = kept
+    return found
+
+
+def _changes(source: FrozenObject, texts: dict[tuple[str, str], str]) -> bool:
+    keys = [(str(source.get("kind")), str(source.get("id")))]
+    entries = source.get("entries")
+    keys += [("lore", str(each.get("id"))) for each in (entries if is_sequence(entries) else ()) if is_mapping(each)]
+    return any(changes_by_itself(texts.get(key, "")) for key in keys)
+
+
+def _report(state: SillyTavernState, message: Injected, reference: str, reason: str) -> None:
+    sources = [prompt.source for prompt in message.prompts]
+    sources += [prompt.source("injection") for prompt in message.extensions]
+    name = " + ".join(title_of(source) for source in sources)
+    kind = str(sources[0].get("kind")) if sources else "injection"
+    tokens = state.counter.message(message.role, message.content)
+    state.moved.append(
+        Moved(kind, str(sources[0].get("id")) if sources else "", name, reference, BEHIND, reason, tokens)
+    )
