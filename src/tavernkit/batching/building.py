@@ -17,7 +17,7 @@ from tavernkit.conversation.books import parse_book, risu_module, world_book
 from tavernkit.errors import ConfigError, FileFormatError, WarningLog
 from tavernkit.models.request import Request
 from tavernkit.prompt.plan import Plan
-from tavernkit.values import JsonObject, LRUCache, is_sequence, thaw_object
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, LRUCache, is_sequence, thaw_object
 
 if TYPE_CHECKING:
     from tavernkit import risu_ai, silly_tavern
@@ -53,18 +53,28 @@ class Ready:
 class PromptMaker:
     """Builds records, one task after another; made once in each worker."""
 
-    def __init__(self, folder: Path, *, model: str = "", dialect: str = "openai", requests: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        model: str = "",
+        dialect: str = "openai",
+        request_options: FrozenObject = EMPTY_OBJECT,
+        requests: bool = False,
+    ) -> None:
         """Make one.
 
         Args:
             folder: Where the files of the grid are.
             model: The model that requests name.
             dialect: The protocol of requests.
+            request_options: Options of requests that go over the preset's own.
             requests: Make the requests of prompts, too.
         """
         self._folder = folder
         self._model = model
         self._dialect = dialect
+        self._request_options = request_options
         self._requests = requests
         self._files: LRUCache[object, Loaded] = LRUCache(MAX_FILES)
         self._builders: LRUCache[object, Ready | Exception] = LRUCache(MAX_BUILDERS)
@@ -77,11 +87,14 @@ class PromptMaker:
             try:
                 ready = self._ready(task)
                 plan = ready.build(message=task.message, seed=task.seed)
-                request = plan.request(self._dialect, model=self._model) if self._requests else None
+                request = self._request(plan) if self._requests else None
                 yield _record(task.key, names, plan, ready.warnings), request
             except Exception as error:  # noqa: BLE001  # one combination must not end a run of millions
                 told: JsonObject = {"type": type(error).__name__, "message": str(error)}
                 yield BatchRecord(key=task.key, inputs=names, error=told), None
+
+    def _request(self, plan: Plan) -> Request:
+        return plan.request(self._dialect, model=self._model, options=self._request_options)
 
     def _ready(self, task: Task) -> Ready:
         where = (task.platform, task.preset, task.card, task.books, task.persona, task.chat, _hashable(task.options))

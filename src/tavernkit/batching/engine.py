@@ -18,6 +18,7 @@ from typing import Final, Literal, TypeAlias
 from tavernkit import __version__
 from tavernkit.arguments import require, require_choice
 from tavernkit.batching.executors import Built, Chunk, Executor, Job, in_process, processes
+from tavernkit.batching.generation import GenerateOptions, answering
 from tavernkit.batching.grid import Grid, Selection
 from tavernkit.batching.output import OutputFolder
 from tavernkit.batching.record import FORMATS, BatchFormat, BatchRecord
@@ -27,6 +28,8 @@ from tavernkit.values import JsonObject, thaw_object
 
 MAX_CHUNK: Final = 64
 """Records that a worker makes before it hands them over."""
+MAX_UNANSWERED: Final = 50
+"""So many requests without a reply one after another end a run: the model is not there."""
 CHUNKS_PER_WORKER: Final = 8
 """A small grid is cut so that every worker gets at least this many chunks."""
 
@@ -74,6 +77,8 @@ class BatchResult:
     """Records that were moved to ``stale.jsonl``, because the grid does not have them any more."""
     duplicates: int
     """Rows of the grid that were left out, because they are there already."""
+    problem: str
+    """Why the last of the requests without a reply has none."""
     seconds: float
 
     def to_dict(self) -> JsonObject:
@@ -85,6 +90,7 @@ class BatchResult:
             "skipped": self.skipped,
             "failed": self.failed,
             "unanswered": self.unanswered,
+            "problem": self.problem,
             "stale": self.stale,
             "duplicates": self.duplicates,
             "seconds": round(self.seconds, 3),
@@ -125,22 +131,24 @@ def batch(
     limit: int | None = None,
     format: BatchFormat = "jsonl",  # noqa: A002  # the word of the command line
     model: str = "",
+    generate: GenerateOptions | None = None,
     records_per_part: int | None = None,
     progress: Callable[[BatchProgress], object] | None = None,
 ) -> BatchResult:
-    """Build the prompts of a grid and write them to a folder.
+    """Build the prompts of a grid, have a model answer them if asked to, and write them to a folder.
 
     Ctrl-C finishes what is under way, writes the manifest and raises KeyboardInterrupt; a second one stops at once.
 
     Args:
         grid: The grid, or its file.
         out: The folder.
-        jobs: Worker processes; by default one for each core.
+        jobs: Worker processes; by default one for each core, and with ``generate`` this process alone.
         resume: Go on with a run that was interrupted: only records that are missing are made.
         shard: ``(2, 8)`` makes the second of eight parts of the grid. All can write to the same folder.
         limit: Stop after so many records.
         format: ``jsonl``, ``parquet``, ``openai-batch`` or ``chat``.
         model: The model that requests of ``openai-batch`` name.
+        generate: Who answers the prompts, and how much may be asked.
         records_per_part: Records in a file.
         progress: Called after each chunk.
 
@@ -149,17 +157,28 @@ def batch(
     """
     require_choice("format", format, FORMATS)
     ready = read_grid(grid)
-    workers = jobs if jobs is not None else cores()
+    if generate is not None and format == "openai-batch":
+        raise ConfigError("openai-batch is for requests that somebody else sends: generate into another format")
+    workers = jobs if jobs is not None else 1 if generate is not None else cores()
     run = Run(
         grid=ready,
         output=OutputFolder(Path(out), format, shard=shard[0] - 1, shards=shard[1], records_per_part=records_per_part),
         selection=selection(shard, limit),
         resume=resume,
-        salt={"model": model} if format == "openai-batch" else {},
+        form=format,
+        salt=generate.salt() if generate is not None else {"model": model} if model else {},
         progress=progress,
     )
-    job = Job(folder=ready.folder, form=format, model=model)
-    return run.execute(job, local_executor(workers), workers)
+    executor = local_executor(workers)
+    if generate is None:
+        return run.execute(Job(folder=ready.folder, form=format, model=model), executor, workers)
+    return run.execute(generating_job(ready, generate), answering(executor, generate, format), workers)
+
+
+def generating_job(grid: Grid, generate: GenerateOptions) -> Job:
+    """Return the job of workers that build the requests of a model."""
+    dialect = generate.connect().dialect
+    return Job(folder=grid.folder, form=None, dialect=dialect, request_options=generate.options)
 
 
 def cores() -> int:
@@ -213,6 +232,7 @@ class Run:
         output: OutputFolder,
         selection: Selection,
         resume: bool,
+        form: BatchFormat,
         salt: Mapping[str, object],
         progress: Callable[[BatchProgress], object] | None,
     ) -> None:
@@ -220,11 +240,14 @@ class Run:
         self._output = output
         self._selection = selection
         self._resume = resume
+        self._form = form
         self._salt = salt
         self._progress = progress
         self._stopping = threading.Event()
         self._found: set[int] = set()
+        self._unanswered_in_a_row = 0
         self.made = self.skipped = self.failed = self.unanswered = 0
+        self.problem = ""
         self.out_of_budget = False
 
     def execute(self, job: Job, executor: Executor, workers: int) -> BatchResult:
@@ -259,7 +282,7 @@ class Run:
     def _missing(self) -> Iterator[Task]:
         """The tasks without a record. Keys that are met leave the set: what stays in it is stale."""
         for task in self._grid.tasks(self._selection, salt=self._salt):
-            if self._stopping.is_set() or self.out_of_budget:
+            if self._stopping.is_set() or self.out_of_budget or self._unanswered_in_a_row >= MAX_UNANSWERED:
                 return
             key = int(task.key, 16)
             if key in self._found:
@@ -270,9 +293,17 @@ class Run:
 
     def _keep(self, built: list[Built]) -> None:
         for each in built:
-            self._output.write(each.line, error=each.misfit)
-            self.failed += each.failed
-        self.made += len(built)
+            if each.out_of_budget:
+                self.out_of_budget = True
+            elif each.unanswered:
+                self.unanswered += 1
+                self._unanswered_in_a_row += 1
+                self.problem = each.unanswered
+            else:
+                self._unanswered_in_a_row = 0
+                self._output.write(each.line, error=each.misfit)
+                self.failed += each.failed
+                self.made += 1
         self._output.flush()
         self.report()
 
@@ -287,6 +318,8 @@ class Run:
         status, stale = "complete", 0
         if self._stopping.is_set():
             status = "interrupted"
+        elif self._unanswered_in_a_row >= MAX_UNANSWERED:
+            status = "failed"
         elif self.out_of_budget:
             status = "budget"
         elif self._selection.limit is not None:
@@ -305,6 +338,7 @@ class Run:
             unanswered=self.unanswered,
             stale=stale,
             duplicates=self._grid.duplicates,
+            problem=self.problem,
             seconds=time.monotonic() - self._started,
         )
 
@@ -313,13 +347,13 @@ class Run:
             "tavernkit": __version__,
             "schema": SCHEMA_VERSION,
             "status": status,
-            "format": job.form or "jsonl",
+            "format": self._form,
             "started": began.isoformat(),
             "grid": thaw_object(self._grid.data),
             "sizes": {**self._grid.sizes},
             "shard": f"{self._selection.shard + 1}/{self._selection.shards}",
             "limit": self._selection.limit,
-            "generate": thaw_object(self._salt),
+            "model": thaw_object(self._salt),
         }
         if result is not None:
             manifest["ended"] = datetime.now(UTC).isoformat()

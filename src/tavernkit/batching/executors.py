@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final, NamedTuple, TypeAlias
 
@@ -25,6 +25,7 @@ from tavernkit.batching.record import BatchFormat, BatchRecord, encode
 from tavernkit.batching.tasks import Task
 from tavernkit.errors import TavernKitError
 from tavernkit.models.request import Request
+from tavernkit.values import EMPTY_OBJECT, FrozenObject
 
 Chunk: TypeAlias = Sequence[Task]
 
@@ -41,6 +42,8 @@ class Job:
     """The model that requests name."""
     dialect: str = "openai"
     """The protocol of requests."""
+    request_options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
+    """Options of requests that go over the preset's own."""
 
     @property
     def needs_requests(self) -> bool:
@@ -58,6 +61,16 @@ class Built(NamedTuple):
     """True if there is an error in the record."""
     misfit: bool = False
     """True if the format cannot say what the record says: it belongs among the errors."""
+    unanswered: str = ""
+    """Why the model has not answered: there is no record then."""
+    out_of_budget: bool = False
+    """True if the request was not sent, because the budget is used up."""
+
+
+def encoded(record: BatchRecord, request: Request | None, form: BatchFormat) -> Built:
+    """Encode a record."""
+    line, misfit = encode(record, request, form)
+    return Built(None, None, line, record.error is not None, misfit)
 
 
 class Worker:
@@ -65,19 +78,23 @@ class Worker:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._maker = PromptMaker(job.folder, model=job.model, dialect=job.dialect, requests=job.needs_requests)
+        self._maker = PromptMaker(
+            job.folder,
+            model=job.model,
+            dialect=job.dialect,
+            request_options=job.request_options,
+            requests=job.needs_requests,
+        )
 
     def run(self, chunk: Chunk) -> list[Built]:
         """Build the records of a chunk."""
         form = self._job.form
         built: list[Built] = []
         for record, request in self._maker.records(chunk):
-            failed = record.error is not None
             if form is None:
-                built.append(Built(record, request, failed=failed))
+                built.append(Built(record, request, failed=record.error is not None))
             else:
-                line, misfit = encode(record, request, form)
-                built.append(Built(None, None, line, failed, misfit))
+                built.append(encoded(record, request, form))
         return built
 
 
@@ -263,8 +280,7 @@ class _Pool:
         )
         if self._job.form is None:
             return Built(record, None, failed=True)
-        line, misfit = encode(record, None, self._job.form)
-        return Built(None, None, line, failed=True, misfit=misfit)
+        return encoded(record, None, self._job.form)
 
     def _start(self) -> _Process:
         process = _Process(self._job)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Protocol, cast
 
 from tavernkit.errors import ConfigError
-from tavernkit.values import Json, JsonObject
+from tavernkit.values import Json, JsonObject, is_mapping, is_sequence
 
 INSTALL_HINT: Final = "Parquet needs pyarrow: pip install 'tavernkit[parquet]'"
 
@@ -122,7 +122,11 @@ def write_records(path: Path, records: Sequence[JsonObject], schema_version: int
         metadata={"tavernkit.schema": str(schema_version)},
     )
     rows = [_row(record) for record in records]
-    files.write_table(arrow.Table.from_pylist(rows, schema), str(path), compression="zstd")
+    try:
+        table = arrow.Table.from_pylist(rows, schema)
+    except UnicodeEncodeError:  # half a surrogate pair, which Parquet cannot hold
+        table = arrow.Table.from_pylist([cast("dict[str, object]", _whole_characters(row)) for row in rows], schema)
+    files.write_table(table, str(path), compression="zstd")
 
 
 _AS_JSON: Final = ("inputs", "omissions", "error", "usage")
@@ -140,6 +144,14 @@ def _row(record: JsonObject) -> dict[str, object]:
     reply = record.get("reply")
     row["reply"] = reply.get("content") if isinstance(reply, dict) else None
     return row
+
+
+def _whole_characters(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if is_mapping(value):
+        return {name: _whole_characters(item) for name, item in value.items()}
+    return [_whole_characters(item) for item in value] if is_sequence(value) else value
 
 
 def _message(message: Json) -> dict[str, object]:

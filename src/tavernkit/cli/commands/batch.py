@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tavernkit.batching import BatchProgress, BatchResult, Grid
 
 FORMATS = ("jsonl", "parquet", "openai-batch", "chat")
-PART, OUTPUT = "Which part, and where", "What comes out"
+PART, OUTPUT, ANSWERS = "Which part, and where", "What comes out", "Replies"
 
 
 def batch(
@@ -36,7 +36,52 @@ def batch(
     ] = "jsonl",
     model: Annotated[
         str | None,
-        typer.Option("--model", metavar="NAME", help="The model that requests name.", rich_help_panel=OUTPUT),
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="With --generate provider:name, such as openai:gpt-4o; with openai-batch the name alone.",
+            envvar="TAVERNKIT_MODEL",
+            rich_help_panel=ANSWERS,
+        ),
+    ] = None,
+    generate: Annotated[
+        bool, typer.Option("--generate", help="Send the prompts to a model.", rich_help_panel=ANSWERS)
+    ] = False,
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--base-url",
+            help="Another server with the provider's protocol: vLLM, llama.cpp, …",
+            envvar="TAVERNKIT_BASE_URL",
+            rich_help_panel=ANSWERS,
+            show_default=False,
+        ),
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option("--concurrency", min=1, help="Requests at a time (default: 16).", rich_help_panel=ANSWERS),
+    ] = None,
+    requests_per_second: Annotated[
+        float | None,
+        typer.Option("--requests-per-second", help="At most so many, retries included.", rich_help_panel=ANSWERS),
+    ] = None,
+    retries: Annotated[
+        int | None,
+        typer.Option(
+            "--retries", min=0, help="How often a request is sent again (default: 5).", rich_help_panel=ANSWERS
+        ),
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", help="Seconds to wait for a reply.", rich_help_panel=ANSWERS)
+    ] = None,
+    max_requests: Annotated[
+        int | None, typer.Option("--max-requests", min=1, help="Stop after so many.", rich_help_panel=ANSWERS)
+    ] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--max-tokens", min=1, help="Stop at so many tokens, prompts and replies.", rich_help_panel=ANSWERS
+        ),
     ] = None,
     records_per_part: Annotated[
         int | None,
@@ -67,7 +112,8 @@ def batch(
     r"""Build the prompts of a grid: cards, personas, presets, chats, messages and seeds, in all combinations.
 
     Records go to part files in --out, with manifest.json. After an interrupt or a kill, --resume makes exactly those
-    that are missing, whatever was added to the inputs. Exits with 1 if there are records with errors.
+    that are missing, whatever was added to the inputs. Exits with 1 if there are records with errors, with 4 if the
+    model did not answer some: --resume asks again.
 
     \b
     tavernkit batch --init grid.toml
@@ -75,9 +121,11 @@ def batch(
     tavernkit batch grid.toml --out results/ --jobs 8
     tavernkit batch grid.toml --out results/ --shard 3/16 --resume
     tavernkit batch grid.toml --out requests/ --format openai-batch --model gpt-4o-mini
+    tavernkit batch grid.toml --out replies/ --generate --model openai:my-model --base-url http://localhost:8000
     """
-    from tavernkit.batching import Grid
+    from tavernkit.batching import GenerateOptions, Grid
     from tavernkit.batching import batch as run_batch
+    from tavernkit.cli.terminal import complain, counted
 
     if init:
         _write_template(grid or Path("grid.toml"))
@@ -91,8 +139,21 @@ def batch(
         return
     if out is None:
         raise typer.BadParameter("say where records go with --out DIR, or look first with --dry-run")
-    if form == "openai-batch" and not model:
+    if form == "openai-batch" and not generate and not model:
         raise typer.BadParameter("--format openai-batch needs --model NAME")
+    answers = None
+    if generate:
+        answers = GenerateOptions.read(
+            read.generate,
+            model=model,
+            base_url=base_url,
+            concurrency=concurrency,
+            requests_per_second=requests_per_second,
+            retries=retries,
+            timeout=timeout,
+            max_requests=max_requests,
+            max_tokens=max_tokens,
+        )
     with _progress(as_json) as told:
         try:
             result = run_batch(
@@ -103,7 +164,8 @@ def batch(
                 shard=part,
                 limit=limit,
                 format=form,  # pyright: ignore[reportArgumentType]  # one of the choices
-                model=model or "",
+                model="" if form != "openai-batch" else model or "",
+                generate=answers,
                 records_per_part=records_per_part,
                 progress=told,
             )
@@ -111,6 +173,9 @@ def batch(
             _tell_interrupted(out)
             raise typer.Exit(ExitCode.INTERRUPTED) from None
     _show_result(result, as_json=as_json)
+    if result.unanswered:
+        complain(f"{counted(result.unanswered, 'request')} without a reply, the last with {result.problem}")
+        raise typer.Exit(ExitCode.MODEL)
     if result.failed:
         raise typer.Exit(ExitCode.PROBLEMS)
 

@@ -1,0 +1,101 @@
+"""What other programs read: batch requests, training rows, Parquet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tavernkit as tk
+from tests.batching.grids import by_key, records, write_grid
+
+
+def lines(folder: Path, pattern: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for path in sorted(folder.glob(pattern)) for line in path.read_bytes().splitlines()]
+
+
+def test_batch_requests_are_what_a_batch_endpoint_takes(tmp_path: Path) -> None:
+    grid = write_grid(tmp_path, text="[defaults]\nresponse_length = 77\n")
+    (tmp_path / "cards" / "card9.json").write_text("[]")
+    result = tk.batch(grid, tmp_path / "out", format="openai-batch", model="gpt-4o-mini", jobs=1, records_per_part=5)
+    assert (result.records, result.failed) == (18, 6)
+    made = lines(tmp_path / "out", "part-*.jsonl")
+    assert len(made) == 12
+    assert len({line["custom_id"] for line in made}) == 12
+    for line in made:
+        assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
+        assert line["body"]["model"] == "gpt-4o-mini"
+        assert line["body"]["max_tokens"] == 77
+        assert line["body"]["messages"]
+        assert "stream" not in line["body"]
+    assert len(lines(tmp_path / "out", "errors-*.jsonl")) == 6
+    again = tk.batch(grid, tmp_path / "out", format="openai-batch", model="gpt-4o-mini", jobs=1, resume=True)
+    assert (again.made, again.skipped) == (0, 18)
+
+
+def test_training_rows_have_messages_with_roles(tmp_path: Path) -> None:
+    tk.batch(write_grid(tmp_path), tmp_path / "out", format="chat", jobs=1)
+    rows = records(tmp_path / "out")
+    assert len(rows) == 12
+    for row in rows:
+        assert set(row) == {"key", "messages"}
+        assert {message["role"] for message in row["messages"]} <= {"system", "user", "assistant"}
+        assert all(isinstance(message["content"], str) for message in row["messages"])
+
+
+def test_parquet_has_the_same_records_as_columns(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="Parquet needs pyarrow: pip install 'tavernkit[parquet]'")
+    import pyarrow.parquet  # pyright: ignore[reportMissingImports]
+
+    grid = write_grid(tmp_path)
+    tk.batch(grid, tmp_path / "lines", jobs=1)
+    tk.batch(grid, tmp_path / "out", format="parquet", jobs=1, records_per_part=5)
+    parts = sorted((tmp_path / "out").glob("part-*"))
+    assert [part.name for part in parts] == [f"part-0000{number}.parquet" for number in range(3)]
+    tables = [pyarrow.parquet.read_table(part) for part in parts]
+    assert tables[0].schema.metadata[b"tavernkit.schema"] == b"1"
+    rows = {row["key"]: row for table in tables for row in table.to_pylist()}
+    for key, record in by_key(tmp_path / "lines").items():
+        row = rows[key]
+        assert [(message["role"], message["content"]) for message in row["messages"]] == [
+            (message["role"], message["content"]) for message in record["messages"]
+        ]
+        assert json.loads(row["inputs"]) == record["inputs"]
+        assert (row["tokens"], row["fingerprint"], row["card"]) == (
+            record["tokens"],
+            record["fingerprint"],
+            record["inputs"]["card"],
+        )
+    assert len(rows) == 12
+    (tmp_path / "cards" / "card0.json").unlink()
+    result = tk.batch(grid, tmp_path / "out", format="parquet", jobs=1, resume=True)
+    assert (result.records, result.made, result.stale) == (6, 0, 6)
+    kept = [pyarrow.parquet.read_table(part) for part in sorted((tmp_path / "out").glob("part-*"))]
+    assert sum(table.num_rows for table in kept) == 6
+
+
+def test_without_pyarrow_parquet_is_refused_with_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> object:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr("tavernkit.batching.parquet.import_module", missing)
+    with pytest.raises(tk.ConfigError, match="pip install 'tavernkit"):
+        tk.batch(write_grid(tmp_path), tmp_path / "out", format="parquet", jobs=1)
+
+
+def test_half_a_character_can_be_written_in_every_format(tmp_path: Path) -> None:
+    (tmp_path / "m.jsonl").write_text('{"text": "half \\ud83d of it"}\n', encoding="utf-8")
+    write_grid(tmp_path, cards=1)
+    grid = {"cards": "cards/*.json", "messages": {"file": "m.jsonl", "column": "text"}}
+    forms: list[Any] = ["jsonl", "chat", "openai-batch"]
+    try:
+        import pyarrow  # noqa: F401  # pyright: ignore[reportMissingImports]
+
+        forms.append("parquet")
+    except ModuleNotFoundError:
+        pass
+    for form in forms:
+        result = tk.batch(tk.Grid(grid, folder=tmp_path), tmp_path / form, format=form, model="x", jobs=1)
+        assert (result.made, result.failed) == (1, 0), form
