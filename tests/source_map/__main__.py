@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 
-from tests.source_map.recorded import CHAT, TEXT, count, plans, problems, unknown_texts
+from tests.source_map.recorded import CHAT, RISU_AI, TEXT, count, plans, problems, unknown_texts
 
 SHOWN = 10
 
@@ -13,7 +13,7 @@ SHOWN = 10
 def main() -> int:
     """Go through the surfaces; returns 1 if anything is wrong."""
     failed = 0
-    for surface in sys.argv[1:] or (*CHAT, *TEXT):
+    for surface in sys.argv[1:] or (*CHAT, *TEXT, *RISU_AI):
         total: Counter[str] = Counter()
         lost: Counter[str] = Counter()
         builds, wrong = 0, list[str]()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character, User
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.source_map import TextSource, shared
 from tavernkit.silly_tavern.chat.chat_log import ChatLog
+from tavernkit.values import JsonObject
 
 CARD = Character.from_card(
     {
@@ -133,6 +136,43 @@ def test_a_group_traces_every_member() -> None:
     plan = build(character=None, group=group, members={"a.png": CARD, "b.png": bel}, speaker="a.png")
     (net,) = plan.where("mends nets")
     assert [source.name for source in net.spans[0].sources] == ["Bel"]
+
+
+def test_risu_ai_goes_through_cbs_scripts_lore_and_the_template() -> None:
+    character = risu_ai.RisuCharacter(
+        name="Aria",
+        description="{{char}} keeps the lamp.",
+        first_message="Hello.",
+        lore=({"key": "storm", "content": "@@depth 0\nStorms last.", "comment": "Storms", "mode": "normal"},),
+        raw={"customscript": ({"type": "editprocess", "in": "(sto)rm", "out": "$1rms", "comment": "many"},)},
+    )
+    plan = risu_ai.build(character=character, user=User(name="Ann"), message="What of the storm?", seed=1)
+    found = plan.source_map()
+    assert found.exact
+    (kept,) = found.where("keeps the lamp")
+    assert kept.spans[0].source is not None
+    assert kept.spans[0].source.pointer == "/desc"
+    (name,) = found.where("Aria keeps")
+    assert (name.spans[0].kind, name.spans[0].name) == ("expanded", "char")
+    (lore,) = found.where("Storms last")
+    assert lore.spans[0].source is not None
+    assert (lore.spans[0].source.pointer, lore.spans[0].offset) == ("/globalLore/0/content", len("@@depth 0\n"))
+    (script,) = found.where("storms?")
+    assert [(span.kind, span.name) for span in script.spans] == [("replaced", "many"), ("verbatim", "")]
+
+
+def test_models_of_memory_are_asked_once() -> None:
+    asked: list[object] = []
+
+    def summarize(messages: Sequence[JsonObject]) -> str:
+        asked.append(messages)
+        return "short"
+
+    models = risu_ai.MemoryModels(summarize=summarize).remembering()
+    assert models.summarize is not None
+    question: list[JsonObject] = [{"role": "user", "content": "long"}]
+    assert [models.summarize(question), models.summarize([*question])] == ["short", "short"]
+    assert len(asked) == 1
 
 
 def test_a_plan_that_was_pickled_keeps_a_map_that_was_made() -> None:

@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from tests.source_map.recorded import CHAT, TEXT, count, plans, problems
+from tests.source_map.recorded import CHAT, RISU_AI, TEXT, count, plans, problems
 
 LEAST_KNOWN = 0.97
 """The share of characters of cards, lore, presets and chats whose place is known."""
@@ -16,7 +16,7 @@ EVERY = {"silly_tavern/chat_extras": 8}
 """Surfaces of which the suite takes only some builds; ``python -m tests.source_map`` takes all."""
 
 
-@pytest.mark.parametrize("surface", [*CHAT, *TEXT])
+@pytest.mark.parametrize("surface", [*CHAT, *TEXT, *RISU_AI])
 def test_every_character_has_one_place_and_stands_there(surface: str) -> None:
     total: Counter[str] = Counter()
     for case, plan in plans(surface, EVERY.get(surface, 1)):
@@ -26,4 +26,5 @@ def test_every_character_has_one_place_and_stands_there(surface: str) -> None:
         total += count(found)
     ours = sum(total[kind] for kind in ("verbatim", "expanded", "replaced", "aligned"))
     assert total["known"] >= LEAST_KNOWN * ours
-    assert total["added"] <= 0.05 * ours  # what was lost on the way would count as added
+    # What was lost on the way would count as added; RisuAI's own lines are a part of its short recorded prompts.
+    assert total["added"] <= (0.2 if surface in RISU_AI else 0.05) * ours

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Self, Unpack
 
 from tavernkit.arguments import require
@@ -13,7 +13,7 @@ from tavernkit.risu_ai.chat.chat_log import with_messages
 from tavernkit.risu_ai.chat.groups import speakers
 from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.inputs import RisuAIInputs
-from tavernkit.risu_ai.objects import RisuMessage
+from tavernkit.risu_ai.objects import RisuChat, RisuMessage
 from tavernkit.risu_ai.pipeline import PIPELINE
 from tavernkit.risu_ai.plan import RisuPlan
 from tavernkit.risu_ai.sending.drive import drive, drive_async
@@ -67,7 +67,20 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         require("context", context, RisuAIContext)
         if context.owner.is_group and context.speaker is None:
             context = context.replace(speaker=next(iter(decide(context).activated), None))
-        return self.run_state(self.make_state(context))
+        if context.memory is not None:
+            context = context.replace(memory=context.memory.remembering())
+        state = self.make_state(context)
+        state.again = partial(self._trace, context, context.chat)
+        return self.run_state(state)
+
+    def _trace(self, context: RisuAIContext, chat: RisuChat) -> RisuPlan:
+        """Build a context again with traced texts; what asks the application's models is left out."""
+        from tavernkit.risu_ai.sources import traced_context
+
+        quiet = context.replace(
+            strict=False, on_overflow="return", warn=None, instrumenter=None, trigger_host=None, caption=None
+        )
+        return self.run_state(RisuState(traced_context(quiet, chat), self.services.for_tracing()))
 
     def replace(self, **inputs: Unpack[RisuAIInputs]) -> Self:
         """Return a builder with some inputs changed; compiled things are shared."""

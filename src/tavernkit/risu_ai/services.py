@@ -42,6 +42,12 @@ class Services:
         self._counters: dict[tuple[str, bool], MessageCounter] = {}
         self._lock = threading.Lock()
 
+    def for_tracing(self) -> Services:
+        """Others with the same engine and counters: what a build for a source map makes is not for the next one."""
+        twin = Services(engine=self.engine)
+        twin._counters = self._counters
+        return twin
+
     def lore(self, context: CBSContext, defaults: LorebookSettings, warn: Warn) -> GatheredLore:
         """The lore of character, chat and modules, compiled once for as long as the books are the same objects."""
         character = context.character

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar, cast
 
 from tavernkit.cards.character import CARD_FIELDS, Character, fields_home
-from tavernkit.cards.participant import Participant, User
 from tavernkit.prompt.injections import InjectionRegistry
+from tavernkit.prompt.traced_inputs import escaped, traced_json, traced_text, traced_user, twin
 from tavernkit.silly_tavern.chat.chat_log import ChatLog
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat.vector_storage import VectorResults
@@ -53,8 +52,6 @@ _PRESET_TEXTS = (
     "continue_postfix",
 )
 _METADATA_TEXTS = ("note_prompt", "scenario", "mes_example", "system_prompt")
-_NAMES = frozenset({"url", "image", "image_swipes", "video", "type", "id"})
-"""Keys of chat lines whose texts are names of things, not words for a prompt."""
 _BUILT_IN = "SillyTavern's own"
 """The name of texts that no file of the user's has."""
 
@@ -68,7 +65,7 @@ def traced_context(context: SillyTavernContext, lines: Sequence[ChatMessage]) ->
         group=_fields(context.group, "group", context.group.name, "", ("join_prefix", "join_suffix"))
         if context.group is not None
         else None,
-        user=_user(context.user),
+        user=_character(context.user) if isinstance(context.user, Character) else traced_user(context.user),
         persona=_fields(context.persona, "persona", "", "", ("description",)) if context.persona is not None else None,
         preset=_preset(context.preset, "preset") if context.preset is not None else None,
         settings=_settings(context.settings),
@@ -78,8 +75,8 @@ def traced_context(context: SillyTavernContext, lines: Sequence[ChatMessage]) ->
             character_name=context.character_name,
         ),
         chat_metadata=_metadata(context, chat),
-        message=_text(context.message, "message", "", ""),
-        quiet_prompt=_text(context.quiet_prompt, "quiet prompt", "", ""),
+        message=traced_text(context.message, "message", "", ""),
+        quiet_prompt=traced_text(context.quiet_prompt, "quiet prompt", "", ""),
         injections=_injections(context.injections),
         extension_prompts=[
             _fields(prompt, "extension prompt", prompt.key, "", ("value",)) for prompt in context.extension_prompts
@@ -90,7 +87,7 @@ def traced_context(context: SillyTavernContext, lines: Sequence[ChatMessage]) ->
         attachments=_Attachments(context.attachments),
         vectors=_vectors(context.vectors),
         macro_vars={
-            name: _text(value, "macro", name, "") if isinstance(value, str) else value
+            name: traced_text(value, "macro", name, "") if isinstance(value, str) else value
             for name, value in context.macro_vars.items()
         },
         hooks=context.hooks,
@@ -104,7 +101,7 @@ class _Attachments(Mapping[str, str]):
         self._texts = texts
 
     def __getitem__(self, url: str) -> str:
-        return _text(self._texts[plain(url)], "attachment", plain(url), "")
+        return traced_text(self._texts[plain(url)], "attachment", plain(url), "")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._texts)
@@ -151,24 +148,8 @@ class EntryTexts:
                     home = fields_home(card.raw)[1] if card.raw else "/data"
                     places[id(raw)] = "lore", book.name, f"{home}/character_book/entries/{index}/content"
                 else:
-                    places[id(raw)] = "lore", book.name, f"/entries/{_escaped(key)}/content"
+                    places[id(raw)] = "lore", book.name, f"/entries/{escaped(key)}/content"
         return places
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
-
-
-def _text(text: str, kind: str, name: str, pointer: str, title: str = "") -> str:
-    return trace(text, Origin(kind, name, pointer, text, title)) if text else text
-
-
-def _twin(value: T, changes: Mapping[str, object]) -> T:
-    """A copy with fields changed that are not checked again."""
-    twin = copy.copy(value)
-    for name, changed in changes.items():
-        object.__setattr__(twin, name, changed)
-    return twin
 
 
 def _fields(value: T, kind: str, name: str, pointer: str, names: Iterable[str]) -> T:
@@ -177,24 +158,8 @@ def _fields(value: T, kind: str, name: str, pointer: str, names: Iterable[str]) 
     for each in names:
         text: object = getattr(value, each)
         if isinstance(text, str):
-            changes[each] = _text(text, kind, name, f"{pointer}/{each}")
-    return _twin(value, changes)
-
-
-def _json(value: FrozenJson, kind: str, name: str, pointer: str) -> FrozenJson:
-    """JSON with its texts traced, but for those that name files."""
-    if isinstance(value, str):
-        return _text(value, kind, name, pointer)
-    if is_mapping(value):
-        return {
-            key: cast("FrozenJson", item)
-            if key in _NAMES
-            else _json(cast("FrozenJson", item), kind, name, f"{pointer}/{_escaped(key)}")
-            for key, item in value.items()
-        }
-    if is_sequence(value):
-        return tuple(_json(cast("FrozenJson", each), kind, name, f"{pointer}/{at}") for at, each in enumerate(value))
-    return value
+            changes[each] = traced_text(text, kind, name, f"{pointer}/{each}")
+    return twin(value, changes)
 
 
 def _character(card: Character) -> Character:
@@ -207,27 +172,21 @@ def _character(card: Character) -> Character:
         if text:
             field = next(each for each in CARD_FIELDS if each.key == key)
             written = next((name for name in (key, *field.aliases) if home.get(name) == text), key)
-            changes[key] = _text(text, "card", card.name, f"{where}/{written}")
+            changes[key] = traced_text(text, "card", card.name, f"{where}/{written}")
     changes["alternate_greetings"] = tuple(
-        _text(text, "card", card.name, f"{where}/alternate_greetings/{index}")
+        traced_text(text, "card", card.name, f"{where}/alternate_greetings/{index}")
         for index, text in enumerate(card.alternate_greetings)
     )
     if card.nickname:
-        changes["nickname"] = _text(card.nickname, "card", card.name, f"{where}/nickname")
+        changes["nickname"] = traced_text(card.nickname, "card", card.name, f"{where}/nickname")
     depth_prompt = card.extensions.get("depth_prompt")
     if depth_prompt is not None:
         pointer = f"{where}/extensions/depth_prompt"
         changes["extensions"] = {
             **card.extensions,
-            "depth_prompt": _json(depth_prompt, "card", card.name, pointer),
+            "depth_prompt": traced_json(depth_prompt, "card", card.name, pointer),
         }
-    return _twin(card, changes)
-
-
-def _user(user: Participant | None) -> Participant | None:
-    if isinstance(user, User):
-        return User(_text(user.name, "user", user.name, "/name"), _text(user.persona, "persona", user.name, "/persona"))
-    return _character(user) if isinstance(user, Character) else user
+    return twin(card, changes)
 
 
 def _preset(preset: Preset, kind: str, where: str = "") -> Preset:
@@ -235,14 +194,14 @@ def _preset(preset: Preset, kind: str, where: str = "") -> Preset:
     changes: dict[str, object] = {}
     for key in _PRESET_TEXTS:
         own = key in preset.source
-        changes[key] = _text(getattr(preset, key), kind, name if own else _BUILT_IN, f"{where}/{key}")
+        changes[key] = traced_text(getattr(preset, key), kind, name if own else _BUILT_IN, f"{where}/{key}")
     written = preset.source.get("prompts")
     listed = len(written) if is_sequence(written) else len(preset.prompts)
     prompts = [
-        _twin(
+        twin(
             prompt,
             {
-                "content": _text(
+                "content": traced_text(
                     prompt.content,
                     kind,
                     name if index < listed else _BUILT_IN,
@@ -253,7 +212,7 @@ def _preset(preset: Preset, kind: str, where: str = "") -> Preset:
         )
         for index, prompt in enumerate(preset.effective_prompts)
     ]
-    return _twin(preset, {**changes, "prompts": tuple(prompts)})
+    return twin(preset, {**changes, "prompts": tuple(prompts)})
 
 
 def _template(template: T, kind: str, pointer: str) -> T:
@@ -276,27 +235,27 @@ def _settings(settings: Settings) -> Settings:
         for index, each in enumerate(note.characters)
     )
     changes: dict[str, object] = {
-        "username": _text(settings.username, "settings", "settings", "/username"),
-        "persona": _twin(
+        "username": traced_text(settings.username, "settings", "settings", "/username"),
+        "persona": twin(
             settings.persona,
             {
-                "description": _text(
+                "description": traced_text(
                     settings.persona.description, "persona", "settings", "/power_user/persona_description"
                 )
             },
         ),
-        "note": _twin(
+        "note": twin(
             note,
             {
-                "default": _text(note.default, "author's note", "settings", f"{where}/default"),
+                "default": traced_text(note.default, "author's note", "settings", f"{where}/default"),
                 "characters": characters,
             },
         ),
         "preset": _preset(settings.preset, "settings", "/oai_settings"),
-        "power_user": _twin(
+        "power_user": twin(
             power_user,
             {
-                "user_prompt_bias": _text(
+                "user_prompt_bias": traced_text(
                     power_user.user_prompt_bias, "settings", "settings", "/power_user/user_prompt_bias"
                 ),
                 "reasoning": _fields(
@@ -315,12 +274,12 @@ def _settings(settings: Settings) -> Settings:
     extensions = settings.source.get("extension_settings")
     if is_mapping(extensions):
         wanted = {
-            key: _json(cast("FrozenJson", extensions[key]), "settings", "settings", f"/extension_settings/{key}")
+            key: traced_json(cast("FrozenJson", extensions[key]), "settings", "settings", f"/extension_settings/{key}")
             for key in ("memory", "vectors")
             if key in extensions
         }
         changes["source"] = {**settings.source, "extension_settings": {**extensions, **wanted}}
-    return _twin(settings, changes)
+    return twin(settings, changes)
 
 
 def _metadata(context: SillyTavernContext, chat: str) -> object:
@@ -328,20 +287,23 @@ def _metadata(context: SillyTavernContext, chat: str) -> object:
     if metadata is None:
         return None
     changes: dict[str, object] = {
-        key: _text(getattr(metadata, key), "author's note" if key == "note_prompt" else "chat", chat, f"/{key}")
+        key: traced_text(getattr(metadata, key), "author's note" if key == "note_prompt" else "chat", chat, f"/{key}")
         for key in _METADATA_TEXTS
         if getattr(metadata, key)
     }
     injects = metadata.source.get("script_injects")
     if injects:
-        changes["source"] = {**metadata.source, "script_injects": _json(injects, "inject", chat, "/script_injects")}
-    return _twin(metadata, changes)
+        changes["source"] = {
+            **metadata.source,
+            "script_injects": traced_json(injects, "inject", chat, "/script_injects"),
+        }
+    return twin(metadata, changes)
 
 
 def _line(line: ChatMessage, index: int, chat: str) -> ChatMessage:
     return ChatMessage(
-        name=_text(line.name, "chat", chat, f"/{index}/name", line.name),
-        mes=_text(line.mes, "chat", chat, f"/{index}/mes", line.name),
+        name=traced_text(line.name, "chat", chat, f"/{index}/name", line.name),
+        mes=traced_text(line.mes, "chat", chat, f"/{index}/mes", line.name),
         is_user=line.is_user,
         is_system=line.is_system,
         force_avatar=line.force_avatar,
@@ -349,7 +311,9 @@ def _line(line: ChatMessage, index: int, chat: str) -> ChatMessage:
         send_date=line.send_date,
         swipes=line.swipes,
         swipe_id=line.swipe_id,
-        extra=cast("FrozenObject", _json(line.extra, "chat", chat, f"/{index}/extra")) if line.extra else line.extra,
+        extra=cast("FrozenObject", traced_json(line.extra, "chat", chat, f"/{index}/extra"))
+        if line.extra
+        else line.extra,
         source=line.source,
     )
 
@@ -361,7 +325,7 @@ def _injections(registry: InjectionRegistry | None) -> InjectionRegistry | None:
     for each in registry:
         twin.register(
             each.id,
-            _text(each.content, "injection", each.id, ""),
+            traced_text(each.content, "injection", each.id, ""),
             each.position,
             role=each.role,
             depth=each.depth,
@@ -377,9 +341,9 @@ def _vectors(results: VectorResults | None) -> VectorResults | None:
         return None
     hits = {
         collection: tuple(
-            _twin(hit, {"text": _text(hit.text, "vectors", collection, f"/{index}/text")})
+            twin(hit, {"text": traced_text(hit.text, "vectors", collection, f"/{index}/text")})
             for index, hit in enumerate(found)
         )
         for collection, found in results.hits.items()
     }
-    return _twin(results, {"hits": hits})
+    return twin(results, {"hits": hits})

@@ -10,6 +10,7 @@ from tavernkit.risu_ai.cbs.limits import MAX_CHARACTERS
 from tavernkit.risu_ai.cbs.lists import parse_array, replace_all, stringify
 from tavernkit.risu_ai.errors import CBSLimitError
 from tavernkit.text.js_values import join_surrogates, trim, trim_start
+from tavernkit.text.traced import join
 
 BlockKind = Literal["ignore", "parse", "if_pure", "pure", "pure_display", "escape", "code", "when", "each", "function"]
 
@@ -118,7 +119,7 @@ def _dedented(body: str) -> str:
     body = trim(body)
     if "\n" not in body:
         return body
-    return trim("\n".join(trim_start(line) for line in body.split("\n")))
+    return trim(join("\n", [trim_start(line) for line in body.split("\n")]))
 
 
 def _when_body(block: Block, body: str) -> str:
@@ -134,7 +135,7 @@ def _when_body(block: Block, body: str) -> str:
     if not block.keep:
         written = [index for index, line in enumerate(lines) if trim(line)]
         lines = lines[written[0] : written[-1] + 1] if written else []
-    return "\n".join(lines)
+    return join("\n", lines)
 
 
 _UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
@@ -171,7 +172,7 @@ def expand_each(block: Block, body: str, *, limit: int = MAX_CHARACTERS) -> str:
         if size > limit:
             raise CBSLimitError(f"an each makes more than {limit} characters", limit="MAX_CHARACTERS")
         pieces.append(piece)
-    inserted = join_surrogates("".join(pieces))
+    inserted = join_surrogates(join("", pieces))
     return inserted if block.keep else trim(inserted)
 
 

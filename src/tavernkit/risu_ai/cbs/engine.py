@@ -99,7 +99,7 @@ class CBSEngine:
         """Give the expansion of a text that is the same in every context; nothing for any other text."""
         if "{" not in text and "<" not in text:
             return join_surrogates(text)
-        if len(text) > MAX_COMPILED_TEXT:
+        if len(text) > MAX_COMPILED_TEXT or type(text) is not str:
             return None
         if self._version != self.registry.version:
             self._forget()
@@ -112,7 +112,8 @@ class CBSEngine:
         if "{" not in text and "<" not in text:
             return text
         session = run.session
-        program = self._compile(text) if len(text) <= MAX_COMPILED_TEXT else None
+        # A traced text is scanned: programs are kept for all texts that are equal, and these differ in their pieces.
+        program = self._compile(text) if len(text) <= MAX_COMPILED_TEXT and type(text) is str else None
         if program is None or not session.enter(program.depth):
             text = prepare(text)
             return self._scan(run, [], Takeover(text), len(text))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from tavernkit.text.traced import substitute
+
 _CHARACTERS = str.maketrans(
     {
         "\ue9b8": "{",
@@ -26,4 +30,13 @@ def escape_braces(text: str) -> str:
 
 def unescape(text: str) -> str:
     """Turn escaped characters back, as RisuAI does before it sends or shows a text (angle brackets as entities)."""
-    return text if text.isascii() else text.translate(_CHARACTERS)
+    if text.isascii():
+        return text
+    return text.translate(_CHARACTERS) if type(text) is str else substitute(_ESCAPED, _written, text)
+
+
+def _written(found: re.Match[str]) -> str:
+    return found[0].translate(_CHARACTERS)
+
+
+_ESCAPED = re.compile("[\ue9b8-\ue9bf]")

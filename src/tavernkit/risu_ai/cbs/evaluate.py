@@ -58,7 +58,7 @@ def is_for_other_stages(tag: str, name: str) -> bool:
 def keep_unknown(run: Run, tag: str, name: str, position: int) -> str:
     """Keep a tag that names no function; comments and what other stages replace are kept without a warning."""
     if is_for_other_stages(tag, name):
-        return f"{{{{{tag}}}}}"
+        return "{{" + tag + "}}"
     if tag.startswith("/"):
         return run.keep(tag, "it closes a block and none is open", position)
     return run.keep(tag, f"there is no function {name!r}", position)
@@ -76,7 +76,7 @@ def apply(run: Run, function: CBSFunction, tag: str, args: list[str], buffer: li
             run.session.produce(len(result))
         return result
     if not result and not isinstance(result, (list, dict)):
-        return f"{{{{{tag}}}}}"
+        return "{{" + tag + "}}"
     return _json_result(run, result)
 
 

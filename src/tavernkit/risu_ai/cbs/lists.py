@@ -25,7 +25,7 @@ def parse_array(text: str) -> list[Json]:
     """Read a list: a JSON array with its types, any other text split at ``§``. Its items must not be changed."""
     if text[:1] != "[" and text.lstrip()[:1] != "[":
         return [*text.split(SEPARATOR)]
-    return [*(_parse_short_array(text) if len(text) <= _CACHED_LENGTH else _parse_array(text))]
+    return [*(_parse_short_array(text) if len(text) <= _CACHED_LENGTH and type(text) is str else _parse_array(text))]
 
 
 def _parse_array(text: str) -> Sequence[Json]:

@@ -169,7 +169,7 @@ class Run:
 
     def keep(self, tag: str, reason: str, position: int) -> str:
         """Report that a tag stays in the text, and return it as it stands there."""
-        kept = f"{{{{{tag}}}}}"
+        kept = "{{" + tag + "}}"
         quoted = kept if len(kept) <= _QUOTED else f"{kept[: _QUOTED - 3]}..."
         where = self.locate(position)
         if self.session.strict:

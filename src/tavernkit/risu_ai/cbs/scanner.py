@@ -5,10 +5,11 @@ from __future__ import annotations
 from enum import Enum
 
 from tavernkit.risu_ai.cbs.blocks import Block, close_block, expand_each, legacy_block, open_block
-from tavernkit.risu_ai.cbs.evaluate import evaluate
+from tavernkit.risu_ai.cbs.evaluate import evaluate, split_tag
 from tavernkit.risu_ai.cbs.limits import FREE_CHARACTERS, LEVEL_SLOTS
 from tavernkit.risu_ai.cbs.run import Run
 from tavernkit.risu_ai.cbs.source import CLOSE, OPENER, OPENERS, TOKEN, joined, needs_joining
+from tavernkit.text.traced import expanded, plain, substitute
 
 
 class LevelKind(Enum):
@@ -64,7 +65,7 @@ class Scanner:
                 if start > self._at:
                     top.buffer.append(self._text[self._at : start])
                 self._at = end
-                self._take(found[0], top, start)
+                self._take(self._text[start:end], top, start)
                 if self._levels[-1].kind is LevelKind.NONE:
                     return self._run_out()
             self._levels[-1].buffer.append(self._text[self._at :])
@@ -82,12 +83,12 @@ class Scanner:
         else:
             content = self._pop()
             result = legacy_block(content)
-            self._append(f"{{#{content}#}}" if result is None else result)
+            self._append("{#" + content + "#}" if result is None else result)
 
     def _run_out(self) -> str:
         """Take the rest as RisuAI does when it has no more slots: nothing closes any more, and openers only open."""
         for text, at in ((self._text, self._at), *reversed(self._waiting)):
-            self._append(OPENER.sub("<", text[at:]))
+            self._append(substitute(OPENER, "<", text[at:]))
         return self._unwind()
 
     def _position(self, at: int) -> int:
@@ -119,7 +120,7 @@ class Scanner:
 
     def _open(self, tag: str, position: int) -> None:
         if self._pure:
-            self._append(f"{{{{{tag}}}}}")
+            self._append("{{" + tag + "}}")
             self._push(LevelKind.RAW, position)
             return
         self._run.session.read(tag)
@@ -132,7 +133,7 @@ class Scanner:
     def _close_level(self, tag: str) -> bool:
         level = self._levels[-1]
         if level.kind is LevelKind.RAW:
-            self._append(f"{self._pop()}{{{{{tag}}}}}")
+            self._append(self._pop() + "{{" + tag + "}}")
             return True
         if level.kind is not LevelKind.BLOCK or level.block is None:
             return False
@@ -165,8 +166,12 @@ class Scanner:
             if result is not None:
                 return result
         if self._pure:
-            return f"{{{{{tag}}}}}"
-        return evaluate(self._run, tag, self._levels[-1].buffer, position)
+            return "{{" + tag + "}}"
+        result = evaluate(self._run, tag, self._levels[-1].buffer, position)
+        if type(self._run.text) is str:
+            return result
+        written = "{{" + tag + "}}"
+        return written if result == written else expanded(result, plain(split_tag(tag)[0]), written)
 
     def _unwind(self) -> str:
         texts: list[str] = []

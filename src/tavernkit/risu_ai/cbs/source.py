@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 
 from tavernkit.text.js_values import join_surrogates
+from tavernkit.text.traced import join, substitute
 
 OPENERS = ("{{", "{#")
 """What opens a tag; to the scanner both are the same."""
@@ -23,7 +24,13 @@ _ANGLE_FORM = re.compile(r"<(user|char|bot)>", re.IGNORECASE | re.ASCII)
 
 def prepare(text: str) -> str:
     """Replace ``<user>``, ``<char>`` and ``<bot>`` by tags, before anything else and everywhere."""
-    return _ANGLE_FORM.sub(r"{{\1}}", text) if "<" in text else text
+    if "<" not in text:
+        return text
+    return _ANGLE_FORM.sub(r"{{\1}}", text) if type(text) is str else substitute(_ANGLE_FORM, _tag_of, text)
+
+
+def _tag_of(found: re.Match[str]) -> str:
+    return f"{{{{{found[1]}}}}}"
 
 
 class Origins:
@@ -47,7 +54,7 @@ class Origins:
 
 def joined(parts: list[str]) -> str:
     """Join pieces of text; halves of a character that meet become one, as in JavaScript."""
-    text = "".join(parts)
+    text = join("", parts)
     if text.isascii():
         return text
     try:

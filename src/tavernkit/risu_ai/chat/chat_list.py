@@ -19,6 +19,7 @@ from tavernkit.risu_ai.prompt_template.chat_ml import take_thoughts
 from tavernkit.risu_ai.prompt_template.settings import PromptSettings
 from tavernkit.risu_ai.prompt_template.texts import Texts
 from tavernkit.risu_ai.requests.reformat import SLOT
+from tavernkit.text.traced import added, plain
 from tavernkit.values import FrozenObject
 
 DEFAULT_GROUP_TEMPLATE = "<{{char}}'s Message>\n{{slot}}\n</{{char}}'s Message>"
@@ -73,7 +74,7 @@ def greeting_message(
     chosen = f"alternate {index:g}" if index is not None and index >= 0 else ""
     source = source_of("chat", "greeting", "the character speaks first; it is no message of the chat", name=chosen)
     if send_name:
-        content = f"{character.name}: {text}"
+        content = character.name + added(": ", "sendName") + text
         return PromptMessage(role="assistant", content=content, attr=(NAME_ADDED,), source=source)
     return PromptMessage(role="assistant", content=text, source=source)
 
@@ -103,7 +104,7 @@ class HistoryWriter:
             role=ROLES[role],
             content=self.scripts(self.texts(message.data, role=role), index, message.role),
             memo=chat_id(message),
-            source=_message_source(index, name),
+            source=_message_source(index, plain(name)),
         )
         self.media.take_inlays(item)
         if self.rules.wraps(message, self.speaker):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tavernkit.risu_ai.chat.prompt_message import NEW_EXAMPLE_MEMO, PromptMessage, new_chat_line, source_of
 from tavernkit.text.js_values import js_lower, trim, trim_start
+from tavernkit.text.traced import join
 
 _SOURCE = source_of("chat", "example", "example dialogue of the character")
 _CHARACTER_TAGS, _USER_TAGS = ("{{char}}:", "<bot>:"), ("{{user}}:", "<user>:")
@@ -35,7 +36,7 @@ def example_messages(text: str, name: str, expand: Callable[[str], str]) -> list
         elif lines is not None:
             lines.append(line)
     for message, more in speeches:
-        message.content = expand("\n".join([message.content, *more]))
+        message.content = expand(join("\n", [message.content, *more]))
     return [message for message, _ in speeches]
 
 

@@ -96,6 +96,6 @@ class Media:
             self._warn(f"a message names {name!r:.80}, which is not among the inlays; nothing is attached")
         elif inlay.attachment.kind == "image" and not self._sees_images:
             text = inlay.caption or (self._caption(inlay.attachment) if self._caption is not None else "")
-            message.content += f"[{text}]"
+            message.content += "[" + text + "]"
         else:
             message.multimodals += (inlay.attachment.to_dict(),)

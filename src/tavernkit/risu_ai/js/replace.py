@@ -11,6 +11,7 @@ from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.cbs.lists import replace_all as replace_everywhere
 from tavernkit.risu_ai.errors import CBSLimitError
 from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
+from tavernkit.text.traced import join
 
 _PATTERN = re.compile(r"\$([$&`'])")
 
@@ -21,13 +22,13 @@ def replace_first(text: str, wanted: str, new: str, *, warn: Warn = log_warning)
     if wanted and not found:
         return text
     if "$" not in new:
-        return f"{before}{new}{after}"
+        return before + new + after
     written = _PATTERN.split(new)  # plain text and what stands behind a dollar, by turns
     symbols = {"$": "$", "&": wanted, "`": before, "'": after}
     written[1::2] = [symbols[symbol] for symbol in written[1::2]]
     if sum(map(len, written)) > MAX_FILLED_TEXT:
         return _too_long(text, wanted, warn)
-    return "".join([before, *written, after])
+    return join("", [before, *written, after])
 
 
 def replace_all(text: str, wanted: str, new: str, *, warn: Warn = log_warning) -> str:

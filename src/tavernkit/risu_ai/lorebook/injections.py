@@ -10,6 +10,7 @@ from tavernkit.errors import Warn
 from tavernkit.risu_ai.js.replace import replace_first
 from tavernkit.risu_ai.lorebook.limits import MAX_REPLACED
 from tavernkit.risu_ai.lorebook.result import ActiveLore, LoreInjection
+from tavernkit.text.traced import join
 
 
 class InjectedText:
@@ -39,7 +40,7 @@ class InjectedText:
     @property
     def text(self) -> str:
         """The text with all that went into it."""
-        return "".join(self._pieces)
+        return join("", self._pieces)
 
     def _replace(self, wanted: str, new: str) -> None:
         if self._left < 0:

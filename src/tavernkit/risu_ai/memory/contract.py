@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tavernkit.arguments import require
 from tavernkit.errors import Warn, log_warning
@@ -27,6 +30,9 @@ Summarize = Callable[[Sequence[JsonObject]], str]
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 """Turns texts into vectors, one each."""
 
+T = TypeVar("T")
+V = TypeVar("V")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryModels:
@@ -42,6 +48,15 @@ class MemoryModels:
         "Summarise the conversation above in one short paragraph. Keep names, places, promises and facts; "
         "write nothing else."
     )
+
+    def remembering(self) -> MemoryModels:
+        """The same models, which are asked the same question only once: a source map builds a prompt again."""
+        summarize, embed = self.summarize, self.embed
+        return dataclasses.replace(
+            self,
+            summarize=None if summarize is None else _remembering(summarize),
+            embed=None if embed is None else _remembering(embed),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,3 +122,15 @@ def whole_number(value: object, default: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return default
     return int(value) if math.isfinite(value) else default
+
+
+def _remembering(ask: Callable[[Sequence[T]], V]) -> Callable[[Sequence[T]], V]:
+    answers: dict[str, V] = {}
+
+    def remembered(question: Sequence[T]) -> V:
+        key = json.dumps(list(question))
+        if key not in answers:
+            answers[key] = ask(question)
+        return answers[key]
+
+    return remembered

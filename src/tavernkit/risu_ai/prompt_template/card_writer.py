@@ -124,7 +124,7 @@ class CardWriter:
                 content = replace_all(note, ORIGINAL, content)
                 source = {**source, "reason": REPLACED_NOTE}
             if self.asset_command is not None and OWN_ASSET_COMMAND not in card.text:
-                content = f"{content}\n{self.asset_command}"
+                content = content + "\n" + self.asset_command
         role = ROLES.get(card.role)
         if role is None:
             self.warn(f"the {_title(card)} has the role {card.role!r}, which RisuAI's cards do not have")

@@ -9,6 +9,7 @@ from tavernkit.risu_ai.chat.prompt_message import PromptMessage, explained, sour
 from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
 from tavernkit.risu_ai.lorebook.injections import InjectedText
 from tavernkit.risu_ai.lorebook.result import ActiveLore
+from tavernkit.text.traced import join
 from tavernkit.values import FrozenJson, FrozenObject
 
 DEPTH, REVERSE_DEPTH, BEFORE_DESCRIPTION = "depth", "reverse_depth", "before_desc"
@@ -82,13 +83,13 @@ class Positions:
         pieces = _split(text)
         if len(pieces) == 1:
             return text
-        lore = {name: "\n".join(entry.text for entry in self._points.get(name, ())) for name in {*pieces[1::2]}}
+        lore = {name: join("\n", [entry.text for entry in self._points.get(name, ())]) for name in {*pieces[1::2]}}
         if sum(len(lore[name]) for name in pieces[1::2]) > MAX_FILLED_TEXT:
             where = f"the card {location!r}" if location else "a card"
             self._warn(f"{where} names so many places that its lore would have more than {MAX_FILLED_TEXT} characters")
             lore = dict.fromkeys(lore, "")
         pieces[1::2] = [lore[name] for name in pieces[1::2]]
-        return "".join(pieces)
+        return join("", pieces)
 
     def lore_in(self, text: str, location: str) -> list[ActiveLore]:
         """The entries that :meth:`fill` puts into a text."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage, explained
 from tavernkit.risu_ai.limits import MAX_CACHE_WORK, MAX_FILLED_TEXT, MAX_PRINTED_MESSAGES
+from tavernkit.text.traced import join
 from tavernkit.values import FrozenObject
 
 T = TypeVar("T")
@@ -77,7 +78,7 @@ class Printer:
     def _finish_last(self) -> None:
         if self._joined:
             last = self._messages[-1]
-            last.content = "".join([last.content, *self._joined])
+            last.content = join("", [last.content, *self._joined])
             last.merged += tuple(self._merged)
             self._joined, self._merged = [], []
 
@@ -110,9 +111,9 @@ def systemize(messages: Iterable[PromptMessage]) -> None:
         if message.role not in {"user", "assistant"}:
             continue
         if message.name is not None and message.name.startswith("example_"):
-            message.content = f"{message.name}: {message.content}"
+            message.content = message.name + ": " + message.content
         elif "nameAdded" not in message.attr:
-            message.content = f"{message.role}: {message.content}"
+            message.content = message.role + ": " + message.content
         message.role, message.memo, message.name = "system", None, None
 
 

@@ -14,9 +14,10 @@ _MARKER = re.compile(r"@@@?(user|assistant|system)\n")
 def role_split(text: str, source: FrozenObject) -> list[PromptMessage]:
     """Split a text at its markers; one that starts with ``@@`` loses all before its first marker, as in RisuAI."""
     if not text.startswith("@@"):
-        text = f"@@system\n{text}"
-    pieces = _MARKER.split(text)
+        text = "@@system\n" + text
+    markers = list(_MARKER.finditer(text))
+    ends = [*(marker.start() for marker in markers[1:]), len(text)]
     return [
-        PromptMessage(role=role, content=trim(content), source=source)
-        for role, content in zip(pieces[1::2], pieces[2::2], strict=True)
+        PromptMessage(role=marker[1], content=trim(text[marker.end() : end]), source=source)
+        for marker, end in zip(markers, ends, strict=False)
     ]

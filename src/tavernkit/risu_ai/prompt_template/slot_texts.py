@@ -63,7 +63,7 @@ class SlotWriter:
             main = replace_all(fields.system_prompt, ORIGINAL, main)
             why = "the character's system prompt instead of the preset's main prompt"
         if preset.prompt_preprocess and self.settings.additional_prompt:
-            main = f"{main}\n{self.settings.additional_prompt}"
+            main = main + "\n" + self.settings.additional_prompt
         slots.main += role_split(self.texts(main), source_of("slots", "main prompt", why))
         if self.settings.jailbreak_toggle:
             jailbreak = self.texts(preset.jailbreak or "")
@@ -88,13 +88,13 @@ class SlotWriter:
         text = self.texts(prefix + (character.description or ""))
         used = ["description"]
         if self.background:
-            text += f"\n\n{self.background}"
+            text += "\n\n" + self.background
             used.append("additional text")
         if character.personality:
-            text += self.texts(f"\n\nDescription of {{{{char}}}}: {character.personality}")
+            text += self.texts("\n\nDescription of {{char}}: " + character.personality)
             used.append("personality")
         if character.scenario:
-            text += self.texts(f"\n\nCircumstances and context of the dialogue: {character.scenario}")
+            text += self.texts("\n\nCircumstances and context of the dialogue: " + character.scenario)
             used.append("scenario")
         slots.description.append(_system(text, "description", f"the character's {', '.join(used)}"))
         for entry in self.lore:
@@ -122,9 +122,8 @@ class SlotWriter:
             )
         if self.in_group:
             name = self.character.name
-            slot.append(
-                _system(f"[Write the next reply only as {name}]", "group instruction", f"{name} speaks for the group")
-            )
+            text = "[Write the next reply only as " + name + "]"
+            slot.append(_system(text, "group instruction", f"{name} speaks for the group"))
         if self.fields.inlay_view == "emotion":
             names = ", ".join(emotion.name for emotion in self.character.emotions or ())
             text = replace_all(self.fields.emotion_instructions, SLOT, names)

@@ -17,6 +17,8 @@ from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, 
 from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
 from tavernkit.text.js_values import parse_int, trim
 from tavernkit.text.script_budget import ScriptBudget
+from tavernkit.text.traced import join
+from tavernkit.text.traced_regex import replace_traced
 
 MAX_EMOTIONS = 5
 CACHED_RESULTS = 1000
@@ -79,6 +81,9 @@ class RegexScriptRunner:
         if before is not None and mode != "editprocess":
             text = before(text, mode, index)
         chosen, version = self._scripts_of(mode, scripts), self._engine.registry.version
+        if type(text) is not str:
+            call = _Call(self._engine, context, index, chat_role, warn, ScriptBudget() if budget is None else budget)
+            return call.run_traced(text, chosen.ready)
         fixed_texts = self._lists.fixed_texts
         fixed = fixed_texts.get(chosen, version, text)
         if fixed is not None:
@@ -160,6 +165,14 @@ class _Call:
         if self.running is not None:
             self.budget.slow(self.running, self.running.comment or self.running.pattern, self.tell)
 
+    def run_traced(self, text: str, scripts: Sequence[ReadyScript]) -> ScriptResult:
+        """Run scripts over a traced text, for which nothing is remembered: equal texts come from elsewhere."""
+        text = self.expand(text)
+        for ready in scripts:
+            if not self.budget.spent:
+                text = self.run(ready, text)
+        return ScriptResult(text, self.emotion_changed, tuple(self.emotions), self.stored)
+
     def run_telling(self, ready: ReadyScript, text: str) -> tuple[str, bool]:
         """Run a script, and tell whether its result depends on the context."""
         before = self.varied + self.budget.incidents
@@ -180,7 +193,7 @@ class _Call:
             self._report(script, f"its pattern is no regular expression ({error})")
             return text
         if not out.startswith("@@") and not compiled.actions:
-            return self.expand(regex.replace(text, out, warn=self.give_up))
+            return self.expand(self._replaced(regex, text, out, 0))
         try:
             return self._act(compiled, regex, text, out)
         except _NoEffectError as reason:
@@ -211,6 +224,8 @@ class _Call:
 
     def _replaced(self, regex: JSRegex, text: str, out: str, start: int) -> str:
         if not start:
+            if type(text) is not str and self.running is not None:
+                return replace_traced(regex, text, out, self.running.comment or self.running.pattern, self.give_up)
             return regex.replace(text, out, warn=self.give_up)
         found = regex.search(text, start, warn=self.give_up)
         return text if found is None else found.replaced(out)
@@ -231,14 +246,14 @@ class _Call:
             matches = regex.find_all(text, warn=self.give_up)[1 if first.text else 0 :]
         top = compiled.has("move_top")
         template = out.replace("@@move_top ", "", 1).replace("@@move_bottom ", "", 1)
-        pieces = [regex.replace(text, "", warn=self.give_up)]
+        pieces = [self._replaced(regex, text, "", 0)]
         size = 0
         for found in matches:
             pieces.append(_moved(template, found))
             size += len(pieces[-1])
             if size > MAX_FILLED_TEXT:
                 raise _NoEffectError(f"it would move more than {MAX_FILLED_TEXT} characters")
-        return "\n".join(reversed(pieces) if top else pieces)
+        return join("\n", list(reversed(pieces)) if top else pieces)
 
     def _repeat_back(self, regex: JSRegex, text: str, out: str) -> str:
         source = self._earlier_text()
@@ -252,9 +267,9 @@ class _Call:
             case "start":
                 return found.text + text
             case "end_nl":
-                return f"{text}\n{found.text}"
+                return text + "\n" + found.text
             case "start_nl":
-                return f"{found.text}\n{text}"
+                return found.text + "\n" + text
             case _:
                 return text
 

@@ -129,7 +129,7 @@ def _place(state: RisuState, items: list[PromptMessage]) -> None:
         items = [item for item in items if item.memo not in MEMORY_MEMOS]
     else:
         for item in remembered:
-            item.content = f"<Previous Conversation>{item.content}</Previous Conversation>"
+            item.content = "<Previous Conversation>" + item.content + "</Previous Conversation>"
     state.slots.chats = items
 
 

@@ -16,6 +16,7 @@ from tavernkit.risu_ai.triggers.engine import RunOptions
 from tavernkit.risu_ai.triggers.host import RefusingHost
 from tavernkit.risu_ai.triggers.result import StoredState, TriggerResult
 from tavernkit.text.js_values import to_string
+from tavernkit.text.traced import align
 from tavernkit.values import Json, is_object
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def edit_text(state: RisuState, text: str, mode: ScriptMode, index: int) -> str:
     if result.reloads.screen:
         state.runner.forget()
     _store(state, result.stored)
-    return to_string(result.data)
+    return align(to_string(result.data), text)
 
 
 def click_button(state: RisuState, name: str) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from tavernkit.errors import TavernKitError, Warn
+from tavernkit.errors import TavernKitError
 from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
 from tavernkit.text.js_values import number_to_string
-from tavernkit.text.traced import align, join, plain, replaced
+from tavernkit.text.traced import join, plain
+from tavernkit.text.traced_regex import groups_of
 
 MAX_RESULT_CHARACTERS = 10_000_000
 """The longest text that a script may make. One that makes more is not applied."""
@@ -95,7 +96,7 @@ class Replacement:
         """The text for a match."""
         pieces, groups = self._pieces, (match.text, *match.groups)
         if self.searched:
-            groups = self._traced(match, groups)
+            groups = groups_of(match, self.searched)
         self._take(2 * len(pieces))
         filled = pieces[0] or ""
         if len(pieces) > 1:
@@ -111,11 +112,6 @@ class Replacement:
         if self._size > MAX_RESULT_CHARACTERS:
             raise RegexScriptError(f"it makes more than {MAX_RESULT_CHARACTERS} characters", code="TOO_LONG")
         return replaced
-
-    def _traced(self, match: JSMatch, groups: tuple[str | None, ...]) -> tuple[str | None, ...]:
-        """The same groups, cut out of the text that is searched."""
-        cut = [None if span is None else self.searched[span[0] : span[1]] for span in match.spans]
-        return tuple(own if own == captured else captured for own, captured in zip(cut, groups, strict=True))
 
     def _take(self, work: int) -> None:
         self._work += work
@@ -151,25 +147,6 @@ class Replacement:
             unwanted = self._expand(trim_string, character=self._character)
             value = value.replace(unwanted, "") if unwanted else value
         return value
-
-
-def replace_traced(regex: JSRegex, text: str, made: Replacement, name: str, warn: Warn) -> str:
-    """Replace what a script finds in a traced text, keeping what is known of the rest."""
-    made.searched = text
-    parts: list[str] = []
-    at = 0
-
-    def note(match: JSMatch) -> str:
-        nonlocal at
-        new = made(match)
-        parts.extend((text[at : match.start], replaced(new, name, text[match.start : match.end])))
-        at = match.end
-        return new
-
-    result = regex.replace(plain(text), note, warn=warn)
-    whole = join("", (*parts, text[at:]))
-    # A match may begin or end within a character that JavaScript holds as two: such texts are compared.
-    return whole if whole == result else align(result, text)
 
 
 @lru_cache(maxsize=COMPILED_PATTERNS)

@@ -15,10 +15,10 @@ from tavernkit.silly_tavern.scripts.regex_replacement import (
     Replacement,
     escape_macro_value,
     regex_from_string,
-    replace_traced,
 )
 from tavernkit.text.js_values import UNDEFINED, to_number, truthy
 from tavernkit.text.script_budget import ScriptBudget
+from tavernkit.text.traced_regex import replace_traced
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw, thaw_object
 
 _DISPLAY, _SEND_AS = 0, 4
@@ -176,6 +176,7 @@ def run_script(
     made = Replacement(script.replace_string, script.trim_strings, expand=expand, character=character)
     try:
         if type(text) is not str:
+            made.searched = text
             return replace_traced(regex, text, made, script.name, give_up)
         return regex.replace(text, made, warn=give_up)
     except RegexScriptError as error:
