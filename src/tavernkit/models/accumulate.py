@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tavernkit.models.errors import ModelError
 from tavernkit.models.reply import FinishReason, Reply, ReplyPiece, ToolCall, ToolCallPiece, Usage
-from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_sequence
 
 EMPTY_ARGUMENTS = "{}"
 
@@ -62,7 +62,7 @@ class Accumulator:
         self._refusal.append(piece.refusal)
         self._finish_reason = piece.finish_reason or self._finish_reason
         self._usage = piece.usage or self._usage
-        self._logprobs = piece.logprobs or self._logprobs
+        self._logprobs = _joined(self._logprobs, piece.logprobs)
         self._model = piece.model or self._model
         self._extra.update(piece.extra)
         if piece.raw is not None and (self._raw is None or piece.usage is not None or self._usage is None):
@@ -103,6 +103,18 @@ class Accumulator:
             extra=freeze_object(self._extra),
             raw=self._raw or EMPTY_OBJECT,
         )
+
+
+def _joined(before: FrozenObject | None, piece: FrozenObject | None) -> FrozenObject | None:
+    """Put the probabilities of pieces together: lists of tokens follow each other."""
+    if before is None or piece is None:
+        return piece if before is None else before
+    lists = {
+        name: (*earlier, *later)
+        for name, later in piece.items()
+        if is_sequence(later) and is_sequence(earlier := before.get(name))
+    }
+    return freeze_object({**before, **piece, **lists})
 
 
 async def keep_partial(pieces: AsyncGenerator[ReplyPiece], model: str = "") -> AsyncGenerator[ReplyPiece]:

@@ -17,13 +17,28 @@ from starlette.middleware.cors import CORSMiddleware
 
 from tavernkit import __version__, count_tokens
 from tavernkit.models import Model
-from tavernkit.server.api import admin, builds, chat_settings, docs, imports, library, models, openai, regex, sessions
+from tavernkit.server.api import (
+    admin,
+    anthropic,
+    builds,
+    chat_settings,
+    completions,
+    docs,
+    imports,
+    library,
+    models,
+    openai,
+    regex,
+    responses,
+    sessions,
+)
 from tavernkit.server.config import ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.logs import set_up_logs
 from tavernkit.server.middleware import RequestMiddleware, error_headers
 from tavernkit.server.service import Service
+from tavernkit.server.telemetry import set_up_telemetry
 
 CONFIG_VARIABLE = "TAVERNKIT_SERVER_HANDED_OVER"
 """Where the starting process leaves the settings for its workers."""
@@ -63,7 +78,21 @@ def create_app(
 
     app = FastAPI(title="TavernKit", version=__version__, description=DESCRIPTION, lifespan=lifespan, openapi_url=None)
     app.state.service = service
-    for module in (openai, models, sessions, builds, imports, admin, regex, chat_settings, library, docs):
+    for module in (
+        openai,
+        completions,
+        anthropic,
+        responses,
+        models,
+        sessions,
+        builds,
+        imports,
+        admin,
+        regex,
+        chat_settings,
+        library,
+        docs,
+    ):
         app.include_router(module.router)
     _add_health(app, service)
     app.add_exception_handler(ServiceError, _service_error)
@@ -83,6 +112,7 @@ def worker_app() -> FastAPI:
     handed_over = os.environ.get(CONFIG_VARIABLE)
     config = ServerConfig.model_validate(json.loads(handed_over)) if handed_over else load_config()
     set_up_logs(config)
+    set_up_telemetry(config)
     return create_app(config, own_process=True)
 
 
@@ -118,8 +148,10 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
 
 async def _service_error(request: Request, error: Exception) -> Response:
-    del request
+    path = request.url.path
     assert isinstance(error, ServiceError)
+    if path.startswith(anthropic.PATH):
+        return SafeJSONResponse(anthropic.error_body(error), status_code=error.status, headers=error_headers(error))
     return SafeJSONResponse(error.body(), status_code=error.status, headers=error_headers(error))
 
 
@@ -128,8 +160,8 @@ async def _invalid(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"] if part != "body")
     status = 400 if request.url.path.startswith("/v1/") else 422
-    body = error_body(status, f"{where}: {first['msg']}", code="invalid_request", param=where or None)
-    return SafeJSONResponse(body, status_code=status)
+    told = ServiceError(status, f"{where}: {first['msg']}", code="invalid_request", param=where or None)
+    return await _service_error(request, told)
 
 
 async def _too_deep(request: Request, error: Exception) -> Response:

@@ -25,7 +25,7 @@ class UpstreamConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    dialect: Literal["openai", "anthropic", "google", "scripted"] = "openai"
+    dialect: Literal["openai", "anthropic", "google", "text", "scripted"] = "openai"
     base_url: str | None = None
     api_prefix: str | None = "/v1"
     api_key: SecretStr | None = None
@@ -36,6 +36,10 @@ class UpstreamConfig(BaseModel):
     """The only options of a request that the server knows, ``stop`` too; by default the model's name tells."""
     body: dict[str, JsonValue] = Field(default_factory=dict)
     """Fields of every request to the server, over everything else."""
+    embedding_model: str | None = None
+    """The model that ``/v1/embeddings`` asks here, whatever a client names."""
+    moderation_model: str | None = None
+    """The same for ``/v1/moderations``."""
     context_length: int | None = Field(default=None, ge=256)
     """Tokens of prompt and reply together; by default what the server or a table of models says."""
     latency: float = Field(default=0.0, ge=0)
@@ -76,6 +80,12 @@ class ServerConfig(BaseModel):
     metrics: bool = True
     telemetry: bool = False
     """Whether upstream calls become OpenTelemetry spans (extra ``otel``)."""
+    telemetry_endpoint: str | None = None
+    """Where spans are sent (OTLP over HTTP, e.g. ``http://collector:4318``); needs opentelemetry-exporter-otlp."""
+    tls_certificate: Path | None = None
+    """A PEM file: with it the server speaks HTTPS."""
+    tls_key: Path | None = None
+    """The certificate's key, if it is in another file."""
     log_format: Literal["json", "text"] = "json"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

@@ -18,6 +18,8 @@ MAX_SESSION_MESSAGES: Final = 100_000
 MAX_ID_CHARACTERS: Final = 200
 """Ids that clients choose: sessions, idempotency keys."""
 MAX_NAME_CHARACTERS: Final = 200
+MAX_CHOICES: Final = 4
+"""Replies that one request may ask for."""
 MAX_TOOLS: Final = 128
 MAX_SCRIPTS: Final = 1000
 """Global regex scripts."""

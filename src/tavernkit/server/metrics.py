@@ -8,6 +8,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from tavernkit.models import Usage
+
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The variable that names the folder in which workers count together; prometheus_client reads it when imported."""
 
@@ -45,6 +47,22 @@ class Metrics:
         self._upstream = Histogram(
             "tavernkit_upstream_seconds", "Waiting for a model", ("upstream",), buckets=BUCKETS, registry=self.registry
         )
+        self._tokens = Counter(
+            "tavernkit_tokens", "Tokens of prompts and replies", ("upstream", "kind"), registry=self.registry
+        )
+        self._errors = Counter(
+            "tavernkit_upstream_errors",
+            "Requests a model's server failed",
+            ("upstream", "reason"),
+            registry=self.registry,
+        )
+        self._first_token = Histogram(
+            "tavernkit_first_token_seconds",
+            "Time until a stream says something",
+            ("upstream",),
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
         self._pruned = Counter("tavernkit_pruned", "Old rows that were removed", ("table",), registry=self.registry)
 
     def request_began(self) -> None:
@@ -69,6 +87,21 @@ class Metrics:
     def asked(self, upstream: str, seconds: float) -> None:
         """A model was asked."""
         self._upstream.labels(upstream).observe(seconds)
+
+    def used(self, upstream: str, usage: Usage) -> None:
+        """A model said what a request cost; tokens out of its cache are part of the input."""
+        counts = {"input": usage.input_tokens, "output": usage.output_tokens, "cached": usage.cached_tokens}
+        for kind, tokens in counts.items():
+            if tokens > 0:
+                self._tokens.labels(upstream, kind).inc(tokens)
+
+    def upstream_failed(self, upstream: str, reason: str) -> None:
+        """A model's server failed."""
+        self._errors.labels(upstream, reason).inc()
+
+    def first_token(self, upstream: str, seconds: float) -> None:
+        """A stream began to say something."""
+        self._first_token.labels(upstream).observe(seconds)
 
     def pruned(self, table: str, rows: int) -> None:
         """Old rows of a table were removed."""

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
+import ssl
 import tempfile
+import threading
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
+from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
@@ -19,6 +24,7 @@ from tavernkit.server.keys import SCOPES
 from tavernkit.server.logs import set_up_logs
 from tavernkit.server.metrics import SHARED_FOLDER
 from tavernkit.server.service import Service
+from tavernkit.server.telemetry import set_up_telemetry
 
 BACKLOG = 2048
 STARTUP_FAILURE = 3
@@ -31,6 +37,8 @@ def serve(config: ServerConfig, *, say: Callable[[str], None] = print, as_json: 
     ``say`` gets the lines for whoever started it: for people, or with ``as_json`` one JSON object for programs.
     """
     set_up_logs(config)
+    _check_certificate(config)
+    set_up_telemetry(config)
     with closing(_bind(config)) as listening:
         port = listening.getsockname()[1]
         key = asyncio.run(_prepare(config))
@@ -46,10 +54,13 @@ def _run(config: ServerConfig, listening: socket.socket) -> None:
         "server_header": False,
         "timeout_graceful_shutdown": int(config.shutdown_seconds) + 5,
     }
+    if config.tls_certificate is not None:
+        options |= {"ssl_certfile": str(config.tls_certificate), "ssl_keyfile": _path(config.tls_key)}
     if config.workers == 1:
         server = uvicorn.Server(uvicorn.Config(create_app(config, own_process=True), **options))  # pyright: ignore[reportArgumentType]  # as uvicorn names them
         try:
-            server.run(sockets=[listening])
+            with _ending_well():
+                server.run(sockets=[listening])
         except SystemExit as end:
             raise _not_started() from end
         return
@@ -67,6 +78,40 @@ def _run(config: ServerConfig, listening: socket.socket) -> None:
 
 def _not_started() -> ConfigError:
     return ConfigError("the server could not start; its log says why", code="NOT_STARTED")
+
+
+@contextmanager
+def _ending_well() -> Generator[None]:
+    """Let SIGTERM end the process with 0: uvicorn raises it once more when everything has ended in order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _nothing)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _nothing(number: int, frame: FrameType | None) -> None:
+    """Take a signal."""
+
+
+def _path(path: Path | None) -> str | None:
+    return str(path) if path is not None else None
+
+
+def _check_certificate(config: ServerConfig) -> None:
+    """Raise if the server cannot speak TLS as it is told to."""
+    if config.tls_certificate is None:
+        if config.tls_key is not None:
+            raise ConfigError("tls_key needs tls_certificate", code="INVALID_SETTING")
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(config.tls_certificate, _path(config.tls_key))
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror or error
+        raise ConfigError(f"the certificate cannot be used: {reason}", code="INVALID_CERTIFICATE") from error
 
 
 @contextmanager
@@ -115,7 +160,7 @@ async def _prepare(config: ServerConfig) -> str | None:
 
 def _url(config: ServerConfig, port: int) -> str:
     host = f"[{config.host}]" if ":" in config.host else config.host
-    return f"http://{host}:{port}"
+    return f"{'http' if config.tls_certificate is None else 'https'}://{host}:{port}"
 
 
 def _welcome_object(config: ServerConfig, port: int, key: str | None) -> str:

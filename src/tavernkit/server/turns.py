@@ -11,7 +11,7 @@ from dataclasses import replace
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
 from tavernkit.models import ModelError, Reply, Request
 from tavernkit.server.admission import Admission
-from tavernkit.server.announcement import AnnouncingListener
+from tavernkit.server.announcement import AnnouncingListener, TimedListener
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
@@ -26,15 +26,17 @@ from tavernkit.server.turn_log import INTERRUPTED, OpenTurn, TurnLog, merged_sel
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
 from tavernkit.server.upstream_keys import UpstreamKeys
 from tavernkit.server.upstreams import (
+    CANCELLED,
     ClientDisconnectedError,
     Listener,
     Speaks,
     Upstream,
     Upstreams,
     as_service_error,
+    failure_reason,
     left_out,
 )
-from tavernkit.values import JsonObject, is_object
+from tavernkit.values import JsonObject, is_object, thaw_object
 
 
 class Turns:
@@ -156,11 +158,20 @@ class Turns:
             if speaker is not None:
                 lead = f"{speaker}: " if speakers == 0 else f"\n\n{speaker}: "
                 told, speakers = AnnouncingListener(listener, Speaks(speaker, lead)), speakers + 1
-            before = time.perf_counter()
+            timed = TimedListener(told)
             try:
-                return await upstream.ask(upstream.addressed(wanted), told)
+                reply = await upstream.ask(upstream.addressed(wanted), timed)
+            except ModelError as error:
+                self._metrics.upstream_failed(upstream.name, failure_reason(error))
+                raise
             finally:
-                asked += time.perf_counter() - before
+                asked += timed.seconds
+                if timed.first is not None:
+                    self._metrics.first_token(upstream.name, timed.first)
+            self._metrics.used(upstream.name, reply.usage)
+            if reply.interrupted and reply.interrupted != CANCELLED:
+                self._metrics.upstream_failed(upstream.name, "broken")
+            return reply
 
         started = time.perf_counter()
         with self._upstreams.span(opened.cast.name), left_out() as options:
@@ -238,6 +249,7 @@ def _response(request: TurnRequest, opened: OpenTurn, result: TalkResult, left_o
         "refusal": reply.refusal,
         "tool_calls": [call.to_dict() for call in reply.tool_calls],
         "finish_reason": _finish_reason(reply),
+        "logprobs": thaw_object(reply.logprobs) if reply.logprobs is not None else None,
         "broken": reply.interrupted or None,
         "usage": reply.usage_object() or _estimated_usage(result),
         "speaker": result.speaker,

@@ -8,12 +8,13 @@ from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from tavernkit.errors import ConfigError, log_warning
 from tavernkit.models import (
     Accumulator,
     AnthropicModel,
+    ConnectionFailedError,
     Endpoint,
     GoogleModel,
     HTTPError,
@@ -26,6 +27,7 @@ from tavernkit.models import (
     Request,
     RequestTimeoutError,
     ServerFields,
+    TextModel,
     with_retries,
     with_timeout,
 )
@@ -43,7 +45,7 @@ CANCELLED = "client_disconnected"
 OPENAI_HOST = "api.openai.com"
 DIALECT_NOT_AVAILABLE = "dialect_not_available"
 _notes: ContextVar[list[str] | None] = ContextVar("_notes", default=None)
-_MODELS = {"openai": OpenAIModel, "anthropic": AnthropicModel, "google": GoogleModel}
+_MODELS = {"openai": OpenAIModel, "anthropic": AnthropicModel, "google": GoogleModel, "text": TextModel}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +169,21 @@ class Upstream:
             await old.aclose()
 
     async def _get(self, path: str) -> Json:
-        """Get a path of the server."""
+        return await self.call("GET", path)
+
+    async def call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Json:
+        """Call another endpoint of the server.
+
+        Args:
+            method: ``GET`` or ``POST``.
+            path: A path below ``/v1``, or with ``../`` beside it.
+            body: What is posted.
+        """
         server = make_model(self.config, api_key=self._api_key)
         assert isinstance(server, HttpModel)
         async with server:
             url = f"{server.endpoint.base_url}/{path.removeprefix('../')}" if path.startswith("../") else path
-            return await server.call("GET", url)
+            return await server.call(method, url, **({} if body is None else {"json": body}))
 
     @property
     def fields(self) -> ServerFields | None:
@@ -295,6 +306,24 @@ class Upstreams:
             400, f"no upstream speaks the dialect {dialect!r}; POST /api/build shows it", code=DIALECT_NOT_AVAILABLE
         )
 
+    def speaks(self, dialect: str) -> bool:
+        """Whether some upstream has this dialect."""
+        return any(each.model.dialect == dialect for each in self._upstreams.values())
+
+    def offering(self, kind: Literal["embedding", "moderation"], name: str | None = None) -> Upstream:
+        """The upstream for embeddings or moderations: the one named, the first that has a model for it, the default.
+
+        Args:
+            kind: What is asked for.
+            name: The name of an upstream.
+        """
+        candidates = [self.get(each) for each in ([name] if name is not None else self.names())]
+        fitting = [each for each in candidates if each.config.dialect in ("openai", "text")]
+        if not fitting:
+            raise ServiceError(400, f"no upstream has {kind}s", code="endpoint_not_available")
+        having = (each for each in fitting if getattr(each.config, f"{kind}_model") is not None)
+        return next(having, fitting[0])
+
     def known_fields(self) -> set[str]:
         """Options that some upstream says it takes."""
         return {name for each in self._upstreams.values() for name in each.config.fields or ()}
@@ -318,11 +347,11 @@ def make_model(config: UpstreamConfig, *, api_key: str | None = None) -> Model:
         return ExampleModel(latency=config.latency)
     own = config.api_key.get_secret_value() if config.api_key is not None else None
     kind = _MODELS[config.dialect]
-    usual = kind.default_endpoint if config.dialect != "openai" else Endpoint()
+    usual = kind.default_endpoint if config.dialect in ("anthropic", "google") else Endpoint()
     endpoint = Endpoint(
         base_url=config.base_url or usual.base_url,
         api_key=api_key or own,
-        api_prefix=config.api_prefix if config.dialect == "openai" else usual.api_prefix,
+        api_prefix=config.api_prefix if config.dialect in ("openai", "text") else usual.api_prefix,
         timeout=config.timeout,
     )
     return kind("", endpoint, warn=_note, fields=_fields(config))
@@ -356,7 +385,7 @@ def _note(warning: str) -> None:
 
 def _tells(config: UpstreamConfig) -> bool:
     """Return True if a server may say how long its models' contexts are; OpenAI's own does not."""
-    return config.dialect == "openai" and config.base_url is not None and OPENAI_HOST not in config.base_url
+    return config.dialect in ("openai", "text") and config.base_url is not None and OPENAI_HOST not in config.base_url
 
 
 def _first_model(name: str, config: UpstreamConfig) -> Model:
@@ -380,6 +409,15 @@ def as_service_error(error: Exception) -> ServiceError:
     if isinstance(error, RequestTimeoutError):
         return ServiceError(504, str(error), code="upstream_timeout")
     return ServiceError(502, f"the model's server failed: {error}", code="upstream_error")
+
+
+def failure_reason(error: ModelError) -> str:
+    """A word for what went wrong, for counting."""
+    if isinstance(error, HTTPError):
+        return str(error.status)
+    if isinstance(error, RequestTimeoutError):
+        return "timeout"
+    return "connection" if isinstance(error, ConnectionFailedError) else "no_reply"
 
 
 def _is_outage(error: ModelError) -> bool:

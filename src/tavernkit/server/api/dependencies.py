@@ -23,9 +23,10 @@ async def service_of(request: Request) -> Service:
 async def client_of(
     request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 ) -> Client:
-    """Who asks; every request of theirs counts against their limit."""
+    """Who asks; every request of theirs counts against their limit. Anthropic's SDKs have a header of their own."""
     service = await service_of(request)
-    client = await service.keys.client(credentials.credentials if credentials is not None else None)
+    token = credentials.credentials if credentials is not None else request.headers.get("x-api-key")
+    client = await service.keys.client(token)
     await service.keys.count(client)
     return client
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Container, Sequence
+from collections.abc import AsyncGenerator, Container, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
@@ -24,14 +26,18 @@ from tavernkit.server.api.replies import (
     begun,
     completion,
     piece_delta,
+    piece_logprobs,
+    summed_usage,
     tool_deltas,
     until_done,
 )
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.json_response import SafeJSONResponse
+from tavernkit.server.keys import Client
 from tavernkit.server.library import SILLY_TAVERN
 from tavernkit.server.limits import MAX_ID_CHARACTERS
 from tavernkit.server.models import GROUP_PREFIX
+from tavernkit.server.service import Service
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable, storable_json
 from tavernkit.server.talks.talk import PARTS
@@ -61,16 +67,82 @@ async def chat_completions(
     idempotency_key: IdHeader = None,
 ) -> Response:
     """Talk to a character. With a session the server keeps the chat; without, the client does."""
+    named = x_tavern_session or (body.user if service.config.user_is_session else None)
+    asked = [ask(service, client, body, session=named, idempotency_key=idempotency_key) for _ in range(body.n or 1)]
+    if not body.stream:
+        outcomes = [await each.whole(request) for each in asked]
+        return SafeJSONResponse(completion(outcomes, body.model, asked[0].extension(outcomes[0])))
+    pieces = [await each.pieces(request) for each in asked]
+    return EventStream(_events(body, asked, pieces), *(each.listener for each in asked))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A turn that a client of ``/v1`` has begun."""
+
+    body: ChatCompletionRequest
+    turn_id: str
+    warnings: Sequence[str]
+    listener: ReplyListener
+    turn: asyncio.Task[TurnOutcome]
+
+    async def whole(self, request: Request) -> TurnOutcome:
+        """Wait for the answer."""
+        with self._naming_the_model():
+            return await until_done(request, self.turn, self.listener)
+
+    async def pieces(self, request: Request) -> AsyncGenerator[ReplyPiece | Speaks]:
+        """Wait for the first piece, then give all."""
+        with self._naming_the_model():
+            return await begun(request, self.turn, self.listener)
+
+    def extension(self, outcome: TurnOutcome) -> JsonObject:
+        """What the client is told besides the protocol's own fields."""
+        return _extension(outcome, self.body.tavernkit, self.warnings)
+
+    @contextmanager
+    def _naming_the_model(self) -> Generator[None]:
+        try:
+            yield
+        except ServiceError as error:
+            preset_of_its_own = error.code == "preset_not_found" and self.body.tavernkit.preset
+            if error.code in NAMED_BY_MODEL and not preset_of_its_own:
+                raise not_found("model", self.body.model) from error
+            raise
+
+
+def ask(
+    service: Service,
+    client: Client,
+    body: ChatCompletionRequest,
+    *,
+    session: str | None = None,
+    chat_id: str | None = None,
+    idempotency_key: str | None = None,
+) -> Asked:
+    """Begin a turn.
+
+    Args:
+        service: The service.
+        client: Who asks.
+        body: What for; requests of other protocols are translated.
+        session: The client's id of a session, if it is not in the body.
+        chat_id: Our id of a session.
+        idempotency_key: Tells a repeated request.
+    """
     options = body.tavernkit
-    named = x_tavern_session or options.session or (body.user if service.config.user_is_session else None)
-    session = storable(named or "") or None
-    logs.session_id.set(session)
+    session = storable(session or options.session or "") or None
+    if (body.n or 1) > 1 and (session or chat_id or idempotency_key):
+        raise ServiceError(400, "n is for requests without a session", code="invalid_request", param="n")
+    logs.session_id.set(session or chat_id)
     known = {*PASSED_ON, *service.upstreams.known_fields()}
-    turn_request = TurnRequest(
+    kept = bool(session or chat_id)
+    wanted = TurnRequest(
         owner=client.owner,
         selection=parse_model(body.model, options),
-        messages=_session_messages(body.messages) if session else [new_message(each) for each in body.messages],
+        messages=_session_messages(body.messages) if kept else [new_message(each) for each in body.messages],
         session=session,
+        chat_id=chat_id,
         platform=options.platform,
         idempotency_key=idempotency_key,
         speaker=options.speaker,
@@ -80,39 +152,41 @@ async def chat_completions(
         seed=options.seed,
         context_length=options.context_length,
     )
-    warnings = _warnings(body, session, known)
     listener = ReplyListener(streaming=bool(body.stream))
-    turn = service.turns.start(turn_request, listener)
-    try:
-        if not body.stream:
-            outcome = await until_done(request, turn, listener)
-            extension = _extension(outcome, options, warnings)
-            return SafeJSONResponse(completion(outcome, body.model, extension))
-        pieces = await begun(request, turn, listener)
-    except ServiceError as error:
-        if error.code in NAMED_BY_MODEL and not (error.code == "preset_not_found" and options.preset):
-            raise not_found("model", body.model) from error
-        raise
-    return EventStream(_events(body, turn_request.turn_id, turn, pieces, warnings), listener)
+    turn = service.turns.start(wanted, listener)
+    warnings = _warnings(body, kept, known)
+    return Asked(body=body, turn_id=wanted.turn_id, warnings=warnings, listener=listener, turn=turn)
 
 
 async def _events(
-    body: ChatCompletionRequest,
-    turn_id: str,
-    turn: asyncio.Task[TurnOutcome],
-    pieces: AsyncGenerator[ReplyPiece | Speaks],
-    warnings: Sequence[str],
+    body: ChatCompletionRequest, asked: Sequence[Asked], pieces: Sequence[AsyncGenerator[ReplyPiece | Speaks]]
 ) -> AsyncGenerator[bytes]:
-    writer = ChunkWriter(f"chatcmpl-{turn_id}", body.model, int(time.time()))
+    """All choices, one after the other; they are made at the same time."""
+    writer = ChunkWriter(f"chatcmpl-{asked[0].turn_id}", body.model, int(time.time()))
+    usages: list[Json] = []
+    for index, (each, own) in enumerate(zip(asked, pieces, strict=True)):
+        writer.index = index
+        async for event in _choice(writer, each, own, usages):
+            yield event
+        if len(usages) == index:
+            return  # it failed, and said so
+    if body.stream_options is not None and body.stream_options.include_usage:
+        yield writer.usage(summed_usage(usages))
+    yield DONE
+
+
+async def _choice(
+    writer: ChunkWriter, asked: Asked, pieces: AsyncGenerator[ReplyPiece | Speaks], usages: list[Json]
+) -> AsyncGenerator[bytes]:
     yield writer.delta({"role": "assistant", "content": ""})
     said: list[str] | None = None
     async for chunk in pieces:
         said = said or []
         if (delta := piece_delta(chunk)) is not None:
             said.append(str(delta.get("content", "")))
-            yield writer.delta(delta)
+            yield writer.delta(delta, logprobs=piece_logprobs(chunk))
     try:
-        outcome = await asyncio.shield(turn)
+        outcome = await asyncio.shield(asked.turn)
     except Exception as error:  # noqa: BLE001  # the answer has begun: errors are part of it
         yield writer.error(error)
         return
@@ -126,13 +200,11 @@ async def _events(
         yield writer.error(ServiceError(502, f"the reply broke off: {response['broken']}", code="upstream_error"))
         return
     reason = response.get("finish_reason")
-    extension = _extension(outcome, body.tavernkit, warnings)
+    extension = asked.extension(outcome)
     if said is not None and response["text"] != "".join(said):
         extension["content"] = response["text"]  # scripts changed what was streamed: this is what is stored
     yield writer.delta({}, finish_reason=reason if isinstance(reason, str) else "stop", extension=extension)
-    if body.stream_options is not None and body.stream_options.include_usage:
-        yield writer.usage(response.get("usage"))
-    yield DONE
+    usages.append(response.get("usage"))
 
 
 def parse_model(model: str, options: TavernKitOptions) -> Selection:
@@ -221,10 +293,10 @@ def _session_messages(messages: Sequence[ChatMessageIn]) -> list[NewMessage]:
     return [new_message(each) for each in messages[last + 1 :] if each.role in ("user", "tool")]
 
 
-def _warnings(body: ChatCompletionRequest, session: str | None, known: Container[str]) -> list[str]:
+def _warnings(body: ChatCompletionRequest, in_session: bool, known: Container[str]) -> list[str]:
     unknown = [name for name, value in (body.model_extra or {}).items() if name not in known and value is not None]
     found = [f"the option {name!r} is not known and was left out" for name in sorted(unknown)]
-    if session and any(each.role in ("system", "developer") for each in body.messages):
+    if in_session and any(each.role in ("system", "developer") for each in body.messages):
         found.append("system messages are left out of sessions: the character's own prompt is used")
     return [*found, *_lost_parts(body.messages)]
 

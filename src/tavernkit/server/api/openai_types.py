@@ -6,7 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from tavernkit.server.limits import MAX_BOOKS, MAX_CONTEXT_LENGTH, MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
+from tavernkit.server.limits import (
+    MAX_BOOKS,
+    MAX_CHOICES,
+    MAX_CONTEXT_LENGTH,
+    MAX_ID_CHARACTERS,
+    MAX_MESSAGES,
+    MAX_TOOLS,
+)
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS)]
 ItemId = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[\w.-]+$")]
@@ -60,7 +67,7 @@ class ChatCompletionRequest(BaseModel):
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     user: str | None = Field(default=None, max_length=MAX_ID_CHARACTERS)
-    n: Literal[1] | None = 1
+    n: Annotated[int, Field(ge=1, le=MAX_CHOICES)] | None = 1
     tools: list[dict[str, JsonValue]] | None = Field(default=None, max_length=MAX_TOOLS)
     tavernkit: TavernKitOptions = Field(default_factory=TavernKitOptions)
 

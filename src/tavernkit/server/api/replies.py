@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -88,11 +88,12 @@ async def _with_first(
             yield piece
 
 
-async def watch(receive: Receive, listener: ReplyListener) -> None:
+async def watch(receive: Receive, *listeners: ReplyListener) -> None:
     """Note when the client leaves."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    listener.gone.set()
+    for listener in listeners:
+        listener.gone.set()
 
 
 class EventStream(Response):
@@ -100,57 +101,72 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[bytes], listener: ReplyListener) -> None:
+    def __init__(self, events: AsyncIterator[bytes], *listeners: ReplyListener) -> None:
         super().__init__()
         self._events = events
-        self._listener = listener
+        self._listeners = listeners
         del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send everything."""
-        watcher = asyncio.create_task(watch(receive, self._listener))
+        watcher = asyncio.create_task(watch(receive, *self._listeners))
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             async for event in self._events:
                 await send({"type": "http.response.body", "body": event, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (OSError, asyncio.CancelledError):
-            self._listener.gone.set()
+            for listener in self._listeners:
+                listener.gone.set()
             raise
         finally:
             watcher.cancel()
 
 
-def completion(outcome: TurnOutcome, model: str, extension: JsonObject) -> JsonObject:
-    """A whole answer."""
-    response = outcome.response
+def completion(outcomes: Sequence[TurnOutcome], model: str, extension: JsonObject) -> JsonObject:
+    """A whole answer; each outcome is a choice."""
+    first = outcomes[0]
+    body: JsonObject = {
+        "id": f"chatcmpl-{first.turn_id}",
+        "object": "chat.completion",
+        "created": first.response.get("created"),
+        "model": model,
+        "choices": [_choice(index, outcome.response) for index, outcome in enumerate(outcomes)],
+        "usage": summed_usage([outcome.response.get("usage") for outcome in outcomes]),
+    }
+    return {**body, "tavernkit": extension} if extension else body
+
+
+def summed_usage(usages: Sequence[Json]) -> Json:
+    """What all choices cost together."""
+    if len(usages) == 1:
+        return usages[0]
+    counts = [usage for usage in usages if is_object(usage)]
+    names = ("prompt_tokens", "completion_tokens", "total_tokens")
+    return {name: sum(value for each in counts if isinstance(value := each.get(name), int)) for name in names}
+
+
+def _choice(index: int, response: JsonObject) -> JsonObject:
     message: JsonObject = {"role": "assistant", "content": response["text"], "refusal": response.get("refusal") or None}
     if response.get("tool_calls"):
         message["tool_calls"] = response["tool_calls"]
         message["content"] = response["text"] or None
     if response.get("reasoning"):
         message["reasoning_content"] = response["reasoning"]
-    choice: JsonObject = {
-        "index": 0,
+    return {
+        "index": index,
         "message": message,
         "finish_reason": response.get("finish_reason"),
-        "logprobs": None,
+        "logprobs": response.get("logprobs"),
     }
-    body: JsonObject = {
-        "id": f"chatcmpl-{outcome.turn_id}",
-        "object": "chat.completion",
-        "created": response.get("created"),
-        "model": model,
-        "choices": [choice],
-        "usage": response.get("usage"),
-    }
-    return {**body, "tavernkit": extension} if extension else body
 
 
 class ChunkWriter:
     """Writes the events of one stream."""
 
     def __init__(self, completion_id: str, model: str, created: int) -> None:
+        self.index = 0
+        """Which of several choices is written."""
         self._head: JsonObject = {
             "id": completion_id,
             "object": "chat.completion.chunk",
@@ -159,10 +175,20 @@ class ChunkWriter:
         }
 
     def delta(
-        self, delta: JsonObject, *, finish_reason: str | None = None, extension: JsonObject | None = None
+        self,
+        delta: JsonObject,
+        *,
+        finish_reason: str | None = None,
+        extension: JsonObject | None = None,
+        logprobs: Json = None,
     ) -> bytes:
         """A piece of the message."""
-        choice: JsonObject = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
+        choice: JsonObject = {
+            "index": self.index,
+            "delta": delta,
+            "finish_reason": finish_reason,
+            "logprobs": logprobs,
+        }
         event: JsonObject = {**self._head, "choices": [choice]}
         return _event({**event, "tavernkit": extension} if extension else event)
 
@@ -194,6 +220,11 @@ def piece_delta(piece: ReplyPiece | Speaks) -> JsonObject | None:
     if piece.tool_calls:
         delta["tool_calls"] = [call_delta(each) for each in piece.tool_calls]
     return delta or None
+
+
+def piece_logprobs(piece: ReplyPiece | Speaks) -> Json:
+    """The probabilities of a piece's tokens, if the model tells them."""
+    return None if isinstance(piece, Speaks) or piece.logprobs is None else thaw_object(piece.logprobs)
 
 
 def call_delta(piece: ToolCallPiece) -> JsonObject:

@@ -58,6 +58,8 @@ class Builds:
             ),
             "regex_scripts": self._regex_scripts(cast, card_of(cast, given.speaker)),
         }
+        if given.dialect == "text":
+            inputs["dialect"] = "text"
         if cast.persona is None:
             inputs["user"] = User(name=given.user_name)
         if given.seed is not None:
