@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+import tavernkit as tk
 from tavernkit import Character, ConfigError, risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.errors import WarningLog
 from tavernkit.prompt import Block, Plan
+from tests.models.native_server import Wire, sent_json, serve_wire
 
 CARD = Character(name="Aria", description="A bard.")
 PRESET = (
@@ -117,6 +119,127 @@ def test_a_text_plan_is_a_prompt_with_its_stops() -> None:
     assert wire.body["prompt"] == plan.prompt
 
 
+TEXT_SETTINGS = {
+    "textgenerationwebui_settings": {
+        "type": "koboldcpp",
+        "temp": 0.4,
+        "min_p": 0.1,
+        "streaming": True,
+        "server_urls": {"koboldcpp": "http://localhost:5001"},
+        "send_banned_tokens": True,
+        "banned_tokens": "[1, 2]",
+        "length_penalty": 2,
+    },
+    "kai_settings": {"temp": 0.6},
+    "nai_settings": {"temperature": 0.7, "model_novel": "kayra-v1"},
+    "power_user": {"tokenizer": 3, "request_token_probabilities": True},
+    "main_api": "textgenerationwebui",
+    "amount_gen": 99,
+}
+
+
+def text_plan(**changes: Any) -> st.TextPlan:
+    settings = st.Settings.from_json({**TEXT_SETTINGS, **changes}, warn=WarningLog())
+    plan = st.build(character=CARD, settings=settings, message="Hi {{banned::delve}}", dialect="text", warn=None)
+    assert isinstance(plan, st.TextPlan)
+    return plan
+
+
+def test_a_text_plan_has_every_field_of_the_page() -> None:
+    plan = text_plan()
+    body = plan.to_request()
+    assert plan.backend == "koboldcpp"
+    assert len(body) > 60
+    assert (body["temperature"], body["min_p"], body["max_new_tokens"], body["stream"]) == (0.4, 0.1, 99, True)
+    assert body["logprobs"] == 10
+    # Ids as they are; words that macros ban, by the tokenizer of the settings.
+    assert str(body["custom_token_bans"]).startswith("1,2,")
+    assert text_plan(main_api="novel").to_request()["temperature"] == 0.7
+    assert text_plan(main_api="kobold").to_request()["temperature"] == 0.6
+
+
+def test_the_text_requests_of_every_backend_go_where_the_settings_say() -> None:
+    plan, log = text_plan(), WarningLog()
+    wire = plan.request(reference=True, warn=log).wire
+    assert wire is not None
+    assert wire.url == "http://127.0.0.1:5001/v1/completions"
+    assert any("koboldcpp does not get length_penalty" in message for message in log.messages)
+    kobold = plan.request("kobold", reference=True, base_url="http://h:1", warn=log).wire
+    assert kobold is not None
+    assert (kobold.url, kobold.body["temperature"]) == ("http://h:1/api/v1/generate", 0.6)
+    assert kobold.body["stop_sequence"]
+    novelai = plan.request("novelai", model="clio-v1", reference=True, warn=log).wire
+    assert novelai is not None
+    assert (novelai.url, novelai.headers["authorization"]) == (
+        "https://api.novelai.net/ai/generate-stream",
+        "Bearer <key>",
+    )
+    vllm = plan.request("vllm", model="mine", reference=True, warn=log, base_url="http://h:1/v1").wire
+    assert vllm is not None
+    assert (vllm.url, vllm.body["model"]) == ("http://h:1/v1/completions", "mine")
+    with pytest.raises(ConfigError, match="unknown text backend 'openai'"):
+        plan.request("openai", reference=True)
+
+
+async def test_a_reference_request_is_sent_by_the_model_of_that_name() -> None:
+    plan = text_plan()
+    answers = Wire({"choices": [{"text": "Hello.", "finish_reason": "stop"}]}), Wire({"results": [{"text": "Hello."}]})
+    async with serve_wire(*answers) as server:
+        for name in ("koboldcpp", "kobold"):
+            async with tk.model(f"{name}:{server.url}", api_key="k-1") as model:
+                request = plan.request(name, reference=True, base_url=server.url, warn=WarningLog())
+                assert (await model.send(request)).text == "Hello."
+    assert [each.path for each in server.requests] == ["/v1/completions", "/api/v1/generate"]
+    assert server.requests[0].headers["authorization"] == "Bearer k-1"
+    assert sent_json(server, 0)["api_server"] == server.url
+
+
+def test_a_request_without_a_key_waits_for_the_models() -> None:
+    wire = chat_plan().request("openrouter", reference=True).wire
+    assert wire is not None
+    assert wire.headers["authorization"] == "Bearer <key>"
+    with pytest.raises(ConfigError, match="openrouter: an API key is needed"):
+        chat_plan().request("openrouter", reference=True, api_key="")
+
+
+def test_reference_requests_take_common_names_models_and_addresses() -> None:
+    log = WarningLog()
+    wire = chat_plan().request("anthropic", model="claude-x", reference=True, warn=log).wire
+    assert wire is not None
+    assert (wire.url, wire.body["model"]) == ("https://api.anthropic.com/v1/messages", "claude-x")
+    custom = chat_plan().request("custom", base_url="http://h:1/v1", reference=True, warn=log).wire
+    assert custom is not None
+    assert custom.url == "http://h:1/v1/chat/completions"
+    chat_plan().request("groq", base_url="http://h:1", reference=True, warn=log)
+    assert any("base_url is left out" in message for message in log.messages)
+    own = chat_plan(llm_options={"seed": 99}).request(reference=True, warn=log).wire
+    assert own is not None
+    assert own.body["seed"] == 99
+
+
+def test_settings_that_the_source_does_not_get_are_named() -> None:
+    log = WarningLog()
+    chat_plan().request("groq", model="m", reference=True, warn=log)
+    assert any("groq does not get top_k" in message for message in log.messages)
+
+
+def test_biases_and_probabilities_of_the_settings_are_sent() -> None:
+    settings = st.Settings.from_json(
+        {
+            "oai_settings": {"bias_presets": {"Mine": [{"text": "[7]", "value": -5}, {"text": "ship", "value": 2}]}},
+            "power_user": {"request_token_probabilities": True},
+        },
+        warn=WarningLog(),
+    )
+    preset = PRESET.with_model("gpt-4o").replace(source={"bias_preset_selected": "Mine"})
+    plan = st.build(character=CARD, preset=preset, settings=settings, message="Hi", warn=None)
+    body = plan.to_request()
+    assert body["logprobs"] == 5
+    assert body["logit_bias"] == {"7": -5, "8448": 2}
+    nobody = st.build(character=CARD, preset=PRESET, settings=settings, warn=None)
+    assert "logit_bias" not in nobody.to_request()
+
+
 def test_risuai_has_options_and_a_reference_too() -> None:
     preset = risu_ai.Preset().replace(ai_model="gpt4o", temperature=70, max_response=111)
     plan = risu_ai.build(character=CARD, preset=preset, message="Hi", warn=None)
@@ -124,6 +247,11 @@ def test_risuai_has_options_and_a_reference_too() -> None:
     wire = plan.request("openai", reference=True, api_key="k-2").wire
     assert wire is not None
     assert wire.body["model"] == "gpt-4o"
+    log = WarningLog()
+    waiting = plan.request(reference=True, model="other", warn=log).wire
+    assert waiting is not None
+    assert waiting.needs_key
+    assert any("model is left out" in message for message in log.messages)
 
 
 def test_a_plan_of_no_program_has_no_reference() -> None:

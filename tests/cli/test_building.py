@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -126,6 +127,50 @@ def test_build_for_risuai_from_the_same_files(tavernkit: Tavernkit) -> None:
 def test_the_request_of_sillytavern_can_be_had(tavernkit: Tavernkit) -> None:
     outcome = tavernkit("build", *arguments_of("-m", LAMP, "--request", "--json"))
     assert json.loads(outcome.out)["max_completion_tokens"] == 400
+
+
+def test_the_request_that_reaches_a_source_is_shown_without_its_key(
+    tavernkit: Tavernkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", "sk-or-secret")
+    outcome = tavernkit("build", *arguments_of("-m", LAMP, "--request", "openrouter", "--json"))
+    shown = json.loads(outcome.out)
+    assert (shown["method"], shown["url"]) == ("POST", "https://openrouter.ai/api/v1/chat/completions")
+    assert shown["headers"]["authorization"] == "Bearer <key>"
+    assert LAMP in str(shown["body"]["messages"])
+    assert "sk-or-secret" not in outcome.out + outcome.err
+
+
+def test_a_request_may_be_had_as_a_curl_command(tavernkit: Tavernkit) -> None:
+    command = tavernkit("build", *arguments_of("-m", "It's me", "--request", "makersuite", "--curl")).out
+    first, *rest = command.splitlines()
+    assert first.startswith("curl -X POST 'https://generativelanguage.googleapis.com/v1beta/models/")
+    assert '?key=\'"$GEMINI_API_KEY"' in first
+    words = shlex.split(" ".join(line.rstrip("\\") for line in rest))
+    assert "It's me" in str(json.loads(words[words.index("--data-raw") + 1]))
+    own = tavernkit("build", *arguments_of("-m", LAMP, "--curl")).out
+    assert "https://api.openai.com/v1/chat/completions" in own
+    assert "'authorization: Bearer '\"$OPENAI_API_KEY\"" in own
+
+
+def test_the_request_to_a_server_of_ones_own(tavernkit: Tavernkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ["build", CARD, "-m", LAMP, "-d", "text", "--base-url", "http://localhost:5001", "--json"]
+    shown = json.loads(tavernkit(*arguments, "--request", "koboldcpp").out)
+    assert shown["url"] == "http://127.0.0.1:5001/v1/completions"
+    assert shown["headers"] == {"content-type": "application/json"}
+    assert len(shown["body"]) > 45
+    monkeypatch.setenv("KOBOLDCPP_API_KEY", "k-1")
+    shown = json.loads(tavernkit(*arguments, "--request", "koboldcpp").out)
+    assert shown["headers"]["authorization"] == "Bearer <key>"
+    refused = tavernkit(*arguments, "--request", "horde")
+    assert (refused.code, "unknown text backend 'horde'" in refused.err) == (2, True)
+
+
+def test_what_a_source_does_not_get_is_named(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    preset = json.loads(Path(PRESET).read_text("utf-8")) | {"top_k": 40, "min_p": 0.2}
+    (tmp_path / "p.json").write_text(json.dumps(preset), encoding="utf-8")
+    outcome = tavernkit("build", CARD, "--preset", str(tmp_path / "p.json"), "--request", "groq", "--json")
+    assert "groq does not get top_k, min_p: left out of the request" in outcome.err
 
 
 def test_a_sillytavern_folder_is_read_as_it_is(tavernkit: Tavernkit, tmp_path: Path) -> None:

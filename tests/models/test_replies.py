@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from tavernkit.errors import ConfigError
 from tavernkit.models import (
     Accumulator,
     AnthropicModel,
     ConnectionFailedError,
     Endpoint,
+    HTTPError,
     OpenAIModel,
     ProviderError,
     ReplyPiece,
@@ -167,10 +169,47 @@ async def test_the_request_of_another_program_is_sent_as_it_is() -> None:
         absolute = WireRequest(method="POST", url=f"{server.url}/there", headers={}, body={"c": 1})
         await model.send(ask(wire=absolute))
     first = server.requests[0]
-    assert (first.path, first.body, first.headers["x-mine"]) == ("/v1/odd/path?x=1", b'{"b":1,"a":[2]}', "yes")
+    assert (first.path, first.body, first.headers["x-mine"]) == ("/odd/path?x=1", b'{"b":1,"a":[2]}', "yes")
     assert "authorization" not in first.headers
     assert server.requests[1].path == "/there"
     assert sent_json(server) == {"c": 1}
+
+
+async def test_the_model_puts_its_key_into_a_request_without_one() -> None:
+    answer = {"choices": [{"message": {"content": "hi"}}]}
+    headers = {"Authorization": "Bearer <key>", "X-Mine": "yes"}
+    wire = WireRequest(method="POST", url="/v1/there?key=<key>&alt=sse", headers=headers, body={})
+    async with serve_wire(Wire(answer)) as server, OpenAIModel("m", _at(server.url, api_key="sk-secret")) as model:
+        await model.send(ask(wire=wire))
+    sent = server.requests[0]
+    # A key in an address would be logged.
+    assert (sent.path, sent.headers["x-goog-api-key"]) == ("/v1/there?alt=sse", "sk-secret")
+    assert sent.headers["authorization"] == "Bearer sk-secret"
+    assert wire.needs_key
+    assert wire.with_key("k").url == "/v1/there?key=k&alt=sse"
+    with pytest.raises(ConfigError, match="no API key"):
+        wire.with_key(None)
+    headless = WireRequest(method="POST", url="/v1/there", headers=headers, body={}).with_key(None)
+    assert headless.headers == {"X-Mine": "yes"}
+
+
+async def test_a_key_is_not_sent_to_another_host() -> None:
+    headers = {"Authorization": "Bearer <key>"}
+    wire = WireRequest(method="POST", url="https://elsewhere.example/v1", headers=headers, body={})
+    async with OpenAIModel("m", _at("http://127.0.0.1:9", api_key="sk-secret")) as model:
+        with pytest.raises(ConfigError, match="the key is for"):
+            await model.send(ask(wire=wire))
+
+
+async def test_an_error_does_not_show_the_key_of_the_request_itself() -> None:
+    wire = WireRequest(method="POST", url="/x", headers={"Authorization": "Bearer sk-wire"}, body={})
+    async with (
+        serve_wire(Wire({"error": {"message": "bad key sk-wire"}}, status=401)) as server,
+        OpenAIModel("m", _at(server.url)) as model,
+    ):
+        with pytest.raises(HTTPError) as refused:
+            await model.send(ask(wire=wire))
+    assert str(refused.value) == "bad key [redacted]"
 
 
 async def test_redirects_are_not_followed() -> None:
@@ -192,5 +231,5 @@ async def test_passwords_in_addresses_go_into_a_header() -> None:
     assert server.requests[0].headers["authorization"].startswith("Basic ")
 
 
-def _at(url: str) -> Endpoint:
-    return Endpoint(base_url=url)
+def _at(url: str, **fields: Any) -> Endpoint:
+    return Endpoint(base_url=url, **fields)

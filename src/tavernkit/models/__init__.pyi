@@ -1,5 +1,7 @@
 from tavernkit.models.accumulate import Accumulator as Accumulator
 from tavernkit.models.anthropic import AnthropicModel as AnthropicModel
+from tavernkit.models.backends import BackendModel as BackendModel
+from tavernkit.models.cohere import CohereModel as CohereModel
 from tavernkit.models.endpoint import Endpoint as Endpoint
 from tavernkit.models.errors import ConnectionFailedError as ConnectionFailedError
 from tavernkit.models.errors import DecodeError as DecodeError
@@ -9,6 +11,8 @@ from tavernkit.models.errors import ProviderError as ProviderError
 from tavernkit.models.errors import RequestTimeoutError as RequestTimeoutError
 from tavernkit.models.factory import model as model
 from tavernkit.models.google import GoogleModel as GoogleModel
+from tavernkit.models.google import VertexModel as VertexModel
+from tavernkit.models.openai import AzureModel as AzureModel
 from tavernkit.models.openai import OpenAIModel as OpenAIModel
 from tavernkit.models.openai import TextModel as TextModel
 from tavernkit.models.openai_endpoints import OpenAIEndpoints as OpenAIEndpoints

@@ -27,7 +27,7 @@ from tavernkit.models.limits import MAX_RESPONSE_BYTES, MAX_STREAM_BYTES
 from tavernkit.models.parameters import ServerFields
 from tavernkit.models.protocol import AsyncContext
 from tavernkit.models.reply import Reply, ReplyPiece
-from tavernkit.models.request import Request
+from tavernkit.models.request import Request, WireRequest
 from tavernkit.text import strict_json
 from tavernkit.values import Json, JsonObject, is_object, thaw
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EVENT_STREAM: Final = "text/event-stream"
+JSON_LINES: Final = "application/x-ndjson"
 
 
 class HttpModel(AsyncContext):
@@ -47,6 +48,8 @@ class HttpModel(AsyncContext):
 
     dialect: str
     default_endpoint: ClassVar[Endpoint]
+    needs_name: bool = True
+    """False for servers that run one model, whatever it is called."""
 
     def __init__(
         self,
@@ -56,6 +59,7 @@ class HttpModel(AsyncContext):
         warn: Warn = log_warning,
         key_variable: str = "",
         fields: ServerFields | None = None,
+        provider: str = "",
     ) -> None:
         """Make a model.
 
@@ -65,8 +69,10 @@ class HttpModel(AsyncContext):
             warn: Called with what a request asks for and the provider does not take.
             key_variable: If there is no key, requests fail and name this environment variable.
             fields: What the server takes; by default what its protocol and the model's name suggest.
+            provider: The provider's name, which errors begin with.
         """
         self.name = name
+        self.provider = provider
         self.endpoint = endpoint or self.default_endpoint
         self._redactor = self.endpoint.redactor
         self._warn = warn
@@ -123,7 +129,7 @@ class HttpModel(AsyncContext):
         """
         client = self._connected()
         connect, read = self.endpoint.timeouts()
-        url = path if urlsplit(path).scheme else _below(self.endpoint.url, path)
+        url = _below(self.endpoint.url, path)
         headers = {**self.headers(None), **self.endpoint.headers}
         limits = {"connect": connect, "read": read, "write": read, "pool": connect}
         built = client.build_request(
@@ -132,7 +138,7 @@ class HttpModel(AsyncContext):
         response = await self._awaited(client.send(built, stream=True))
         try:
             if not 200 <= response.status_code < 300:
-                raise await self._status_error(response)
+                raise self._named(await self._status_error(response))
             portions = [portion async for portion in self._portions(response, MAX_RESPONSE_BYTES)]
         finally:
             await response.aclose()
@@ -154,18 +160,31 @@ class HttpModel(AsyncContext):
                 f"there is no API key: set {self._key_variable}, or pass api_key=…", code="API_KEY_REQUIRED"
             )
         name = request.model or self.name
-        if not name and request.wire is None:
+        if not name and self.needs_name and request.wire is None:
             raise ConfigError("neither the request nor the model says which model to ask", code="MODEL_REQUIRED")
         return request.replace(model=name, dialect=self.protocol_of(request))
 
+    def _named(self, error: ModelError) -> ModelError:
+        error.provider = error.provider or self.provider
+        return error
+
     async def _pieces(self, request: Request, *, stream: bool) -> AsyncGenerator[ReplyPiece]:
+        try:
+            async with aclosing(self._attempts(request, stream=stream)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except ModelError as error:
+            self._named(error)
+            raise
+
+    async def _attempts(self, request: Request, *, stream: bool) -> AsyncGenerator[ReplyPiece]:
         body = request_body(request, stream=stream, warn=self._warn, fields=self._fields)
         try:
             async with aclosing(self._exchange(request, body, stream=stream)) as pieces:
                 async for piece in pieces:
                     yield piece
         except HTTPError as error:
-            if not (stream and _refuses_streaming(error)):
+            if not (stream and request.wire is None and _refuses_streaming(error)):
                 raise
         else:
             return
@@ -179,8 +198,12 @@ class HttpModel(AsyncContext):
         """Send one HTTP request; the answer is read as what it is, a stream or one body."""
         reader = self.reader()
         async with self._open(request, body, stream=stream) as response:
-            streamed = EVENT_STREAM in response.headers.get("content-type", "").lower()
-            events = self._events(response) if streamed else self._whole(response)
+            kind = response.headers.get("content-type", "").lower()
+            streamed = EVENT_STREAM in kind or JSON_LINES in kind
+            if JSON_LINES in kind:
+                events = self._lines(response)
+            else:
+                events = self._events(response) if streamed else self._whole(response)
             async with aclosing(events):
                 async for event in events:
                     if event is None:
@@ -217,13 +240,14 @@ class HttpModel(AsyncContext):
     ) -> httpx.Request:
         connect, read = self.endpoint.timeouts(stream=stream)
         limits = {"connect": connect, "read": read, "write": read, "pool": connect}
-        wire = request.wire
-        if wire is None:
+        if request.wire is None:
             method, url = "POST", _below(self.endpoint.url, self.path(request, stream=stream))
             headers: Mapping[str, str] = {**self.headers(request), **self.endpoint.headers}
         else:
-            method, headers = wire.method, wire.headers
-            url = wire.url if urlsplit(wire.url).scheme else _below(self.endpoint.url, wire.url)
+            wire = self._keyed(request.wire)
+            url, query_key = _without_query_key(_below(self.endpoint.base_url, wire.url))
+            method, headers = wire.method, {**wire.headers, **query_key}
+            self._redactor = self._redactor.with_headers(headers)
         content = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return client.build_request(
             method,
@@ -232,6 +256,19 @@ class HttpModel(AsyncContext):
             headers={"content-type": "application/json", **headers},
             extensions={"timeout": limits},
         )
+
+    def _keyed(self, wire: WireRequest) -> WireRequest:
+        """Put the key into a request that waits for one, if it goes where the key belongs."""
+        if wire.needs_key and self.endpoint.api_key and urlsplit(wire.url).scheme:
+            asked, own = urlsplit(wire.url).hostname or "", urlsplit(self.endpoint.base_url).hostname or ""
+            # Hosts below a provider's own domain are the provider's: regions, older models.
+            same = _domain(asked) == _domain(own) if self._key_variable else asked == own
+            if not same:
+                raise ConfigError(
+                    f"the request goes to {asked} and the key is for {own}: pass api_key=… to plan.request()",
+                    code="KEY_FOR_ANOTHER_HOST",
+                )
+        return wire.with_key(self.endpoint.api_key)
 
     def _connected(self) -> httpx.AsyncClient:
         """Return the client of the running event loop; connections of another one cannot be used."""
@@ -283,6 +320,20 @@ class HttpModel(AsyncContext):
             if event.data.strip():
                 yield self._event(event.data)
 
+    async def _lines(self, response: httpx.Response) -> AsyncGenerator[JsonObject | None]:
+        """Read a stream that has one JSON object per line."""
+        begun: list[bytes] = []
+        async with aclosing(self._portions(response, MAX_STREAM_BYTES)) as portions:
+            async for portion in portions:
+                *ends, rest = portion.split(b"\n")
+                for end in ends:
+                    line, begun = b"".join([*begun, end]), []
+                    if line.strip():
+                        yield self._object(line.decode("utf-8", "replace"), "a line of the stream")
+                begun.append(rest)
+        if last := b"".join(begun).strip():
+            yield self._object(last.decode("utf-8", "replace"), "a line of the stream")
+
     def _event(self, data: str) -> JsonObject | None:
         return None if data.startswith(DONE) else self._object(data, "an event of the stream")
 
@@ -330,7 +381,21 @@ class HttpModel(AsyncContext):
 
 
 def _below(base: str, path: str) -> str:
-    return f"{base.rstrip('/')}/{path.lstrip('/')}"
+    """Add a path to an address; a whole address stays."""
+    return path if urlsplit(path).scheme else f"{base.rstrip('/')}/{path.lstrip('/')}"
+
+
+def _domain(host: str) -> str:
+    return ".".join(host.split(".")[-2:])
+
+
+def _without_query_key(url: str) -> tuple[str, Mapping[str, str]]:
+    """Take Google's key out of an address: it means the same in a header, and addresses are logged."""
+    parts = urlsplit(url)
+    fields = [field.partition("=") for field in parts.query.split("&")]
+    key = next((value for name, _, value in fields if name == "key"), "")
+    rest = "&".join(f"{name}{sign}{value}" for name, sign, value in fields if name != "key")
+    return (parts._replace(query=rest).geturl(), {"x-goog-api-key": key}) if key else (url, {})
 
 
 def _without_password(url: str) -> str:

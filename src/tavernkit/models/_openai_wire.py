@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tavernkit.models._readers import ReaderState, number_of, provider_error, text_of
+from tavernkit.models._readers import ReaderState, number_of, provider_error, reports_error, text_of
 from tavernkit.models.reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
 from tavernkit.text import strict_json
 from tavernkit.values import (
@@ -44,7 +44,7 @@ class OpenAIReader(ReaderState):
 
     def read(self, event: JsonObject) -> ReplyPiece:
         """Translate a body or an event of a stream."""
-        if event.get("error") or event.get("object") == "error":
+        if reports_error(event):
             raise provider_error(event)
         choice = first_choice(event)
         delta = _delta(choice)

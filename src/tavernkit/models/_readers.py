@@ -43,6 +43,14 @@ class ReaderState:
             raise ProviderError(_emptiness(self.reason, self.last), body=self.last)
 
 
+def reports_error(event: JsonObject) -> bool:
+    """Return True if a body or an event is an error, whatever the HTTP status was."""
+    if event.get("error") or event.get("object") == "error":
+        return True
+    # FastAPI's errors are a detail, NovelAI's a status code and a message.
+    return "choices" not in event and bool(event.get("detail") or ("statusCode" in event and event.get("message")))
+
+
 def provider_error(body: JsonObject) -> ProviderError:
     """Make the error that a provider reports inside a 200 response."""
     return ProviderError(error_text(body) or "the provider reported an error", body=body)

@@ -30,6 +30,11 @@ class Redactor:
         usable = {secret for secret in found if len(secret) >= _MIN_LENGTH and secret.lower() not in _WORDS}
         return cls(tuple(sorted(usable, key=len, reverse=True)))
 
+    def with_headers(self, headers: Mapping[str, str]) -> Redactor:
+        """Return a redactor that also knows the secrets of these headers."""
+        found = Redactor.of(*self.secrets, headers=headers)
+        return self if found.secrets == self.secrets else found
+
     def text(self, text: str) -> str:
         """Take secrets out of a text."""
         for secret in self.secrets:

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from tavernkit.dialects import convert
 from tavernkit.dialects.messages import MessageLike
 from tavernkit.errors import ConfigError, Warn, log_warning
-from tavernkit.models.parameters import GOOGLE_GENERATION, ServerFields, accepted
+from tavernkit.models.parameters import GOOGLE_GENERATION, OLLAMA_OPTIONS, Accepted, ServerFields, accepted
 from tavernkit.models.request import Request
 from tavernkit.prompt.message import Message
 from tavernkit.values import FrozenObject, Json, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
@@ -19,6 +19,22 @@ ANTHROPIC_MAX_TOKENS: Final = 4096
 JSON_SCHEMA: Final = "json_schema"
 _OPAQUE: Final = frozenset(("args", "response", "parametersJsonSchema", "responseJsonSchema"))
 """Fields of Google's whose content is the caller's own JSON."""
+
+TEXT_SERVERS: Final = (
+    "ooba",
+    "koboldcpp",
+    "tabby",
+    "aphrodite",
+    "vllm",
+    "huggingface",
+    "mancer",
+    "dreamgen",
+    "featherless",
+    "togetherai",
+    "infermaticai",
+    "generic",
+)
+"""Servers that speak OpenAI's text completions, with options of their own."""
 
 _Writer: TypeAlias = Callable[[Request, bool, Warn, ServerFields | None], JsonObject]
 
@@ -104,17 +120,87 @@ def has_free_properties(schema: object) -> bool:
 
 def _text_completion(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
     """OpenAI's text completions; a chat is sent as its contents, one below the other."""
-    sent = accepted("text", request.model, request.options, request.stop, warn, fields)
-    prompt: Json = request.prompt
-    if request.messages is not None:
-        prompt = convert(request.messages, "text", warn=warn)["prompt"]
-    if request.tools or request.response_format is not None:
-        warn("text completion does not take tools or a response_format: left out of the request")
-    body: JsonObject = {"model": request.model, "prompt": prompt, **sent.options}
-    body.pop("parallel_tool_calls", None)
+    sent = _sampling(request, warn, fields)
+    body: JsonObject = {"model": request.model} if request.model else {}
+    body |= {"prompt": _prompt(request, warn), **sent.options}
     if sent.stop:
         body["stop"] = sent.stop
     return _streamed(body, request, stream)
+
+
+def _llamacpp(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
+    sent = _sampling(request, warn, fields, "stream_options")
+    body: JsonObject = {"prompt": _prompt(request, warn), "cache_prompt": True, **sent.options, "stream": stream}
+    if sent.stop:
+        body["stop"] = sent.stop
+    return body
+
+
+def _ollama(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
+    """Ollama's own API, without the template of the model: the prompt is finished."""
+    sent = _sampling(request, warn, fields, "stream_options")
+    options: JsonObject = {name: value for name, value in sent.options.items() if name in OLLAMA_OPTIONS}
+    if sent.stop:
+        options["stop"] = sent.stop
+    rest: JsonObject = {name: value for name, value in sent.options.items() if name not in OLLAMA_OPTIONS}
+    prompt = _prompt(request, warn)
+    return {"model": request.model, "prompt": prompt, "raw": True, "stream": stream, **rest, "options": options}
+
+
+def _kobold(request: Request, _stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
+    sent = _sampling(request, warn, fields, "stream_options")
+    body: JsonObject = {"prompt": _prompt(request, warn), **sent.options}
+    if sent.stop:
+        body["stop_sequence"] = sent.stop
+    return body
+
+
+def _novelai(request: Request, _stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
+    """NovelAI wants stop strings as the numbers of its tokens, so they are left out."""
+    sent = _sampling(request, warn, fields, "stream_options")
+    parameters: JsonObject = {"use_string": True, "generate_until_sentence": True, "return_full_text": False}
+    return {"input": _prompt(request, warn), "model": request.model, "parameters": parameters | sent.options}
+
+
+def _cohere(request: Request, stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
+    """Cohere's chat API, version 2: OpenAI's messages, names of its own for the rest."""
+    rest, _, _ = _without(request.options, "", "parallel_tool_calls", "stream_options")
+    sent = accepted("cohere_v2", request.model, rest, request.stop, warn, fields)
+    body: JsonObject = {"model": request.model, "messages": written_messages(_chat(request), "openai", warn)}
+    body |= {**sent.options, "stream": stream}
+    if sent.stop:
+        body["stop_sequences"] = sent.stop
+    if request.tools:
+        body["tools"] = [thaw_object(tool) for tool in request.tools]
+        if request.tool_choice in ("required", "none"):
+            body["tool_choice"] = str(request.tool_choice).upper()
+    else:
+        _warn_about_choice(request, warn)
+    if request.response_format is not None:
+        body["response_format"] = _cohere_format(request.response_format)
+    return body
+
+
+def _cohere_format(response_format: FrozenObject) -> JsonObject:
+    wrapper = response_format.get(JSON_SCHEMA)
+    written: JsonObject = {"type": "text" if response_format.get("type") == "text" else "json_object"}
+    if is_mapping(wrapper):
+        written[JSON_SCHEMA] = thaw(wrapper.get("schema"))
+    return written
+
+
+def _sampling(request: Request, warn: Warn, fields: ServerFields | None, *left_out: str) -> Accepted:
+    """The options of a text completion; those for tools are left out."""
+    if request.tools or request.response_format is not None:
+        warn("text completion does not take tools or a response_format: left out of the request")
+    rest, _, _ = _without(request.options, "", "parallel_tool_calls", *left_out)
+    return accepted(request.dialect, request.model, rest, request.stop, warn, fields)
+
+
+def _prompt(request: Request, warn: Warn) -> Json:
+    if request.messages is None:
+        return request.prompt
+    return thaw(convert(request.messages, "text", warn=warn)["prompt"])
 
 
 def _streamed(body: JsonObject, request: Request, stream: bool) -> JsonObject:
@@ -231,6 +317,11 @@ _WRITERS: Final[Mapping[str, _Writer]] = {
     "openai": _chat_completion,
     "anthropic": _anthropic,
     "google": _google,
-    "text": _text_completion,
+    "llamacpp": _llamacpp,
+    "ollama": _ollama,
+    "kobold": _kobold,
+    "novelai": _novelai,
+    "cohere_v2": _cohere,
+    **dict.fromkeys(("text", *TEXT_SERVERS), _text_completion),
 }
 """Protocols with a body of their own; other dialects are sent as chat completions with their messages."""

@@ -16,13 +16,18 @@ class ModelError(TavernKitError):
     """A request did not bring back a usable reply.
 
     ``partial`` is what the model had said before a stream broke, marked as interrupted; None if it had not begun.
-    ``attempts`` holds what a directives run tried before, when there was one.
+    ``attempts`` holds what a directives run tried before, when there was one. ``provider`` is the name of the
+    provider, which the message begins with; empty for models that were not made by name.
     """
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
+        self.provider = ""
         self.partial: Reply | None = None
         self.attempts: Sequence[JsonObject] = ()
+
+    def __str__(self) -> str:
+        return f"{self.provider}: {super().__str__()}" if self.provider else super().__str__()
 
 
 class HTTPError(ModelError):
@@ -84,13 +89,13 @@ class ProviderError(ModelError):
 
 
 def error_text(body: Json) -> str:
-    """Return what an error body says: ``error.message``, else ``error``, else ``message``, else ``detail``."""
+    """Return what an error body says: ``error.message``, else ``error``, ``message``, ``detail`` or ``detail.msg``."""
     if is_list(body) and body:
         body = body[0]
     if not is_object(body):
         return ""
     error = body.get("error")
     inner = error.get("message") if is_object(error) else error
-    return next(
-        (text for text in (inner, body.get("message"), body.get("detail")) if isinstance(text, str) and text), ""
-    )
+    detail = body.get("detail")
+    told = detail.get("msg") if is_object(detail) else detail
+    return next((text for text in (inner, body.get("message"), told) if isinstance(text, str) and text), "")

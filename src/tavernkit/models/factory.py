@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from tavernkit.arguments import require
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.models._http import HttpModel
 from tavernkit.models.anthropic import AnthropicModel
+from tavernkit.models.backends import BackendModel
+from tavernkit.models.cohere import CohereModel
 from tavernkit.models.endpoint import Endpoint
-from tavernkit.models.google import API_VERSION, GoogleModel
+from tavernkit.models.google import API_VERSION, GoogleModel, VertexModel
 from tavernkit.models.limits import RETRIES
-from tavernkit.models.openai import OpenAIModel, TextModel
+from tavernkit.models.openai import AzureModel, OpenAIModel, TextModel
 from tavernkit.models.parameters import ServerFields
 from tavernkit.models.protocol import Model
 from tavernkit.models.scripted import Script, ScriptedModel
 from tavernkit.models.wrappers import with_retries
 
 SCRIPTED: Final = "scripted"
+_ADDRESS: Final = re.compile(r"https?://")
 _VERSION: Final = re.compile(r"/v\d+[a-z]*\d*/?$")
 
 
@@ -30,7 +34,9 @@ _VERSION: Final = re.compile(r"/v\d+[a-z]*\d*/?$")
 class Provider:
     """Where a provider is, what speaks to it, and where its key is kept."""
 
-    make: type[HttpModel]
+    title: str
+    """What it calls itself."""
+    make: Callable[..., HttpModel]
     base_url: str | None
     """None: there is no usual address."""
     keys: tuple[str, ...] = ()
@@ -38,25 +44,82 @@ class Provider:
     address: str = ""
     """The environment variable that holds another address."""
     api_prefix: str = "/v1"
+    local: bool = False
+    """True if it is a server that the user runs: the usual address needs no key."""
+
+
+def _backend(name: str, title: str, base_url: str | None, *keys: str, **fields: Any) -> tuple[str, Provider]:
+    """A text-completion server."""
+    return name, Provider(title, partial(BackendModel, backend=name), base_url, keys, **fields)
 
 
 PROVIDERS: Final[Mapping[str, Provider]] = {
-    "openai": Provider(OpenAIModel, "https://api.openai.com", ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
-    "anthropic": Provider(AnthropicModel, "https://api.anthropic.com", ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"),
+    "openai": Provider("OpenAI", OpenAIModel, "https://api.openai.com", ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
+    "anthropic": Provider(
+        "Anthropic", AnthropicModel, "https://api.anthropic.com", ("ANTHROPIC_API_KEY",), "ANTHROPIC_BASE_URL"
+    ),
     "google": Provider(
+        "Google",
         GoogleModel,
         "https://generativelanguage.googleapis.com",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         api_prefix=f"/{API_VERSION}",
     ),
-    "text": Provider(TextModel, None, ("OPENAI_API_KEY",)),
-    "openrouter": Provider(OpenAIModel, "https://openrouter.ai/api", ("OPENROUTER_API_KEY",)),
-    "deepseek": Provider(OpenAIModel, "https://api.deepseek.com", ("DEEPSEEK_API_KEY",)),
-    "mistral": Provider(OpenAIModel, "https://api.mistral.ai", ("MISTRAL_API_KEY",)),
-    "groq": Provider(OpenAIModel, "https://api.groq.com/openai", ("GROQ_API_KEY",)),
-    "xai": Provider(OpenAIModel, "https://api.x.ai", ("XAI_API_KEY",)),
+    "vertexai": Provider("Vertex AI", VertexModel, "https://aiplatform.googleapis.com", ("GOOGLE_API_KEY",)),
+    "text": Provider("text completion", TextModel, None, ("OPENAI_API_KEY",)),
+    "openrouter": Provider("OpenRouter", OpenAIModel, "https://openrouter.ai/api", ("OPENROUTER_API_KEY",)),
+    "deepseek": Provider("DeepSeek", OpenAIModel, "https://api.deepseek.com", ("DEEPSEEK_API_KEY",)),
+    "mistral": Provider("Mistral AI", OpenAIModel, "https://api.mistral.ai", ("MISTRAL_API_KEY",)),
+    "groq": Provider("Groq", OpenAIModel, "https://api.groq.com/openai", ("GROQ_API_KEY",)),
+    "xai": Provider("xAI", OpenAIModel, "https://api.x.ai", ("XAI_API_KEY",)),
+    "cohere": Provider("Cohere", CohereModel, "https://api.cohere.ai", ("CO_API_KEY", "COHERE_API_KEY"), "", "/v2"),
+    "ai21": Provider("AI21", OpenAIModel, "https://api.ai21.com/studio", ("AI21_API_KEY",)),
+    "perplexity": Provider("Perplexity", OpenAIModel, "https://api.perplexity.ai", ("PERPLEXITY_API_KEY",), "", ""),
+    "moonshot": Provider("Moonshot AI", OpenAIModel, "https://api.moonshot.ai", ("MOONSHOT_API_KEY",)),
+    "fireworks": Provider("Fireworks", OpenAIModel, "https://api.fireworks.ai/inference", ("FIREWORKS_API_KEY",)),
+    "azure_openai": Provider(
+        "Azure OpenAI", AzureModel, None, ("AZURE_OPENAI_API_KEY",), "AZURE_OPENAI_ENDPOINT", "/openai/v1"
+    ),
+    "zai": Provider("Z.AI", OpenAIModel, "https://api.z.ai/api/paas/v4", ("ZAI_API_KEY",), "", ""),
+    "siliconflow": Provider("SiliconFlow", OpenAIModel, "https://api.siliconflow.com", ("SILICONFLOW_API_KEY",)),
+    "minimax": Provider("MiniMax", OpenAIModel, "https://api.minimax.io", ("MINIMAX_API_KEY",)),
+    "workers_ai": Provider("Workers AI", OpenAIModel, None, ("CLOUDFLARE_API_TOKEN", "CLOUDFLARE_API_KEY")),
+    "nanogpt": Provider("NanoGPT", OpenAIModel, "https://nano-gpt.com/api", ("NANOGPT_API_KEY",)),
+    "chutes": Provider("Chutes", OpenAIModel, "https://llm.chutes.ai", ("CHUTES_API_KEY",)),
+    "electronhub": Provider("Electron Hub", OpenAIModel, "https://api.electronhub.ai", ("ELECTRONHUB_API_KEY",)),
+    "aimlapi": Provider("AI/ML API", OpenAIModel, "https://api.aimlapi.com", ("AIMLAPI_API_KEY", "AIML_API_KEY")),
+    "pollinations": Provider("Pollinations", OpenAIModel, "https://gen.pollinations.ai", ("POLLINATIONS_API_KEY",)),
+    "custom": Provider("custom", OpenAIModel, None, ("OPENAI_API_KEY",), "OPENAI_BASE_URL"),
+    **dict(
+        (
+            _backend("koboldcpp", "KoboldCpp", "http://localhost:5001", "KOBOLDCPP_API_KEY", local=True),
+            _backend("kobold", "KoboldAI", "http://localhost:5000", api_prefix="/api", local=True),
+            _backend("llamacpp", "llama.cpp", "http://localhost:8080", "LLAMA_API_KEY", api_prefix="", local=True),
+            _backend("ollama", "Ollama", "http://localhost:11434", "OLLAMA_API_KEY", api_prefix="", local=True),
+            _backend("vllm", "vLLM", "http://localhost:8000", "VLLM_API_KEY", local=True),
+            _backend("tabby", "TabbyAPI", "http://localhost:5000", "TABBY_API_KEY", local=True),
+            _backend("aphrodite", "Aphrodite", "http://localhost:2242", "APHRODITE_API_KEY", local=True),
+            _backend("ooba", "Text generation web UI", "http://localhost:5000", "OOBA_API_KEY", local=True),
+            _backend("huggingface", "Hugging Face", None, "HF_TOKEN"),
+            _backend("generic", "text completion", None, "OPENAI_API_KEY"),
+            _backend("mancer", "Mancer", "https://neuro.mancer.tech", "MANCER_API_KEY", api_prefix="/oai/v1"),
+            _backend("dreamgen", "DreamGen", "https://dreamgen.com", "DREAMGEN_API_KEY", api_prefix="/api/openai/v1"),
+            _backend("featherless", "Featherless", "https://api.featherless.ai", "FEATHERLESS_API_KEY"),
+            _backend("togetherai", "Together AI", "https://api.together.xyz", "TOGETHER_API_KEY"),
+            _backend("infermaticai", "Infermatic", "https://api.totalgpt.ai", "INFERMATIC_API_KEY"),
+            _backend("novelai", "NovelAI", "https://text.novelai.net", "NOVELAI_API_KEY", api_prefix=""),
+        )
+    ),
 }
 """Providers by name."""
+
+ALIASES: Final[Mapping[str, str]] = {
+    "claude": "anthropic",
+    "makersuite": "google",
+    "mistralai": "mistral",
+    "azure": "azure_openai",
+}
+"""Other names, SillyTavern's above all."""
 
 
 def model(
@@ -77,12 +140,15 @@ def model(
     >>> model("openai:gpt-4o")                                                     # doctest: +SKIP
     >>> model("openai:my-model", base_url="http://localhost:8000")                 # doctest: +SKIP
     >>> model("anthropic:claude-sonnet-4-5", timeout=60, max_retries=0)            # doctest: +SKIP
+    >>> model("koboldcpp:http://localhost:5001")                                   # doctest: +SKIP
     >>> model("scripted", replies=["Hello."]).name
     'scripted-model'
 
     Args:
-        name: ``openai:NAME``, ``anthropic:NAME``, ``google:NAME``, ``text:NAME`` (text completion), ``openrouter:NAME``
-            and others, or ``scripted``. Without a NAME each request has to name its model.
+        name: ``openai:NAME``, ``anthropic:NAME``, ``google:NAME``, ``openrouter:NAME`` and others; for text completion
+            ``koboldcpp:NAME``, ``llamacpp:NAME``, ``ollama:NAME``, ``text:NAME`` and others; or ``scripted``. An
+            address may stand in place of the NAME. Without a NAME each request has to name its model, unless the
+            server runs only one.
         api_key: The key; by default it is read from the provider's usual environment variable.
         base_url: The address of another server that speaks the same protocol, with or without ``/v1``.
         headers: Additional headers.
@@ -102,9 +168,11 @@ def model(
         return ScriptedModel(*(replies or ()), name=model_name or "scripted-model")
     if replies is not None:
         raise ConfigError("replies are for the scripted model: tk.model('scripted', replies=[…])")
-    known = PROVIDERS.get(provider)
+    known = PROVIDERS.get(ALIASES.get(provider, provider))
     if known is None:
         raise ConfigError(_unknown(name, provider), code="UNKNOWN_PROVIDER")
+    if _ADDRESS.match(model_name):
+        base_url, model_name = base_url or model_name, ""
     variables = os.environ if environment is None else environment
     address = base_url or variables.get(known.address) or known.base_url
     if address is None:
@@ -117,14 +185,14 @@ def model(
         timeout=timeout,
     )
     # A provider's own server wants a key; other servers may not.
-    wanted = known.keys[0] if endpoint.base_url == known.base_url else ""
-    made = known.make(model_name, endpoint, warn=warn, key_variable=wanted, fields=fields)
+    wanted = known.keys[0] if not known.local and endpoint.base_url == known.base_url else ""
+    made = known.make(model_name, endpoint, warn=warn, key_variable=wanted, provider=known.title, fields=fields)
     return with_retries(made, retries=max_retries)
 
 
 def _unknown(name: str, provider: str) -> str:
-    known = [*PROVIDERS, SCRIPTED]
-    near = get_close_matches(provider, known, n=1)
+    known = [*PROVIDERS, *ALIASES, SCRIPTED]
+    near = get_close_matches(provider, known, n=1, cutoff=0.7)
     if near:
         return f"no provider {provider!r}: did you mean {name.replace(provider, near[0], 1)!r}?"
     if ":" not in name:

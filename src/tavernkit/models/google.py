@@ -32,3 +32,14 @@ class GoogleModel(HttpModel):
     def reader(self) -> GoogleReader:
         """Reads one reply."""
         return GoogleReader()
+
+
+class VertexModel(GoogleModel):
+    """A model of Google's on Vertex AI, with an API key (express mode)."""
+
+    default_endpoint = Endpoint(base_url="https://aiplatform.googleapis.com", api_prefix="v1")
+
+    def path(self, request: Request, *, stream: bool) -> str:
+        """Models belong to a publisher."""
+        name = request.model if "/" in request.model else f"publishers/google/models/{request.model}"
+        return super().path(request.replace(model=name), stream=stream)

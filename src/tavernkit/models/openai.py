@@ -6,6 +6,7 @@ from typing import Final
 
 from tavernkit.models._http import HttpModel
 from tavernkit.models._openai_wire import OpenAIReader
+from tavernkit.models._readers import Reader
 from tavernkit.models.endpoint import Endpoint
 from tavernkit.models.request import Request
 
@@ -32,13 +33,23 @@ class OpenAIModel(HttpModel):
         key = self.endpoint.api_key
         return {"authorization": f"Bearer {key}"} if key else {}
 
-    def reader(self) -> OpenAIReader:
+    def reader(self) -> Reader:
         """Reads one reply."""
         return OpenAIReader()
 
     def protocol_of(self, request: Request) -> str:
         """Dialects that only write messages differently (``mistral``, your own) are kept."""
         return self.dialect if request.dialect in _OTHER_PROTOCOLS else request.dialect
+
+
+class AzureModel(OpenAIModel):
+    """A deployment of OpenAI's models on Azure; the model's name is the deployment's."""
+
+    def headers(self, request: Request | None) -> dict[str, str]:
+        """The key, in Azure's header."""
+        del request
+        key = self.endpoint.api_key
+        return {"api-key": key} if key else {}
 
 
 class TextModel(OpenAIModel):

@@ -104,8 +104,159 @@ GOOGLE_GENERATION: Final = frozenset(
 )
 """Google's options that are part of ``generationConfig``."""
 
+VLLM_KEYS: Final = (
+    "model", "prompt", "best_of", "echo", "frequency_penalty", "logit_bias", "logprobs", "max_tokens", "n",
+    "presence_penalty", "seed", "stop", "stream", "suffix", "temperature", "top_p", "user", "use_beam_search",
+    "top_k", "min_p", "repetition_penalty", "length_penalty", "early_stopping", "stop_token_ids", "ignore_eos",
+    "min_tokens", "skip_special_tokens", "spaces_between_special_tokens", "truncate_prompt_tokens",
+    "include_stop_str_in_output", "response_format", "guided_json", "guided_regex", "guided_choice",
+    "guided_grammar", "guided_decoding_backend", "guided_whitespace_pattern",
+)  # fmt: skip
+TOGETHER_KEYS: Final = (
+    "model", "prompt", "max_tokens", "temperature", "top_p", "top_k", "repetition_penalty", "min_p",
+    "presence_penalty", "frequency_penalty", "stream", "stop",
+)  # fmt: skip
+INFERMATIC_KEYS: Final = (
+    "model", "prompt", "max_tokens", "temperature", "top_p", "top_k", "repetition_penalty", "stream", "stop",
+    "presence_penalty", "frequency_penalty", "min_p", "seed", "ignore_eos", "n", "best_of", "min_tokens",
+    "spaces_between_special_tokens", "skip_special_tokens", "logprobs",
+)  # fmt: skip
+OPENAI_TEXT_KEYS: Final = (
+    "model", "prompt", "stream", "temperature", "top_p", "frequency_penalty", "presence_penalty", "stop", "seed",
+    "logit_bias", "logprobs", "max_tokens", "n", "best_of",
+)  # fmt: skip
+OPENAI_TEXT_STOPS: Final = 4
+OLLAMA_OPTIONS: Final = (
+    "num_predict", "num_ctx", "num_batch", "stop", "temperature", "repeat_penalty", "presence_penalty",
+    "frequency_penalty", "top_k", "top_p", "tfs_z", "typical_p", "seed", "repeat_last_n", "min_p",
+)  # fmt: skip
+"""Fields that text-completion servers take, as recorded from SillyTavern's requests to them."""
+
+_ONE_LIMIT: Final = {"max_completion_tokens": "max_tokens"}
+
+
+def _text_rule(name: str, keys: tuple[str, ...] | None = None, *, max_stop: int | None = None) -> ProviderRule:
+    """The rule of a server that speaks OpenAI's text completions."""
+    taken = None if keys is None else frozenset((*keys, "stream_options"))
+    return ProviderRule(name=name, taken=taken, renamed=_ONE_LIMIT, max_stop=max_stop)
+
+
 PROVIDERS: Final[Mapping[str, ProviderRule]] = {
     "openai": ProviderRule(name="OpenAI"),
+    "text": ProviderRule(name="text completion", renamed=_ONE_LIMIT),
+    "vllm": _text_rule("vLLM", VLLM_KEYS),
+    "featherless": _text_rule("Featherless", VLLM_KEYS),
+    "togetherai": _text_rule("Together AI", TOGETHER_KEYS),
+    "infermaticai": _text_rule("Infermatic", INFERMATIC_KEYS),
+    "generic": _text_rule("the server", OPENAI_TEXT_KEYS, max_stop=OPENAI_TEXT_STOPS),
+    "huggingface": _text_rule("Hugging Face", max_stop=4),
+    "llamacpp": ProviderRule(
+        name="llama.cpp",
+        renamed={
+            "max_tokens": "n_predict",
+            "max_completion_tokens": "n_predict",
+            "repetition_penalty": "repeat_penalty",
+        },
+    ),
+    "ollama": ProviderRule(
+        name="Ollama",
+        taken=frozenset((*OLLAMA_OPTIONS, "keep_alive", "think")),
+        renamed={
+            "max_tokens": "num_predict",
+            "max_completion_tokens": "num_predict",
+            "repetition_penalty": "repeat_penalty",
+        },
+    ),
+    "kobold": ProviderRule(
+        name="KoboldAI",
+        taken=frozenset(
+            (
+                "max_length",
+                "max_context_length",
+                "temperature",
+                "top_p",
+                "top_k",
+                "top_a",
+                "min_p",
+                "typical",
+                "tfs",
+                "rep_pen",
+                "rep_pen_range",
+                "rep_pen_slope",
+                "sampler_order",
+                "sampler_seed",
+                "mirostat",
+                "mirostat_tau",
+                "mirostat_eta",
+                "grammar",
+                "singleline",
+            )
+        ),
+        renamed={
+            "max_tokens": "max_length",
+            "max_completion_tokens": "max_length",
+            "repetition_penalty": "rep_pen",
+            "typical_p": "typical",
+            "seed": "sampler_seed",
+        },
+    ),
+    "novelai": ProviderRule(
+        name="NovelAI",
+        taken=frozenset(
+            (
+                "max_length",
+                "min_length",
+                "temperature",
+                "top_p",
+                "top_k",
+                "top_a",
+                "min_p",
+                "typical_p",
+                "tail_free_sampling",
+                "repetition_penalty",
+                "repetition_penalty_range",
+                "repetition_penalty_slope",
+                "repetition_penalty_frequency",
+                "repetition_penalty_presence",
+                "phrase_rep_pen",
+                "prefix",
+                "order",
+                "math1_temp",
+                "math1_quad",
+                "math1_quad_entropy_scale",
+                "generate_until_sentence",
+                "num_logprobs",
+            )
+        ),
+        renamed={
+            "max_tokens": "max_length",
+            "max_completion_tokens": "max_length",
+            "frequency_penalty": "repetition_penalty_frequency",
+            "presence_penalty": "repetition_penalty_presence",
+        },
+        max_stop=0,
+    ),
+    "cohere_v2": ProviderRule(
+        name="Cohere",
+        taken=frozenset(
+            (
+                "max_tokens",
+                "temperature",
+                "p",
+                "k",
+                "seed",
+                "frequency_penalty",
+                "presence_penalty",
+                "logprobs",
+                "safety_mode",
+                "strict_tools",
+                "thinking",
+                "documents",
+            )
+        ),
+        renamed={"max_completion_tokens": "max_tokens", "top_p": "p", "top_k": "k"},
+        max_stop=5,
+    ),
     "anthropic": ProviderRule(
         name="Anthropic",
         taken=frozenset(
@@ -277,6 +428,8 @@ def _taken(fields: ServerFields, taken: Set[str], options: FrozenObject, stop: S
 def _stops(stop: Sequence[str], provider: ProviderRule, rules: Sequence[ModelRule], warn: Warn) -> list[Json]:
     limits = [limit for limit in (provider.max_stop, *(rule.max_stop for rule in rules)) if limit is not None]
     allowed = min(limits, default=len(stop))
-    if len(stop) > allowed:
+    if stop and not allowed:
+        warn(f"{provider.name} takes no stop strings as text: left out of the request")
+    elif len(stop) > allowed:
         warn(f"only {allowed} stop strings are taken: {', '.join(map(repr, stop[allowed:]))} left out of the request")
     return list[Json](stop[:allowed])

@@ -25,12 +25,16 @@ _OWN_FIELDS: Final = ("model", "stop", "tools", "tool_choice", "response_format"
 """Options that are fields of their own here."""
 _SET_ON_SENDING: Final = ("messages", "prompt", "stream")
 
+KEY_MARK: Final = "<key>"
+"""Stands for the key in a :class:`WireRequest` that was made without one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireRequest:
     """An HTTP request, ready to be sent: what SillyTavern's server would send for one of its sources.
 
-    The address and the headers may hold a key: they are not part of ``repr()``.
+    If it was made without a key, ``<key>`` stands for it, and the model that sends the request puts in its own.
+    Otherwise the address and the headers may hold a key: they are not part of ``repr()``.
     """
 
     method: str
@@ -38,6 +42,26 @@ class WireRequest:
     """An absolute address, or a path below the base address of the model that sends it."""
     headers: Mapping[str, str] = field(repr=False)
     body: FrozenObject
+
+    @property
+    def needs_key(self) -> bool:
+        """True if ``<key>`` stands for the key."""
+        return any(KEY_MARK in text for text in (self.url, *self.headers.values()))
+
+    def with_key(self, key: str | None) -> WireRequest:
+        """Return a copy with a key where ``<key>`` stands; without a key, headers that would hold it are left out.
+
+        Raises:
+            ConfigError: There is no key and the address needs one.
+        """
+        if not key and KEY_MARK in self.url:
+            raise ConfigError("there is no API key: pass api_key=…", code="API_KEY_REQUIRED")
+        headers = {
+            name: value.replace(KEY_MARK, key or "")
+            for name, value in self.headers.items()
+            if key or KEY_MARK not in value
+        }
+        return dataclasses.replace(self, url=self.url.replace(KEY_MARK, key or ""), headers=headers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

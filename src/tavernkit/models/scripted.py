@@ -124,7 +124,7 @@ def _events(answer: Answer | Body, body: JsonObject, name: str, *, stream: bool)
     if isinstance(answer, Body):
         return [thaw_object(answer.body)]
     if not stream:
-        return [answer.body(str(body["model"]))]
+        return [answer.body(str(body.get("model", "")))]
     options = body.get("stream_options")
     include_usage = is_object(options) and options.get("include_usage") is True
     return answer.events(name, include_usage=include_usage)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, overload
 
 from tavernkit.budget.report import TrimReport
-from tavernkit.errors import ConfigError
+from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.lore.contracts import LoreResult
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
@@ -190,35 +190,45 @@ class Plan:
 
     def request(
         self,
-        dialect: str = "openai",
+        dialect: str | None = None,
         *,
         model: str = "",
         options: Mapping[str, object] | None = None,
         reference: bool = False,
-        api_key: str = "",
+        api_key: str | None = None,
+        base_url: str = "",
+        warn: Warn = log_warning,
     ) -> Request:
         """Return everything that is sent to a model: messages or text, options, stop strings and tools.
 
         Args:
-            dialect: The provider's protocol (``openai``, ``anthropic``, ``google``, ``text``…); with ``reference``,
-                the name that the other program has for the provider.
-            model: The model to ask; by default the one that sends the request.
+            dialect: The provider's protocol (``openai``, ``anthropic``, ``google``, ``text``…; by default
+                ``openai``); with ``reference``, the name that the other program has for the provider (by default
+                the preset's own).
+            model: The model to ask; by default the one that sends the request, or with ``reference`` the preset's.
             options: Options that go over the preset's own.
             reference: Make exactly the HTTP request of the program that the preset belongs to.
-            api_key: The key for a reference request; others get theirs from the model that sends them.
+            api_key: The key for a reference request. By default ``<key>`` stands for it and the model that sends
+                the request puts in its own; with an empty text the request is that of a user without a key.
+            base_url: The address of a server that the user runs, for a reference request.
+            warn: Called with settings that a reference request has no place for.
 
         Raises:
             ConfigError: This plan belongs to no other program, or that program does not know the provider.
         """
-        from tavernkit.models.request import Request
+        from tavernkit.models.request import KEY_MARK, Request
 
-        wire = self._reference_request(dialect, api_key) if reference else None
+        wire: WireRequest | None = None
+        if reference:
+            key = KEY_MARK if api_key is None else api_key
+            wire = self._reference_request(dialect, model=model, api_key=key, base_url=base_url, warn=warn)
         chosen = _over(self.sampling or _standard(self.llm_options), options or {})
         if self.rendered is not None:
             stop = self.rendered.stop_sequences
             return Request(prompt=self.rendered.text, stop=stop, model=model, options=chosen, dialect="text", wire=wire)
-        protocol = dialect if wire is None else "openai"  # a reference request names another program's provider
-        messages = self.messages if wire is not None else self._messages_for(dialect, model)
+        # A reference request names another program's provider.
+        protocol = "openai" if wire is not None or dialect is None else dialect
+        messages = self.messages if wire is not None else self._messages_for(protocol, model)
         return Request(messages=tuple(messages), model=model, options=chosen, dialect=protocol, wire=wire)
 
     def _messages_for(self, dialect: str, model: str) -> list[Message]:
@@ -226,7 +236,9 @@ class Plan:
         del dialect, model
         return self.messages
 
-    def _reference_request(self, provider: str, api_key: str) -> WireRequest:
+    def _reference_request(
+        self, provider: str | None, *, model: str, api_key: str, base_url: str, warn: Warn
+    ) -> WireRequest:
         raise ConfigError("reference requests are those of SillyTavern and RisuAI: this plan belongs to neither")
 
     def explain(self) -> Explanation:

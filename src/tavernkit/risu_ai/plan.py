@@ -18,7 +18,7 @@ from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
 from tavernkit.risu_ai.requests.llm_options import llm_options
 from tavernkit.risu_ai.requests.messages import RequestRules, request_messages, unescaped
 from tavernkit.risu_ai.requests.parameters import HELPER_MODE, MAIN_MODE
-from tavernkit.risu_ai.requests.reference import EMPTY_KEYS, RisuRequest, reference_request
+from tavernkit.risu_ai.requests.reference import EMPTY_KEYS, KEY_NAMES, RisuRequest, reference_request
 from tavernkit.risu_ai.requests.text_completion import cut_reply, stop_texts
 from tavernkit.risu_ai.requests.text_prompt import TextRules, write_text
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze_object
@@ -107,10 +107,17 @@ class RisuPlan(Plan):
             strict=strict,
         )
 
-    def _reference_request(self, provider: str, api_key: str) -> WireRequest:
+    def _reference_request(
+        self, provider: str | None, *, model: str, api_key: str, base_url: str, warn: Warn
+    ) -> WireRequest:
         from tavernkit.models.request import WireRequest
 
-        made = self.reference_request(keys={provider: api_key} if api_key else EMPTY_KEYS)
+        for name, value in (("model", model), ("base_url", base_url)):
+            if value:
+                warn(f"{name} is left out: RisuAI's preset says which model is asked, and where")
+        # The preset decides who is asked, so the key is that provider's whatever it is called here.
+        keys = dict.fromkeys((*KEY_NAMES, *((provider,) if provider else ())), api_key) if api_key else EMPTY_KEYS
+        made = self.reference_request(keys=keys, warn=warn)
         return WireRequest(method="POST", url=made.url, headers=made.headers, body=freeze_object(made.body))
 
     def to_request(self, *, warn: Warn = log_warning) -> JsonObject:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 
 from tavernkit.cli.build_options import TEXT, BuildOptions
 from tavernkit.cli.option_groups import takes
@@ -14,7 +17,12 @@ from tavernkit.cli.option_groups import takes
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from tavernkit.models.request import WireRequest
+    from tavernkit.prompt.plan import Plan
+
 OUTPUT = "What comes out"
+PAGE = "page"
+"""What ``--request`` alone means: the body of the program's own page."""
 SCHEMA_VERSION = 1
 """Grows when the file of ``--save`` changes in a way that programs notice."""
 
@@ -23,8 +31,29 @@ SCHEMA_VERSION = 1
 def build(
     options: BuildOptions,
     request: Annotated[
-        bool, typer.Option("--request", help="The whole request the program would post.", rich_help_panel=OUTPUT)
+        str | None,
+        typer.Option(
+            "--request",
+            metavar="[SOURCE]",
+            help="The whole request the program would post; with a SOURCE (openrouter, koboldcpp, …) the HTTP request "
+            "that reaches it, keys masked.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    curl: Annotated[
+        bool,
+        typer.Option(
+            "--curl",
+            help="The HTTP request as a curl command, for the source of --request or the preset's own.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
+    base_url: Annotated[
+        str,
+        typer.Option(
+            "--base-url", metavar="URL", help="For --request SOURCE: where your server is.", rich_help_panel=OUTPUT
+        ),
+    ] = "",
     explain: Annotated[
         bool, typer.Option("--explain", "-e", help="Explain the prompt after it.", rich_help_panel=OUTPUT)
     ] = False,
@@ -45,6 +74,7 @@ def build(
     tavernkit build aria.png --preset my.json --book world.json --chat chat.jsonl --explain
     tavernkit build aria.png --dialect text --instruct chatml.json --message "Who are you?"
     tavernkit build aria.png --platform risu_ai --preset my.risup --dialect anthropic --json
+    tavernkit build aria.png --preset my.json --message Hi --request openrouter --curl
     tavernkit build --from-sillytavern data/default-user --character Aria --chat "Aria - 2026-1-5" --json
     """
     from tavernkit.cli.inputs import build_plan
@@ -58,21 +88,22 @@ def build(
     if save is not None:
         saved = {"schema_version": SCHEMA_VERSION, **plan.to_dict()}
         save.write_text(json.dumps(saved, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    payload = _payload(plan, options.dialect, request)
+    source = None if request == PAGE else request
+    if curl:
+        wire = _wire(plan, source, options, base_url)
+        show_text(curl_command(wire, _key_variable(source or _own_source(plan))))
+        return
+    if source is not None:
+        payload = _shown(_wire(plan, source, options, base_url))
+    else:
+        payload = _payload(plan, options.dialect, request is not None)
     if as_json:
         for warning in plan.warnings:
             complain(warning)
-        answer: object = payload
-        if explain or trace:
-            answer = {"payload": payload}
-            if explain:
-                answer["explanation"] = plan.explain().to_dict()
-            if trace:
-                answer["trace"] = _trace(plan.trace)
-        show_json(answer)
+        show_json(_answer(plan, payload, explain=explain, trace=trace))
         return
     view = overview(plan)
-    if request or options.dialect not in ("openai", TEXT):
+    if request is not None or options.dialect not in ("openai", TEXT):
         show_json(payload)
     elif options.dialect == TEXT and is_mapping(payload):
         show_text(str(payload["prompt"]))
@@ -91,6 +122,77 @@ def build(
             show("", part)
     if save is not None:
         show(f"\nThe plan is in {save}")
+
+
+def _answer(plan: Plan, payload: object, *, explain: bool, trace: bool) -> object:
+    if not explain and not trace:
+        return payload
+    answer = {"payload": payload}
+    if explain:
+        answer["explanation"] = plan.explain().to_dict()
+    if trace:
+        answer["trace"] = _trace(plan.trace)
+    return answer
+
+
+def _shown(wire: WireRequest) -> object:
+    from tavernkit.values import thaw
+
+    return {"method": wire.method, "url": wire.url, "headers": dict(wire.headers), "body": thaw(wire.body)}
+
+
+def _wire(plan: Plan, source: str | None, options: BuildOptions, base_url: str) -> WireRequest:
+    """The HTTP request of the program; a server that the user runs gets no key if there is none to send."""
+    from tavernkit.cli.terminal import complain
+    from tavernkit.models.factory import PROVIDERS
+
+    known = PROVIDERS.get(source or _own_source(plan))
+    keyless = known is not None and known.local and not any(os.environ.get(name) for name in known.keys)
+    request = plan.request(
+        source,
+        model=options.model or "" if source is not None else "",
+        reference=True,
+        api_key="" if keyless else None,
+        base_url=base_url,
+        warn=complain,
+    )
+    assert request.wire is not None
+    return request.wire
+
+
+def _own_source(plan: Plan) -> str:
+    """The source that the preset or the settings choose."""
+    found = getattr(plan, "backend", "") or plan.llm_options.get("chat_completion_source")
+    return str(found or "")
+
+
+def _key_variable(source: str) -> str:
+    from tavernkit.models.factory import ALIASES, PROVIDERS
+
+    known = PROVIDERS.get(ALIASES.get(source, source))
+    return known.keys[0] if known is not None and known.keys else "API_KEY"
+
+
+def curl_command(wire: WireRequest, variable: str) -> str:
+    """Return a shell command that sends a request.
+
+    Args:
+        wire: The request, without a key in it.
+        variable: The environment variable that holds the key, which the command reads.
+    """
+    from tavernkit.models.request import KEY_MARK
+    from tavernkit.text import strict_json
+    from tavernkit.values import thaw
+
+    def quoted(text: str) -> str:
+        # The shell puts the key in: the variable stands between two quoted parts.
+        return f'"${variable}"'.join(shlex.quote(part) if part else "" for part in text.split(KEY_MARK))
+
+    lines = [f"curl -X {wire.method} {quoted(wire.url)}"]
+    headers = {"content-type": "application/json", **{name.lower(): value for name, value in wire.headers.items()}}
+    lines += [f"-H {quoted(f'{name}: {value}')}" for name, value in headers.items()]
+    lines.append(f"--data-raw {shlex.quote(strict_json.compact(thaw(wire.body)))}")
+    return " \\\n  ".join(lines)
 
 
 def _payload(plan: object, dialect: str, request: bool) -> object:
@@ -123,6 +225,18 @@ def _trace(trace: object) -> object:
     }
 
 
+class BuildCommand(typer.core.TyperCommand):
+    """The command; its option ``--request`` may stand alone."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Name the body of the page where no source is named."""
+        for at, argument in reversed(list(enumerate(args))):
+            following = args[at + 1] if at + 1 < len(args) else "-"
+            if argument == "--request" and following.startswith("-"):
+                args.insert(at + 1, PAGE)
+        return super().parse_args(ctx, args)
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("build")(build)
+    app.command("build", cls=BuildCommand)(build)

@@ -35,6 +35,11 @@ from tavernkit.risu_ai.requests.wire_model import (
 from tavernkit.values import JsonObject
 
 EMPTY_KEYS: Mapping[str, str] = MappingProxyType({})
+KEY_NAMES = (
+    "openai", "anthropic", "google", "vertex", "mistral", "cohere", "openrouter", "proxy", "deepseek", "deepinfra",
+)  # fmt: skip
+"""Whose keys a request may hold."""
+
 MISSING_KEY = "undefined"
 """What RisuAI writes for a key that is not set."""
 

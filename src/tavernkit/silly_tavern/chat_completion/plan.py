@@ -14,11 +14,15 @@ from tavernkit.text.traced import added
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, freeze_object, is_object, thaw, thaw_object
 
 if TYPE_CHECKING:
+    from tavernkit.errors import Warn
     from tavernkit.models.request import WireRequest
     from tavernkit.silly_tavern.chat.chat_message import ChatMessage
     from tavernkit.silly_tavern.files.preset import Preset
     from tavernkit.silly_tavern.macros.environment import MacroMemory
     from tavernkit.silly_tavern.providers.chat.page import ChatInput
+
+_SOURCES = {"anthropic": "claude", "google": "makersuite", "mistral": "mistralai", "azure": "azure_openai"}
+"""SillyTavern's names of sources that others call differently."""
 
 UNSQUASHED = frozenset({"newMainChat", "newChat", "groupNudge"})
 """Identifiers of lines that stay messages of their own."""
@@ -77,16 +81,27 @@ class ChatPlan(Plan):
         prefill = body.get("assistant_prefill")
         return prefill.rstrip() if isinstance(prefill, str) else ""
 
-    def _reference_request(self, provider: str, api_key: str) -> WireRequest:
+    def _reference_request(
+        self, provider: str | None, *, model: str, api_key: str, base_url: str, warn: Warn
+    ) -> WireRequest:
         from tavernkit.models.request import WireRequest
-        from tavernkit.silly_tavern.providers import Connection, chat_page_body, chat_request
+        from tavernkit.silly_tavern.providers import Connection, chat_page_body, chat_request, unsent_chat_settings
 
-        body = self.to_request()
-        if self.preset is not None and self.page is not None and provider != self.preset.chat_completion_source:
-            preset = self.preset.replace(chat_completion_source=provider)
+        body, preset = self.to_request(), self.preset
+        if preset is not None and self.page is not None:
+            preset = preset.replace(chat_completion_source=_SOURCES.get(provider, provider)) if provider else preset
+            preset = preset.with_model(model) if model else preset
+            preset = _placed(preset, base_url, warn)
             messages = [message for message in _list(body["messages"]) if is_object(message)]
-            body = chat_page_body(preset, messages, self.page)
-        made = chat_request(body, Connection(key=api_key))
+            written = chat_page_body(preset, messages, self.page)
+            # What the application asks for goes over the preset; the rest was written for the preset's own source.
+            usual = chat_page_body(self.preset, [], self.page) if self.preset is not None else {}
+            asked = {key: value for key, value in body.items() if key != "messages" and usual.get(key) != value}
+            body = {**written, **asked}
+            unsent = unsent_chat_settings(preset, self.page)
+            if unsent:
+                warn(f"{preset.chat_completion_source} does not get {', '.join(unsent)}: left out of the request")
+        made = chat_request(body, Connection(key=api_key), warn=warn)
         return WireRequest(method=made.method, url=made.url, headers=made.headers, body=freeze_object(made.body))
 
     def to_request(self) -> JsonObject:
@@ -101,6 +116,17 @@ class ChatPlan(Plan):
         if self.system_as_user:
             blocks = [block.replace(role="user") if block.role == "system" else block for block in blocks]
         return blocks
+
+
+def _placed(preset: Preset, base_url: str, warn: Warn) -> Preset:
+    source = preset.chat_completion_source
+    if base_url and source == "custom":
+        return preset.replace(custom_url=base_url)
+    if base_url and source == "azure_openai":
+        return preset.replace(source={**preset.source, "azure_base_url": base_url})
+    if base_url:
+        warn(f"base_url is left out: SillyTavern knows where {source} is")
+    return preset
 
 
 def _list(value: Json) -> list[Json]:

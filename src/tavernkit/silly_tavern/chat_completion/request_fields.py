@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tavernkit.errors import Warn
@@ -11,9 +11,10 @@ from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.files.settings import PowerUser
 from tavernkit.silly_tavern.providers.chat.custom_yaml import yaml_keys, yaml_object
 from tavernkit.silly_tavern.providers.chat.page import ChatInput, chat_page_body
-from tavernkit.silly_tavern.providers.chat.page_models import takes_no_system_role
+from tavernkit.silly_tavern.providers.chat.page_models import LOGIT_BIAS_SOURCES, takes_no_system_role
+from tavernkit.silly_tavern.providers.text.given import TextInput, bias_entries, number
 from tavernkit.silly_tavern.text_completion.stop_strings import custom_stop_strings
-from tavernkit.values import JsonObject
+from tavernkit.values import FrozenObject, JsonObject, is_mapping, thaw
 
 LEFT_OUT = ("messages", "reverse_proxy", "proxy_password")
 """Fields of the page's body that are no part of a plan: its blocks become the messages, and plans hold no secrets."""
@@ -32,6 +33,7 @@ class RequestInput:
     expand: Callable[[str], str]
     power_user: PowerUser
     warn: Warn
+    logit_bias: Mapping[str, float] | None = None
 
 
 def page_input(preset: Preset, given: RequestInput) -> ChatInput:
@@ -44,8 +46,31 @@ def page_input(preset: Preset, given: RequestInput) -> ChatInput:
         max_tokens=given.max_tokens,
         stop_strings=stopping_strings(given.power_user, given.expand, given.warn),
         tools=[tool.to_json() for tool in given.tools] if tools_callable(preset, given.generation_type) else (),
+        logit_bias=given.logit_bias,
+        token_probabilities=given.power_user.request_token_probabilities,
         expand=given.expand,
     )
+
+
+def logit_bias(
+    settings: FrozenObject, preset: Preset, encode: Callable[[str], list[int]] | None, warn: Warn
+) -> Mapping[str, float] | None:
+    """Return the biases of the chosen list of ``bias_presets``, by token id.
+
+    Args:
+        settings: The settings file, whose ``oai_settings`` has the lists.
+        preset: The preset, which chooses one.
+        encode: Gives the token ids of a text, if the model's tokenizer is at hand.
+        warn: Hears of what is left out.
+    """
+    chat = settings.get("oai_settings")
+    lists = chat.get("bias_presets") if is_mapping(chat) else None
+    chosen = lists.get(str(preset.get("bias_preset_selected"))) if is_mapping(lists) else None
+    if not chosen or preset.chat_completion_source not in LOGIT_BIAS_SOURCES:
+        return None
+    given = TextInput(prompt="", max_tokens=0, max_context=0, tokenize=encode, warn=warn)
+    entries = bias_entries({"logit_bias": thaw(chosen)}, given)
+    return {str(token): number(value) for ids, value in entries for token in ids} or None
 
 
 def request_fields(preset: Preset, page: ChatInput) -> JsonObject:

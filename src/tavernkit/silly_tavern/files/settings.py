@@ -63,6 +63,7 @@ class PowerUser:
     chat_truncation: int = 100
     tokenizer: int = BEST_MATCH
     token_padding: int = 64
+    request_token_probabilities: bool = False
     trim_spaces: bool = True
     auto_fix_generated_markdown: bool = True
     allow_name1_display: bool = False
@@ -97,6 +98,7 @@ class PowerUser:
             chat_truncation=reader.integer("chat_truncation", 100),
             tokenizer=reader.integer("tokenizer", BEST_MATCH),
             token_padding=reader.integer("token_padding", 64),
+            request_token_probabilities=reader.flag("request_token_probabilities"),
             trim_spaces=reader.flag("trim_spaces", True),
             auto_fix_generated_markdown=reader.flag("auto_fix_generated_markdown", True),
             allow_name1_display=reader.flag("allow_name1_display"),

@@ -9,10 +9,6 @@ from tavernkit.silly_tavern.providers.request import Connection as Connection
 from tavernkit.silly_tavern.providers.request import ProviderRequest as ProviderRequest
 from tavernkit.silly_tavern.providers.request import RequestRefusedError as RequestRefusedError
 from tavernkit.silly_tavern.providers.text.given import TextInput as TextInput
-from tavernkit.silly_tavern.providers.text.replies import LINE_STREAMS as LINE_STREAMS
-from tavernkit.silly_tavern.providers.text.replies import TextPiece as TextPiece
-from tavernkit.silly_tavern.providers.text.replies import read_text_event as read_text_event
-from tavernkit.silly_tavern.providers.text.replies import read_text_reply as read_text_reply
 from tavernkit.silly_tavern.providers.text.requests import TEXT_BACKENDS as TEXT_BACKENDS
 from tavernkit.silly_tavern.providers.text.requests import text_page_body as text_page_body
 from tavernkit.silly_tavern.providers.text.requests import text_request as text_request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
@@ -40,8 +41,10 @@ NEUTRAL: Mapping[str, object] = {
 GIVEN = ("stop_strings", "logit_bias", "token_probabilities", "tools", "json_schema")
 """Attributes of a :class:`ChatInput` that choose something if they are set."""
 
-NOT_SAMPLERS = ("type", "preset", "preset_settings", "preset_settings_novel", "streaming_kobold", "streaming_novel")
-"""Settings of text completion that are for the page itself."""
+NOT_SAMPLERS = re.compile(
+    r"type|preset|preset_settings(_novel)?|streaming(_kobold|_novel)?|bypass_.*|openrouter_.*|.*_model"
+)
+"""Settings of text completion that are for the page itself, or for another backend."""
 
 
 def unsent_chat_settings(preset: Preset, given: ChatInput, config: SillyTavernConfig = DEFAULT_CONFIG) -> list[str]:
@@ -91,7 +94,7 @@ def unsent_text_settings(
         for name, value in settings.items()
         if name in defaults
         and value != defaults[name]
-        and name not in NOT_SAMPLERS
+        and not NOT_SAMPLERS.fullmatch(name)
         and _text(backend, {**settings, name: defaults[name]}, quiet, config) == whole
     ]
 

@@ -17,6 +17,7 @@ from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.chat_completion.request_fields import (
     RequestInput,
+    logit_bias,
     page_input,
     request_fields,
     sampling_options,
@@ -27,6 +28,7 @@ from tavernkit.silly_tavern.errors import UnconsumedMacroError
 from tavernkit.silly_tavern.macros.expander import left_over_macros
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.steps.prepare import group_names
+from tavernkit.silly_tavern.token_counting.vocabularies import token_encoder
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, is_mapping
 
 
@@ -89,6 +91,12 @@ def _plan_chat(state: SillyTavernState) -> None:
             expand=state.macros,
             power_user=power_user,
             warn=state.warn,
+            logit_bias=logit_bias(
+                context.settings.source,
+                preset,
+                token_encoder(counter.rule.vocabulary, context.tokenizers),
+                state.warn,
+            ),
         ),
     )
     asked = state.llm_options

@@ -7,12 +7,18 @@ from functools import partial
 
 from tavernkit.prompt.context import REFERENCE
 from tavernkit.silly_tavern.chat.output_cleanup import clean_up
+from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.provenance import TITLES, source
+from tavernkit.silly_tavern.providers.text.given import TextInput
+from tavernkit.silly_tavern.providers.text.kobold import ALL_FEATURES
+from tavernkit.silly_tavern.providers.text.requests import TEXT_BACKENDS
 from tavernkit.silly_tavern.reply_clean_up import reply_clean_up, reply_stop_strings
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText, TextLayout, assemble
-from tavernkit.silly_tavern.text_completion.plan import TextPlan
+from tavernkit.silly_tavern.text_completion.plan import SETTINGS_OF, TextPlan
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment, blocks_of, normalised, rendered, text_of
+from tavernkit.silly_tavern.token_counting.text_tokenizer import TOKENIZERS, chosen_tokenizer
+from tavernkit.silly_tavern.token_counting.vocabularies import ESTIMATE, token_encoder
 from tavernkit.text.js_values import trim, trim_start
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_mapping
 
@@ -53,7 +59,9 @@ def plan_text(state: SillyTavernState) -> None:
         llm_options=state.llm_options,  # pyright: ignore[reportArgumentType]  # frozen by the plan
         counting_note=state.counting_note,
         sampling=_sampling(state),
-        text_settings=_text_settings(state),
+        backend=_backend(context.settings),
+        text_settings=freeze_object({key: state.context.settings.source.get(key, {}) for key in SETTINGS}),
+        text_input=_text_input(state, stops),
         count_tokens=counter.text,
         rendered=rendered(state.blocks, stops),
         chat=state.turn.chat,
@@ -78,6 +86,38 @@ _SAMPLERS = {
     "presence_pen": "presence_penalty",
 }
 """Text completion's samplers that most models take, with OpenAI's names for them."""
+
+
+SETTINGS = ("textgenerationwebui_settings", *SETTINGS_OF.values())
+"""Keys of the settings file that hold sampler settings."""
+_APIS = {"novel": "novelai", "kobold": "kobold"}
+
+
+def _backend(settings: Settings) -> str:
+    """The backend of the settings; the horde's requests are not known, so its bodies are those of ``ooba``."""
+    found = settings.text_backend
+    kind = _APIS.get(found.main_api, found.type)
+    return kind if kind in TEXT_BACKENDS else "ooba"
+
+
+def _text_input(state: SillyTavernState, stops: list[str]) -> TextInput:
+    """What a request depends on besides the sampler settings and the finished prompt."""
+    context = state.context
+    power_user = context.settings.power_user
+    tokenizer = chosen_tokenizer(power_user.tokenizer, context.settings.text_backend)
+    return TextInput(
+        prompt="",
+        max_tokens=context.max_response,
+        max_context=context.max_context,
+        stop_strings=tuple(stops),
+        generation_type=context.prompt_type,
+        token_probabilities=power_user.request_token_probabilities,
+        banned_words=tuple(state.memory.banned_words),
+        features=ALL_FEATURES,
+        expand=state.macros,
+        tokenize=token_encoder(TOKENIZERS.get(tokenizer, ESTIMATE), context.tokenizers),
+        warn=state.warn,
+    )
 
 
 def _text_settings(state: SillyTavernState) -> FrozenObject:

@@ -165,6 +165,26 @@ def load_vocabulary(name: str, files: TokenizerFiles | None, warn: Warn) -> Voca
     return VocabularyInUse(name, _Deferred(name), vocabulary.tiktoken, stands_in)
 
 
+def token_encoder(name: str, files: TokenizerFiles | None) -> Callable[[str], list[int]] | None:
+    """Return what gives the token ids of a text, loaded when it is first asked; None if only a stand-in is at hand.
+
+    Args:
+        name: A key of :data:`VOCABULARIES`, or :data:`ESTIMATE`.
+        files: Where to look for files.
+    """
+    vocabulary = VOCABULARIES.get(name)
+    if vocabulary is None:
+        return None
+    if vocabulary.exact:
+        return lambda text: get_tokenizer(vocabulary.bundled).encode(text)
+    path = files.find(vocabulary.file) if vocabulary.file and files is not None else None
+    if path is None:
+        return None
+    if path.suffix == ".model":
+        return lambda text: _sentencepiece(str(path)).encode(without_lone_surrogates(text))
+    return lambda text: load_file_tokenizer(path).encode(text)
+
+
 def estimate(text: str) -> int:
     """Return SillyTavern's estimate for a text."""
     return math.ceil(len(text.encode("utf-8", "surrogatepass")) / BYTES_A_TOKEN)
@@ -266,7 +286,10 @@ class _Normalized:
 
 
 def _file_counter(path: Path) -> Callable[[str], int]:
-    return _sentencepiece(str(path)) if path.suffix == ".model" else load_file_tokenizer(path).count
+    if path.suffix != ".model":
+        return load_file_tokenizer(path).count
+    model = _sentencepiece(str(path))
+    return lambda text: len(model.encode(without_lone_surrogates(text)))
 
 
 class _SentencePiece(Protocol):
@@ -274,13 +297,12 @@ class _SentencePiece(Protocol):
 
 
 @cache
-def _sentencepiece(path: str) -> Callable[[str], int]:
+def _sentencepiece(path: str) -> _SentencePiece:
     package = import_module("sentencepiece")
     try:
-        model = cast("_SentencePiece", package.SentencePieceProcessor(model_file=path))
+        return cast("_SentencePiece", package.SentencePieceProcessor(model_file=path))
     except RuntimeError as error:  # what the binding raises for a file that is none
         raise ValueError(str(error)) from error
-    return lambda text: len(model.encode(without_lone_surrogates(text)))
 
 
 @cache

@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from tavernkit.models.parameters import (
+    INFERMATIC_KEYS,
+    OLLAMA_OPTIONS,
+    OPENAI_TEXT_KEYS,
+    OPENAI_TEXT_STOPS,
+    TOGETHER_KEYS,
+    VLLM_KEYS,
+)
 from tavernkit.silly_tavern.providers.config import SillyTavernConfig
 from tavernkit.silly_tavern.providers.request import Connection, ProviderRequest
 from tavernkit.silly_tavern.providers.text.addresses import local_address, override_headers
@@ -15,39 +23,11 @@ APP_HEADERS: Mapping[str, str] = {"http-referer": "https://sillytavern.app", "x-
 """How SillyTavern introduces itself to some hosted backends."""
 BEARER = ("bearer",)
 BEARER_AND_API_KEY = ("bearer", "x-api-key")
-GENERIC_STOPS = 4
 
-VLLM_KEYS = (
-    "model", "prompt", "best_of", "echo", "frequency_penalty", "logit_bias", "logprobs", "max_tokens", "n",
-    "presence_penalty", "seed", "stop", "stream", "suffix", "temperature", "top_p", "user", "use_beam_search",
-    "top_k", "min_p", "repetition_penalty", "length_penalty", "early_stopping", "stop_token_ids", "ignore_eos",
-    "min_tokens", "skip_special_tokens", "spaces_between_special_tokens", "truncate_prompt_tokens",
-    "include_stop_str_in_output", "response_format", "guided_json", "guided_regex", "guided_choice",
-    "guided_grammar", "guided_decoding_backend", "guided_whitespace_pattern",
-)  # fmt: skip
-TOGETHER_KEYS = (
-    "model", "prompt", "max_tokens", "temperature", "top_p", "top_k", "repetition_penalty", "min_p",
-    "presence_penalty", "frequency_penalty", "stream", "stop",
-)  # fmt: skip
-INFERMATIC_KEYS = (
-    "model", "prompt", "max_tokens", "temperature", "top_p", "top_k", "repetition_penalty", "stream", "stop",
-    "presence_penalty", "frequency_penalty", "min_p", "seed", "ignore_eos", "n", "best_of", "min_tokens",
-    "spaces_between_special_tokens", "skip_special_tokens", "logprobs",
-)  # fmt: skip
-OPENAI_KEYS = (
-    "model", "prompt", "stream", "temperature", "top_p", "frequency_penalty", "presence_penalty", "stop", "seed",
-    "logit_bias", "logprobs", "max_tokens", "n", "best_of",
-)  # fmt: skip
 OPENROUTER_KEYS = (
     "max_tokens", "temperature", "top_k", "top_p", "presence_penalty", "frequency_penalty", "repetition_penalty",
     "min_p", "top_a", "seed", "logit_bias", "model", "stream", "prompt", "stop", "provider", "include_reasoning",
 )  # fmt: skip
-OLLAMA_OPTIONS = (
-    "num_predict", "num_ctx", "num_batch", "stop", "temperature", "repeat_penalty", "presence_penalty",
-    "frequency_penalty", "top_k", "top_p", "tfs_z", "typical_p", "seed", "repeat_last_n", "min_p",
-)  # fmt: skip
-"""Ollama's options. The page writes ``tfs``, so ``tfs_z`` never arrives: SillyTavern's own slip."""
-
 Change = Callable[[JsonObject, SillyTavernConfig], JsonObject]
 
 
@@ -67,7 +47,7 @@ class Backend:
 
 def _first_stops(body: JsonObject, _config: SillyTavernConfig) -> JsonObject:
     stops = body.get("stop")
-    return {**body, "stop": stops[:GENERIC_STOPS]} if is_list(stops) else body
+    return {**body, "stop": stops[:OPENAI_TEXT_STOPS]} if is_list(stops) else body
 
 
 def _openrouter(body: JsonObject, _config: SillyTavernConfig) -> JsonObject:
@@ -78,6 +58,7 @@ def _openrouter(body: JsonObject, _config: SillyTavernConfig) -> JsonObject:
 
 
 def _ollama(body: JsonObject, config: SillyTavernConfig) -> JsonObject:
+    # The page writes tfs, so the option tfs_z never arrives: SillyTavern's own slip.
     options: JsonObject = {key: body[key] for key in OLLAMA_OPTIONS if key in body}
     if config.ollama_batch_size > 0:
         options["num_batch"] = config.ollama_batch_size
@@ -104,7 +85,7 @@ BACKENDS: Mapping[str, Backend] = {
     "featherless": Backend(keys=VLLM_KEYS, headers=APP_HEADERS),
     "togetherai": Backend(keys=TOGETHER_KEYS),
     "infermaticai": Backend(keys=INFERMATIC_KEYS),
-    "generic": Backend(keys=OPENAI_KEYS, change=_first_stops),
+    "generic": Backend(keys=OPENAI_TEXT_KEYS, change=_first_stops),
     # Text goes to the chat path, with a prompt: SillyTavern does so.
     "openrouter": Backend(path="/v1/chat/completions", keys=OPENROUTER_KEYS, headers=APP_HEADERS, change=_openrouter),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from random import Random
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, TypeGuard, cast
 
 from tavernkit.errors import Warn, log_warning
 from tavernkit.text.js_values import JSSyntaxError, json_parse
-from tavernkit.values import Json, JsonObject, is_list, is_object, thaw
+from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, thaw
 
 if TYPE_CHECKING:
     from tavernkit.silly_tavern.text_completion.plan import TextPlan
 
+TEXTGEN_SETTINGS = "textgenerationwebui_settings"
 SINGLE_REPLY_TYPES = ("continue", "impersonate", "quiet")
 """Generation types that always ask for one reply."""
 
@@ -64,25 +65,35 @@ class TextInput:
     warn: Warn = log_warning
 
     @classmethod
-    def from_plan(cls, plan: TextPlan, *, server: str = "", generation_type: str = "normal") -> TextInput:
+    def from_plan(cls, plan: TextPlan, *, server: str = "", generation_type: str = "") -> TextInput:
         """Take the prompt, its stop strings, the lengths and the guidance of a plan.
 
         Args:
             plan: The plan of a text build.
             server: The address of a backend the user runs.
-            generation_type: What the plan was built for.
+            generation_type: What the plan was built for, if the plan does not know.
         """
         guided = plan.guidance_scale != 1
-        return cls(
+        known = plan.text_input or cls(prompt="", max_tokens=0, max_context=0)
+        return replace(
+            known,
             prompt=plan.prompt,
             max_tokens=int(number(thaw(plan.llm_options.get("max_tokens")))),
             max_context=int(number(thaw(plan.llm_options.get("truncation_length")))),
             stop_strings=plan.stop_strings,
-            generation_type=generation_type,
+            generation_type=generation_type or known.generation_type,
             server=server,
+            stream=_streams(plan) and known.generation_type != "quiet",
             guidance_scale=plan.guidance_scale if guided else None,
             negative_prompt=plan.negative_prompt if guided else None,
         )
+
+
+def _streams(plan: TextPlan) -> bool:
+    """The user's switch; Kobold's is read with its other settings."""
+    key, switch = ("nai_settings", "streaming_novel") if plan.backend == "novelai" else (TEXTGEN_SETTINGS, "streaming")
+    settings = plan.text_settings.get(key)
+    return is_mapping(settings) and settings.get(switch) is True
 
 
 @cache

@@ -31,6 +31,8 @@ FEATURE_SAMPLERS: Mapping[str, tuple[str, ...]] = {
     "can_use_default_badwordsids": ("use_default_badwordsids",),
 }
 """Samplers that only servers with a feature get."""
+ALL_FEATURES = (*FEATURE_SAMPLERS, "can_use_streaming", "can_use_stop_sequence", "can_use_grammar")
+"""What a server of today can do: files do not say what SillyTavern found when it connected."""
 
 SENT = (
     "rep_pen", "rep_pen_range", "rep_pen_slope", "temperature", "tfs", "top_a", "top_k", "top_p", "min_p", "typical",
