@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tavernkit.cards import Asset, Bundle, Character, Format, load, save, to_bytes
-from tavernkit.cards.errors import NotACardError
+from tavernkit.cards import Asset, Bundle, Character, Format, load, pictures, save, to_bytes
+from tavernkit.cards.errors import ImageError, NotACardError
 from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
+from tavernkit.cards.pictures import turned_into
 from tavernkit.cards.png import placeholder_png, text_chunk, walk
 from tavernkit.errors import ConfigError, LimitExceededError
 from tests.cards.files import FILES, card
@@ -169,9 +171,57 @@ def test_a_format_without_room_says_what_is_missing() -> None:
     assert save(load(FILES / "v2.json"), io.BytesIO(), format="json").warnings == ()
 
 
-def test_a_picture_of_another_kind_is_not_dropped_in_silence() -> None:
+def test_a_picture_of_another_kind_is_not_dropped_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.delitem(sys.modules, "PIL.Image", raising=False)
     report = save(load(FILES / "p_v2.png"), io.BytesIO(), format="webp")
-    assert any("cannot be turned into a WEBP" in warning for warning in report.warnings)
+    told = "cannot be turned into a WEBP: the extra 'images' is not installed"
+    assert any(told in warning for warning in report.warnings)
+
+
+@pytest.mark.parametrize("source", ["png", "jpg", "webp"])
+@pytest.mark.parametrize("target", ["png", "jpeg", "webp"])
+def test_pictures_survive_conversion(source: str, target: str) -> None:
+    image = pytest.importorskip("PIL.Image")
+    drawn = io.BytesIO()
+    picture = image.new("RGB", (32, 16), (200, 30, 40))
+    picture.save(drawn, {"jpg": "JPEG"}.get(source, source.upper()))
+    bundle = Bundle(card=CHARACTER, image=Asset.from_bytes(drawn.getvalue(), type="icon", name="main"))
+    target_bytes = io.BytesIO()
+    report = save(bundle, target_bytes, format=target)
+    assert not any("picture" in warning for warning in report.warnings)
+    target_bytes.seek(0)
+    with image.open(target_bytes) as kept:
+        assert kept.format == target.upper()
+        assert kept.size == (32, 16)
+        assert all(abs(a - b) < 8 for a, b in zip(kept.convert("RGB").getpixel((5, 5)), (200, 30, 40), strict=True))
+    target_bytes.seek(0)
+    assert load(target_bytes.getvalue()).character.name == CHARACTER.name
+
+
+def test_what_a_picture_loses_is_told() -> None:
+    image = pytest.importorskip("PIL.Image")
+    clear, moving = io.BytesIO(), io.BytesIO()
+    image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(clear, "PNG")
+    frames = [image.new("RGB", (4, 4), (shade, 0, 0)) for shade in (0, 255)]
+    frames[0].save(moving, "WEBP", save_all=True, append_images=frames[1:])
+    told: list[str] = []
+    with image.open(io.BytesIO(turned_into("jpg", clear.getvalue(), told.append))) as white:
+        assert white.getpixel((1, 1)) == (255, 255, 255)
+    turned_into("png", moving.getvalue(), told.append)
+    assert "on white now" in told[0]
+    assert "first frame" in told[1]
+    with pytest.raises(ImageError, match="cannot be read"):
+        turned_into("png", b"\x89PNG\r\n\x1a\nbroken", told.append)
+
+
+def test_a_picture_that_is_too_large_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = pytest.importorskip("PIL.Image")
+    monkeypatch.setattr(pictures, "MAX_PIXELS", 15)
+    drawn = io.BytesIO()
+    image.new("RGB", (4, 4)).save(drawn, "PNG")
+    with pytest.raises(ImageError, match="4 x 4 pixels"):
+        turned_into("webp", drawn.getvalue(), lambda _: None)
 
 
 def test_new_assets_are_listed_in_a_v3_card_and_reported_for_v2() -> None:

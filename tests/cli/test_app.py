@@ -12,7 +12,7 @@ import pytest
 
 from tavernkit import __version__
 from tavernkit.cli.app import COMMANDS
-from tests.cli.terminal import CARD, Tavernkit, Terminal, in_process
+from tests.cli.terminal import BOOK, CARD, CHAT, Tavernkit, Terminal, in_process
 
 SUBCOMMANDS = [
     ["card", "show"],
@@ -137,3 +137,26 @@ def test_help_speaks_of_files_and_texts_and_keeps_the_lines_of_examples_only(tav
     assert "list[" not in shown
     assert re.search(r"--book +-b +FILE ", shown)
     assert "runs are written to runs.jsonl as they end" in " ".join(tavernkit("eval", "--help").out.split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["lint", CARD],
+        ["explain", CARD, "-m", "Hi"],
+        ["demo"],
+        ["tokens", "--text", "Hi"],
+        ["lore", "scan", BOOK, "--text", "lamp"],
+        ["lore", "test", BOOK, "--text", "lamp", "--expect", "The lamp"],
+        ["lore", "coverage", BOOK, "--chat", CHAT],
+        ["macros", "list"],
+        ["macros", "eval", "{{user}}"],
+        ["cbs", "list"],
+        ["cbs", "eval", "{{user}}"],
+        ["diff", CARD, CARD],
+        ["cache", CARD, "--chat", CHAT],
+        ["eval", "--list"],
+    ],
+)
+def test_json_carries_the_version_of_its_schema(tavernkit: Tavernkit, arguments: list[str]) -> None:
+    assert json.loads(tavernkit(*arguments, "--json").out)["schema_version"] == 1

@@ -104,6 +104,33 @@ tests:
     assert tavernkit("test", written(tmp_path, text)).code == 0
 
 
+def test_risuais_regex_scripts_are_tested(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    scripts = [
+        {"comment": "s", "in": "cat", "out": "{{user}}", "type": "editoutput", "flag": "g", "ableFlag": True},
+        {"comment": "t", "in": "dog", "out": "fox", "type": "editprocess"},
+    ]
+    extensions = {"risuai": {"customScripts": scripts}}
+    card = {"spec": "chara_card_v3", "spec_version": "3.0", "data": {"name": "Bo", "extensions": extensions}}
+    (tmp_path / "bo.json").write_text(json.dumps(card))
+    text = """
+tests:
+  - {card: bo.json, platforms: risu_ai, user: Ann, expect: {scripts: [
+      {text: a cat, gives: a Ann}, {text: a dog, gives: a fox, placement: prompt}]}}
+  - {card: bo.json, platforms: risu_ai, expect: {scripts: [
+      {text: a cat, gives: a dog}, {text: a, gives: a, placement: user_input},
+      {text: a, gives: a, placement: world_info}]}}
+  - {card: bo.json, expect: {scripts: [{text: a, gives: a, placement: display}]}}
+"""
+    first, second, third = json.loads(tavernkit("test", written(tmp_path, text), "--json").out)["tests"]
+    assert first["passed"]
+    assert [check["reason"] for check in second["checks"]] == [
+        "they make 'a User'",
+        "no script of the card, preset or modules is an editinput",
+        "RisuAI has no placement 'world_info'",
+    ]
+    assert third["checks"][0]["reason"] == "SillyTavern has no placement 'display'"
+
+
 def test_a_file_that_cannot_be_read_fails_and_others_run(tavernkit: Tavernkit, tmp_path: Path) -> None:
     written(tmp_path, PASSES)
     (tmp_path / "b.tavern.yaml").write_text("tests: [{expect: {fire: x}}]")

@@ -81,17 +81,17 @@ def test_extracted_assets_stay_in_their_folder(tavernkit: Tavernkit, tmp_path: P
 
 
 def test_lore_scan_for_both_programs(tavernkit: Tavernkit) -> None:
-    rows = json.loads(tavernkit("lore", "scan", BOOK, "--text", "Who lit the lamp?", "--json").out)
+    rows = json.loads(tavernkit("lore", "scan", BOOK, "--text", "Who lit the lamp?", "--json").out)["entries"]
     assert {row["title"] for row in rows if row["active"]} >= {"The lamp", "House style"}
     assert all(row["reason"] for row in rows)
-    rows = json.loads(tavernkit("lore", "scan", BOOK, "-p", "risu_ai", "--text", "the lamp", "--json").out)
+    rows = json.loads(tavernkit("lore", "scan", BOOK, "-p", "risu_ai", "--text", "the lamp", "--json").out)["entries"]
     assert "The lamp" in {row["title"] for row in rows if row["active"]}
 
 
 def test_lore_scan_reads_a_chat(tavernkit: Tavernkit) -> None:
     near = tavernkit("lore", "scan", BOOK, "--chat", CHAT, "--depth", "1", "--json")
     far = tavernkit("lore", "scan", BOOK, "--chat", CHAT, "--depth", "4", "--json")
-    active = [{row["title"] for row in json.loads(each.out) if row["active"]} for each in (near, far)]
+    active = [{row["title"] for row in json.loads(each.out)["entries"] if row["active"]} for each in (near, far)]
     assert "The storm glass" not in active[0]
     assert "The storm glass" in active[1]
     assert tavernkit("lore", "scan", BOOK).code == 2
@@ -112,7 +112,7 @@ def test_lore_convert_round_trip(tavernkit: Tavernkit, tmp_path: Path) -> None:
     assert tavernkit("lore", "convert", BOOK, str(risu), "--to", "risu_ai").code == 1  # it has settings RisuAI lacks
     assert json.loads(risu.read_text(encoding="utf-8"))["type"] == "risu"
     assert tavernkit("lore", "convert", str(risu), str(world), "--to", "silly_tavern").code == 0
-    rows = json.loads(tavernkit("lore", "scan", str(world), "--text", "the lamp", "--json").out)
+    rows = json.loads(tavernkit("lore", "scan", str(world), "--text", "the lamp", "--json").out)["entries"]
     assert any(row["active"] and "lamp" in row["keys"] for row in rows)
 
 
@@ -147,7 +147,7 @@ def test_macros(tavernkit: Tavernkit) -> None:
     unknown = tavernkit("macros", "eval", "{{nope}}", "--strict")
     assert (unknown.code, unknown.out) == (1, "{{nope}}\n")
     assert "nope" in unknown.err
-    names = {each["name"] for each in json.loads(tavernkit("macros", "list", "--json").out)}
+    names = {each["name"] for each in json.loads(tavernkit("macros", "list", "--json").out)["macros"]}
     assert {"user", "roll", "getvar"} <= names
     assert "setvar" in tavernkit("macros", "list", "variable").out
 
@@ -198,7 +198,7 @@ def test_lint_finds_and_fixes(tavernkit: Tavernkit, tmp_path: Path) -> None:
     outcome = tavernkit("lint", str(path))
     assert outcome.code == 1
     assert "did you mean {{user}}?" in outcome.out
-    told = json.loads(tavernkit("lint", str(path), "--fix", "--json").out)[0]
+    told = json.loads(tavernkit("lint", str(path), "--fix", "--json").out)["files"][0]
     assert told["fixed"] is True
     assert json.loads(path.read_text(encoding="utf-8"))["entries"]["0"]["key"] == ["lamp"]
     assert not [each for each in told["findings"] if each["fixable"]]

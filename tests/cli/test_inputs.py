@@ -185,13 +185,13 @@ def test_a_book_written_as_a_cards_own_is_read_again(tavernkit: Tavernkit, tmp_p
     target = tmp_path / "own.json"
     assert tavernkit("lore", "convert", BOOK, str(target), "--to", "character_book").code == 0
     scanned = tavernkit("lore", "scan", str(target), "--text", "Who lit the lamp?", "--platform", platform, "--json")
-    rows = {row["title"]: row["active"] for row in json.loads(scanned.out)}
+    rows = {row["title"]: row["active"] for row in json.loads(scanned.out)["entries"]}
     assert len(rows) == 8
     assert rows["The lamp"]
     assert not rows["Dragons"]
     linted = tavernkit("lint", str(target), "--json")
-    assert json.loads(linted.out)[0]["kind"] == "character book"
-    assert json.loads(linted.out)[0]["findings"] == []
+    assert json.loads(linted.out)["files"][0]["kind"] == "character book"
+    assert json.loads(linted.out)["files"][0]["findings"] == []
 
 
 def test_a_file_that_is_no_book_is_called_what_it_is(tavernkit: Tavernkit) -> None:

@@ -121,7 +121,7 @@ def test_presets_go_to_the_other_program_and_back(tavernkit: Tavernkit, tmp_path
 
 
 def test_eval_lists_runs_and_judges_a_model(tavernkit: Tavernkit, tmp_path: Path) -> None:
-    runs = json.loads(tavernkit("eval", "--list", "--json").out)
+    runs = json.loads(tavernkit("eval", "--list", "--json").out)["runs"]
     assert {run["suite"] for run in runs} == {"tools", "directives"}
     out = tmp_path / "results"
     outcome = tavernkit(

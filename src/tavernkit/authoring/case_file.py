@@ -28,7 +28,8 @@ INPUTS = (*FILE_INPUTS, *FILES_INPUTS, *TEXT_INPUTS, *NUMBER_INPUTS, *FLAG_INPUT
 """What a test may be given; ``defaults`` of a file may have the same."""
 EXPECTATIONS = ("fires", "stays_out", "contains", "lacks", "max_tokens", "macros", "scripts")
 SCRIPT_KEYS = ("text", "placement", "gives")
-PLACEMENTS = ("user_input", "ai_output", "slash_command", "world_info", "reasoning")
+PLACEMENTS = ("user_input", "ai_output", "slash_command", "world_info", "reasoning", "prompt", "display")
+"""Where scripts run: the last two in RisuAI only, the three before them in SillyTavern only."""
 ROLES = ("system", "user", "assistant")
 SPEAKERS = ("user", "char")
 

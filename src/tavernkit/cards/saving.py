@@ -23,10 +23,12 @@ from tavernkit.cards.character import CardVersion, Character
 from tavernkit.cards.charx import MODULE, main_picture, write_charx
 from tavernkit.cards.conversion import ConversionReport, convert, convert_card
 from tavernkit.cards.detect import read_head
+from tavernkit.cards.errors import ImageError
 from tavernkit.cards.json_text import dump_json
 from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
 from tavernkit.cards.loading import LOREBOOK_SPEC
 from tavernkit.cards.payload import encode_payload
+from tavernkit.cards.pictures import turned_into
 from tavernkit.cards.placement import (
     Place,
     add_entries,
@@ -338,17 +340,19 @@ _PLACEHOLDERS: Mapping[str, Callable[[], bytes]] = {
 def _picture(job: _Job, ext: str) -> tuple[Source, Asset | None]:
     """The picture to put a card into, and the asset that it is, if it is one of the card's."""
     bundle = job.bundle
-    for asset in (bundle.image, main_picture(bundle.assets)):
-        if asset is None or not asset.available:
-            continue
+    pictures = [asset for asset in (bundle.image, main_picture(bundle.assets)) if asset is not None and asset.available]
+    for asset in pictures:
         if isinstance(asset.blob, SourceBlob):
             if sniff(read_head(asset.blob.source)) == ext:
                 return asset.blob.source, None
         elif sniff(data := asset.read()) == ext:
             icon = next((each for each in bundle.assets if each is asset and each.uri != DEFAULT_ICON), None)
             return BytesSource(data), icon
-    if bundle.image is not None:
-        job.warn(f"the picture cannot be turned into a {ext.upper()}; a plain one stands in for it")
+    for asset in pictures:
+        try:
+            return BytesSource(turned_into(ext, _bare(asset, job.limits), job.warn)), None
+        except ImageError as error:
+            job.warn(f"the picture cannot be turned into a {ext.upper()}: {error}; a plain one stands in for it")
     return BytesSource(_PLACEHOLDERS[ext]()), None
 
 

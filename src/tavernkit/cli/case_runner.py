@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
 from tavernkit.authoring import CaseFileError, CaseResult, Check, PromptCase, check_plan, read_cases
 from tavernkit.cli.build_options import BuildOptions
-from tavernkit.cli.inputs import prepare, scripts_of
+from tavernkit.cli.inputs import Prepared, prepare, scripts_of
 from tavernkit.cli.platforms import Platform
 from tavernkit.errors import TavernKitError
 from tavernkit.prompt.plan import Plan
@@ -23,12 +23,19 @@ from tavernkit.values import is_mapping
 
 if TYPE_CHECKING:
     from tavernkit.authoring.case_file import ScriptExpectation
+    from tavernkit.risu_ai.regex_scripts import ScriptMode
 
 _MARK = "\u2063tavernkit\u2063"
 """Stands around a macro in a message, so that its value is found again in the prompt."""
 _MARKED = re.compile(f"{_MARK}(.*?){_MARK}", re.DOTALL)
 MAX_ROWS = 1_000_000
 """Entries that are looked at: all of them, also those that no text touches."""
+_RISU_MODES: Mapping[str, ScriptMode] = {
+    "user_input": "editinput",
+    "ai_output": "editoutput",
+    "prompt": "editprocess",
+    "display": "editdisplay",
+}
 _ROLES = {"user": "user", "char": "assistant"}
 
 
@@ -59,7 +66,8 @@ def run_case(case: PromptCase) -> list[Check]:
             marked = prepared.build(**history, message=f"{_MARK}{macro}{_MARK}")
             checks.append(_macro(macro, value, marked))
         if case.expect.scripts:
-            checks += _scripts(case, options)
+            risu_ai = options.chosen_platform is Platform.RISU_AI
+            checks += _risu_scripts(case, prepared, history) if risu_ai else _scripts(case, options)
     return checks
 
 
@@ -118,9 +126,6 @@ def _macro(macro: str, value: str, plan: Plan) -> Check:
 def _scripts(case: PromptCase, options: BuildOptions) -> Iterator[Check]:
     from tavernkit.silly_tavern import MacroEngine, MacroEnvironment
 
-    if options.chosen_platform is not Platform.SILLY_TAVERN:
-        yield Check("regex scripts", passed=False, reason="they are checked on silly_tavern only")
-        return
     scripts, name = scripts_of(options)
     engine = MacroEngine()
     environment = MacroEnvironment(user_name=options.user or "User", character_name=name)
@@ -132,10 +137,38 @@ def _scripts(case: PromptCase, options: BuildOptions) -> Iterator[Check]:
         yield _script(expected, lambda text, at: scripts.apply(text, at, expand=expand), scripts.active)
 
 
+def _risu_scripts(case: PromptCase, prepared: Prepared, history: dict[str, Any]) -> Iterator[Check]:
+    """Run the scripts of the preset, the character and its modules, as RisuAI does when a message comes or goes."""
+    from tavernkit.risu_ai import Builder
+    from tavernkit.risu_ai.regex_scripts import RegexScriptRunner, scripts_of
+    from tavernkit.stores import InMemoryVariablesStore
+
+    assert isinstance(prepared.builder, Builder)
+    context = prepared.builder.make_context(**history)
+    preset = context.preset if context.preset is not None else context.settings.preset
+    texts = context.for_texts(preset, context.owner, InMemoryVariablesStore())
+    scripts, runner = scripts_of(texts, preset.regex), RegexScriptRunner()
+    for expected in case.expect.scripts:
+        what, mode = _what(expected), _RISU_MODES.get(expected.placement)
+        if mode is None:
+            yield Check(what, passed=False, reason=f"RisuAI has no placement {expected.placement!r}")
+        elif not any(script.type == mode for script in scripts):
+            yield Check(what, passed=False, reason=f"no script of the card, preset or modules is an {mode}")
+        else:
+            made = runner.run(expected.text, mode, scripts, texts).text
+            yield Check(what, made == expected.gives, "" if made == expected.gives else f"they make {made!r}")
+
+
+def _what(expected: ScriptExpectation) -> str:
+    return f"the scripts make {expected.gives!r} of {expected.text!r}"
+
+
 def _script(expected: ScriptExpectation, apply: Callable[[str, int], str], active: Sequence[object]) -> Check:
     from tavernkit.silly_tavern import RegexPlacement
 
-    what = f"the scripts make {expected.gives!r} of {expected.text!r}"
+    what = _what(expected)
+    if expected.placement.upper() not in RegexPlacement.__members__:
+        return Check(what, passed=False, reason=f"SillyTavern has no placement {expected.placement!r}")
     if not active:
         return Check(what, passed=False, reason="no script is active: name regex_scripts, or allow_scripts: true")
     placement = cast("int", RegexPlacement[expected.placement.upper()])

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -15,6 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tavernkit.cli.streams import COMPLAINTS_AS_JSON
+
+SCHEMA_VERSION = 1
+"""Grows when the JSON of a command changes in a way that programs notice; documented with the command line."""
 
 PIPE_WIDTH = 120
 """Columns of tables when nobody looks: the same on every machine."""
@@ -72,6 +75,11 @@ def show_piece(text: str) -> None:
 def show_json(value: object) -> None:
     """Print JSON to stdout."""
     sys.stdout.write(_json(value, sys.stdout, indent=2) + "\n")
+
+
+def show_report(report: Mapping[str, object]) -> None:
+    """Print what a command found as JSON, with the version of its schema."""
+    show_json({"schema_version": SCHEMA_VERSION, **report})
 
 
 def _json(value: object, stream: TextIO, *, indent: int | None = None) -> str:

@@ -79,13 +79,13 @@ def named_values(given: Sequence[str] | None) -> dict[str, str]:
 
 def show_expanded(options: TextOptions, text: str, diagnostics: Sequence[Found]) -> None:
     """Print an expanded text and what there was to say about it."""
-    from tavernkit.cli.terminal import complain, show_json, show_text
+    from tavernkit.cli.terminal import complain, show_report, show_text
 
     if options.as_json:
         found: list[Json] = [
             {"kind": each.kind, "message": each.message, "position": each.position} for each in diagnostics
         ]
-        show_json({"text": text, "diagnostics": found})
+        show_report({"text": text, "diagnostics": found})
     else:
         show_text(text)
         for each in diagnostics:

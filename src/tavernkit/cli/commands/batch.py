@@ -200,12 +200,12 @@ def _shard(text: str) -> tuple[int, int]:
 
 def _show_plan(grid: Grid, *, as_json: bool) -> None:
     from tavernkit.batching import iter_batch
-    from tavernkit.cli.terminal import complain, counted, show, show_json, table
+    from tavernkit.cli.terminal import complain, counted, show, show_report, table
 
     first = next(iter_batch(grid, limit=1), None)
     if as_json:
         counts = {"records": len(grid), "duplicates": grid.duplicates, "sizes": grid.sizes}
-        show_json({**counts, "first": first.to_dict() if first is not None else None})
+        show_report({**counts, "first": first.to_dict() if first is not None else None})
         return
     show(table("axis", ">values", rows=[[axis, str(size)] for axis, size in grid.sizes.items()]))
     show(f"\n{counted(len(grid), 'record')}")

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 OUTPUT = "What comes out"
 PAGE = "page"
 """What ``--request`` alone means: the body of the program's own page."""
-SCHEMA_VERSION = 1
-"""Grows when the file of ``--save`` changes in a way that programs notice."""
 
 
 @takes(BuildOptions)
@@ -78,7 +76,7 @@ def build(
     tavernkit build --from-sillytavern data/default-user --character Aria --chat "Aria - 2026-1-5" --json
     """
     from tavernkit.cli.inputs import build_plan
-    from tavernkit.cli.terminal import complain, show, show_json, show_text
+    from tavernkit.cli.terminal import SCHEMA_VERSION, complain, show, show_json, show_text
     from tavernkit.cli.views import plan_view
     from tavernkit.prompt.trace import TraceCollector
     from tavernkit.report import overview

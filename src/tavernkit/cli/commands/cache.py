@@ -62,7 +62,7 @@ def cache(
     """
     from tavernkit.cache import PromptCache
     from tavernkit.cli.inputs import prepare
-    from tavernkit.cli.terminal import show, show_json
+    from tavernkit.cli.terminal import show, show_report
     from tavernkit.cli.views.cache_view import cache_summary, cache_table, causes_table, moved_table
 
     if options.chat is None and options.from_sillytavern is None and options.from_risuai is None:
@@ -79,7 +79,7 @@ def cache(
     if not report.turns:
         raise typer.BadParameter("there is no reply in the chat, and so no prompt to replay")
     if as_json:
-        show_json({**report.to_dict(), "moved": [asdict(each) for each in moved]})
+        show_report({**report.to_dict(), "moved": [asdict(each) for each in moved]})
         return
     show(cache_table(report), "", cache_summary(report))
     if report.causes:

@@ -111,13 +111,13 @@ def extract(
     tavernkit card extract aria.charx aria/
     """
     from tavernkit.cli.files import load_card
-    from tavernkit.cli.terminal import show, show_json
+    from tavernkit.cli.terminal import show, show_report
 
     bundle = load_card(card)
     folder.mkdir(parents=True, exist_ok=True)
     written = _extract(bundle, folder, force=force)
     if as_json:
-        show_json({"folder": str(folder), "files": written})
+        show_report({"folder": str(folder), "files": written})
     else:
         show(*(f"{folder}/{name}" for name in written))
 
@@ -211,11 +211,11 @@ def _check_target(target: Path, *, force: bool, picture: bool = False) -> None:
 
 
 def _tell(report: SaveReport, target: Path, *, as_json: bool) -> None:
-    from tavernkit.cli.terminal import complain, show, show_json
+    from tavernkit.cli.terminal import complain, show, show_report
 
     notes = report.conversion.notes if report.conversion is not None else ()
     if as_json:
-        show_json(
+        show_report(
             {
                 "file": str(target),
                 "format": str(report.format),

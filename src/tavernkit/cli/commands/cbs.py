@@ -24,7 +24,7 @@ def list_functions(
     tavernkit cbs list
     tavernkit cbs list array
     """
-    from tavernkit.cli.terminal import counted, show, show_json, table
+    from tavernkit.cli.terminal import counted, show, show_report, table
     from tavernkit.risu_ai.cbs import standard_registry
 
     wanted = search.lower()
@@ -35,17 +35,19 @@ def list_functions(
         if wanted in " ".join((each.name, *each.aliases, each.doc)).lower()
     ]
     if as_json:
-        show_json(
-            [
-                {
-                    "name": each.name,
-                    "subject": each.subject,
-                    "arguments": list(each.arguments),
-                    "aliases": list(each.aliases),
-                    "description": each.doc,
-                }
-                for each in found
-            ]
+        show_report(
+            {
+                "functions": [
+                    {
+                        "name": each.name,
+                        "subject": each.subject,
+                        "arguments": list(each.arguments),
+                        "aliases": list(each.aliases),
+                        "description": each.doc,
+                    }
+                    for each in found
+                ]
+            }
         )
         return
     rows = [

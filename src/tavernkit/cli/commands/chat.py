@@ -55,7 +55,7 @@ def chat(
     tavernkit chat aria.png --base-url scripted
     tavernkit chat aria.png --base-url scripted --say "Who are you?" --json
     """
-    from tavernkit.cli.terminal import show_json
+    from tavernkit.cli.terminal import show_report
 
     session = _session(options, save)
     if not say:
@@ -67,7 +67,7 @@ def chat(
         if not as_json:
             _write("\n")
     if as_json:
-        show_json({"replies": replies, "file": str(session.path)})
+        show_report({"replies": replies, "file": str(session.path)})
 
 
 def _session(options: ChatOptions, save: Path | None) -> ChatSession:

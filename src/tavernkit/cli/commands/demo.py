@@ -38,7 +38,7 @@ def demo(
     tavernkit demo --files .
     tavernkit demo --json
     """
-    from tavernkit.cli.terminal import show_json
+    from tavernkit.cli.terminal import show_report
     from tavernkit.report import overview
 
     if files is not None:
@@ -47,7 +47,7 @@ def demo(
     silly_tavern, tight, risu_ai = silly_tavern_plan(), silly_tavern_plan(small=True), risu_ai_plan()
     turn = tool_turn(silly_tavern)
     if as_json:
-        show_json(
+        show_report(
             {
                 "silly_tavern": overview(silly_tavern).to_dict(),
                 "small_context": overview(tight).to_dict(),
@@ -61,7 +61,7 @@ def demo(
 
 def _copy_files(folder: Path, *, as_json: bool) -> None:
     from tavernkit.cli.files import check_free
-    from tavernkit.cli.terminal import show, show_json
+    from tavernkit.cli.terminal import show, show_report
     from tavernkit.examples import NAMES, example_path
 
     targets = [folder / name for name in NAMES]
@@ -71,7 +71,7 @@ def _copy_files(folder: Path, *, as_json: bool) -> None:
     for target in targets:
         target.write_bytes(example_path(target.name).read_bytes())
     if as_json:
-        show_json({"files": [str(target) for target in targets]})
+        show_report({"files": [str(target) for target in targets]})
     else:
         show(*(str(target) for target in targets))
 

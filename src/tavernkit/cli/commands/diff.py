@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tavernkit.authoring import Change
     from tavernkit.prompt.plan import Plan
 
-SCHEMA_VERSION = 1
 _SHOWN = 100
 _BOOKS = ("world book", "character book", "RisuAI lorebook")
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
@@ -56,7 +55,7 @@ def diff(
     tavernkit diff --text aria.png            # for git: see the documentation
     """
     from tavernkit.authoring import file_text
-    from tavernkit.cli.terminal import show_json, show_text
+    from tavernkit.cli.terminal import show_report, show_text
 
     if not old.exists():
         raise typer.BadParameter(f"there is no {old}")
@@ -72,7 +71,7 @@ def diff(
     if to_html is not None:
         to_html.write_text(_page(old, new, changes, prompts), encoding="utf-8")
     if as_json:
-        show_json(_json(changes, prompts))
+        show_report(_json(changes, prompts))
     else:
         _print(changes, prompts)
     if any(found for _, found in changes):
@@ -152,9 +151,8 @@ def _tokens(plan: Plan) -> int | None:
     return plan.explain().total_tokens
 
 
-def _json(changes: list[tuple[str, list[Change]]], prompts: tuple[Plan, Plan] | None) -> object:
+def _json(changes: list[tuple[str, list[Change]]], prompts: tuple[Plan, Plan] | None) -> dict[str, object]:
     value: dict[str, object] = {
-        "schema_version": SCHEMA_VERSION,
         "files": [{"file": name, "changes": [each.to_dict() for each in found]} for name, found in changes],
     }
     if prompts is not None:

@@ -9,8 +9,6 @@ import typer
 
 from tavernkit.cli.exit_codes import ExitCode
 
-SCHEMA_VERSION = 1
-
 
 def doctor(
     path: Annotated[
@@ -29,13 +27,13 @@ def doctor(
     tavernkit doctor risuai-backup.bin
     """
     from tavernkit.authoring import examine
-    from tavernkit.cli.terminal import complain, show, show_json, table
+    from tavernkit.cli.terminal import complain, show, show_report, table
 
     if not path.exists():
         raise typer.BadParameter(f"there is no {path}")
     found = examine(path)
     if as_json:
-        show_json({"schema_version": SCHEMA_VERSION, "found": [each.to_dict() for each in found]})
+        show_report({"found": [each.to_dict() for each in found]})
     else:
         for each in found:
             show(f"{each.kind}: {each.path}")

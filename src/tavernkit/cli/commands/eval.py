@@ -52,7 +52,7 @@ def evaluate(
     tavernkit eval --base-url http://localhost:8000 --model my-model --suite tools --trials 5
     tavernkit eval --base-url http://localhost:8000 --model my-model --out results/ --resume
     """
-    from tavernkit.cli.terminal import show, show_json, table
+    from tavernkit.cli.terminal import show, show_report, table
     from tavernkit.vibe_tavern.evals.catalogue import EvalModel
     from tavernkit.vibe_tavern.evals.harness import EvalOptions, matrix
 
@@ -74,7 +74,7 @@ def evaluate(
     if list_only:
         cells = [cell.config() for cell in matrix(chosen)]
         if as_json:
-            show_json(cells)
+            show_report({"runs": cells})
             return
         rows = [[str(cell[key]) for key in ("suite", "scenario", "strategy", "sampling_profile")] for cell in cells]
         show(table("suite", "scenario", "strategy", "profile", rows=rows), f"\n{len(cells)} runs")
@@ -83,7 +83,7 @@ def evaluate(
     if out is not None:
         report.write(out)
     if as_json:
-        show_json(report.summary())
+        show_report(report.summary())
     else:
         show(report.to_markdown())
     if not any(record.answered for record in report.records):

@@ -33,7 +33,7 @@ def explain(
     tavernkit explain aria.png --chat chat.jsonl --html report.html
     """
     from tavernkit.cli.inputs import prepare
-    from tavernkit.cli.terminal import show, show_json
+    from tavernkit.cli.terminal import show, show_report
     from tavernkit.cli.views import plan_view
     from tavernkit.report import overview
 
@@ -46,7 +46,7 @@ def explain(
         title = f"{prepared.character_name}: what the model sees"
         html.write_text(render_html(view, title=title, messages=plan.to_messages(options.dialect)), encoding="utf-8")
     if as_json:
-        show_json(view.to_dict())
+        show_report(view.to_dict())
         return
     if lore:
         show(plan_view.lore_table(view.lore) if view.lore else "There is no lore book.")

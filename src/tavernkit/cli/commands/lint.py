@@ -68,7 +68,7 @@ def lint(
     """
     from tavernkit.cards import Severity
     from tavernkit.cli.progress import following
-    from tavernkit.cli.terminal import show_json
+    from tavernkit.cli.terminal import show_report
     from tavernkit.lint import lint_file, without_suppressed
 
     files, skipped = _files(paths)
@@ -86,17 +86,19 @@ def lint(
         suppressed += left_out
         results.append((path, kind, [each for each in kept if not quiet or each.severity is not Severity.INFO]))
     if as_json:
-        show_json(
-            [
-                {
-                    "file": str(path),
-                    "kind": str(kind),
-                    "fixed": path in fixed,
-                    "changes": [each.to_dict() for each in fixed.get(path, ())],
-                    "findings": [each.to_dict() for each in found],
-                }
-                for path, kind, found in results
-            ]
+        show_report(
+            {
+                "files": [
+                    {
+                        "file": str(path),
+                        "kind": str(kind),
+                        "fixed": path in fixed,
+                        "changes": [each.to_dict() for each in fixed.get(path, ())],
+                        "findings": [each.to_dict() for each in found],
+                    }
+                    for path, kind, found in results
+                ]
+            }
         )
     else:
         _print(results, fixed, skipped, suppressed)

@@ -59,13 +59,13 @@ def scan(
     tavernkit lore scan world.json --chat chat.jsonl --depth 4
     tavernkit lore scan aria.png --platform risu_ai --text "the lamp"
     """
-    from tavernkit.cli.terminal import show, show_json
+    from tavernkit.cli.terminal import show, show_report
     from tavernkit.cli.views.plan_view import lore_table
 
     refuse_two_stdins(books, chat)
     rows = _rows(books, _messages(text, chat), platform, depth, budget, seed)
     if as_json:
-        show_json([row.to_dict() for row in rows])
+        show_report({"entries": [row.to_dict() for row in rows]})
         return
     active = sum(row.active for row in rows)
     show(lore_table(rows), f"\n{active} of {len(rows)} entries are in")
@@ -93,7 +93,7 @@ def check(
     \b
     tavernkit lore test world.json --text "Who lit the lamp?" --expect "The lamp" --reject Dragons
     """
-    from tavernkit.cli.terminal import show, show_json, table
+    from tavernkit.cli.terminal import show, show_report, table
 
     refuse_two_stdins(books, chat)
     rows = _rows(books, _messages(text, chat), platform, depth, budget, seed, limit=_ALL)
@@ -110,7 +110,8 @@ def check(
         else:
             results.append((name, wanted, row.active is wanted, row.reason))
     if as_json:
-        show_json([{"entry": n, "expected": w, "passed": p, "reason": r} for n, w, p, r in results])
+        tests = [{"entry": n, "expected": w, "passed": p, "reason": r} for n, w, p, r in results]
+        show_report({"tests": tests})
     else:
         cells = [("ok" if p else "FAILED", n, "fires" if w else "stays out", r) for n, w, p, r in results]
         show(table("", "entry", "should", "because", rows=cells))
@@ -142,7 +143,7 @@ def coverage(
 
     from tavernkit.authoring import lore_coverage
     from tavernkit.cli.progress import following
-    from tavernkit.cli.terminal import show, show_json, table
+    from tavernkit.cli.terminal import show, show_report, table
 
     chats = [file for path in chat for file in (sorted(path.rglob("*.jsonl")) if path.is_dir() else [path])]
     if not chats:
@@ -161,7 +162,7 @@ def coverage(
         page = f'<!doctype html><meta charset="utf-8"><title>Coverage</title><h1>{len(turns)} turns</h1>'
         to_html.write_text(f"{page}<table border=1><tr>{head}</tr>{body}</table>\n", encoding="utf-8")
     if as_json:
-        show_json({"schema_version": 1, "turns": len(turns), "entries": [each.to_dict() for each in found]})
+        show_report({"turns": len(turns), "entries": [each.to_dict() for each in found]})
         return
     show(table(*columns, rows=cells), f"\n{len(found)} entries over {len(turns)} turns of {len(chats)} chats")
 
@@ -196,7 +197,7 @@ def convert(
     from tavernkit.cli.book_losses import losses
     from tavernkit.cli.books import read_book
     from tavernkit.cli.files import check_free
-    from tavernkit.cli.terminal import complain, counted, show, show_json
+    from tavernkit.cli.terminal import complain, counted, show, show_report
     from tavernkit.conversation.books import risu_entries, world_book
     from tavernkit.values import is_mapping
 
@@ -217,7 +218,7 @@ def convert(
     lost = losses(read, to)
     target.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
     if as_json:
-        show_json({"file": str(target), "format": to, "entries": count, "lost": lost})
+        show_report({"file": str(target), "format": to, "entries": count, "lost": lost})
     else:
         show(f"{target}: {counted(count, 'entry', 'entries')} for {to}")
         for line in lost:

@@ -24,7 +24,7 @@ def list_macros(
     tavernkit macros list
     tavernkit macros list var
     """
-    from tavernkit.cli.terminal import counted, show, show_json, table
+    from tavernkit.cli.terminal import counted, show, show_report, table
     from tavernkit.silly_tavern.macros import default_registry
 
     wanted = search.lower()
@@ -34,18 +34,20 @@ def list_macros(
         if wanted in " ".join((each.name, *each.aliases, each.description)).lower()
     ]
     if as_json:
-        show_json(
-            [
-                {
-                    "name": each.name,
-                    "usage": each.usage,
-                    "category": each.category,
-                    "aliases": list(each.aliases),
-                    "description": each.description,
-                    "example": each.example,
-                }
-                for each in found
-            ]
+        show_report(
+            {
+                "macros": [
+                    {
+                        "name": each.name,
+                        "usage": each.usage,
+                        "category": each.category,
+                        "aliases": list(each.aliases),
+                        "description": each.description,
+                        "example": each.example,
+                    }
+                    for each in found
+                ]
+            }
         )
         return
     rows = [(each.category, each.usage, each.description, ", ".join(each.aliases)) for each in found]

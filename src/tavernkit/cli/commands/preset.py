@@ -54,7 +54,7 @@ def convert(
     tavernkit preset convert theirs.risup theirs.json --to silly_tavern
     """
     from tavernkit.cli.files import STDIN, check_free, naming, read_bytes, shown
-    from tavernkit.cli.terminal import complain, show, show_json
+    from tavernkit.cli.terminal import complain, show, show_report
     from tavernkit.errors import FileFormatError, WarningLog
     from tavernkit.lint.files import FileKind, kind_of, parse_json
 
@@ -71,7 +71,7 @@ def convert(
     with naming(preset):
         _write(Given(data, "" if str(preset) == STDIN else preset.name), target, chosen, from_silly_tavern, warnings)
     if as_json:
-        show_json({"file": str(target), "format": chosen.value, "warnings": list(warnings.messages)})
+        show_report({"file": str(target), "format": chosen.value, "warnings": list(warnings.messages)})
     else:
         show(f"{target}: a preset for {chosen.value}")
         for message in warnings.messages:

@@ -88,7 +88,7 @@ def prune(
     tavernkit server prune --dry-run
     tavernkit server prune --db postgresql://tavern@db/tavern --turn-days 7
     """
-    from tavernkit.cli.terminal import show_json, show_text
+    from tavernkit.cli.terminal import show_report, show_text
 
     _check_paths(data, config)
     with _extra():
@@ -100,7 +100,7 @@ def prune(
     removed = remove(settings, dry_run=dry_run)
     days = {"turns": settings.turn_days, "jobs": settings.job_days}
     if as_json:
-        show_json({"dry_run": dry_run, "days": days, "removed": removed})
+        show_report({"dry_run": dry_run, "days": days, "removed": removed})
         return
     verb = "would be removed" if dry_run else "removed"
     for name, kept in days.items():

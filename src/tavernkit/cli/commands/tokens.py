@@ -37,7 +37,7 @@ def tokens(
         terminal.complain(f"no tokenizer is known for {model!r}: counted with {how.get('encoding')}", kind="note")
     counted = [(name, content, estimator.tokenize(content, model)) for name, content in _texts(files, text)]
     if as_json:
-        terminal.show_json(
+        terminal.show_report(
             {
                 "model": model,
                 "estimator": how,
