@@ -44,6 +44,7 @@ ABOUT = {
     "silly_tavern/in_chat_injection": "prompts at a depth of the chat",
     "silly_tavern/output_cleanup": "replies, cleaned up",
     "risu_ai/build": "whole prompts and requests",
+    "risu_ai/conversations": "whole conversations: every operation, request, message and variable",
     "risu_ai/cbs": "CBS, the Curly Braced Syntax",
     "risu_ai/cbs_assets": "pictures and sounds in texts",
     "risu_ai/lorebook": "lorebook scans with all decorators",
