@@ -36,10 +36,10 @@ class RisuAIContext(Context):
     ``speaker`` the id of the one who speaks). ``history`` is a chat as RisuAI stores it, or a list of messages;
     ``message`` is the text in the input box. ``modules`` are switched on in addition to those of the settings.
     ``memory`` has the models that long-term memory asks, ``trigger_host`` what triggers may ask of the application.
-    ``inlays`` has the pictures that messages name; ``caption`` describes those without a caption of their own to models
-    that cannot see them. With ``say_nothing`` an empty ``message`` is sent as ``*says nothing*`` unless the user has
-    the last word already. ``quirks="reference"`` reproduces what RisuAI does to the damage of a chat. ``strategy`` and
-    ``on_overflow`` decide about the token budget.
+    ``inlays`` has the pictures that messages name, ``tool_calls`` the calls of tools; ``caption`` describes pictures
+    without a caption of their own to models that cannot see them. With ``say_nothing`` an empty ``message`` is sent as
+    ``*says nothing*`` unless the user has the last word already. ``quirks="reference"`` reproduces what RisuAI does to
+    the damage of a chat. ``strategy`` and ``on_overflow`` decide about the token budget.
     """
 
     preset: Preset | None = None
@@ -49,6 +49,7 @@ class RisuAIContext(Context):
     modules: Sequence[RisuModule] = ()
     toggles: Mapping[str, bool | int | float | str] = field(default_factory=dict[str, bool | int | float | str])
     inlays: Mapping[str, Inlay] = field(default_factory=dict[str, Inlay])
+    tool_calls: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
     caption: Caption | None = None
     memory: MemoryModels | None = None
     trigger_host: TriggerHost | None = None

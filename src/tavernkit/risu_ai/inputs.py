@@ -48,6 +48,8 @@ class RisuAIInputs(CommonInputs, total=False):
     """Values of the toggles that prompts ask for."""
     inlays: Mapping[str, Inlay]
     """The pictures, sounds and films that messages name."""
+    tool_calls: Mapping[str, Mapping[str, object]]
+    """Tool calls that messages name by ``<tool_call>`` marks: ``call`` in OpenAI's shape and ``result``, by id."""
     memory: MemoryModels | None
     """The models that long-term memory asks."""
     trigger_host: TriggerHost | None

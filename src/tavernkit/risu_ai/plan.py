@@ -13,7 +13,7 @@ from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
 from tavernkit.risu_ai.cbs.escapes import unescape
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage, explained, title_of
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage, explained, source_of, title_of
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
 from tavernkit.risu_ai.requests.llm_options import llm_options
 from tavernkit.risu_ai.requests.messages import RequestRules, request_messages, unescaped
@@ -21,6 +21,7 @@ from tavernkit.risu_ai.requests.parameters import HELPER_MODE, MAIN_MODE
 from tavernkit.risu_ai.requests.reference import EMPTY_KEYS, KEY_NAMES, RisuRequest, reference_request
 from tavernkit.risu_ai.requests.text_completion import cut_reply, stop_texts
 from tavernkit.risu_ai.requests.text_prompt import TextRules, write_text
+from tavernkit.risu_ai.requests.tool_marks import TOOL_CALL, ToolCalls, tool_messages, without_tool_calls
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze_object
 
 if TYPE_CHECKING:
@@ -60,7 +61,31 @@ class RisuPlan(Plan):
 
     def _prepared(self, *, squash: bool) -> list[Message]:
         messages = super()._prepared(squash=squash)
-        return [message.replace(content=unescape(message.content)) for message in messages]
+        return [said for message in messages for said in self._with_tools(message)]
+
+    def _with_tools(self, message: Message) -> list[Message]:
+        """A message with what its marks of tool calls stand for."""
+        content = unescape(message.content)
+        if TOOL_CALL not in content:
+            return [message.replace(content=content)]
+        found = [
+            Message(str(each.pop("role")), str(each.pop("content")), metadata=each)
+            for each in tool_messages(content, self.rules.tool_calls)
+        ]
+        left = without_tool_calls(content)
+        return [*found, message.replace(role="assistant", content=left)] if left.strip() or not found else found
+
+    def with_tool_calls(self, text: str, calls: ToolCalls) -> RisuPlan:
+        """Return the plan to go on with after tools were called.
+
+        Args:
+            text: What the model said so far, with the marks of its calls.
+            calls: What the marks stand for.
+        """
+        source = source_of("chat", "tool calls", "the model called tools before it answered")
+        rules = dataclasses.replace(self.rules, tool_calls={**self.rules.tool_calls, **calls})
+        block = Block(role="assistant", content=text, id="tool calls", metadata={"source": source})
+        return dataclasses.replace(self, blocks=(*self.blocks, block), rules=rules)
 
     def prompt_messages(self) -> list[PromptMessage]:
         """The messages with everything RisuAI knows of them, as they were built; one shown twice is one object."""

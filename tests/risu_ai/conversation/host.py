@@ -8,7 +8,7 @@ from tavernkit.models.reply import Reply, ReplyPiece, ToolCall
 from tavernkit.prompt.plan import Plan
 from tavernkit.turns import OnPiece, ToolOutcome
 
-Answer = str | Sequence[str | BaseException] | Exception
+Answer = str | Sequence[str | BaseException] | Exception | Reply
 
 
 class ScriptedHost:
@@ -26,6 +26,8 @@ class ScriptedHost:
         answer = self.answers.pop(0) if self.answers else "OK."
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(answer, Reply):
+            return answer
         if isinstance(answer, str):
             return Reply(text=answer)
         for piece in answer:
@@ -40,4 +42,5 @@ class ScriptedHost:
         self.at_checkpoint()
 
     async def call_tool(self, call: ToolCall) -> ToolOutcome:
-        return ToolOutcome(result=f"no {call.name}", failed=True)
+        self.events.append(f"tool {call.name}")
+        return ToolOutcome(result=f"{call.name} of {call.arguments}")

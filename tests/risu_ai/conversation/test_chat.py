@@ -11,6 +11,7 @@ import pytest
 from tavernkit.cards import Character, User
 from tavernkit.errors import ConfigError
 from tavernkit.models.errors import ConnectionFailedError
+from tavernkit.models.reply import Reply, ToolCall
 from tavernkit.risu_ai import Chat, Preset, RisuCharacter, Save, Settings
 from tavernkit.turns import Turn
 from tests.risu_ai.conversation.host import Answer, ScriptedHost
@@ -170,3 +171,30 @@ async def test_a_chat_without_a_host_says_so() -> None:
     chat = Chat(character=RisuCharacter.from_json(CHARACTER), warn=None)
     with pytest.raises(ConfigError, match="host"):
         await chat.send("Hello.")
+
+
+async def test_tools_are_called_and_their_results_stay_in_the_chat() -> None:
+    call = ToolCall(id="c1", name="weather", arguments='{"at": "sea"}')
+    chat, host = made(Reply(text="Let me see. ", tool_calls=(call,)), "It rains.", "Yes.")
+    turn = await chat.send("Weather?")
+    (mark,) = chat.tool_calls
+    assert turn.text == f"Let me see. <tool_call>{mark}</tool_call>\n\nIt rains."
+    assert [event for event in host.events if event != "checkpoint"] == ["ask", "tool weather", "ask"]
+    asked = host.plans[1].messages
+    assert [message.role for message in asked][-3:] == ["assistant", "tool", "assistant"]
+    assert asked[-2].content == 'weather of {"at": "sea"}'
+    again, _ = made()
+    again.restore(json.loads(json.dumps(chat.snapshot())))
+    again.host = host
+    await again.send("Sure?")
+    told = [(message.role, message.content) for message in host.plans[-1].messages][-5:]
+    assert [role for role, _ in told] == ["user", "assistant", "tool", "assistant", "user"]
+    assert "tool_call" not in "".join(content for _, content in told)
+
+
+async def test_a_stream_keeps_the_marks_of_tools() -> None:
+    call = ToolCall(id="c1", name="dice", arguments="{}")
+    chat, _ = made(Reply(tool_calls=(call,)), ["A ", "six."])
+    await chat.send("Roll.")
+    (mark,) = chat.tool_calls
+    assert texts(chat)[-1] == f"<tool_call>{mark}</tool_call>\n\nA six."

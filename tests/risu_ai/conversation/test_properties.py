@@ -65,7 +65,7 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("new_chat")),
     st.tuples(st.sampled_from(("open_chat", "switch_persona", "switch_preset")), st.integers(0, 1)),
 )
-ANSWERS: Sequence[Any] = ("One cat.", ["Two ", "cats{{addvar::seen::1}}"], "Three")
+ANSWERS: tuple[Any, ...] = ("One cat.", ["Two ", "cats{{addvar::seen::1}}"], "Three")
 
 
 def opened(host: ScriptedHost) -> Chat:

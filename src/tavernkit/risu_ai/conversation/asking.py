@@ -40,6 +40,10 @@ class Asker:
         self.exchanges: list[Exchange] = []
         self.broken = False
         """Whether the last reply broke off after it had begun."""
+        self.streaming = False
+        """Whether pieces of the reply have come."""
+        self.unsent = ""
+        """What stands before the next piece: the marks of tools that were called."""
         self.wants_reply = False
         """Whether a command wants the chat to be answered."""
         self._host = host

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Literal, TypeVar, Unpack
 
+from tavernkit import models
 from tavernkit.errors import ConfigError
 from tavernkit.models.errors import HTTPError, ModelError
 from tavernkit.models.reply import ReplyPiece
 from tavernkit.prompt.block import Block
 from tavernkit.risu_ai.chat.groups import group_members
+from tavernkit.risu_ai.chat.ids import made_id
 from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.conversation.asking import Asker, Helpers, asking_host, memory_models
 from tavernkit.risu_ai.conversation.chat_state import ChatState
 from tavernkit.risu_ai.conversation.rerolls import taken_back
 from tavernkit.risu_ai.inputs import RisuAIInputs
 from tavernkit.risu_ai.plan import RisuPlan
+from tavernkit.risu_ai.requests.tool_marks import tool_mark
 from tavernkit.risu_ai.sending.exchange import (
     Answer,
     Ask,
@@ -33,11 +36,14 @@ from tavernkit.risu_ai.sending.exchange import (
 from tavernkit.risu_ai.sending.operation import Operation
 from tavernkit.risu_ai.sending.result import SendResult
 from tavernkit.risu_ai.sending.send import Send
-from tavernkit.turns import Turn, TurnKind
-from tavernkit.values import FrozenObject
+from tavernkit.turns import OnPiece, Turn, TurnKind
+from tavernkit.values import FrozenObject, freeze_object
 
 IMPERSONATION = "[Write the next message of {user}, in their own voice. Write nothing for {char}.]"
 """RisuAI has no prompt of its own for this: it is added behind everything else."""
+
+MAX_TOOL_ROUNDS = 8
+"""How often a model may call tools before it has to answer."""
 
 _T = TypeVar("_T")
 
@@ -212,31 +218,50 @@ class Chat(ChatState):
         self, request: ModelRequest, steps: Generator[Ask, Answer, SendResult], send: Send, asker: Asker
     ) -> tuple[Answer, ModelError | None]:
         """Ask the host's model. Pieces of a stream go into the chat as they come."""
-        opened = False
+        asker.streaming, asker.unsent = False, ""
 
         def take(piece: ReplyPiece) -> None:
-            nonlocal opened
             if not piece.text:
                 return
-            if not opened:
+            if not asker.streaming:
                 steps.send(StreamOpened())
-                opened = True
-            steps.send(Chunk(piece.text))
+                asker.streaming = True
+            steps.send(Chunk(asker.unsent + piece.text))
+            asker.unsent = ""
             self._adopt(send)
 
         try:
-            reply = await asker.ask(request.plan, take if request.streamable else None)
+            reply = await self._with_tools(request, take, asker)
         except RequestStoppedError:
             return Stopped(), None
         except ModelError as error:
-            asker.broken = opened
-            if opened:
+            asker.broken = asker.streaming
+            if asker.streaming:
                 return Stopped(), error
             body = error.raw_body if request.stream and isinstance(error, HTTPError) else ""
             return Failure(str(error), body), error
-        if opened:
-            return Chunk(None), None
+        if asker.streaming:
+            return Chunk(asker.unsent or None), None
         return Reply(reply.text, reply.alternatives), None
+
+    async def _with_tools(self, request: ModelRequest, take: OnPiece, asker: Asker) -> models.Reply:
+        """Ask, and call the tools that the reply asks for until there are none. Marks in its text stand for them."""
+        on_piece = take if request.streamable else None
+        reply = await asker.ask(request.plan, on_piece)
+        said, calls = reply.text, dict[str, Mapping[str, object]]()
+        for _ in range(MAX_TOOL_ROUNDS):
+            if not reply.tool_calls:
+                break
+            for call in reply.tool_calls:
+                outcome = await self.host.call_tool(call)
+                name = made_id("tool call", self.chat.id, self._turns, len(self.tool_calls), call.id)
+                self.tool_calls[name] = freeze_object({"call": call.to_dict(), "result": outcome.result})
+                calls[name] = self.tool_calls[name]
+                mark = f"{tool_mark(name)}\n\n"
+                said, asker.unsent = said + mark, asker.unsent + mark
+            reply = await asker.ask(request.plan.with_tool_calls(said, calls), on_piece)
+            said += reply.text
+        return dataclasses.replace(reply, text=said)
 
     async def _beside(self, kind: TurnKind, text: str) -> Turn:
         """Ask with a text behind the prompt; the chat stays as it is."""
@@ -270,6 +295,7 @@ class Chat(ChatState):
             "settings": self.settings,
             "history": self.chat,
             "variables": self.variables,
+            "tool_calls": self.tool_calls,
             "random": self._random or random.Random(f"{self._seed} {self._turns}").random,
         }
         if asker is not None:

@@ -37,7 +37,7 @@ _BRANCH = re.compile(r" \(Branch(?: [0-9]+)?\)$")
 _TURN_INPUTS = frozenset(
     (
         *("character", "history", "settings", "members", "variables", "message", "generation_type", "say_nothing"),
-        *("speaker", "user", "random", "seed", "memory", "trigger_host"),
+        *("speaker", "user", "random", "seed", "memory", "trigger_host", "tool_calls"),
     )
 )
 """Inputs that the chat gives each build itself."""
@@ -99,6 +99,8 @@ class ChatState:
         """The variables of the open chat (``local``) and those of all chats (``global``)."""
         self.rerolls = Rerolls()
         """The replies that swiping goes through."""
+        self.tool_calls: dict[str, Mapping[str, object]] = dict(context.tool_calls)
+        """The calls of tools that messages name, and what they gave."""
         self.error: SendError | None = None
         """What RisuAI would tell the user about the last turn, if it failed."""
         self.warnings: tuple[str, ...] = ()
@@ -258,6 +260,8 @@ class ChatState:
             "rerolls": self.rerolls.to_json(),
             "turns": self._turns,
         }
+        if self.tool_calls:
+            found["tool_calls"] = {name: thaw_object(each) for name, each in self.tool_calls.items()}
         if self._random is None:
             found["seed"] = self._seed
         others = [*self.chats[: self.page], *self.chats[self.page + 1 :]]
@@ -303,6 +307,9 @@ class ChatState:
         self.rerolls = Rerolls.from_json(rerolls) if is_mapping(rerolls) else Rerolls()
         self._turns = turns if isinstance(turns, int) else 0
         self._seed = seed if isinstance(seed, (int, str)) else self._seed
+        calls = snapshot.get("tool_calls")
+        found = calls.items() if is_mapping(calls) else ()
+        self.tool_calls = {name: freeze_object(each) for name, each in found if is_mapping(each)}
         self.error = None
         self._forget_script_results()
 
@@ -358,6 +365,7 @@ class ChatState:
         twin = copy.copy(self)
         twin.chats = [*self.chats]
         twin.variables = ChatVariables(self.variables.to_dict())
+        twin.tool_calls = {**self.tool_calls}
         twin.rerolls = Rerolls.from_json(self.rerolls.to_json())
         return twin
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tavernkit.dialects.openai import convert
@@ -15,13 +15,15 @@ from tavernkit.risu_ai.files.preset import Preset
 from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.requests.model_flags import DEVELOPER_ROLE, PREFIX_FIELD, THINKING_FIELD
 from tavernkit.risu_ai.requests.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, copied, reformat
-from tavernkit.risu_ai.requests.tool_marks import TOOL_CALL, without_tool_calls
+from tavernkit.risu_ai.requests.tool_marks import TOOL_CALL, ToolCalls, tool_messages, without_tool_calls
 from tavernkit.risu_ai.requests.wire_model import WireFormat
 from tavernkit.values import FrozenJson, Json, JsonObject, is_mapping, is_object, thaw
 
 REVERSE_PROXY = "reverse_proxy"
 _EXAMPLE_PREFIX = "example_"
 _MEDIA = "attachments"
+_CONTENT = ("content", _MEDIA, "tool_calls", "tool_call_id")
+"""A message that has none of these is not sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +42,20 @@ class RequestRules:
     ooba_mode: bool = False
     preset: Preset = field(default_factory=Preset, repr=False)
     settings: Settings = field(default_factory=Settings, repr=False)
+    tool_calls: ToolCalls = field(default_factory=dict[str, Mapping[str, object]], repr=False)
 
     @classmethod
-    def of(cls, preset: Preset, settings: Settings, model: str | None = None) -> RequestRules:
-        """The rules of a preset's model, or of another one in its place."""
+    def of(
+        cls, preset: Preset, settings: Settings, model: str | None = None, tool_calls: ToolCalls | None = None
+    ) -> RequestRules:
+        """The rules of a preset's model, or of another one in its place.
+
+        Args:
+            preset: The preset in force.
+            settings: The user's settings.
+            model: RisuAI's id of the model; the preset's by default.
+            tool_calls: The calls that marks in texts name.
+        """
         model = preset.ai_model if model is None else model
         customs = settings.for_texts(preset).custom_models
         stated = preset.raw.get("customAPIFormat", settings.raw.get("customAPIFormat"))
@@ -58,6 +70,7 @@ class RequestRules:
             ooba_mode=settings.reverse_proxy_ooba_mode and model == REVERSE_PROXY,
             preset=preset,
             settings=settings,
+            tool_calls=tool_calls or {},
         )
 
     @property
@@ -100,7 +113,7 @@ def request_messages(
 ) -> list[JsonObject]:
     """Write the messages of an OpenAI-style request."""
     rewritten = rewritten_messages(messages, rules, warn=warn, strict=strict)
-    body = [_body_message(message, rules) for message in rewritten]
+    body = [each for message in rewritten for each in _body_messages(message, rules)]
     if rewritten and rewritten[-1].role == "assistant":
         if PREFIX_FIELD in rules.flags:
             body[-1]["prefix"] = True
@@ -109,13 +122,17 @@ def request_messages(
     if rules.ooba_mode:
         body = _system_last(body)
     if rules.new_openai_handle:
-        body = [message for message in body if message["content"] or message.get(_MEDIA)]
+        body = [message for message in body if any(map(message.get, _CONTENT))]
     if DEVELOPER_ROLE in rules.flags:
         for message in body:
             if message["role"] == "system":
                 message["role"] = "developer"
     written = _mistral(body) if rules.format == WireFormat.MISTRAL else body
     return [_with_media(message, rules, warn) for message in written]
+
+
+def _body_messages(message: PromptMessage, rules: RequestRules) -> list[JsonObject]:
+    return [*tool_messages(message.content, rules.tool_calls), _body_message(message, rules)]
 
 
 def _body_message(message: PromptMessage, rules: RequestRules) -> JsonObject:

@@ -1,11 +1,16 @@
-"""Marks of tool calls in stored texts. What they name is kept outside of the chat, so here they only are cut out."""
+"""Marks of tool calls in stored texts. What they name is kept outside of the chat, by its id."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from tavernkit.risu_ai.cbs.delimited import replace_delimited
 from tavernkit.text.js_values import trim
+from tavernkit.values import JsonObject, is_mapping, thaw_object
+
+ToolCalls = Mapping[str, Mapping[str, object]]
+"""Calls by the id in their mark: ``call`` is the model's, in OpenAI's shape, ``result`` what the tool gave."""
 
 TOOL_CALL = "<tool_call>"
 _CLOSER = "</tool_call>"
@@ -23,3 +28,21 @@ def around_tool_calls(text: str) -> list[str]:
         return [text]
     pieces = replace_delimited(_MARK, _CLOSER, "\0", text.replace("\0", "")).split("\0")
     return [piece for piece in map(trim, pieces) if piece]
+
+
+def tool_mark(call_id: str) -> str:
+    """The mark that stands for a call in a text."""
+    return f"{TOOL_CALL}{call_id}{_CLOSER}"
+
+
+def tool_messages(text: str, calls: ToolCalls) -> list[JsonObject]:
+    """The calls that a text names and what they gave, as messages in OpenAI's shape; unknown ones are left out."""
+    found: list[JsonObject] = []
+    for name in _MARK.findall(text) if TOOL_CALL in text else ():
+        stored = calls.get(name)
+        call = stored.get("call") if stored is not None else None
+        if stored is None or not is_mapping(call):
+            continue
+        found.append({"role": "assistant", "content": "", "tool_calls": [thaw_object(call)]})
+        found.append({"role": "tool", "content": str(stored.get("result") or ""), "tool_call_id": str(call.get("id"))})
+    return found

@@ -203,7 +203,7 @@ class Send(Operation):
     ) -> Generator[Ask, Answer, tuple[list[PromptMessage], Answer]]:
         """One request, repeated while the reply has letters the user does not want."""
         settings, plan = self._context.settings, state.need_plan()
-        rules = RequestRules.of(state.preset, settings, model)
+        rules = RequestRules.of(state.preset, settings, model, self._context.tool_calls)
         while True:
             messages = edit_request(state, messages)
             if self._requests >= MAX_ROUNDS:

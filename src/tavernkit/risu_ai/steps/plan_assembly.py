@@ -73,7 +73,7 @@ def _plan(state: RisuState) -> RisuPlan:
         last_memory=state.last_memory,
         memory_data=state.memory_data,
         stopped=state.stopped,
-        rules=RequestRules.of(state.preset, state.context.settings),
+        rules=RequestRules.of(state.preset, state.context.settings, tool_calls=state.context.tool_calls),
         text_rules=TextRules.of(
             state.preset,
             character_name=texts.character_name or "",
