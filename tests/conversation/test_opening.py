@@ -216,3 +216,21 @@ async def test_a_damaged_chat_is_copied_before_it_is_saved(tmp_path: Path) -> No
     await Conversation.open(path, card=card(), warn=warnings).edit(0, "Hello.")
     assert (tmp_path / "a (damaged).jsonl").read_text() == damaged
     assert any("a copy of it is kept" in message for message in warnings.messages)
+
+
+async def test_tools_work_in_chats_of_risuai(tmp_path: Path) -> None:
+    def roll(sides: int) -> str:
+        """Roll dice."""
+        return f"{sides} is up"
+
+    model = ScriptedModel(calls(tool_call("roll", {"sides": 6})), "Six!", "Yes.")
+    path = tmp_path / "chat.json"
+    chat = Conversation.open(path, card=card(), model=model, tools=[roll], platform="risu_ai")
+    turn = await chat.send("Roll!")
+    assert turn.text.startswith("<tool_call>")
+    assert turn.text.endswith("Six!")
+    assert '"properties": {"sides": {"type": "integer"}}' in json.dumps(model.requests[0]["tools"])
+    await chat.send("Sure?")
+    told = json.dumps(model.requests[-1]["messages"])
+    assert "6 is up" in told
+    assert "<tool_call>" not in told

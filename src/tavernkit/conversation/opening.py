@@ -210,6 +210,9 @@ def risu_ai_chat(store: ConversationStore, name: str, inputs: RisuAIInputs, give
         inputs = {**inputs, "history": RisuChat.from_json(raw)}
     if given.model is not None and given.model.name:
         inputs = {"model_hint": given.model.name, **inputs}
+    if definitions := given.tools.definitions:
+        tools = [each.to_openai() for each in definitions]
+        inputs = {**inputs, "llm_options": {**inputs.get("llm_options", {}), "tools": tools}}
     chat = RisuAIChat(**inputs)
     restore_state(chat, saved)
     return chat
