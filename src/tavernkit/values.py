@@ -61,7 +61,8 @@ def freeze_object(value: Mapping[str, object] | None) -> FrozenObject:
     """Freeze a mapping; nothing gives the empty object."""
     if not value:
         return EMPTY_OBJECT
-    return MappingProxyType({str(key): item if type(item) in _SCALARS else freeze(item) for key, item in value.items()})
+    frozen = {str(key): item if type(item) in _SCALARS else freeze(item) for key, item in value.items()}
+    return MappingProxyType(frozen)  # pyright: ignore[reportReturnType]  # the checker does not know the scalars
 
 
 def thaw(value: object) -> Json:
@@ -82,11 +83,10 @@ def thaw_object(value: Mapping[str, object]) -> JsonObject:
 def _freeze(value: object) -> FrozenJson:
     # Most values are scalars, and a call for each costs more than the copy.
     if is_mapping(value):
-        return MappingProxyType(
-            {str(key): item if type(item) in _SCALARS else _freeze(item) for key, item in value.items()}
-        )
+        frozen = {str(key): item if type(item) in _SCALARS else _freeze(item) for key, item in value.items()}
+        return MappingProxyType(frozen)  # pyright: ignore[reportReturnType]  # the checker does not know the scalars
     if is_sequence(value):
-        return tuple([item if type(item) in _SCALARS else _freeze(item) for item in value])
+        return tuple([item if type(item) in _SCALARS else _freeze(item) for item in value])  # pyright: ignore[reportReturnType]  # as above
     return value  # pyright: ignore[reportReturnType]  # opaque values pass through by contract
 
 
