@@ -1,6 +1,7 @@
 from tavernkit.prompt.group_decision import GroupDecision as GroupDecision
 from tavernkit.risu_ai.builder import Builder as Builder
 from tavernkit.risu_ai.builder import build as build
+from tavernkit.risu_ai.cbs import CBSCall as CBSCall
 from tavernkit.risu_ai.cbs import CBSEngine as CBSEngine
 from tavernkit.risu_ai.cbs import CBSRegistry as CBSRegistry
 from tavernkit.risu_ai.cbs import MediaSettings as MediaSettings

@@ -9,8 +9,10 @@ from typing import ClassVar, cast
 
 from tavernkit.arguments import require_choice
 from tavernkit.cards.participant import Participant
+from tavernkit.lore.contracts import LoreEngine
 from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context
 from tavernkit.risu_ai.cbs.context import CBSContext, RisuDevice
+from tavernkit.risu_ai.cbs.registry import CBSRegistry
 from tavernkit.risu_ai.chat.chat_log import RisuChatLog, chat_log
 from tavernkit.risu_ai.chat.inlays import Caption, Inlay
 from tavernkit.risu_ai.files.card_import import risu_character
@@ -18,6 +20,8 @@ from tavernkit.risu_ai.files.chat_file import chat_variables
 from tavernkit.risu_ai.files.preset import Preset
 from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.inputs import RisuAIInputs
+from tavernkit.risu_ai.lorebook.engine import ScanInput
+from tavernkit.risu_ai.lorebook.result import LorebookResult
 from tavernkit.risu_ai.memory.contract import MemoryModels
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuModule
 from tavernkit.risu_ai.triggers.host import TriggerHost
@@ -52,6 +56,8 @@ class RisuAIContext(Context):
     tool_calls: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
     caption: Caption | None = None
     memory: MemoryModels | None = None
+    macro_registry: CBSRegistry | None = None
+    lore_engine: LoreEngine[ScanInput, LorebookResult] | None = None
     trigger_host: TriggerHost | None = None
     say_nothing: bool = False
     quirks: str = ""

@@ -7,12 +7,16 @@ from typing import TypeAlias
 
 from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.character import Character
+from tavernkit.lore.contracts import LoreEngine
 from tavernkit.prompt.inputs import CommonInputs
 from tavernkit.risu_ai.cbs.context import RisuDevice
+from tavernkit.risu_ai.cbs.registry import CBSRegistry
 from tavernkit.risu_ai.chat.inlays import Caption, Inlay
 from tavernkit.risu_ai.files.chat_file import ChatFile
 from tavernkit.risu_ai.files.preset import Preset
 from tavernkit.risu_ai.files.settings import Settings
+from tavernkit.risu_ai.lorebook.engine import ScanInput
+from tavernkit.risu_ai.lorebook.result import LorebookResult
 from tavernkit.risu_ai.memory.contract import MemoryModels
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage, RisuModule
 from tavernkit.risu_ai.triggers.host import TriggerHost
@@ -52,6 +56,10 @@ class RisuAIInputs(CommonInputs, total=False):
     """Tool calls that messages name by ``<tool_call>`` marks: ``call`` in OpenAI's shape and ``result``, by id."""
     memory: MemoryModels | None
     """The models that long-term memory asks."""
+    macro_registry: CBSRegistry | None
+    """The functions of CBS: ``standard_registry().copy()`` with yours."""
+    lore_engine: LoreEngine[ScanInput, LorebookResult] | None
+    """Decides which lorebook entries are active, instead of a :class:`LorebookEngine`."""
     trigger_host: TriggerHost | None
     """What triggers and Lua may ask of the application."""
     caption: Caption | None

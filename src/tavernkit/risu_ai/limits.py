@@ -71,6 +71,9 @@ MAX_CACHE_WORK = 1_000_000
 CACHED_LOREBOOKS = 32
 """Compiled lorebooks of a builder that are kept for the next turn."""
 
+CACHED_REGISTRIES = 8
+"""Registries of CBS functions that a builder keeps an engine for."""
+
 CACHED_SCRIPT_RUNNERS = 64
 """Chats whose regex script results a builder keeps."""
 

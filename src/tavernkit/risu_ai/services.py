@@ -10,7 +10,8 @@ from tavernkit.prompt.inputs import Estimator
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
 from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine
-from tavernkit.risu_ai.limits import CACHED_LOREBOOKS, CACHED_SCRIPT_RUNNERS, CACHED_TRIGGER_ENGINES
+from tavernkit.risu_ai.cbs.registry import CBSRegistry
+from tavernkit.risu_ai.limits import CACHED_LOREBOOKS, CACHED_REGISTRIES, CACHED_SCRIPT_RUNNERS, CACHED_TRIGGER_ENGINES
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
 from tavernkit.risu_ai.lorebook.engine import LorebookEngine, LorebookSettings
 from tavernkit.risu_ai.lorebook.sources import lore_of
@@ -40,6 +41,7 @@ class Services:
         self._script_lists = ScriptLists()
         self._triggers: LRUCache[tuple[object, ...], tuple[TriggerEngine, object]] = LRUCache(CACHED_TRIGGER_ENGINES)
         self._counters: dict[tuple[str, bool], MessageCounter] = {}
+        self._with_macros: LRUCache[int, Services] = LRUCache(CACHED_REGISTRIES)
         self._lock = threading.Lock()
 
     def for_tracing(self) -> Services:
@@ -47,6 +49,15 @@ class Services:
         twin = Services(engine=self.engine)
         twin._counters = self._counters
         return twin
+
+    def with_macros(self, registry: CBSRegistry | None) -> Services:
+        """Services whose texts know the functions of a registry; the same ones for the same registry."""
+        if registry is None or registry is self.engine.registry:
+            return self
+        # An id is enough: the services keep the registry alive.
+        return self._with_macros.get_or_make(
+            id(registry), lambda: Services(engine=CBSEngine(registry), lore_engine=self.lore_engine)
+        )
 
     def lore(self, context: CBSContext, defaults: LorebookSettings, warn: Warn) -> GatheredLore:
         """The lore of character, chat and modules, compiled once for as long as the books are the same objects."""

@@ -40,7 +40,7 @@ class RisuState(BuildState[RisuAIContext]):
 
     def __init__(self, context: RisuAIContext, services: Services | None = None) -> None:
         super().__init__(context)
-        self.services = services if services is not None else Services()
+        self.services = (services if services is not None else Services()).with_macros(context.macro_registry)
         """What outlives a build: the engines and what they remember."""
         self.session, self.session_owner = context.session, context.variables
         """Whose script results and Lua scripts are remembered; a send has one for all its prompts."""

@@ -50,8 +50,12 @@ from tavernkit.silly_tavern.instruct.selection import template_for_chat_template
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt as SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate as InstructTemplate
 from tavernkit.silly_tavern.macros import Diagnostic as Diagnostic
+from tavernkit.silly_tavern.macros import MacroArgument as MacroArgument
+from tavernkit.silly_tavern.macros import MacroCall as MacroCall
+from tavernkit.silly_tavern.macros import MacroDefinition as MacroDefinition
 from tavernkit.silly_tavern.macros import MacroEngine as MacroEngine
 from tavernkit.silly_tavern.macros import MacroEnvironment as MacroEnvironment
+from tavernkit.silly_tavern.macros import MacroListArgument as MacroListArgument
 from tavernkit.silly_tavern.macros import MacroRegistry as MacroRegistry
 from tavernkit.silly_tavern.macros import Overrides as Overrides
 from tavernkit.silly_tavern.macros import default_registry as default_registry

@@ -15,6 +15,7 @@ from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.character import Character
 from tavernkit.cards.participant import Participant
 from tavernkit.errors import ConfigError
+from tavernkit.lore.contracts import LoreEngine
 from tavernkit.prompt.context import CACHE, ON_OVERFLOW, REFERENCE, STRATEGIES, Context
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.silly_tavern.chat.authors_note import read_overrides
@@ -35,9 +36,12 @@ from tavernkit.silly_tavern.inputs import SillyTavernInputs
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API, TEXT_COMPLETION_API, MacroMemory
+from tavernkit.silly_tavern.macros.registry import MacroRegistry
 from tavernkit.silly_tavern.scripts.regex_scripts import RegexScripts
 from tavernkit.silly_tavern.token_counting.vocabularies import TokenizerFiles
 from tavernkit.silly_tavern.world_info.book import WorldBook
+from tavernkit.silly_tavern.world_info.result import WorldInfoResult
+from tavernkit.silly_tavern.world_info.scan_input import ScanInput
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping
 
@@ -138,6 +142,8 @@ class SillyTavernContext(Context):
     expected_turns: int = 0
     on_overflow: str = "error"
 
+    macro_registry: MacroRegistry | None = None
+    lore_engine: LoreEngine[ScanInput, WorldInfoResult] | None = None
     macro_memory: MacroMemory | None = None
     timezone: tzinfo = UTC
     random: Callable[[], float] | None = None

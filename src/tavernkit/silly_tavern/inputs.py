@@ -10,6 +10,7 @@ from typing import TypeAlias
 from tavernkit.cache.profiles import CacheProfile
 from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.character import Character
+from tavernkit.lore.contracts import LoreEngine
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.prompt.inputs import CommonInputs
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
@@ -27,9 +28,12 @@ from tavernkit.silly_tavern.groups.group import Group
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.macros.environment import MacroMemory
+from tavernkit.silly_tavern.macros.registry import MacroRegistry
 from tavernkit.silly_tavern.scripts.regex_scripts import RegexScripts
 from tavernkit.silly_tavern.token_counting.vocabularies import TokenizerFiles
 from tavernkit.silly_tavern.world_info.book import WorldBook
+from tavernkit.silly_tavern.world_info.result import WorldInfoResult
+from tavernkit.silly_tavern.world_info.scan_input import ScanInput
 from tavernkit.stores.history import ChatHistory, MessageLike
 
 HistoryInput: TypeAlias = ChatFile | ChatHistory | Iterable[ChatMessage | MessageLike] | None
@@ -130,6 +134,10 @@ class SillyTavernInputs(CommonInputs, total=False):
     """How many more turns ``strategy="cache"`` reckons with; by default as many as there were."""
     on_overflow: str
     """``error`` raises when what must be in the prompt does not fit; ``return`` gives SillyTavern's prompt."""
+    macro_registry: MacroRegistry | None
+    """The macros: ``default_registry()`` with yours. The legacy engine, which settings may choose, has only its own."""
+    lore_engine: LoreEngine[ScanInput, WorldInfoResult] | None
+    """Decides which World Info entries are active, instead of a :class:`WorldInfoEngine`."""
     macro_memory: MacroMemory | None
     """What macros remember of the chat besides variables."""
     timezone: tzinfo

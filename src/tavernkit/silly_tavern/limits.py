@@ -29,6 +29,9 @@ CACHED_SCRIPT_CHARACTERS = 32_000_000
 EMBEDDED_BOOKS = 64
 """How many cards' embedded books a builder keeps converted."""
 
+MACRO_REGISTRIES = 8
+"""How many registries of macros a builder keeps an engine for."""
+
 MAX_PRESET_BYTES = 64 * 1024 * 1024
 """How large a preset file may be."""
 

@@ -10,9 +10,10 @@ from tavernkit.cards.book import CharacterBook
 from tavernkit.cards.character import Character
 from tavernkit.errors import Warn
 from tavernkit.prompt.block import Block
-from tavernkit.silly_tavern.limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS
+from tavernkit.silly_tavern.limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS, MACRO_REGISTRIES
 from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
+from tavernkit.silly_tavern.macros.registry import MacroRegistry
 from tavernkit.silly_tavern.scripts.script_memory import ScriptMemory
 from tavernkit.silly_tavern.token_counting.messages import CountingRule, MessageCounter, TextCounts, new_counter
 from tavernkit.silly_tavern.token_counting.vocabularies import TokenizerFiles, VocabularyInUse, load_vocabulary
@@ -34,7 +35,15 @@ class Services:
         self._embedded: LRUCache[int, tuple[CharacterBook, WorldBook]] = LRUCache(EMBEDDED_BOOKS)
         self._counters: dict[tuple[CountingRule, TokenizerFiles | None], MessageCounter] = {}
         self._vocabularies: dict[tuple[str, TokenizerFiles | None], tuple[VocabularyInUse, TextCounts]] = {}
+        self._engines: LRUCache[int, MacroEngine] = LRUCache(MACRO_REGISTRIES)
         self._lock = threading.Lock()
+
+    def macros_of(self, registry: MacroRegistry | None) -> MacroEngine:
+        """The engine that expands with a registry, and remembers what it has parsed."""
+        if registry is None:
+            return self.macro_engine
+        # An id is enough: the engine keeps the registry alive.
+        return self._engines.get_or_make(id(registry), lambda: MacroEngine(registry))
 
     def for_tracing(self) -> Services:
         """The same, without what remembers texts: those of a build for a source map are not for others."""

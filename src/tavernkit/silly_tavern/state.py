@@ -121,7 +121,7 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         services = self.services
         modern = self.context.settings.power_user.experimental_macro_engine
         return Substitution(
-            services.macro_engine if modern else services.legacy_macro_engine,
+            services.macros_of(self.context.macro_registry) if modern else services.legacy_macro_engine,
             environment,
             warn=self.warn,
             strict=self.context.strict,

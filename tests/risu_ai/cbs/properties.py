@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import strategies as st
 
-from tavernkit.risu_ai.cbs import Call, CBSEngine, CBSFunction, FunctionFailure, standard_registry
+from tavernkit.risu_ai.cbs import CBSCall, CBSEngine, CBSFunction, FunctionFailure, standard_registry
 from tavernkit.risu_ai.cbs.calculator import calculate
 from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.limits import MAX_CHARACTERS
@@ -176,7 +176,7 @@ def check_pure_functions_need_only_arguments(function: CBSFunction, args: list[s
     answers: list[object] = []
     for _ in range(2):
         try:
-            answers.append(function.handler(Call("tag", list(args), None, ["some text. and more"], 0)))
+            answers.append(function.handler(CBSCall("tag", list(args), None, ["some text. and more"], 0)))
         except FunctionFailure as failure:
             answers.append(str(failure))
     assert answers[0] == answers[1]

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tavernkit.errors import ConfigError
-from tavernkit.risu_ai.cbs import Call, CBSEngine, CBSRegistry, FunctionFailure, FunctionGroup, standard_registry
+from tavernkit.risu_ai.cbs import CBSCall, CBSEngine, CBSRegistry, FunctionFailure, FunctionGroup, standard_registry
 from tavernkit.risu_ai.cbs import engine as engine_module
 from tavernkit.risu_ai.cbs import run as run_module
 from tavernkit.risu_ai.cbs.cache import ProgramCache
@@ -161,7 +161,7 @@ def endless() -> CBSContext:
 class TestLimits:
     def test_the_twentieth_call_prints_risuais_error(self) -> None:
         result, warnings = expand("{{#func f}}x{{/func}}" + "{{call::f}}" * 21)
-        assert result == "x" * 19 + "ERROR: Call stack limit reached" * 2
+        assert result == "x" * 19 + "ERROR: CBSCall stack limit reached" * 2
         assert len(warnings) == 1
 
     @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ class TestCompiling:
 
 class TestRegistry:
     def test_an_application_adds_its_own_function(self) -> None:
-        def weather(call: Call) -> str:
+        def weather(call: CBSCall) -> str:
             """The weather in a town."""
             return f"sunny in {call.text(0)}"
 
@@ -295,12 +295,12 @@ class TestRegistry:
         group = FunctionGroup("mine")
 
         @group("fails")
-        def fails(_: Call) -> str:
+        def fails(_: CBSCall) -> str:
             """Always fails."""
             raise FunctionFailure("on purpose")
 
         @group("keeps")
-        def keeps(_: Call) -> None:
+        def keeps(_: CBSCall) -> None:
             """Keeps its tag."""
 
         engine = CBSEngine(CBSRegistry(group))

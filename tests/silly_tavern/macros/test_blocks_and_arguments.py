@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern.macros import Argument, MacroEngine, MacroEnvironment, default_registry
+from tavernkit.silly_tavern.macros import MacroArgument, MacroEngine, MacroEnvironment, default_registry
 
 REGISTRY = default_registry()
-REGISTRY.register("wrap", lambda call: f"<{call.args[0]}|{call.args[1]}>", args=[Argument("first"), Argument("second")])
+REGISTRY.register(
+    "wrap", lambda call: f"<{call.args[0]}|{call.args[1]}>", args=[MacroArgument("first"), MacroArgument("second")]
+)
 ENGINE = MacroEngine(REGISTRY)
 
 

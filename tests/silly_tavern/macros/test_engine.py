@@ -11,7 +11,7 @@ from tavernkit.cards import Character
 from tavernkit.errors import MacroError, StrictModeError, WarningLog
 from tavernkit.silly_tavern.errors import MacroBlockError, MacroRecursionError, MacroSyntaxError, UnknownMacroError
 from tavernkit.silly_tavern.macros import (
-    Argument,
+    MacroArgument,
     MacroCall,
     MacroDefinition,
     MacroEngine,
@@ -53,7 +53,7 @@ def test_original_works_once_and_is_kept_when_nothing_was_replaced() -> None:
 def test_macros_of_a_call_win_over_registered_ones() -> None:
     macros = {
         "User": "somebody",
-        "Twice": MacroDefinition(name="twice", args=[Argument("text")], handler=lambda call: call.args[0] * 2),
+        "Twice": MacroDefinition(name="twice", args=[MacroArgument("text")], handler=lambda call: call.args[0] * 2),
         "now": lambda _call: "today",
     }
     assert ENGINE.expand("{{user}} {{twice::ab}} {{NOW}} {{char}}", ANN, macros=macros) == "somebody abab today Bel"
@@ -188,7 +188,9 @@ def test_a_handler_sees_its_call() -> None:
     def show(call: MacroCall) -> str:
         return f"{call.name} {call.flags} {call.scoped} {call.raw} {call.offset} {list(call.args)}"
 
-    registry.register("show", show, args=[Argument("a", optional=True), Argument("b", optional=True)], aliases=["look"])
+    registry.register(
+        "show", show, args=[MacroArgument("a", optional=True), MacroArgument("b", optional=True)], aliases=["look"]
+    )
     engine = MacroEngine(registry)
     assert engine.expand("🦊{{!#look::1}} x {{/LOOK}}", ANN) == "🦊look !# True !#look::1}} x  2 ['1', ' x ']"
 
@@ -205,7 +207,7 @@ def test_a_call_knows_its_place_after_another_expanded_a_text() -> None:
 def test_a_delayed_macro_gets_its_arguments_as_written() -> None:
     registry = default_registry()
     registry.register(
-        "quote", lambda call: f"{call.args[0]} = {call.resolve(call.args[0])}", args=[Argument("a")], delayed=True
+        "quote", lambda call: f"{call.args[0]} = {call.resolve(call.args[0])}", args=[MacroArgument("a")], delayed=True
     )
     assert MacroEngine(registry).expand("{{quote::{{user}}}}", ANN) == "{{user}} = Ann"
 

@@ -9,8 +9,8 @@ from tavernkit.errors import MacroError
 from tavernkit.silly_tavern.errors import UnconsumedMacroError, UnknownMacroError
 from tavernkit.silly_tavern.groups import Group, GroupChat
 from tavernkit.silly_tavern.macros import (
-    Argument,
     LegacyMacroEngine,
+    MacroArgument,
     MacroDefinition,
     MacroEnvironment,
 )
@@ -72,7 +72,9 @@ def test_macros_of_a_call_and_of_extensions() -> None:
     macros = {
         "both": "call",
         "my key": lambda call: f"{call.name} of {call.environment.user_name}",
-        "defined": MacroDefinition(name="defined", args=[Argument("x", optional=True)], handler=lambda _call: None),
+        "defined": MacroDefinition(
+            name="defined", args=[MacroArgument("x", optional=True)], handler=lambda _call: None
+        ),
     }
     text = "{{EXT}} {{both}} {{number}} {{my key}} [{{defined}}]"
     assert engine.expand(text, ANN, macros=macros) == "registered extension 1.5 my key of Ann []"

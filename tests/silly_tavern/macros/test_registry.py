@@ -6,12 +6,12 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.silly_tavern.macros import (
-    Argument,
-    ListArgument,
+    MacroArgument,
     MacroCall,
     MacroDefinition,
     MacroEngine,
     MacroEnvironment,
+    MacroListArgument,
     MacroRegistry,
     default_registry,
     silly_tavern_registry,
@@ -43,7 +43,9 @@ def test_descriptions_come_by_category_and_name() -> None:
 def test_a_decorator_registers_a_macro_with_its_documentation() -> None:
     registry = MacroRegistry()
 
-    @registry.macro("shout", aliases=("yell",), args=(Argument("text"), Argument("times", ("integer",), optional=True)))
+    @registry.macro(
+        "shout", aliases=("yell",), args=(MacroArgument("text"), MacroArgument("times", ("integer",), optional=True))
+    )
     def shout(call: MacroCall) -> str:
         """The text in capitals.
 
@@ -74,11 +76,11 @@ def test_a_decorator_registers_a_macro_with_its_documentation() -> None:
         {"name": "a", "aliases": ("A",)},
         {"name": "a", "hidden_aliases": ("no way",)},
         {"name": "a", "handler": None},
-        {"name": "a", "args": (Argument("x", optional=True), Argument("y"))},
-        {"name": "a", "args": (Argument("x", ("float",)),)},  # pyright: ignore[reportArgumentType]
-        {"name": "a", "args": (Argument("x", ()),)},
-        {"name": "a", "list": ListArgument(min=-1)},
-        {"name": "a", "list": ListArgument(min=3, max=2)},
+        {"name": "a", "args": (MacroArgument("x", optional=True), MacroArgument("y"))},
+        {"name": "a", "args": (MacroArgument("x", ("float",)),)},  # pyright: ignore[reportArgumentType]
+        {"name": "a", "args": (MacroArgument("x", ()),)},
+        {"name": "a", "list": MacroListArgument(min=-1)},
+        {"name": "a", "list": MacroListArgument(min=3, max=2)},
     ],
 )
 def test_a_definition_that_cannot_work_is_refused_as_a_whole(wrong: dict[str, object]) -> None:
@@ -115,12 +117,12 @@ def test_a_copy_does_not_change_the_registry_it_was_made_of() -> None:
     ("definition", "words"),
     [
         (MacroDefinition(name="a", handler=constant), "no arguments"),
-        (MacroDefinition(name="a", handler=constant, args=[Argument("x")]), "1 argument"),
-        (MacroDefinition(name="a", handler=constant, args=[Argument("x", optional=True)]), "0 to 1 arguments"),
-        (MacroDefinition(name="a", handler=constant, list=ListArgument()), "any number of arguments"),
-        (MacroDefinition(name="a", handler=constant, list=ListArgument(2)), "at least 2 arguments"),
+        (MacroDefinition(name="a", handler=constant, args=[MacroArgument("x")]), "1 argument"),
+        (MacroDefinition(name="a", handler=constant, args=[MacroArgument("x", optional=True)]), "0 to 1 arguments"),
+        (MacroDefinition(name="a", handler=constant, list=MacroListArgument()), "any number of arguments"),
+        (MacroDefinition(name="a", handler=constant, list=MacroListArgument(2)), "at least 2 arguments"),
         (
-            MacroDefinition(name="a", handler=constant, args=[Argument("x")], list=ListArgument(1, 2)),
+            MacroDefinition(name="a", handler=constant, args=[MacroArgument("x")], list=MacroListArgument(1, 2)),
             "2 to 3 arguments",
         ),
     ],

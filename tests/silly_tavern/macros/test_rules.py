@@ -6,8 +6,8 @@ import pytest
 
 from tavernkit.cards import Character
 from tavernkit.silly_tavern.macros import (
-    Argument,
     ChatVariables,
+    MacroArgument,
     MacroEngine,
     MacroEnvironment,
     Overrides,
@@ -18,7 +18,7 @@ from tavernkit.values import Json
 REGISTRY = silly_tavern_registry()
 REGISTRY.register("at", lambda call: f"@{call.offset}")
 REGISTRY.register("flags", lambda call: f"<{call.flags}>")
-REGISTRY.register("again", lambda call: call.resolve(call.args[0]), args=[Argument("text")], delayed=True)
+REGISTRY.register("again", lambda call: call.resolve(call.args[0]), args=[MacroArgument("text")], delayed=True)
 ENGINE = MacroEngine(REGISTRY)
 
 

@@ -1,6 +1,6 @@
 """CBS, RisuAI's Curly Braced Syntax: the language that its cards, lore, scripts and templates are written in."""
 
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.diagnostics import CBSDiagnostic, CBSResult
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.cbs.escapes import unescape
@@ -10,12 +10,12 @@ from tavernkit.risu_ai.cbs.registry import CBSFunction, CBSRegistry, FunctionGro
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
 
 __all__ = [
+    "CBSCall",
     "CBSDiagnostic",
     "CBSEngine",
     "CBSFunction",
     "CBSRegistry",
     "CBSResult",
-    "Call",
     "FunctionFailure",
     "FunctionGroup",
     "MediaSettings",

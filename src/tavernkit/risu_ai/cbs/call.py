@@ -19,7 +19,7 @@ _WALKED = 64
 """Things gone through that count as one step."""
 
 
-class Call:
+class CBSCall:
     """One evaluation of a tag: its text without the braces, its arguments, and where it stands.
 
     Arguments are never trimmed. One that is not there is JavaScript's ``undefined``: the accessors differ in what they

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tavernkit.risu_ai.cbs.blocks import Block, close_block, legacy_block
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.evaluate import CALCULATOR
 from tavernkit.risu_ai.cbs.folding import FoldBudget, Folder
 from tavernkit.risu_ai.cbs.limits import MAX_COMPILED_LEVELS, MAX_FOLDED_INSERTS, MAX_FOLDED_TOTAL
@@ -284,7 +284,7 @@ class Compiler:
         known = not around.dynamic and not (self._inserted and len(self._levels) == 1)
         if known and node.function.pure:
             buffer = [part for part in around.parts if isinstance(part, str)]
-            node.function.handler(Call(node.tag, node.args, None, buffer, node.position))
+            node.function.handler(CBSCall(node.tag, node.args, None, buffer, node.position))
             around.parts = list[Part](buffer)
         elif around.kind is TAG:
             raise Undecided

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.risu_ai.cbs.calculator import calculate
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.limits import FREE_CHARACTERS
 from tavernkit.risu_ai.cbs.registry import CBSFunction, normalize
 from tavernkit.risu_ai.cbs.run import Run
@@ -65,10 +65,10 @@ def keep_unknown(run: Run, tag: str, name: str, position: int) -> str:
 
 
 def apply(run: Run, function: CBSFunction, tag: str, args: list[str], buffer: list[str], position: int) -> str:
-    """Call a function and return what it prints."""
+    """CBSCall a function and return what it prints."""
     run.session.read(tag)
     try:
-        result = function.handler(Call(tag, args, run, buffer, position))
+        result = function.handler(CBSCall(tag, args, run, buffer, position))
     except FunctionFailure as failure:
         return run.keep(tag, str(failure), position)
     if isinstance(result, str):

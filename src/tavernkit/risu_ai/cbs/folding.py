@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tavernkit.risu_ai.cbs.blocks import Block, expand_each
 from tavernkit.risu_ai.cbs.calculator import constant
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.evaluate import CALCULATOR, is_for_other_stages, split_tag
 from tavernkit.risu_ai.cbs.limits import CACHED_LISTS, CACHED_RESULTS, MAX_FOLDED, MAX_FOLDED_TOTAL
 from tavernkit.risu_ai.cbs.registry import CBSFunction, CBSRegistry
@@ -82,7 +82,7 @@ class Folder:
         if not function.pure or function.edits:
             return looked_up
         try:
-            result = function.handler(Call(tag, args, None, [], 0))
+            result = function.handler(CBSCall(tag, args, None, [], 0))
         except (FunctionFailure, CBSLimitError):
             return looked_up  # at run time it fails again, and is reported
         if not isinstance(result, str):

@@ -12,9 +12,9 @@ from tavernkit.text.js_values import WHITESPACE
 from tavernkit.values import Json
 
 if TYPE_CHECKING:
-    from tavernkit.risu_ai.cbs.call import Call
+    from tavernkit.risu_ai.cbs.call import CBSCall
 
-Handler = Callable[["Call"], Json]
+Handler = Callable[["CBSCall"], Json]
 """What a function does: text is printed, ``None`` keeps the tag (as does raising ``FunctionFailure``)."""
 
 H = TypeVar("H", bound=Handler)

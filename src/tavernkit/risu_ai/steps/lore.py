@@ -33,7 +33,7 @@ def _scan(state: RisuState) -> LorebookResult:
     context, settings = state.texts.context, state.context.settings
     defaults = LorebookSettings(scan_depth=settings.lorebook_depth, token_budget=settings.lorebook_tokens)
     lore = state.services.lore(context, defaults, state.warn)
-    return state.services.lore_engine.scan(
+    return (state.context.lore_engine or state.services.lore_engine).scan(
         ScanInput(
             entries=lore.compiled,
             messages=[LoreMessage(message.role, message.data) for message in state.chat.messages],

@@ -10,9 +10,9 @@ from tavernkit.silly_tavern.macros.environment import MacroMemory as MacroMemory
 from tavernkit.silly_tavern.macros.expander import MacroResult as MacroResult
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine as LegacyMacroEngine
 from tavernkit.silly_tavern.macros.processors import Processor as Processor
-from tavernkit.silly_tavern.macros.registry import Argument as Argument
-from tavernkit.silly_tavern.macros.registry import ListArgument as ListArgument
+from tavernkit.silly_tavern.macros.registry import MacroArgument as MacroArgument
 from tavernkit.silly_tavern.macros.registry import MacroDefinition as MacroDefinition
+from tavernkit.silly_tavern.macros.registry import MacroListArgument as MacroListArgument
 from tavernkit.silly_tavern.macros.registry import MacroRegistry as MacroRegistry
 from tavernkit.silly_tavern.macros.run import Overrides as Overrides
 from tavernkit.silly_tavern.macros.settings import AuthorsNotes as AuthorsNotes

@@ -29,7 +29,7 @@ _TYPES: frozenset[str] = frozenset(get_args(ArgumentType))
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class MacroArgument:
     """One positional argument. With several ``types``, one of them must fit."""
 
     name: str
@@ -42,7 +42,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class ListArgument:
+class MacroListArgument:
     """Any number of arguments behind the positional ones."""
 
     min: int = 0
@@ -61,8 +61,8 @@ class MacroDefinition:
 
     name: str
     handler: Handler | None = None
-    args: Sequence[Argument] = ()
-    list: ListArgument | None = None
+    args: Sequence[MacroArgument] = ()
+    list: MacroListArgument | None = None
     aliases: Sequence[str] = ()
     hidden_aliases: Sequence[str] = ()
     category: str = "misc"
@@ -157,7 +157,7 @@ class MacroRegistry:
     """Macros by name and alias, whatever their case. Thread-safe; a later registration wins, with a warning.
 
     >>> registry = MacroRegistry()
-    >>> @registry.macro("shout", args=[Argument("text")], description="The text in capitals.")
+    >>> @registry.macro("shout", args=[MacroArgument("text")], description="The text in capitals.")
     ... def shout(call):
     ...     return call.args[0].upper()
     >>> registry.describe()[0].usage

@@ -8,11 +8,11 @@ from typing import Any
 
 from tavernkit.errors import ConfigError
 from tavernkit.silly_tavern.macros import (
-    Argument,
-    ListArgument,
+    MacroArgument,
     MacroCall,
     MacroDefinition,
     MacroEngine,
+    MacroListArgument,
     Overrides,
     silly_tavern_registry,
 )
@@ -58,7 +58,7 @@ def read_definition(name: str, data: Mapping[str, Any]) -> MacroDefinition:
     if isinstance(args, int):
         if args < 0:
             raise ConfigError("a count of arguments cannot be negative")
-        specs = [Argument(f"arg{index}") for index in range(args)]
+        specs = [MacroArgument(f"arg{index}") for index in range(args)]
     else:
         specs = [read_argument(each) for each in args]
     listed = data.get("list")
@@ -69,17 +69,17 @@ def read_definition(name: str, data: Mapping[str, Any]) -> MacroDefinition:
         name=name,
         handler=HANDLERS.get(data.get("$handler", "")),
         args=specs,
-        list=None if listed is None else ListArgument(bounds.get("min", 0), bounds.get("max")),
+        list=None if listed is None else MacroListArgument(bounds.get("min", 0), bounds.get("max")),
         aliases=[each["alias"] for each in data.get("aliases", ())],
         strict_args=data.get("strictArgs", True),
         delayed=data.get("delayArgResolution", False),
     )
 
 
-def read_argument(data: Mapping[str, Any]) -> Argument:
+def read_argument(data: Mapping[str, Any]) -> MacroArgument:
     types: Any = data.get("type", "string")
     types = [types] if isinstance(types, str) else types
-    return Argument(data["name"], types, data.get("optional", False))
+    return MacroArgument(data["name"], types, data.get("optional", False))
 
 
 def read_dynamic(name: str, value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tavernkit.risu_ai.cbs.calculator import show
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.limits import MAX_ITEMS
 from tavernkit.risu_ai.cbs.lists import item_text, make_array
 from tavernkit.risu_ai.cbs.registry import FunctionGroup
@@ -19,19 +19,19 @@ _INDEX_LIMIT = 2**32 - 1
 
 
 @functions("makearray", "array", "a", args=("items...",), pure=True)
-def makearray(call: Call) -> str:
+def makearray(call: CBSCall) -> str:
     """A list of the arguments."""
     return make_array(call.args)
 
 
 @functions("arraylength", args=("list",), pure=True)
-def arraylength(call: Call) -> str:
+def arraylength(call: CBSCall) -> str:
     """The number of items."""
     return str(len(call.array(0)))
 
 
 @functions("arrayelement", args=("list", "index"), pure=True)
-def arrayelement(call: Call) -> str:
+def arrayelement(call: CBSCall) -> str:
     """One item; a negative index counts from the end; ``null`` if there is none."""
     items = call.array(0)
     index = to_integer(call.number(1))
@@ -39,25 +39,25 @@ def arrayelement(call: Call) -> str:
 
 
 @functions("arrayshift", args=("list",), pure=True)
-def arrayshift(call: Call) -> str:
+def arrayshift(call: CBSCall) -> str:
     """The list without its first item."""
     return make_array(call.array(0)[1:])
 
 
 @functions("arraypop", args=("list",), pure=True)
-def arraypop(call: Call) -> str:
+def arraypop(call: CBSCall) -> str:
     """The list without its last item."""
     return make_array(call.array(0)[:-1])
 
 
 @functions("arraypush", args=("list", "item"), pure=True)
-def arraypush(call: Call) -> str:
+def arraypush(call: CBSCall) -> str:
     """The list with an item at its end."""
     return make_array([*call.array(0), call.get(1)])
 
 
 @functions("arraysplice", args=("list", "start", "count", "item"), pure=True)
-def arraysplice(call: Call) -> str:
+def arraysplice(call: CBSCall) -> str:
     """The list with some items replaced by one."""
     items = call.array(0)
     start = to_integer(call.number(1))
@@ -68,7 +68,7 @@ def arraysplice(call: Call) -> str:
 
 
 @functions("arrayassert", args=("list", "index", "item"), pure=True)
-def arrayassert(call: Call) -> str:
+def arrayassert(call: CBSCall) -> str:
     """The list with an item at an index beyond its end; one that is there already stays."""
     items = call.array(0)
     index = call.number(1)
@@ -81,7 +81,7 @@ def arrayassert(call: Call) -> str:
 
 
 @functions("range", args=("list",), pure=True)
-def range_(call: Call) -> str:
+def range_(call: CBSCall) -> str:
     """A list of numbers; the argument is a list of the end, or of start and end, or of start, end and step."""
     given = [to_number(item) for item in call.array(0)[:3]]
     start = given[0] if len(given) > 1 else 0.0
@@ -104,7 +104,7 @@ def _identity(item: Json) -> object:
 
 
 @functions("filter", args=("list", "kind"), pure=True)
-def filter_(call: Call) -> str:
+def filter_(call: CBSCall) -> str:
     """The list without empty items (``nonempty``), without repeated ones (``unique``), or without both (``all``)."""
     items = call.array(0)
     kind = call.get(1)

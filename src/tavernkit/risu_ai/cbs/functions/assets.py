@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.functions.identity import selected
 from tavernkit.risu_ai.cbs.lists import make_array
 from tavernkit.risu_ai.cbs.registry import FunctionGroup
@@ -12,7 +12,7 @@ from tavernkit.risu_ai.objects import Asset, RisuModule
 functions = FunctionGroup("assets")
 
 
-def _module(call: Call) -> RisuModule | None:
+def _module(call: CBSCall) -> RisuModule | None:
     namespace = call.get(0)
     call.walk(len(call.context.settings.modules))
     return next((module for module in call.context.enabled_modules if module.namespace == namespace), None)
@@ -25,34 +25,34 @@ def _names(assets: tuple[Asset, ...] | None, what: str) -> str:
 
 
 @functions("moduleenabled", "module_enabled", args=("namespace",))
-def moduleenabled(call: Call) -> str:
+def moduleenabled(call: CBSCall) -> str:
     """``1`` if a module of that namespace is switched on, else ``0``."""
     return "0" if _module(call) is None else "1"
 
 
 @functions("moduleassetlist", "module_assetlist", args=("namespace",))
-def moduleassetlist(call: Call) -> str:
+def moduleassetlist(call: CBSCall) -> str:
     """The names of the assets of a module as a list; nothing when the module is not there."""
     module = _module(call)
     return "" if module is None else _names(module.assets, "the asset list of the module")
 
 
 @functions("emotionlist")
-def emotionlist(call: Call) -> str:
+def emotionlist(call: CBSCall) -> str:
     """The names of the character's emotion images as a list."""
     character = call.context.character
     return "" if character is None else _names(character.emotions, "the emotion list")
 
 
 @functions("assetlist")
-def assetlist(call: Call) -> str:
+def assetlist(call: CBSCall) -> str:
     """The names of the character's assets as a list; nothing for a group."""
     character = call.context.character
     return "" if character is None or character.is_group else _names(character.assets, "the asset list")
 
 
 @functions("chardisplayasset")
-def chardisplayasset(call: Call) -> str:
+def chardisplayasset(call: CBSCall) -> str:
     """The names of the assets that the model may show, as a list."""
     character = selected(call)
     if character.is_group or not character.prebuilt_asset_command:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.registry import FunctionGroup
 from tavernkit.risu_ai.cbs.source import joined
 from tavernkit.text.js_values import trim_end
@@ -10,7 +10,7 @@ from tavernkit.text.js_values import trim_end
 functions = FunctionGroup("editing")
 
 
-def _written(call: Call) -> str:
+def _written(call: CBSCall) -> str:
     """Return the text in front of the tag, all of which is gone through each time."""
     text = joined(call.buffer)
     call.run.session.step(len(text) >> 8)
@@ -18,7 +18,7 @@ def _written(call: Call) -> str:
 
 
 @functions("bkspc", edits=True)
-def bkspc(call: Call) -> str:
+def bkspc(call: CBSCall) -> str:
     """Remove the last word in front of the tag."""
     text = _written(call)
     cut = max(text.rfind(" "), text.rfind("\n"), text.rfind("\t"), 0)
@@ -27,7 +27,7 @@ def bkspc(call: Call) -> str:
 
 
 @functions("erase", edits=True)
-def erase(call: Call) -> str:
+def erase(call: CBSCall) -> str:
     """Remove the unfinished last sentence in front of the tag."""
     text = _written(call)
     cut = max(text.rfind(end) for end in ".!?\n") + 1

@@ -6,7 +6,7 @@ import base64
 import math
 import re
 
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.hashing import pick_hash_rand
 from tavernkit.risu_ai.cbs.lists import code_units
 from tavernkit.risu_ai.cbs.registry import FunctionGroup
@@ -33,7 +33,7 @@ def _character(code: float) -> str:
 
 
 @functions("unicodeencode", "unicode_encode", args=("text", "index"), pure=True)
-def unicodeencode(call: Call) -> str:
+def unicodeencode(call: CBSCall) -> str:
     """The number of the character at an index (default 0)."""
     units = code_units(call.text(0))
     index = to_integer(call.number(1))
@@ -41,31 +41,31 @@ def unicodeencode(call: Call) -> str:
 
 
 @functions("unicodedecode", "unicode_decode", args=("number",), pure=True)
-def unicodedecode(call: Call) -> str:
+def unicodedecode(call: CBSCall) -> str:
     """The character of a number."""
     return _character(call.number(0))
 
 
 @functions("u", "unicodedecodefromhex", "ue", "unicodeencodefromhex", args=("hex",), pure=True)
-def u(call: Call) -> str:
+def u(call: CBSCall) -> str:
     """The character of a hexadecimal number."""
     return _character(parse_int(call.shown(0), 16))
 
 
 @functions("fromhex", args=("hex",), pure=True)
-def fromhex(call: Call) -> str:
+def fromhex(call: CBSCall) -> str:
     """A hexadecimal number in decimal."""
     return number_to_string(parse_int(call.shown(0), 16))
 
 
 @functions("tohex", args=("number",), pure=True)
-def tohex(call: Call) -> str:
+def tohex(call: CBSCall) -> str:
     """A number in hexadecimal."""
     return to_radix_string(parse_int(call.shown(0)), 16)
 
 
 @functions("hash", args=("text",), pure=True)
-def hash_(call: Call) -> str:
+def hash_(call: CBSCall) -> str:
     """A number of seven digits that is always the same for the same text."""
     return to_fixed(pick_hash_rand(0, call.text(0)) * 10_000_000 + 1).rjust(7, "0")
 
@@ -83,7 +83,7 @@ def lenient_base64(text: str) -> bytes:
 
 
 @functions("xor", "xorencrypt", "xorencode", "xore", args=("text",), pure=True)
-def xor(call: Call) -> str:
+def xor(call: CBSCall) -> str:
     """A text made unreadable; ``xordecrypt`` makes it readable again."""
     text = call.get(0)
     if text is None:
@@ -92,13 +92,13 @@ def xor(call: Call) -> str:
 
 
 @functions("xordecrypt", "xordecode", "xord", args=("text",), pure=True)
-def xordecrypt(call: Call) -> str:
+def xordecrypt(call: CBSCall) -> str:
     """What ``xor`` made unreadable."""
     return _inverted(lenient_base64(call.text(0))).decode("utf-8", "replace").removeprefix("\ufeff")
 
 
 @functions("crypt", "crypto", "caesar", "encrypt", "decrypt", args=("text", "shift"), pure=True)
-def crypt(call: Call) -> str:
+def crypt(call: CBSCall) -> str:
     """All characters shifted by a number; with the default, shifting twice gives the text back."""
     given = call.get(1)
     shift = to_number(given) if given else math.nan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.functions.identity import selected
 from tavernkit.risu_ai.cbs.lists import make_array, stringify
 from tavernkit.risu_ai.cbs.registry import FunctionGroup
@@ -13,7 +13,7 @@ from tavernkit.text.js_values import number_to_string
 functions = FunctionGroup("history")
 
 
-def message_at(call: Call, index: int) -> RisuMessage:
+def message_at(call: CBSCall, index: int) -> RisuMessage:
     """Return a message; fails when there is none of that index."""
     messages = call.context.chat.messages
     if call.context.character is None or not 0 <= index < len(messages):
@@ -21,12 +21,12 @@ def message_at(call: Call, index: int) -> RisuMessage:
     return messages[index]
 
 
-def _expanded(call: Call, message: RisuMessage) -> str:
+def _expanded(call: CBSCall, message: RisuMessage) -> str:
     return stringify({**message.to_json(), "data": call.expand(message.data, "the message")})
 
 
 @functions("history", "messages", args=("role",))
-def history(call: Call) -> str:
+def history(call: CBSCall) -> str:
     """All messages with the greeting as a list of JSON texts, expanded; with an argument their raw texts.
 
     One argument that is ``role`` puts the role in front of each raw text.
@@ -42,7 +42,7 @@ def history(call: Call) -> str:
 
 
 @functions("userhistory", "usermessages", "user_history")
-def userhistory(call: Call) -> str:
+def userhistory(call: CBSCall) -> str:
     """The user's messages as a list of JSON texts, expanded."""
     selected(call)
     call.walk(len(call.context.chat.messages))
@@ -50,14 +50,14 @@ def userhistory(call: Call) -> str:
 
 
 @functions("charhistory", "charmessages", "char_history")
-def charhistory(call: Call) -> str:
+def charhistory(call: CBSCall) -> str:
     """The character's messages as a list of JSON texts, expanded."""
     selected(call)
     call.walk(len(call.context.chat.messages))
     return make_array(_expanded(call, each) for each in call.context.chat.messages if each.role == "char")
 
 
-def _before(call: Call, role: str, index: int) -> str:
+def _before(call: CBSCall, role: str, index: int) -> str:
     messages = call.context.chat.messages
     if index > len(messages):
         raise FunctionFailure(f"there is no message {index}")
@@ -73,7 +73,7 @@ def _before(call: Call, role: str, index: int) -> str:
 
 
 @functions("previouscharchat", "lastcharmessage")
-def previouscharchat(call: Call) -> str:
+def previouscharchat(call: CBSCall) -> str:
     """The character's last message before this one, or the greeting; not expanded."""
     selected(call)
     index = call.context.chat_index
@@ -81,7 +81,7 @@ def previouscharchat(call: Call) -> str:
 
 
 @functions("previoususerchat", "lastusermessage")
-def previoususerchat(call: Call) -> str:
+def previoususerchat(call: CBSCall) -> str:
     """The user's last message before this one, or the greeting; not expanded; empty outside a message."""
     if call.context.chat_index == -1:
         return ""
@@ -90,7 +90,7 @@ def previoususerchat(call: Call) -> str:
 
 
 @functions("lastmessage")
-def lastmessage(call: Call) -> str:
+def lastmessage(call: CBSCall) -> str:
     """The last message, not expanded."""
     if call.context.character is None:
         return ""
@@ -98,13 +98,13 @@ def lastmessage(call: Call) -> str:
 
 
 @functions("lastmessageid", "lastmessageindex")
-def lastmessageid(call: Call) -> str:
+def lastmessageid(call: CBSCall) -> str:
     """The index of the last message."""
     return "" if call.context.character is None else str(len(call.context.chat.messages) - 1)
 
 
 @functions("previouschatlog", "previous_chat_log", args=("index",))
-def previouschatlog(call: Call) -> str:
+def previouschatlog(call: CBSCall) -> str:
     """The message of that index, not expanded, or ``Out of range``."""
     index = call.number(0)
     messages = call.context.chat.messages
@@ -114,7 +114,7 @@ def previouschatlog(call: Call) -> str:
 
 
 @functions("messageunixtimearray", "message_unixtime_array")
-def messageunixtimearray(call: Call) -> str:
+def messageunixtimearray(call: CBSCall) -> str:
     """The times of all messages as a list, ``0`` where there is none."""
     selected(call)
     call.walk(len(call.context.chat.messages))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.lists import make_array, stringify
 from tavernkit.risu_ai.cbs.registry import FunctionGroup
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
@@ -11,21 +11,21 @@ from tavernkit.risu_ai.objects import RisuCharacter
 functions = FunctionGroup("identity")
 
 
-def selected(call: Call) -> RisuCharacter:
+def selected(call: CBSCall) -> RisuCharacter:
     """Return the selected character; fails when there is none."""
     if call.context.character is None:
         raise FunctionFailure("no character is selected")
     return call.context.character
 
 
-def described(call: Call) -> RisuCharacter:
+def described(call: CBSCall) -> RisuCharacter:
     """Return whose fields are meant: the speaker if it is a character, else the selected one."""
     speaking = call.context.speaking
     return speaking if isinstance(speaking, RisuCharacter) else selected(call)
 
 
 @functions("char", "bot")
-def char(call: Call) -> str:
+def char(call: CBSCall) -> str:
     """The name of the character."""
     context = call.context
     call.walk(len(context.characters))
@@ -35,7 +35,7 @@ def char(call: Call) -> str:
 
 
 @functions("user")
-def user(call: Call) -> str:
+def user(call: CBSCall) -> str:
     """The name of the user."""
     context = call.context
     call.walk(len(context.personas))
@@ -46,7 +46,7 @@ def user(call: Call) -> str:
 
 
 @functions("persona", "userpersona")
-def persona(call: Call) -> str:
+def persona(call: CBSCall) -> str:
     """The user's persona, expanded."""
     bound = call.context.persona
     if bound is not None:
@@ -55,35 +55,35 @@ def persona(call: Call) -> str:
 
 
 @functions("description", "chardesc")
-def description(call: Call) -> str:
+def description(call: CBSCall) -> str:
     """The description of the character, expanded; empty for a group."""
     character = described(call)
     return "" if character.is_group else call.expand(character.description, "the description")
 
 
 @functions("personality", "charpersona")
-def personality(call: Call) -> str:
+def personality(call: CBSCall) -> str:
     """The personality of the character, expanded; empty for a group."""
     character = described(call)
     return "" if character.is_group else call.expand(character.personality, "the personality")
 
 
 @functions("scenario")
-def scenario(call: Call) -> str:
+def scenario(call: CBSCall) -> str:
     """The scenario of the character, expanded; empty for a group."""
     character = described(call)
     return "" if character.is_group else call.expand(character.scenario, "the scenario")
 
 
 @functions("exampledialogue", "examplemessage", "example_dialogue")
-def exampledialogue(call: Call) -> str:
+def exampledialogue(call: CBSCall) -> str:
     """The example messages of the character, expanded; empty for a group."""
     character = described(call)
     return "" if character.is_group else call.expand(character.example_message, "the example messages")
 
 
 @functions("lorebook", "worldinfo")
-def lorebook(call: Call) -> str:
+def lorebook(call: CBSCall) -> str:
     """All lore entries of character, chat and modules as a list of JSON texts, not expanded."""
     selected(call)
     character = described(call)

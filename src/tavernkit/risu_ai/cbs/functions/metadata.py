@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.functions.settings import maxcontext, required
 from tavernkit.risu_ai.cbs.models import ModelInfo, model_info
 from tavernkit.risu_ai.cbs.registry import FunctionGroup
@@ -16,32 +16,32 @@ VERSION = "2026.1.90"
 functions = FunctionGroup("metadata")
 
 
-def _model(call: Call) -> ModelInfo:
+def _model(call: CBSCall) -> ModelInfo:
     settings = call.context.settings
     return model_info(required(settings.model, "the model"), settings.custom_models)
 
 
-def _language(call: Call) -> str:
+def _language(call: CBSCall) -> str:
     return required(call.context.settings.language, "the language")
 
 
-def _browser_language(call: Call) -> str:
+def _browser_language(call: CBSCall) -> str:
     return call.context.device.locale
 
 
-def _is_platform(name: str) -> Callable[[Call], str]:
+def _is_platform(name: str) -> Callable[[CBSCall], str]:
     return lambda call: "1" if call.context.device.platform == name else "0"
 
 
-def _version(_: Call) -> str:
+def _version(_: CBSCall) -> str:
     return VERSION
 
 
-def _major_version(_: Call) -> str:
+def _major_version(_: CBSCall) -> str:
     return VERSION.partition(".")[0]
 
 
-_ANSWERS: dict[str, Callable[[Call], str]] = {
+_ANSWERS: dict[str, Callable[[CBSCall], str]] = {
     "mobile": lambda _: "0",
     "local": _is_platform("local"),
     "node": _is_platform("node"),
@@ -68,7 +68,7 @@ _ANSWERS: dict[str, Callable[[Call], str]] = {
 
 
 @functions("metadata", args=("key",))
-def metadata(call: Call) -> str:
+def metadata(call: CBSCall) -> str:
     """A fact about the program, the device or the model; an unknown key gives a text that says so."""
     key = call.text(0)
     answer = _ANSWERS.get(js_lower(key))

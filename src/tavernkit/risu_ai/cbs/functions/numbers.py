@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tavernkit.risu_ai.cbs.calculator import power
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.registry import FunctionGroup
 from tavernkit.risu_ai.cbs.signals import FunctionFailure
 from tavernkit.text.js_values import (
@@ -22,56 +22,56 @@ functions = FunctionGroup("numbers")
 
 
 @functions("round", args=("number",), pure=True)
-def round_(call: Call) -> str:
+def round_(call: CBSCall) -> str:
     """The nearest integer, halves up."""
     return number_to_string(js_round(call.number(0)))
 
 
 @functions("floor", args=("number",), pure=True)
-def floor(call: Call) -> str:
+def floor(call: CBSCall) -> str:
     """The next integer below."""
     number = call.number(0)
     return number_to_string(math.floor(number) if math.isfinite(number) else number)
 
 
 @functions("ceil", args=("number",), pure=True)
-def ceil(call: Call) -> str:
+def ceil(call: CBSCall) -> str:
     """The next integer above."""
     number = call.number(0)
     return number_to_string(math.ceil(number) if math.isfinite(number) else number)
 
 
 @functions("abs", args=("number",), pure=True)
-def abs_(call: Call) -> str:
+def abs_(call: CBSCall) -> str:
     """The number without its sign."""
     return number_to_string(abs(call.number(0)))
 
 
 @functions("remaind", args=("a", "b"), pure=True)
-def remaind(call: Call) -> str:
+def remaind(call: CBSCall) -> str:
     """What is left of a division, with the sign of the first number."""
     return number_to_string(remainder(call.number(0), call.number(1)))
 
 
 @functions("pow", args=("base", "exponent"), pure=True)
-def pow_(call: Call) -> str:
+def pow_(call: CBSCall) -> str:
     """A power."""
     return number_to_string(power(call.number(0), call.number(1)))
 
 
-def _numbers(call: Call) -> list[float]:
+def _numbers(call: CBSCall) -> list[float]:
     values = (to_number(item) for item in call.items())
     return [0.0 if value != value else value for value in values]
 
 
 @functions("min", args=("numbers...",), pure=True)
-def min_(call: Call) -> str:
+def min_(call: CBSCall) -> str:
     """The least of the arguments, or of the items of a list."""
     return number_to_string(min(_numbers(call), default=math.inf))
 
 
 @functions("max", args=("numbers...",), pure=True)
-def max_(call: Call) -> str:
+def max_(call: CBSCall) -> str:
     """The greatest of the arguments, or of the items of a list."""
     return number_to_string(max(_numbers(call), default=-math.inf))
 
@@ -84,20 +84,20 @@ def _total(numbers: list[float]) -> float:
 
 
 @functions("sum", args=("numbers...",), pure=True)
-def sum_(call: Call) -> str:
+def sum_(call: CBSCall) -> str:
     """The sum of the arguments, or of the items of a list."""
     return number_to_string(_total(_numbers(call)))
 
 
 @functions("average", args=("numbers...",), pure=True)
-def average(call: Call) -> str:
+def average(call: CBSCall) -> str:
     """The average of the arguments, or of the items of a list."""
     numbers = _numbers(call)
     return number_to_string(_total(numbers) / len(numbers) if numbers else math.nan)
 
 
 @functions("fixnum", "fixnumber", args=("number", "digits"), pure=True)
-def fixnum(call: Call) -> str:
+def fixnum(call: CBSCall) -> str:
     """The number with so many decimals."""
     digits = to_integer(call.number(1))
     if not 0 <= digits <= 100:

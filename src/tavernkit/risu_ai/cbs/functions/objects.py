@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.limits import MAX_ITEMS
 from tavernkit.risu_ai.cbs.lists import code_units, item_text, parse_dict, stringify
 from tavernkit.risu_ai.cbs.registry import FunctionGroup
@@ -26,7 +26,7 @@ def _member(value: Json, key: str) -> Json:
 
 
 @functions("makedict", "dict", "d", "makeobject", "object", "o", args=("key=value...",), pure=True)
-def makedict(call: Call) -> str:
+def makedict(call: CBSCall) -> str:
     """An object of the arguments."""
     members: dict[str, Json] = {}
     for argument in call.args:
@@ -37,7 +37,7 @@ def makedict(call: Call) -> str:
 
 
 @functions("dictelement", "objectelement", args=("object", "key"), pure=True)
-def dictelement(call: Call) -> str:
+def dictelement(call: CBSCall) -> str:
     """One member of an object or list; ``null`` if there is none."""
     value = parse_dict(call.get(0))
     if value is None:
@@ -46,7 +46,7 @@ def dictelement(call: Call) -> str:
 
 
 @functions("objectassert", "dictassert", "object_assert", args=("object", "key", "value"), pure=True)
-def objectassert(call: Call) -> str:
+def objectassert(call: CBSCall) -> str:
     """The object with a member set; one that is there and not empty stays."""
     value = parse_dict(call.get(0))
     key, given = call.shown(1), call.get(2)
@@ -84,7 +84,7 @@ def _assign(items: list[Json], key: str, value: str | None) -> None:
 
 
 @functions("element", "ele", args=("json", "path..."), pure=True)
-def element(call: Call) -> Json:
+def element(call: CBSCall) -> Json:
     """What a path leads to, through JSON texts; ``null`` if it leads nowhere.
 
     A result that is not text breaks the whole text in RisuAI, unless it is an object with ``text`` and ``var``.

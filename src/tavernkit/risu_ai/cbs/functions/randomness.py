@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.functions.identity import selected
 from tavernkit.risu_ai.cbs.hashing import pick_hash_rand
 from tavernkit.risu_ai.cbs.limits import MAX_ROLLS
@@ -30,7 +30,7 @@ def _choices(args: list[str]) -> list[Json]:
     return [*text.replace("\\,", _COMMA).replace(":", ",").split(",")]
 
 
-def _choose(call: Call, chance: float) -> str:
+def _choose(call: CBSCall, chance: float) -> str:
     if not call.args:
         return number_to_string(chance)
     choices = _choices(call.args)
@@ -41,25 +41,25 @@ def _choose(call: Call, chance: float) -> str:
     return choice.replace(_COMMA, ",") if isinstance(choice, str) else stringify(choice)
 
 
-def _fixed_chance(call: Call, offset: int = 0) -> float:
+def _fixed_chance(call: CBSCall, offset: int = 0) -> float:
     selected(call)
     return pick_hash_rand(len(call.context.chat.messages) + offset, call.context.seed_word)
 
 
 @functions("random", args=("items...",))
-def random(call: Call) -> str:
+def random(call: CBSCall) -> str:
     """One of the arguments, of the items of a list, or of words separated by commas; without any, a number below 1."""
     return _choose(call, call.context.random())
 
 
 @functions("pick", args=("items...",))
-def pick(call: Call) -> str:
+def pick(call: CBSCall) -> str:
     """As ``random``, but always the same until the chat goes on."""
     return _choose(call, _fixed_chance(call))
 
 
 @functions("randint", args=("min", "max"))
-def randint(call: Call) -> str:
+def randint(call: CBSCall) -> str:
     """A whole number between two, both included."""
     low, high = call.number(0), call.number(1)
     if low != low or high != high:
@@ -68,7 +68,7 @@ def randint(call: Call) -> str:
     return number_to_string((math.floor(value) if math.isfinite(value) else value) + low)
 
 
-def _rolls(call: Call, count: float, sides: float, chance: Callable[[int], float]) -> str:
+def _rolls(call: CBSCall, count: float, sides: float, chance: Callable[[int], float]) -> str:
     """Add up dice; a fraction of a die is a die."""
     if count > MAX_ROLLS:
         raise FunctionFailure(f"one tag may roll {MAX_ROLLS} dice")
@@ -81,7 +81,7 @@ def _rolls(call: Call, count: float, sides: float, chance: Callable[[int], float
 
 
 @functions("dice", args=("XdY",))
-def dice(call: Call) -> str:
+def dice(call: CBSCall) -> str:
     """The sum of X dice with Y sides."""
     parts = call.text(0).split("d")
     count = to_number(parts[0])
@@ -91,7 +91,7 @@ def dice(call: Call) -> str:
     return _rolls(call, count, sides, lambda _: call.context.random())
 
 
-def _roll(call: Call, chance: Callable[[int], float]) -> str:
+def _roll(call: CBSCall, chance: Callable[[int], float]) -> str:
     if not call.args:
         return "1"
     parts = call.args[0].split("d")
@@ -107,12 +107,12 @@ def _roll(call: Call, chance: Callable[[int], float]) -> str:
 
 
 @functions("roll", args=("XdY",))
-def roll(call: Call) -> str:
+def roll(call: CBSCall) -> str:
     """The sum of X dice (default 1) with Y sides (default 6)."""
     return _roll(call, lambda _: call.context.random())
 
 
 @functions("rollp", "rollpick", args=("XdY",))
-def rollp(call: Call) -> str:
+def rollp(call: CBSCall) -> str:
     """As ``roll``, but always the same until the chat goes on."""
     return _roll(call, lambda index: _fixed_chance(call, 15 * index))

@@ -6,7 +6,7 @@ import math
 from datetime import UTC
 from itertools import islice
 
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.dates import DAY, LocalTime, local_time, milliseconds, start_of_day, valid_time
 from tavernkit.risu_ai.cbs.functions.history import message_at
 from tavernkit.risu_ai.cbs.functions.identity import selected
@@ -28,11 +28,11 @@ _MONTHS = (
 _WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 
 
-def _now(call: Call) -> int:
+def _now(call: CBSCall) -> int:
     return milliseconds(call.context.clock())
 
 
-def _local(call: Call, time: int) -> LocalTime:
+def _local(call: CBSCall, time: int) -> LocalTime:
     return local_time(time, call.context.device.timezone)
 
 
@@ -44,7 +44,7 @@ def _date_text(shown: LocalTime) -> str:
     return f"{shown.year}-{shown.month}-{shown.day}"
 
 
-def _formatted(call: Call) -> str:
+def _formatted(call: CBSCall) -> str:
     """Format a date; every placeholder is replaced in turn, also in what an earlier one has put there."""
     text = call.args[0]
     if not text:
@@ -59,7 +59,7 @@ def _formatted(call: Call) -> str:
     return text
 
 
-def _placeholders(call: Call, time: int) -> tuple[tuple[str, str], ...]:
+def _placeholders(call: CBSCall, time: int) -> tuple[tuple[str, str], ...]:
     shown = _local(call, time)
     year = str(shown.year)
     month = _MONTHS[shown.month - 1]
@@ -86,36 +86,36 @@ def _placeholders(call: Call, time: int) -> tuple[tuple[str, str], ...]:
 
 
 @functions("time", args=("format", "timestamp"))
-def time(call: Call) -> str:
+def time(call: CBSCall) -> str:
     """The time of day, or a date in a format."""
     return _formatted(call) if call.args else _clock_text(_local(call, _now(call)))
 
 
 @functions("date", "datetimeformat", args=("format", "timestamp"))
-def date(call: Call) -> str:
+def date(call: CBSCall) -> str:
     """The date, or a date in a format."""
     return _formatted(call) if call.args else _date_text(_local(call, _now(call)))
 
 
 @functions("isotime")
-def isotime(call: Call) -> str:
+def isotime(call: CBSCall) -> str:
     """The time of day in UTC."""
     return _clock_text(local_time(_now(call), UTC))
 
 
 @functions("isodate")
-def isodate(call: Call) -> str:
+def isodate(call: CBSCall) -> str:
     """The date in UTC."""
     return _date_text(local_time(_now(call), UTC))
 
 
 @functions("unixtime")
-def unixtime(call: Call) -> str:
+def unixtime(call: CBSCall) -> str:
     """The seconds since 1970."""
     return number_to_string(js_round(_now(call) / 1000))
 
 
-def _message_time(call: Call) -> int | str:
+def _message_time(call: CBSCall) -> int | str:
     """Return the time of the message being rendered, or the text that says why there is none."""
     if call.context.token_counting:
         return _COUNTED_TIME
@@ -126,14 +126,14 @@ def _message_time(call: Call) -> int | str:
 
 
 @functions("messagetime", "message_time")
-def messagetime(call: Call) -> str:
+def messagetime(call: CBSCall) -> str:
     """The time of day of the message, as the user's language writes it."""
     moment = _message_time(call)
     return moment if isinstance(moment, str) else format_time(_local(call, moment), call.context.device.locale)
 
 
 @functions("messagedate", "message_date")
-def messagedate(call: Call) -> str:
+def messagedate(call: CBSCall) -> str:
     """The date of the message, as the user's language writes it."""
     moment = _message_time(call)
     return moment if isinstance(moment, str) else format_date(_local(call, moment), call.context.device.locale)
@@ -153,7 +153,7 @@ def _padded(number: float) -> str:
 
 
 @functions("messageidleduration", "message_idle_duration")
-def messageidleduration(call: Call) -> str:
+def messageidleduration(call: CBSCall) -> str:
     """The time between the user's last two messages."""
     if call.context.token_counting:
         return _COUNTED_TIME
@@ -175,7 +175,7 @@ def messageidleduration(call: Call) -> str:
 
 
 @functions("idleduration", "idle_duration")
-def idleduration(call: Call) -> str:
+def idleduration(call: CBSCall) -> str:
     """The time since the last message."""
     if call.context.token_counting:
         return _COUNTED_TIME

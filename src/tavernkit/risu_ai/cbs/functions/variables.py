@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.risu_ai.cbs.calculator import calculate
-from tavernkit.risu_ai.cbs.call import Call
+from tavernkit.risu_ai.cbs.call import CBSCall
 from tavernkit.risu_ai.cbs.functions.identity import selected
 from tavernkit.risu_ai.cbs.registry import FunctionGroup
 from tavernkit.risu_ai.cbs.signals import Returned
@@ -14,18 +14,18 @@ functions = FunctionGroup("variables")
 
 
 @functions("getvar", args=("name",))
-def getvar(call: Call) -> str:
+def getvar(call: CBSCall) -> str:
     """The value of a chat variable; ``null`` if it is not set."""
     return call.context.chat_variable(call.shown(0))
 
 
 @functions("getglobalvar", args=("name",))
-def getglobalvar(call: Call) -> str:
+def getglobalvar(call: CBSCall) -> str:
     """The value of a global variable or toggle (``toggle_`` and its name); ``null`` if it is not set."""
     return call.context.global_variable(call.shown(0))
 
 
-def _store(call: Call, value: str | None) -> str:
+def _store(call: CBSCall, value: str | None) -> str:
     selected(call)
     if value is None:
         call.context.variables.delete(call.shown(0))
@@ -35,7 +35,7 @@ def _store(call: Call, value: str | None) -> str:
 
 
 @functions("setvar", args=("name", "value"))
-def setvar(call: Call) -> str | None:
+def setvar(call: CBSCall) -> str | None:
     """Set a chat variable. Kept as text unless this pass carries out writes."""
     if call.context.writes != "run":
         return "" if call.context.writes == "remove" else None
@@ -43,7 +43,7 @@ def setvar(call: Call) -> str | None:
 
 
 @functions("addvar", args=("name", "number"))
-def addvar(call: Call) -> str | None:
+def addvar(call: CBSCall) -> str | None:
     """Add to a chat variable. Kept as text unless this pass carries out writes."""
     if call.context.writes != "run":
         return "" if call.context.writes == "remove" else None
@@ -52,7 +52,7 @@ def addvar(call: Call) -> str | None:
 
 
 @functions("setdefaultvar", args=("name", "value"))
-def setdefaultvar(call: Call) -> str | None:
+def setdefaultvar(call: CBSCall) -> str | None:
     """Set a chat variable that is empty (not one that is unset). Kept as text unless this pass carries out writes."""
     if call.context.writes != "run":
         return "" if call.context.writes == "remove" else None
@@ -60,7 +60,7 @@ def setdefaultvar(call: Call) -> str | None:
 
 
 @functions("tempvar", "gettempvar", args=("name",))
-def tempvar(call: Call) -> str:
+def tempvar(call: CBSCall) -> str:
     """The value of a temp variable; empty if it is not set."""
     value = call.run.temp.get(call.shown(0))
     call.run.temp.check_return()
@@ -68,7 +68,7 @@ def tempvar(call: Call) -> str:
 
 
 @functions("settempvar", args=("name", "value"))
-def settempvar(call: Call) -> str:
+def settempvar(call: CBSCall) -> str:
     """Set a temp variable: it lives until the end of this text."""
     call.run.temp.set(call.shown(0), call.get(1))
     call.run.temp.check_return()
@@ -76,7 +76,7 @@ def settempvar(call: Call) -> str:
 
 
 @functions("return", args=("value",))
-def return_(call: Call) -> str:
+def return_(call: CBSCall) -> str:
     """End the text; the value is all it prints."""
     call.run.temp.set(RETURN_VALUE, call.get(0))
     call.run.temp.set(FORCE_RETURN, "1")
@@ -85,18 +85,18 @@ def return_(call: Call) -> str:
 
 
 @functions("calc", args=("expression",))
-def calc(call: Call) -> str:
+def calc(call: CBSCall) -> str:
     """The result of an expression, as ``{{? ...}}``."""
     return calculate(call.text(0), call.context)
 
 
 @functions("blank", "none", "hiddenkey", pure=True)
-def blank(_: Call) -> str:
+def blank(_: CBSCall) -> str:
     """Nothing."""
     return ""
 
 
 @functions("comment", args=("text",))
-def comment(call: Call) -> str:
+def comment(call: CBSCall) -> str:
     """Nothing when sent to a model; shown to people."""
     return f'<div class="risu-comment">{call.shown(0)}</div>' if call.context.display else ""

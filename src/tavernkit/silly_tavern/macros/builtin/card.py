@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.silly_tavern.macros.call import MacroCall, MacroFailure
-from tavernkit.silly_tavern.macros.registry import Argument, MacroRegistry
+from tavernkit.silly_tavern.macros.registry import MacroArgument, MacroRegistry
 
 macros = MacroRegistry()
 
@@ -71,7 +71,7 @@ def char_creator_notes(call: MacroCall) -> str:
 @macros.macro(
     "charFirstMessage",
     aliases=("greeting",),
-    args=(Argument("index", ("integer",), optional=True),),
+    args=(MacroArgument("index", ("integer",), optional=True),),
     category="character",
     example="{{greeting::1}}",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.macros.call import MacroCall
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
-from tavernkit.silly_tavern.macros.registry import Argument, MacroRegistry
+from tavernkit.silly_tavern.macros.registry import MacroArgument, MacroRegistry
 from tavernkit.text.js_values import trim
 from tavernkit.values import is_mapping
 
@@ -50,7 +50,7 @@ def default_expression_macro(call: MacroCall) -> str:
     return default_expression(call.environment)
 
 
-@macros.macro("lastExpression", args=(Argument("name", optional=True),), delayed=True, category="misc")
+@macros.macro("lastExpression", args=(MacroArgument("name", optional=True),), delayed=True, category="misc")
 def last_expression(call: MacroCall) -> str:
     """The expression that a character showed last."""
     name = trim(call.resolve(call.args[0])) if call.args else call.run.character_name

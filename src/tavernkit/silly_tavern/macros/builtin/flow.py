@@ -11,7 +11,7 @@ from tavernkit.silly_tavern.macros.blocks import dedent, is_falsy
 from tavernkit.silly_tavern.macros.call import MacroCall
 from tavernkit.silly_tavern.macros.nodes import MacroNode, Part, Steps
 from tavernkit.silly_tavern.macros.processors import ELSE_MARKER
-from tavernkit.silly_tavern.macros.registry import Argument, MacroRegistry
+from tavernkit.silly_tavern.macros.registry import MacroArgument, MacroRegistry
 from tavernkit.text.js_values import trim_start
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _branch(content: Part, run: Run, *, wanted: bool) -> Part | None:
 macros.register(
     "if",
     control=choose,
-    args=(Argument("condition"), Argument("content")),
+    args=(MacroArgument("condition"), MacroArgument("content")),
     delayed=True,
     category="utility",
     description="Gives its content only if the condition holds; {{else}} starts the other branch.",

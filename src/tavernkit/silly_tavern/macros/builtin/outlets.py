@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tavernkit.silly_tavern.macros.builtin.utility import outlet
-from tavernkit.silly_tavern.macros.registry import Argument, MacroRegistry
+from tavernkit.silly_tavern.macros.registry import MacroArgument, MacroRegistry
 
 macros = MacroRegistry()
 
 macros.register(
     "slot",
     outlet,
-    args=(Argument("key"),),
+    args=(MacroArgument("key"),),
     category="utility",
     description="The same as {{outlet}}: text of the World Info outlet with this key.",
     example="{{slot::lore}}",

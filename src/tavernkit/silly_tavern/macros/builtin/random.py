@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tavernkit.silly_tavern.macros.call import MacroCall
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.limits import MAX_DICE
-from tavernkit.silly_tavern.macros.registry import Argument, ListArgument, MacroRegistry
+from tavernkit.silly_tavern.macros.registry import MacroArgument, MacroListArgument, MacroRegistry
 from tavernkit.silly_tavern.macros.seeding import place_draw, text_hash
 from tavernkit.text.js_values import to_string, trim, truthy
 
@@ -66,14 +66,14 @@ def _choices(call: MacroCall) -> list[str]:
     return split_commas(items[0])
 
 
-@macros.macro("random", list=ListArgument(), category="random", example="{{random::red::green::blue}}")
+@macros.macro("random", list=MacroListArgument(), category="random", example="{{random::red::green::blue}}")
 def random(call: MacroCall) -> str:
     """One of the items, chosen anew each time."""
     choices = _choices(call)
     return choices[int(call.environment.random() * len(choices))] if choices else ""
 
 
-@macros.macro("pick", list=ListArgument(), category="random", example="{{pick::red::green::blue}}")
+@macros.macro("pick", list=MacroListArgument(), category="random", example="{{pick::red::green::blue}}")
 def pick(call: MacroCall) -> str:
     """One of the items; at one place of a text in one chat it is always the same."""
     choices = _choices(call)
@@ -86,7 +86,7 @@ def pick(call: MacroCall) -> str:
     return choices[int(place_draw("-".join(parts)) * len(choices))]
 
 
-@macros.macro("roll", args=(Argument("formula"),), category="random", returns="integer", example="{{roll::2d6+1}}")
+@macros.macro("roll", args=(MacroArgument("formula"),), category="random", returns="integer", example="{{roll::2d6+1}}")
 def roll(call: MacroCall) -> object:
     """The sum of dice."""
     formula = trim(call.args[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 from tavernkit.silly_tavern.macros.call import MacroCall
-from tavernkit.silly_tavern.macros.registry import Argument, MacroRegistry
+from tavernkit.silly_tavern.macros.registry import MacroArgument, MacroRegistry
 
 macros = MacroRegistry()
 
@@ -46,7 +46,7 @@ def last_generation_type(call: MacroCall) -> str:
     return call.environment.memory.last_generation_type
 
 
-@macros.macro("hasExtension", args=(Argument("extensionName"),), category="state")
+@macros.macro("hasExtension", args=(MacroArgument("extensionName"),), category="state")
 def has_extension(call: MacroCall) -> object:
     """Whether an extension of this name is installed and on."""
     wanted = _plain(call.args[0])

@@ -11,7 +11,7 @@ from tavernkit.silly_tavern.macros.call import MacroCall
 from tavernkit.silly_tavern.macros.dates import parse_date, parse_send_date
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.moment import epoch_milliseconds, format_time, humanize, relative
-from tavernkit.silly_tavern.macros.registry import Argument, MacroRegistry
+from tavernkit.silly_tavern.macros.registry import MacroArgument, MacroRegistry
 
 macros = MacroRegistry()
 
@@ -66,7 +66,7 @@ def _now(call: MacroCall) -> datetime:
     return call.environment.now()
 
 
-@macros.macro("time", args=(Argument("offset", optional=True),), category="time", example="{{time::UTC+2}}")
+@macros.macro("time", args=(MacroArgument("offset", optional=True),), category="time", example="{{time::UTC+2}}")
 def time(call: MacroCall) -> str:
     """The time of day, local or at an offset from UTC."""
     found = _UTC_OFFSET.match(call.argument(0))
@@ -98,7 +98,7 @@ def isodate(call: MacroCall) -> str:
 
 
 @macros.macro(
-    "datetimeformat", args=(Argument("format"),), category="time", example="{{datetimeformat::DD.MM.YYYY HH:mm}}"
+    "datetimeformat", args=(MacroArgument("format"),), category="time", example="{{datetimeformat::DD.MM.YYYY HH:mm}}"
 )
 def datetimeformat(call: MacroCall) -> str:
     """Date and time in a format of one's own."""
@@ -113,7 +113,7 @@ def idle_duration_macro(call: MacroCall) -> str:
 
 @macros.macro(
     "timeDiff",
-    args=(Argument("left"), Argument("right")),
+    args=(MacroArgument("left"), MacroArgument("right")),
     category="time",
     example="{{timeDiff::2031-01-01::2031-02-01}}",
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tavernkit.silly_tavern.macros.call import MacroCall, MacroFailure
 from tavernkit.silly_tavern.macros.environment import TEXT_COMPLETION_API
 from tavernkit.silly_tavern.macros.limits import MAX_OUTPUT_CHARS
-from tavernkit.silly_tavern.macros.registry import Argument, MacroRegistry
+from tavernkit.silly_tavern.macros.registry import MacroArgument, MacroRegistry
 
 macros = MacroRegistry()
 
-_COUNT = (Argument("count", ("integer",), optional=True),)
+_COUNT = (MacroArgument("count", ("integer",), optional=True),)
 
 
 @macros.macro("space", args=_COUNT, category="utility", example="{{space::4}}")
@@ -42,7 +42,7 @@ def noop(_call: MacroCall) -> str:
     return ""
 
 
-@macros.macro("trim", args=(Argument("content", optional=True),), category="utility")
+@macros.macro("trim", args=(MacroArgument("content", optional=True),), category="utility")
 def trim(call: MacroCall) -> str:
     """Removes the line breaks around it; as a block, gives its content without blanks at the edges."""
     return call.args[-1] if call.scoped else "{{trim}}"
@@ -54,21 +54,21 @@ def input_text(call: MacroCall) -> str:
     return call.environment.input
 
 
-@macros.macro("reverse", args=(Argument("value"),), category="utility", example="{{reverse::abc}}")
+@macros.macro("reverse", args=(MacroArgument("value"),), category="utility", example="{{reverse::abc}}")
 def reverse(call: MacroCall) -> str:
     """The text backwards."""
     return call.args[0][::-1]
 
 
 @macros.macro(
-    "//", args=(Argument("comment"),), hidden_aliases=("comment",), category="utility", example="{{// a note}}"
+    "//", args=(MacroArgument("comment"),), hidden_aliases=("comment",), category="utility", example="{{// a note}}"
 )
 def comment(_call: MacroCall) -> str:
     """A comment: gives nothing, but macros in it are evaluated."""
     return ""
 
 
-@macros.macro("banned", args=(Argument("word"),), category="utility", example='{{banned::"delve"}}')
+@macros.macro("banned", args=(MacroArgument("word"),), category="utility", example='{{banned::"delve"}}')
 def banned(call: MacroCall) -> str:
     """Bans a word for text completion; gives nothing."""
     ban_word(call, call.args[0].removeprefix('"').removesuffix('"'))
@@ -82,7 +82,7 @@ def ban_word(call: MacroCall, word: str) -> None:
         environment.memory.banned_words.append(word)
 
 
-@macros.macro("outlet", args=(Argument("key"),), category="utility", example="{{outlet::lore}}")
+@macros.macro("outlet", args=(MacroArgument("key"),), category="utility", example="{{outlet::lore}}")
 def outlet(call: MacroCall) -> str:
     """Text of the World Info outlet with this key."""
     key = call.args[0]

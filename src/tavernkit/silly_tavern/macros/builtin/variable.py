@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from tavernkit.silly_tavern.macros import variables
 from tavernkit.silly_tavern.macros.call import MacroCall
-from tavernkit.silly_tavern.macros.registry import Argument, MacroDefinition, MacroRegistry
+from tavernkit.silly_tavern.macros.registry import MacroArgument, MacroDefinition, MacroRegistry
 from tavernkit.stores.variables import GLOBAL, LOCAL
 
 macros = MacroRegistry()
 
-_NAME = Argument("name")
-_KEY = Argument("key", ("string", "number"))
-_VALUE = Argument("value", ("string", "number"))
+_NAME = MacroArgument("name")
+_KEY = MacroArgument("key", ("string", "number"))
+_VALUE = MacroArgument("value", ("string", "number"))
 
 
 def _set(call: MacroCall, scope: str) -> object:
@@ -59,7 +59,9 @@ def _get_key(call: MacroCall, scope: str) -> object:
 
 
 # Verb, other verbs, arguments, what it returns, what it does. {v} in a name is "var" or "globalvar".
-_VERBS: tuple[tuple[str, tuple[str, ...], tuple[Argument, ...], str, str, Callable[[MacroCall, str], object]], ...] = (
+_VERBS: tuple[
+    tuple[str, tuple[str, ...], tuple[MacroArgument, ...], str, str, Callable[[MacroCall, str], object]], ...
+] = (
     ("set{v}", (), (_NAME, _VALUE), "string", "Stores a value in a {s} variable; gives nothing.", _set),
     ("add{v}", (), (_NAME, _VALUE), "string", "Adds to a {s} variable: numbers, text or an array.", _add),
     ("inc{v}", (), (_NAME,), "number", "Adds 1 to a {s} variable and gives what it is then.", _increment),
