@@ -71,7 +71,7 @@ def test_a_risu_build_expands_with_the_registry_it_is_given():
 
 def test_a_silly_tavern_build_asks_the_lore_engine_it_is_given():
     book = st.WorldBook.from_json(
-        {"entries": {"0": {"uid": 0, "key": ["boat"], "content": "LORE", "position": 0}}}, name="Boats"
+        {"entries": {"0": {"uid": 0, "key": ["sit"], "content": "LORE", "position": 0}}}, name="Boats"
     )
     builder = st.Builder(**scene.inputs(books=[book]))
     assert "LORE" in " ".join(scene.contents(builder.build()))

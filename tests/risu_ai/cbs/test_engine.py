@@ -161,7 +161,7 @@ def endless() -> CBSContext:
 class TestLimits:
     def test_the_twentieth_call_prints_risuais_error(self) -> None:
         result, warnings = expand("{{#func f}}x{{/func}}" + "{{call::f}}" * 21)
-        assert result == "x" * 19 + "ERROR: CBSCall stack limit reached" * 2
+        assert result == "x" * 19 + "ERROR: Call stack limit reached" * 2
         assert len(warnings) == 1
 
     @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def keep_unknown(run: Run, tag: str, name: str, position: int) -> str:
 
 
 def apply(run: Run, function: CBSFunction, tag: str, args: list[str], buffer: list[str], position: int) -> str:
-    """CBSCall a function and return what it prints."""
+    """Call a function and return what it prints."""
     run.session.read(tag)
     try:
         result = function.handler(CBSCall(tag, args, run, buffer, position))

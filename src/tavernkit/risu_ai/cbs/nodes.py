@@ -145,7 +145,7 @@ class StaticCall:
         self.position = position
 
     def emit(self, run: Run, out: list[str]) -> None:
-        """CBSCall the function."""
+        """Call the function."""
         out.append(apply(run, self.function, self.tag, self.args, out, self.position))
 
 
@@ -160,7 +160,7 @@ class DynamicCall(_TagNode):
         self.separator = separator
 
     def emit(self, run: Run, out: list[str]) -> None:
-        """CBSCall the function with what its arguments have become."""
+        """Call the function with what its arguments have become."""
         tag = self.tag(run)
         _, *args = tag.split(self.separator)
         out.append(apply(run, self.function, tag, args, out, self.position))
@@ -212,7 +212,7 @@ class FunctionCall(_TagNode):
         self.pure = pure
 
     def emit(self, run: Run, out: list[str]) -> None:
-        """CBSCall the function, or keep the tag if there is none of that name."""
+        """Call the function, or keep the tag if there is none of that name."""
         tag = self.tag(run)
         result = run.call(tag, self.position)
         if result is None:

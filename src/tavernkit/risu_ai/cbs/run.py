@@ -18,7 +18,7 @@ from tavernkit.text.js_values import trim
 if TYPE_CHECKING:
     from tavernkit.risu_ai.cbs.engine import CBSEngine
 
-CALL_LIMIT_TEXT = "ERROR: CBSCall stack limit reached"
+CALL_LIMIT_TEXT = "ERROR: Call stack limit reached"
 """What RisuAI prints instead of one call too many."""
 
 _QUOTED = 60
@@ -131,7 +131,7 @@ class Run:
         return self.session.parse(text, self._nested, self.locate(position))
 
     def call(self, tag: str, position: int) -> str | None:
-        """CBSCall a ``#func`` function (``call::name::arguments``); nothing when there is none of that name."""
+        """Call a ``#func`` function (``call::name::arguments``); nothing when there is none of that name."""
         args = self.args
         if args.calls > CALL_LIMIT:
             return self.session.overflow(args.calls, self.locate(position))
