@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TypeAlias
 
-from tavernkit.arguments import check_fields, checked
-
 HOST = "127.0.0.1"
 _MAX_BODY = 64_000_000
 
@@ -25,9 +23,6 @@ class HttpRequest:
     headers: Mapping[str, str]
     body: bytes
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
@@ -39,9 +34,6 @@ class HttpReply:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     drop: bool = False
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 Handler: TypeAlias = Callable[[HttpRequest], Awaitable[HttpReply]]
 
@@ -49,7 +41,6 @@ Handler: TypeAlias = Callable[[HttpRequest], Awaitable[HttpReply]]
 class LoopbackServer:
     """Serves one handler; keeps every request, and counts clients that hung up before their answer was done."""
 
-    @checked
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
         self._connections: set[asyncio.Task[None]] = set()

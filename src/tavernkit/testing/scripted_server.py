@@ -8,7 +8,6 @@ import threading
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
-from tavernkit.arguments import checked
 from tavernkit.models.script import Answer, Body, Disconnect, Failure, Hang, RawBytes, ScriptedReply
 from tavernkit.models.scripted import ScriptedModel
 from tavernkit.testing.loopback import HttpReply, HttpRequest, LoopbackServer
@@ -20,7 +19,6 @@ MODELS_PATH = "/models"
 
 
 @asynccontextmanager
-@checked
 async def serve(model: ScriptedModel) -> AsyncGenerator[LoopbackServer]:
     """Serve a scripted model; the server's ``url`` is the base URL for clients, with ``/v1`` or without.
 
@@ -36,7 +34,6 @@ async def serve(model: ScriptedModel) -> AsyncGenerator[LoopbackServer]:
 
 
 @contextmanager
-@checked
 def serve_in_thread(model: ScriptedModel) -> Generator[str]:
     """Serve a scripted model from a thread of its own, for tests without an event loop; gives the base URL."""
     ready = threading.Event()

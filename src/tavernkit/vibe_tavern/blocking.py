@@ -36,7 +36,6 @@ class BlockingRunner:
         self._thread = threading.Thread(target=self._loop.run_forever, name="tavernkit-runner", daemon=True)
         self._thread.start()
 
-    @checked
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end; when the caller is interrupted, so is the coroutine."""
         if self._loop.is_closed():
@@ -49,12 +48,10 @@ class BlockingRunner:
             future.cancel()
             raise
 
-    @checked
     def perform(self, request: PromptRequest) -> PromptResult:
         """Send a request and read the answer."""
         return self.run(self.runner.perform(request))
 
-    @checked
     def perform_stream(
         self, request: PromptRequest, *, include_usage: bool = True, on_delta: Callable[[str], object] | None = None
     ) -> PromptResult:
@@ -62,7 +59,6 @@ class BlockingRunner:
         return self.run(self.runner.perform_stream(request, include_usage=include_usage, on_delta=on_delta))
 
     @contextmanager
-    @checked
     def stream(self, request: PromptRequest, *, include_usage: bool = True) -> Generator[BlockingStream]:
         """Send a chat-only request and iterate over the answer as it comes; leaving the context ends the request."""
         manager = self.runner.stream(request, include_usage=include_usage)

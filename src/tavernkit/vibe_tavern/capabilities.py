@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tavernkit.arguments import checked, require
+from tavernkit.arguments import require
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern.providers import model_id, provider_id
 
@@ -87,7 +87,6 @@ A pattern is a whole model id, or the start of one with ``*`` at its end.
 class CapabilitiesRegistry:
     """Layers of knowledge about providers and models; later layers win, the call's overrides most."""
 
-    @checked
     def __init__(
         self,
         *,

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Final
 
-from tavernkit.arguments import checked, require
+from tavernkit.arguments import require
 from tavernkit.errors import ConfigError
 from tavernkit.models import Accumulator, Model, ModelWrapper, Reply, ReplyPiece, Request
 from tavernkit.values import Json, JsonObject, is_list
@@ -65,7 +65,6 @@ class OpenTelemetryInstrumenter:
         return InstrumentedModel(model, self._tracer, _PROVIDERS.get(name, name))
 
     @contextmanager
-    @checked
     def run(self, name: str = "tool_loop") -> Generator[Span]:
         """Make a span of a run: the requests and tools inside are its children."""
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": name}
@@ -78,7 +77,6 @@ class OpenTelemetryInstrumenter:
                     tool.end()
                 self._tools.clear()
 
-    @checked
     def on_event(self, event: JsonObject) -> None:
         """Take an event of a tool loop: tool calls become spans."""
         key = (_number(event.get("turn")), str(event.get("tool_call_id")))

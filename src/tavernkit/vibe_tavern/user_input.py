@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tavernkit.arguments import checked
 from tavernkit.errors import Warn
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.values import EMPTY_OBJECT, is_mapping
@@ -13,7 +12,6 @@ from tavernkit.vibe_tavern.liquid_macros.render import OnError, render_liquid
 TOGGLE = "expand_user_input_macros"
 
 
-@checked
 def preprocess_user_input(
     text: str,
     *,

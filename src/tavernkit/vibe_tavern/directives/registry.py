@@ -36,7 +36,6 @@ class DirectiveDefinition:
         object.__setattr__(self, "aliases", tuple(unique_types(self.aliases)))
 
     @classmethod
-    @checked
     def from_mapping(cls, value: Mapping[str, object]) -> DirectiveDefinition:
         """Read a definition from ``{type, description, aliases, payload}``."""
         aliases = value.get("aliases")

@@ -10,7 +10,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from tavernkit.arguments import check_fields
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object
 from tavernkit.vibe_tavern.options import names
 
@@ -26,9 +25,6 @@ class EvalModel:
     provider: str = "openrouter"
     tags: tuple[str, ...] = ()
     workarounds: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def labels(self) -> tuple[str, ...]:
         """What filters match: the id, the id without its suffix, the maker, the tags."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.values import Json, JsonObject, is_object, thaw_object
 from tavernkit.vibe_tavern.evals.categories import UNANSWERED
@@ -85,9 +84,6 @@ class EvalReport:
 
     records: Sequence[RunRecord]
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def summary(self) -> JsonObject:
         """Everything in numbers: overall, and by suite, model, scenario, strategy and language."""
         return {
@@ -120,7 +116,6 @@ class EvalReport:
             parts.append("\n".join(f"- {record.name}: {_one_line(record.error or '')}" for record in failed))
         return "\n\n".join(parts) + "\n"
 
-    @checked
     def write(self, folder: Path) -> None:
         """Write one file a run, ``summary.json`` and ``report.md`` into a folder."""
         runs = folder / _RUNS_FOLDER
@@ -133,7 +128,6 @@ class EvalReport:
         (folder / "report.md").write_text(self.to_markdown(), encoding="utf-8")
 
     @classmethod
-    @checked
     def read(cls, folder: Path, *, warn: Warn = log_warning) -> EvalReport:
         """Read the run files of a folder back; a file that cannot be read is left out, with a warning."""
         records: list[RunRecord] = []

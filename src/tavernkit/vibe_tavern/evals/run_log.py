@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tavernkit.arguments import checked
 from tavernkit.errors import Warn, log_warning
 from tavernkit.values import is_object
 from tavernkit.vibe_tavern.evals.report import RunRecord
@@ -20,11 +19,9 @@ FILE_NAME: Final = "runs.jsonl"
 class RunLog:
     """The file ``runs.jsonl`` of a folder: one JSON object a run, for the ``before`` of ``run_evals``."""
 
-    @checked
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
 
-    @checked
     def append(self, record: RunRecord) -> None:
         """Add a run, on a line of its own whatever an interrupt has left before it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +33,6 @@ class RunLog:
                     line = b"\n" + line
             stream.write(line)
 
-    @checked
     def read(self, *, warn: Warn = log_warning) -> Iterator[RunRecord]:
         """The runs so far; a line that is no record, as an interrupt may leave one, is left out with a warning."""
         if not self.path.exists():

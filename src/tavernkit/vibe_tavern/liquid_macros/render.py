@@ -9,7 +9,6 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
-from tavernkit.arguments import checked
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.stores.variables import GLOBAL, LOCAL, VariablesStore
 from tavernkit.text.strict_json import byte_length
@@ -44,7 +43,6 @@ _templates: LRUCache[tuple[bool, str], BoundTemplate] = LRUCache(
 )
 
 
-@checked
 def render_liquid(
     text: str,
     *,

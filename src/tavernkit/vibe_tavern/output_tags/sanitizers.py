@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from tavernkit.arguments import checked
 from tavernkit.errors import ConfigError
 from tavernkit.text import language_tag
 from tavernkit.text.coerce import boolean
@@ -46,7 +45,6 @@ class SanitizerRegistry:
     def __init__(self, sanitizers: Mapping[str, Sanitizer] | None = None) -> None:
         self._sanitizers = dict(sanitizers or {})
 
-    @checked
     def register(self, name: str, sanitizer: Sanitizer) -> None:
         """Add a sanitizer, in place of one with the same name."""
         if not option_name(name):

@@ -126,7 +126,6 @@ class FunctionToolset:
 
         return register if function is None else register(function)
 
-    @checked
     def execute(self, name: str, args: JsonObject, *, tool_call_id: str = "") -> object:
         """Run a tool: the executor of a tool loop, which calls it in a thread. Coroutine functions give a coroutine."""
         tool = self._tools.get(name)

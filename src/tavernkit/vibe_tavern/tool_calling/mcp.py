@@ -39,7 +39,6 @@ class McpToolset:
     Names are made fit for providers (letters, digits, ``_`` and ``-``), with ``prefix`` in front if there is one.
     """
 
-    @checked
     def __init__(self, session: McpSession, tools: Sequence[Mapping[str, object]], *, prefix: str = "") -> None:
         self._session = session
         self._names: dict[str, str] = {}
@@ -61,7 +60,6 @@ class McpToolset:
         self.definitions = tuple(definitions)
 
     @classmethod
-    @checked
     async def load(cls, session: McpSession, *, prefix: str = "") -> McpToolset:
         """List a server's tools."""
         tools: list[Mapping[str, object]] = []

@@ -43,7 +43,6 @@ class ToolDefinition:
         )
 
     @classmethod
-    @checked
     def from_mapping(cls, value: Mapping[str, object]) -> ToolDefinition:
         """Read a definition from ``{name, description, parameters, exposed_to_model}``."""
         missing = [key for key in ("name", "description", "parameters") if key not in value]
@@ -95,17 +94,14 @@ class ToolRegistry:
                 raise ConfigError(f"tool {each.name!r} is registered twice", code="DUPLICATE_TOOL")
             seen.add(each.name)
 
-    @checked
     def get(self, name: str, *, expose: Expose = "model") -> ToolDefinition | None:
         """Find a tool."""
         return find_tool(self, name, expose=expose)
 
-    @checked
     def include(self, name: str, *, expose: Expose = "model") -> bool:
         """Tell whether a tool is there (and may be seen by the model)."""
         return self.get(name, expose=expose) is not None
 
-    @checked
     def openai_tools(self, *, expose: Expose = "model") -> list[JsonObject]:
         """The tools as OpenAI's API takes them."""
         return openai_tools(self, expose=expose)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from tavernkit.arguments import checked, require
+from tavernkit.arguments import require
 from tavernkit.errors import ConfigError
 from tavernkit.values import JsonObject
 from tavernkit.vibe_tavern.errors import ToolArgumentError
@@ -39,7 +39,6 @@ class CombinedToolset:
                 self._owners[definition.name] = toolset
         self.definitions = tuple(definition for toolset in toolsets for definition in toolset.definitions)
 
-    @checked
     def execute(self, name: str, args: JsonObject, *, tool_call_id: str = "") -> object:
         """Run a tool: the executor of a tool loop."""
         owner = self._owners.get(name)
