@@ -20,7 +20,7 @@ from tavernkit.budget import (
     get_tokenizer,
     load_file_tokenizer,
 )
-from tavernkit.budget.count_cache import CountCache
+from tavernkit.budget.estimator import CountCache
 from tavernkit.budget.file_tokenizer import splintr_codec
 from tavernkit.errors import ConfigError, StrictModeError, WarningLog
 from tavernkit.values import JsonObject

@@ -20,7 +20,7 @@ from tavernkit.silly_tavern.providers.converters.mistral import convert_mistral
 from tavernkit.silly_tavern.providers.converters.names import PromptNames
 from tavernkit.silly_tavern.scripts.regex_scripts import read_scripts
 from tavernkit.silly_tavern.world_info.editing import new_entry
-from tavernkit.silly_tavern.world_info.lore_png import read_lore_png
+from tavernkit.silly_tavern.world_info.importers import read_lore_png
 from tests.silly_tavern.scene import build, contents, preset
 
 GEMINI = {"chat_completion_source": "makersuite", "google_model": "gemini-2.5-pro", "media_inlining": True}

@@ -21,8 +21,8 @@ from tavernkit.text import strict_json
 from tavernkit.vibe_tavern.directives.parser import parse_json
 from tavernkit.vibe_tavern.directives.patch_ops import DEFAULT_PATH_PREFIXES, normalize_patch_ops
 from tavernkit.vibe_tavern.directives.validator import validate
+from tavernkit.vibe_tavern.liquid_macros.random_filters import random_values
 from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
-from tavernkit.vibe_tavern.liquid_macros.rng import random_values
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
 from tavernkit.vibe_tavern.output_tags.transform import transform

@@ -20,7 +20,7 @@ from tavernkit.vibe_tavern.output_tags.sanitizers import SanitizerRegistry
 from tavernkit.vibe_tavern.steps.plan_assembly import PlanAssemblyConfig
 from tavernkit.vibe_tavern.tool_calling.arguments import arguments_size, parse_arguments
 from tavernkit.vibe_tavern.tool_calling.functions import FunctionToolset
-from tavernkit.vibe_tavern.tool_calling.transforms.responses import tool_calls_object_to_array
+from tavernkit.vibe_tavern.tool_calling.transforms import tool_calls_object_to_array
 
 
 def test_arguments_packed_twice_are_unpacked() -> None:

@@ -12,7 +12,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.vibe_tavern.errors import LiquidError
 from tavernkit.vibe_tavern.liquid_macros import render as render_module
-from tavernkit.vibe_tavern.liquid_macros.assigns import build_assigns
+from tavernkit.vibe_tavern.liquid_macros.build import build_assigns
 from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tavernkit.models import Request
 from tavernkit.models.bodies import has_free_properties
-from tavernkit.vibe_tavern.request_policy import normalize_options
+from tavernkit.vibe_tavern.prompt_runner import normalize_options
 
 CLOSED = {"type": "object", "additionalProperties": False, "properties": {"a": {"type": "string"}}}
 OPEN = {"type": "object", "additionalProperties": True}

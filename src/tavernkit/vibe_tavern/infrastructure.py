@@ -8,12 +8,19 @@ from tavernkit.arguments import check_fields
 from tavernkit.text.load_hooks import default_load_hooks
 from tavernkit.vibe_tavern.capabilities import CapabilitiesRegistry, default_registry
 from tavernkit.vibe_tavern.output_tags.sanitizers import SanitizerRegistry, default_sanitizers
-from tavernkit.vibe_tavern.tool_calling.transforms.calls import ToolCallTransform, tool_call_transforms
-from tavernkit.vibe_tavern.tool_calling.transforms.messages import MessageTransform, message_transforms
-from tavernkit.vibe_tavern.tool_calling.transforms.registry import TransformRegistry
-from tavernkit.vibe_tavern.tool_calling.transforms.responses import ResponseTransform, response_transforms
-from tavernkit.vibe_tavern.tool_calling.transforms.results import ToolResultTransform, tool_result_transforms
-from tavernkit.vibe_tavern.tool_calling.transforms.tools import ToolTransform, tool_transforms
+from tavernkit.vibe_tavern.tool_calling.transforms import (
+    MessageTransform,
+    ResponseTransform,
+    ToolCallTransform,
+    ToolResultTransform,
+    ToolTransform,
+    TransformRegistry,
+    message_transforms,
+    response_transforms,
+    tool_call_transforms,
+    tool_result_transforms,
+    tool_transforms,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,14 +18,41 @@ from tavernkit.prompt.plan import Plan
 from tavernkit.stores.history import HistoryLike
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.values import FrozenObject, JsonObject, deep_merge, is_list, is_object, thaw, thaw_object
-from tavernkit.vibe_tavern import preflight, request_policy
+from tavernkit.vibe_tavern import preflight
 from tavernkit.vibe_tavern.capabilities import Capabilities
 from tavernkit.vibe_tavern.context import VibeTavernContext
 from tavernkit.vibe_tavern.options import section
 from tavernkit.vibe_tavern.pipeline import Builder
+from tavernkit.vibe_tavern.preflight import response_format_kind
 from tavernkit.vibe_tavern.runner_config import RunnerConfig
 from tavernkit.vibe_tavern.tool_calling.history import history_messages
 from tavernkit.vibe_tavern.whitespace import is_blank
+
+PARALLEL = "parallel_tool_calls"
+
+
+def normalize_options(options: Mapping[str, object]) -> JsonObject:
+    """Settle ``parallel_tool_calls``: structured output forces false, tools default to false."""
+    normal = thaw_object(options)
+    structured = response_format_kind(normal.get("response_format")) is not None
+    with_tools = "tools" in normal or "tool_choice" in normal
+    if structured or (with_tools and PARALLEL not in normal):
+        normal[PARALLEL] = False
+    if PARALLEL in normal and not isinstance(normal[PARALLEL], bool):
+        raise ConfigError(
+            f"parallel_tool_calls must be true or false, not {normal[PARALLEL]!r}",
+            code="PARALLEL_TOOL_CALLS_NOT_BOOLEAN",
+        )
+    return normal
+
+
+def filter_request(request: Mapping[str, object], capabilities: Capabilities) -> JsonObject:
+    """Leave out ``parallel_tool_calls`` for providers that do not know the field; the options keep it."""
+    filtered = thaw_object(request)
+    if not capabilities.supports_parallel_tool_calls:
+        filtered.pop(PARALLEL, None)
+    return filtered
+
 
 NATIVE_DIALECTS = frozenset(("anthropic", "google"))
 """Protocols whose messages a model writes itself, so requests keep everything that it can use."""
@@ -179,7 +206,7 @@ class PromptRunner:
         base = _as_request(prompt)
         defaults = thaw_object(config.llm_options_defaults)
         merged = deep_merge(defaults if base is None else deep_merge(defaults, _request_options(base)), given)
-        options = request_policy.normalize_options(merged)
+        options = normalize_options(merged)
         written = dialect or self.model.dialect
         # A prompt that is given keeps its own variables.
         store = None if base is not None else config.context.variables if variables is None else variables
@@ -200,9 +227,7 @@ class PromptRunner:
         else:
             spoken = [*(base.messages or ()), *_added(system, history, message)]
         messages = _messages(spoken, written)
-        request = request_policy.filter_request(
-            {"model": config.model, "messages": messages, **options}, config.capabilities
-        )
+        request = filter_request({"model": config.model, "messages": messages, **options}, config.capabilities)
         preflight.validate_request(
             config.capabilities, tools=bool(options.get("tools")), response_format=options.get("response_format")
         )

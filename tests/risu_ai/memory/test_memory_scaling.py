@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tavernkit.risu_ai.memory.contract import whole_number
-from tavernkit.risu_ai.memory.v3_settings import HypaV3Settings
+from tavernkit.risu_ai.memory.hypa_v3 import HypaV3Settings
 from tavernkit.values import FrozenJson
 from tests.risu_ai.memory.chats import run_memory, spoken, start
 

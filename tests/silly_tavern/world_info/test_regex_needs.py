@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tavernkit.silly_tavern.world_info.regex_needs import regex_needs
+from tavernkit.silly_tavern.world_info.key_table import regex_needs
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import TypeVar
+
 from tavernkit.errors import Warn, log_warning
 from tavernkit.macros.budget import BuildBudget
-from tavernkit.risu_ai.cbs.cache import ProgramCache
 from tavernkit.risu_ai.cbs.compiler import Compiler, Program
 from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.diagnostics import CBSDiagnostic, CBSResult, Report
@@ -25,6 +27,22 @@ from tavernkit.risu_ai.cbs.signals import FunctionFailure
 from tavernkit.risu_ai.cbs.source import joined, prepare
 from tavernkit.risu_ai.errors import CBSError, CBSLimitError
 from tavernkit.text.js_values import join_surrogates
+from tavernkit.values import LRUCache
+
+K = TypeVar("K", bound=Hashable)
+
+_NODE_BYTES = 400
+
+
+class ProgramCache(LRUCache[K, Program]):
+    """Keeps the most recently used programs up to about so many bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(max_bytes, _weight)
+
+
+def _weight(_: object, program: Program) -> int:
+    return program.size * _NODE_BYTES + program.texts + len(program.source)
 
 
 class CBSEngine:

@@ -3,18 +3,63 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tavernkit.risu_ai.chat.prompt_message import NEW_CHAT_MEMO, NEW_EXAMPLE_MEMO, PromptMessage
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.js.sort import sort_by
 from tavernkit.risu_ai.limits import MAX_MEMORY_QUERIES
-from tavernkit.risu_ai.memory.contract import SUMMARY_FAILED, MemoryInput, MemoryOutcome, memory_message
+from tavernkit.risu_ai.memory.contract import SUMMARY_FAILED, MemoryInput, MemoryOutcome, memory_message, whole_number
 from tavernkit.risu_ai.memory.requests import as_lines, ask_for_summary, without_thoughts
 from tavernkit.risu_ai.memory.similarity import Similarity, paragraphs
-from tavernkit.risu_ai.memory.v3_settings import HypaV3Settings
-from tavernkit.values import JsonObject, is_mapping, is_sequence, thaw_object
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence, thaw_object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HypaV3Settings:
+    """One preset of HypaV3, in our words."""
+
+    memory_ratio: float = 0.2
+    extra_ratio: float = 0
+    batch: int = 6
+    recent_ratio: float = 0.4
+    similar_ratio: float = 0.4
+    similarity_correction: bool = False
+    preserve_orphaned: bool = False
+    skip_user: bool = False
+    experimental: bool = False
+    prompt: str = ""
+
+    @classmethod
+    def of(cls, database: FrozenObject) -> HypaV3Settings:
+        """Read the selected preset of a database."""
+        presets, chosen = database.get("hypaV3Presets"), database.get("hypaV3PresetId")
+        index = whole_number(chosen, 0)
+        preset = presets[index] if is_sequence(presets) and 0 <= index < len(presets) else None
+        found = preset.get("settings") if is_mapping(preset) else None
+        values: Mapping[str, object] = found if is_mapping(found) else EMPTY_OBJECT
+        prompt = values.get("summarizationPrompt")
+        return cls(
+            memory_ratio=_number(values, "memoryTokensRatio", 0.2),
+            extra_ratio=_number(values, "extraSummarizationRatio", 0),
+            batch=max(int(_number(values, "maxChatsPerSummary", 6)), 1),
+            recent_ratio=_number(values, "recentMemoryRatio", 0.4),
+            similar_ratio=_number(values, "similarMemoryRatio", 0.4),
+            similarity_correction=bool(values.get("enableSimilarityCorrection")),
+            preserve_orphaned=bool(values.get("preserveOrphanedMemory")),
+            skip_user=bool(values.get("doNotSummarizeUserMessage")),
+            experimental=bool(values.get("useExperimentalImpl")),
+            prompt=prompt if isinstance(prompt, str) else "",
+        )
+
+
+def _number(values: Mapping[str, object], name: str, default: float) -> float:
+    value = values.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return default
+    return value if math.isfinite(value) else default
+
 
 KEPT_ITEMS = 3
 QUERY_ITEMS = 3

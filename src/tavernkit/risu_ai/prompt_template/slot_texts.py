@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,10 +22,26 @@ from tavernkit.risu_ai.prompt_template.lore_places import (
     in_lorebook_slot,
     lore_message,
 )
-from tavernkit.risu_ai.prompt_template.role_split import role_split
 from tavernkit.risu_ai.prompt_template.slots import Slots
 from tavernkit.risu_ai.prompt_template.texts import Texts
 from tavernkit.risu_ai.requests.reformat import SLOT
+from tavernkit.text.js_values import trim
+from tavernkit.values import FrozenObject
+
+_MARKER = re.compile(r"@@@?(user|assistant|system)\n")
+
+
+def role_split(text: str, source: FrozenObject) -> list[PromptMessage]:
+    """Split a text at its markers; one that starts with ``@@`` loses all before its first marker, as in RisuAI."""
+    if not text.startswith("@@"):
+        text = "@@system\n" + text
+    markers = list(_MARKER.finditer(text))
+    ends = [*(marker.start() for marker in markers[1:]), len(text)]
+    return [
+        PromptMessage(role=marker[1], content=trim(text[marker.end() : end]), source=source)
+        for marker, end in zip(markers, ends, strict=False)
+    ]
+
 
 CONTINUE_LINE = "[Continue the last response]"
 _CONTINUING_MODELS = ("claude", "gpt", "openrouter", "reverse_proxy")

@@ -5,16 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tavernkit.lore.key_index import KeyIndex
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.fields import optional_flag
 from tavernkit.silly_tavern.world_info.keys import is_one_word, may_hold_macro, parse_regex_key
-from tavernkit.silly_tavern.world_info.regex_needs import regex_needs
+from tavernkit.silly_tavern.world_info.limits import COMPILED_REGEX_NEEDS
 from tavernkit.silly_tavern.world_info.selection import Listed
 from tavernkit.text.js_regex import JSRegex
+from tavernkit.text.js_regex.needs import needs_of
+from tavernkit.text.js_regex.syntax import parse_pattern
 from tavernkit.text.js_values import js_lower, trim
 from tavernkit.values import is_list
+
+SHORTEST = 3
+"""Shorter texts stand in nearly every message: looking for them saves nothing."""
+
+
+@lru_cache(COMPILED_REGEX_NEEDS)
+def regex_needs(regex: JSRegex) -> tuple[str, ...] | None:
+    """Give lower-case texts of which one stands in the lower-case form of any text that matches, if there are any."""
+    needs = tuple(dict.fromkeys(text.lower() for text in needs_of(parse_pattern(regex.source, regex.flags))))
+    return needs if needs and min(map(len, needs)) >= SHORTEST else None
+
 
 _WORDS = re.compile(r"[\w'’-]+(?: [\w'’-]+)*")
 

@@ -17,13 +17,34 @@ from tavernkit.vibe_tavern.directives.config import Mode
 from tavernkit.vibe_tavern.directives.output_options import StructuredOutputOptions
 from tavernkit.vibe_tavern.directives.parser import parse_json
 from tavernkit.vibe_tavern.directives.schema import response_format
-from tavernkit.vibe_tavern.directives.texts import ENVELOPE_INSTRUCTIONS, repair_text, system_text
 from tavernkit.vibe_tavern.directives.validator import validate
 from tavernkit.vibe_tavern.limits import SAMPLE_CHARACTERS
 from tavernkit.vibe_tavern.options import section
 from tavernkit.vibe_tavern.output_tags.transform import transform
 from tavernkit.vibe_tavern.prompt_runner import PromptResult, PromptRunner, elapsed_ms
 from tavernkit.vibe_tavern.runner_config import RunnerConfig, refuse_reserved
+from tavernkit.vibe_tavern.whitespace import is_blank
+
+ENVELOPE_INSTRUCTIONS: Final = """\
+Answer with exactly one JSON object, without Markdown and without code fences.
+It has two keys, both always present:
+* assistant_text: a string for the reader
+* directives: a list of objects, each with the keys type (string) and payload (object)"""
+
+
+def system_text(*parts: str | None) -> str:
+    """Join the parts of a system text that say something."""
+    return "\n\n".join(part for part in parts if part is not None and not is_blank(part))
+
+
+def repair_text(code: str, reasons: Sequence[str] = ()) -> str:
+    """Ask for another answer in place of one that could not be used."""
+    lines = [f"Your last answer could not be used ({code})."]
+    if reasons:
+        lines.append(f"What was wrong: {'; '.join(reasons)}")
+    lines.append("Send the whole JSON object again in the required shape, and nothing else.")
+    return "\n".join(lines)
+
 
 RESERVED: Final = frozenset(("model", "messages", "tools", "tool_choice", "stream", "stream_options"))
 """Keys that no option of a directives request can set."""

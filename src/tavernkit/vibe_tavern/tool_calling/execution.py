@@ -19,8 +19,7 @@ from tavernkit.vibe_tavern.tool_calling.calls import call_arguments, call_id, ca
 from tavernkit.vibe_tavern.tool_calling.config import ToolCallingConfig
 from tavernkit.vibe_tavern.tool_calling.dispatcher import ToolDispatcher
 from tavernkit.vibe_tavern.tool_calling.output_limiter import check_output
-from tavernkit.vibe_tavern.tool_calling.transforms.registry import TransformRegistry
-from tavernkit.vibe_tavern.tool_calling.transforms.results import ToolResultTransform
+from tavernkit.vibe_tavern.tool_calling.transforms import ToolResultTransform, TransformRegistry
 
 Envelope = dict[str, object]
 

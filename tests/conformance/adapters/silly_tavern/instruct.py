@@ -12,11 +12,15 @@ from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.instruct.examples import ExampleNames, format_examples
 from tavernkit.silly_tavern.instruct.formatting import InstructFormatter, Line
 from tavernkit.silly_tavern.instruct.selection import select_for_model
-from tavernkit.silly_tavern.instruct.stop_strings import template_stop_strings
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
-from tavernkit.silly_tavern.text_completion.stop_strings import StopInput, custom_stop_strings, stop_strings
+from tavernkit.silly_tavern.text_completion.stop_strings import (
+    StopInput,
+    custom_stop_strings,
+    stop_strings,
+    template_stop_strings,
+)
 from tests.conformance.adapters.silly_tavern.group_inputs import open_group
 from tests.conformance.runner import Case
 

@@ -8,7 +8,7 @@ from tavernkit.cards.character import Character
 from tavernkit.cards.participant import User
 from tavernkit.prompt.context import underscore
 from tavernkit.stores.variables import InMemoryVariablesStore
-from tavernkit.vibe_tavern.liquid_macros.assigns import build_assigns
+from tavernkit.vibe_tavern.liquid_macros.build import build_assigns
 from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern.user_input import preprocess_user_input
 from tests.conformance.adapters.vibe_tavern.errors import error_form

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.vibe_tavern import capabilities, request_policy
+from tavernkit.vibe_tavern import capabilities, prompt_runner
 from tests.conformance.adapters.vibe_tavern.errors import error_form
 from tests.conformance.runner import Case
 
@@ -11,8 +11,8 @@ def run(case: Case) -> object:
     given = case.input
     try:
         found = capabilities.resolve(given["provider"], "m", given.get("capabilities_overrides"))
-        options = request_policy.normalize_options(given["options"])
-        request = request_policy.filter_request({"model": "m", "messages": [], **options}, found)
+        options = prompt_runner.normalize_options(given["options"])
+        request = prompt_runner.filter_request({"model": "m", "messages": [], **options}, found)
     except Exception as error:
         return {"error": error_form(error)}
     return {"options": options, "request": request}
