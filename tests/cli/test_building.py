@@ -348,3 +348,23 @@ def test_a_narrow_terminal_gets_fewer_columns(
     assert max(map(len, shown)) <= int(columns)
     lore = tavernkit("explain", *arguments_of("--message", "The lamp?", "--lore")).out.splitlines()
     assert ("id" in lore[0].split()) is (columns != "40")
+
+
+def test_explain_says_where_words_come_from(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("explain", *arguments_of("--message", LAMP, "--where", "The great lamp burns"))
+    assert outcome.code == 0
+    assert "/entries/1/content" in outcome.out
+    places = json.loads(tavernkit("explain", *arguments_of("--message", LAMP, "--where", LAMP, "--json")).out)
+    assert [span["source"] for span in places[0]["spans"]] == ["message:"]
+    missing = tavernkit("explain", *arguments_of("--where", "no such words"))
+    assert missing.code == 1
+    assert "is not in the prompt" in missing.out
+
+
+def test_explain_tells_tokens_of_every_source(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("explain", *arguments_of("--message", LAMP, "--tokens"))
+    assert "/data/description" in outcome.out
+    told = json.loads(tavernkit("explain", *arguments_of("--message", LAMP, "--json")).out)
+    costs = told["source_map"]["costs"]
+    assert sum(cost["tokens"] for cost in costs) == sum(block["tokens"] for block in told["blocks"])
+    assert any(row.get("tokens") for row in told["lore"] if row["active"])

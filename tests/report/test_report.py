@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tavernkit import silly_tavern
+from tavernkit.cards import Character
 from tavernkit.prompt import Block, Plan
 from tavernkit.report import family_of, lore_rows, overview, render_html
 from tavernkit.report.treemap import Rectangle, squarify
@@ -63,6 +65,49 @@ def test_the_page_needs_no_network() -> None:
     assert "Content-Security-Policy" in page
     assert "default-src 'none'" in page
     assert not re.search(r"(src|href)\s*=\s*[\"']?(https?:)?//", page)
+
+
+def mapped_plan(text: str) -> Plan:
+    character = Character(name="Aria", description=text)
+    return silly_tavern.build(
+        character=character,
+        message="Hello {{char}}, look.",
+        books=[make_book({"key": ["look"], "comment": "Look", "content": "A view."}, {"key": ["x"], "content": "No."})],
+    )
+
+
+def test_every_word_of_the_page_has_its_source_beside_it() -> None:
+    view = overview(mapped_plan("She keeps 🕯 lamps."), sources=True)
+    page = render_html(view)
+    found = re.search(r'<span class="words w-verbatim"[^>]*data-source="(\d+)"[^>]*>She keeps 🕯 lamps.</span>', page)
+    assert found is not None
+    assert re.search(rf'id="source-{found[1]}" data-label="card Aria /data/description" hidden>\nShe keeps', page)
+    assert 'data-how="through {{char}}"' in page
+    assert 'id="origin"' in page
+
+
+def test_the_lore_tab_has_tokens_per_entry() -> None:
+    view = overview(mapped_plan("x"), sources=True)
+    entry = next(row for row in view.lore if row.active)
+    assert view.lore_tokens == {entry.id: view.lore_tokens[entry.id]}
+    assert view.lore_tokens[entry.id] > 0
+    assert f'<td class="number">{view.lore_tokens[entry.id]}</td>' in render_html(view)
+    told = json.loads(json.dumps(view.to_dict()))
+    assert [row.get("tokens") for row in told["lore"]] == [view.lore_tokens[entry.id], None]
+    assert told["source_map"]["exact"] is True
+
+
+def test_hostile_sources_stay_text() -> None:
+    page = render_html(overview(mapped_plan(HOSTILE.replace("{{ 7*7 }}", "")), sources=True))
+    collector = Collector()
+    collector.feed(page)
+    assert (collector.scripts, collector.handlers, "img" in collector.tags) == (1, [], False)
+
+
+def test_without_sources_nothing_is_built_again() -> None:
+    view = overview(hostile_plan())
+    assert view.source_map is None
+    assert all(not part.words for part in view.parts)
 
 
 def test_the_overview_counts_by_source() -> None:

@@ -6,5 +6,6 @@ from tavernkit.report.plan_overview import Share as Share
 from tavernkit.report.plan_overview import overview as overview
 from tavernkit.report.source_families import SourceFamily as SourceFamily
 from tavernkit.report.source_families import family_of as family_of
+from tavernkit.report.sources import Words as Words
 
 __all__: list[str]

@@ -28,6 +28,9 @@ def render_html(view: Overview, *, title: str = "What the model sees", messages:
     template = environment.from_string(_asset("report.html"))
     families = [family for family in FAMILIES if any(share.family is family for share in view.shares)]
     cells = squarify([part.tokens for part in view.parts], MAP)
+    sources = list(
+        dict.fromkeys(words.source for part in view.parts for words in part.words if words.source is not None)
+    )
     return template.render(
         title=title,
         view=view,
@@ -36,6 +39,8 @@ def render_html(view: Overview, *, title: str = "What the model sees", messages:
         shares=sorted(view.shares, key=lambda share: -share.tokens),
         used=sum(share.tokens for share in view.shares) or 1,
         active=sum(row.active for row in view.lore),
+        sources=sources,
+        places={source: place for place, source in enumerate(sources)},
         payload=None if messages is None else json.dumps(messages, ensure_ascii=False, indent=2),
         style=_trusted(style),
         script=_trusted(script),

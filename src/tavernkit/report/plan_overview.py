@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tavernkit.lore import LoreRow
 from tavernkit.prompt.explain import ExplainedOmission
 from tavernkit.prompt.plan import Plan
+from tavernkit.prompt.source_map import SourceMap
 from tavernkit.report.lore import lore_rows
 from tavernkit.report.source_families import FAMILIES, SourceFamily, family_of
+from tavernkit.report.sources import Words, tokens_of_lore, words_of
 from tavernkit.values import JsonObject
 
 
@@ -25,6 +27,8 @@ class Part:
     tokens: int
     content: str
     name: str | None = None
+    words: Sequence[Words] = ()
+    """The content cut where the origin of its words changes, if the sources were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +51,13 @@ class Overview:
     warnings: Sequence[str]
     total_tokens: int
     budget_tokens: int | None
+    source_map: SourceMap | None = None
+    lore_tokens: Mapping[str, int] = field(default_factory=dict[str, int])
+    """What each entry costs that is in the prompt, by its id, if the sources were asked for."""
 
     def to_dict(self) -> JsonObject:
         """The same, ready for :mod:`json`."""
-        return {
+        told: JsonObject = {
             "blocks": [
                 {
                     "position": part.position,
@@ -65,17 +72,30 @@ class Overview:
                 for part in self.parts
             ],
             "tokens_by_source": {share.family.name: share.tokens for share in self.shares},
-            "lore": [row.to_dict() for row in self.lore],
+            "lore": [
+                {**row.to_dict(), **({"tokens": self.lore_tokens[row.id]} if row.id in self.lore_tokens else {})}
+                for row in self.lore
+            ],
             "left_out": [{"what": row.what, "reason": row.reason, "tokens": row.tokens} for row in self.left_out],
             "warnings": list(self.warnings),
             "total_tokens": self.total_tokens,
             "budget_tokens": self.budget_tokens,
         }
+        if self.source_map is not None:
+            told["source_map"] = self.source_map.to_dict()
+        return told
 
 
-def overview(plan: Plan) -> Overview:
-    """Look at a plan as a whole."""
+def overview(plan: Plan, *, sources: bool = False) -> Overview:
+    """Look at a plan as a whole.
+
+    Args:
+        plan: The plan.
+        sources: Say of all words where they come from, too; the prompt is built once more for that.
+    """
     explanation = plan.explain()
+    source_map = plan.source_map() if sources else None
+    mapped = {text.id: text.spans for text in source_map.blocks} if source_map is not None else {}
     blocks = {block.id: block for block in plan.enabled_blocks}
     parts = [
         Part(
@@ -87,19 +107,22 @@ def overview(plan: Plan) -> Overview:
             tokens=row.tokens or 0,
             content=block.content,
             name=block.name,
+            words=words_of(block.content, mapped.get(block.id, ())),
         )
         for row in explanation.blocks
         if (block := blocks.get(row.block_id)) is not None
     ]
-    total = explanation.total_tokens
+    total, lore = explanation.total_tokens, lore_rows(plan.lore_result)
     return Overview(
         parts=parts,
         shares=_shares(parts),
-        lore=lore_rows(plan.lore_result),
+        lore=lore,
         left_out=explanation.left_out,
         warnings=explanation.warnings,
         total_tokens=total if total is not None else sum(part.tokens for part in parts),
         budget_tokens=explanation.budget_tokens,
+        source_map=source_map,
+        lore_tokens=tokens_of_lore(source_map, lore) if source_map is not None else {},
     )
 
 

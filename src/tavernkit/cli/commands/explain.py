@@ -20,6 +20,12 @@ def explain(
         bool, typer.Option("--lore", help="Why each lore entry fired or did not.", rich_help_panel=OUTPUT)
     ] = False,
     tree: Annotated[bool, typer.Option("--tree", help="A tree by source.", rich_help_panel=OUTPUT)] = False,
+    where: Annotated[
+        str | None, typer.Option("--where", help="Where these words of the prompt come from.", rich_help_panel=OUTPUT)
+    ] = None,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="What each entry, field and prompt costs.", rich_help_panel=OUTPUT)
+    ] = False,
     html: Annotated[
         Path | None, typer.Option("--html", help="Write a page of its own to a file.", rich_help_panel=OUTPUT)
     ] = None,
@@ -30,6 +36,7 @@ def explain(
     \b
     tavernkit explain aria.png --book world.json --chat chat.jsonl --message "The lamp?"
     tavernkit explain aria.png --book world.json --message "The lamp?" --lore
+    tavernkit explain aria.png --book world.json --message "The lamp?" --where "oil for the lamp"
     tavernkit explain aria.png --chat chat.jsonl --html report.html
     """
     from tavernkit.cli.inputs import prepare
@@ -39,16 +46,27 @@ def explain(
 
     prepared = prepare(options)
     plan = prepared.build()
-    view = overview(plan)
+    view = overview(plan, sources=as_json or tokens or html is not None)
     if html is not None:
         from tavernkit.report import render_html
 
         title = f"{prepared.character_name}: what the model sees"
         html.write_text(render_html(view, title=title, messages=plan.to_messages(options.dialect)), encoding="utf-8")
+    if where is not None:
+        places = plan.where(where)
+        if as_json:
+            show_json([place.to_dict() for place in places])
+        else:
+            show(plan_view.places_view(places, plan.source_map()) if places else f"{where!r} is not in the prompt.")
+        if not places:
+            raise typer.Exit(1)
+        return
     if as_json:
         show_report(view.to_dict())
         return
-    if lore:
+    if tokens:
+        show(plan_view.costs_table(plan.source_map()))
+    elif lore:
         show(plan_view.lore_table(view.lore) if view.lore else "There is no lore book.")
     else:
         show(plan_view.plan_tree(view) if tree else plan_view.plan_table(view))

@@ -14,8 +14,10 @@ from rich.tree import Tree
 
 from tavernkit.cli.terminal import console, table, visible
 from tavernkit.lore import LoreRow
+from tavernkit.prompt.source_map import Place, SourceMap, TextSource
 from tavernkit.prompt.trace import Trace
 from tavernkit.report.plan_overview import Overview, Part, Share
+from tavernkit.report.sources import source_label, words_of
 
 PREVIEW_LINES = 6
 """Lines of a block that are shown unless everything is asked for."""
@@ -134,6 +136,32 @@ def left_out_table(view: Overview) -> RenderableType | None:
         return None
     rows = ((row.what, "" if row.tokens is None else str(row.tokens), row.reason) for row in view.left_out)
     return table("what", ">tokens", "why", rows=rows, title="Left out")
+
+
+def costs_table(source_map: SourceMap) -> RenderableType:
+    """What each source costs over all blocks, the most expensive first; the sum is the prompt's."""
+    counts: dict[TextSource | None, int] = {**source_map.tokens_by_source()}
+    own = sum(cost.tokens for cost in source_map.costs if cost.source is None)
+    if own:
+        counts[None] = own
+    rows = [(str(tokens), source_label(source)) for source, tokens in counts.items()]
+    return table(">tokens", "source", rows=[*rows, (str(sum(counts.values())), "all")])
+
+
+def places_view(places: Sequence[Place], source_map: SourceMap) -> RenderableType:
+    """Where words of the prompt come from: file, field, characters, and what they came through."""
+    rows = [
+        (
+            str(place.message),
+            _short(" ".join(words.text.split()), 40),
+            source_label(words.source),
+            f"{words.start} to {words.end}" if words.source is not None else "",
+            words.how,
+        )
+        for place in places
+        for words in words_of(source_map.messages[place.message].text, place.spans, place.start, place.end)
+    ]
+    return table(">message", "words", "source", "characters", "how", rows=rows)
 
 
 def lore_table(rows: Sequence[LoreRow]) -> RenderableType:

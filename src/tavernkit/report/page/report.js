@@ -95,4 +95,32 @@ if (copy) copy.addEventListener("click", async () => {
   await navigator.clipboard.writeText(one("#payload-text").textContent);
   copy.textContent = "Copied";
 });
+const origin = one("#origin");
+function showOrigin(words) {
+  for (const each of all(".words.chosen")) each.classList.remove("chosen");
+  words.classList.add("chosen");
+  const source = words.dataset.source === undefined ? null : one("#source-" + words.dataset.source);
+  one("#origin-label").textContent = source ? source.dataset.label : "Not from a file";
+  one("#origin-how").textContent = words.dataset.how;
+  const text = one("#origin-text");
+  text.textContent = "";
+  origin.hidden = false;
+  if (!source) return;
+  // Offsets count characters; JavaScript counts some of them as two.
+  const characters = Array.from(source.textContent);
+  const start = Number(words.dataset.start), end = Number(words.dataset.end);
+  const here = document.createElement("b");
+  here.className = "here";
+  here.textContent = characters.slice(start, end).join("");
+  text.append(characters.slice(0, start).join(""), here, characters.slice(end).join(""));
+  here.scrollIntoView({ block: "nearest" });
+}
+if (origin) {
+  const chosen = (event) => event.target.closest(".words");
+  one("#prompt").addEventListener("click", (event) => { if (chosen(event)) showOrigin(chosen(event)); });
+  one("#prompt").addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && chosen(event)) showOrigin(chosen(event));
+  });
+  one("#origin-close").addEventListener("click", () => { origin.hidden = true; });
+}
 document.documentElement.dataset.ready = "true";
