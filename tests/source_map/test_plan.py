@@ -8,14 +8,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st_
 
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character, User
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.source_map import TextSource, shared
+from tavernkit.silly_tavern import builder
 from tavernkit.silly_tavern.chat.chat_log import ChatLog
 from tavernkit.values import JsonObject
+from tests.source_map.recorded import problems
 
 CARD = Character.from_card(
     {
@@ -212,12 +216,78 @@ def test_the_chat_may_go_on_before_the_map_is_made() -> None:
     assert plan.source_map().exact
 
 
+def test_of_a_long_chat_lines_are_traced_that_are_in_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = [{"role": "user", "content": f"This is what was said in line {index}."} for index in range(400)]
+    plan = build(history=chat, context_length=2000)
+    sources = [source for source in plan.source_map().given if source.kind == "chat"]
+    assert len(sources) < 400
+    monkeypatch.setattr(builder, "MORE_TRACED_LINES", -500)  # none at first: then all of them are
+    (place,) = build(history=chat, context_length=2000).where("said in line 399.")
+    assert place.spans[0].source is not None
+    assert place.spans[0].source.pointer == "/399/mes"
+
+
 def test_the_map_is_json() -> None:
     found = build().source_map()
     plain = json.loads(json.dumps(found.to_dict()))
     assert plain["exact"] is True
     named = {span["source"] for text in plain["messages"] for span in text["spans"] if "source" in span}
     assert named <= set(plain["sources"])
+
+
+def test_what_did_not_arrive_at_all_is_known() -> None:
+    (use,) = build(character=CARD.replace(creator_notes="For people.")).uses("/data/creator_notes")
+    assert (use.places, use.tokens, use.missing) == ((), 0, ((0, len("For people.")),))
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic", "google", "cohere", "mistral", "text"])
+def test_payloads_of_providers_are_mapped_too(dialect: str) -> None:
+    plan = build()
+    found = plan.source_map(dialect)
+    assert found.exact
+    assert list(problems(found)) == []
+    (place,) = found.where("keeps the lamp")
+    assert [source.pointer for source in place.spans[0].sources] == ["/data/description"]
+    assert found.messages[place.message].id.startswith("/")
+
+
+MACROS = st_.sampled_from(
+    [
+        "{{char}}",
+        "{{user}} ",
+        "<USER>",
+        "{{description}}",
+        "{{random::a,b}}",
+        "{{// no }}",
+        "{{trim}}",
+        "\n",
+        "{{x",
+        "é🕯",
+    ]
+)
+TEXTS = st_.lists(MACROS | st_.text(alphabet="ab {}\n", max_size=6), max_size=6).map("".join)
+
+
+@settings(max_examples=40, deadline=None)
+@given(TEXTS, TEXTS, TEXTS, TEXTS, st_.booleans(), st_.sampled_from(["openai", "text"]))
+def test_maps_of_generated_builds_are_exact(
+    description: str, lore: str, prompt: str, said: str, modern: bool, dialect: str
+) -> None:
+    book = st.WorldBook.from_json({"entries": {"1": {**USUAL, "constant": True, "uid": 1, "content": lore}}}, name="b")
+    power_user = {"experimental_macro_engine": modern, "collapse_newlines": modern}
+    script = {"findRegex": "/a+/g", "replaceString": "<$0>", "placement": [1, 2, 5], "promptOnly": True, "id": "1"}
+    plan = build(
+        character=CARD.replace(description=description, system_prompt=prompt),
+        books=[book],
+        history=[{"role": "user", "content": said}, {"role": "assistant", "content": prompt}],
+        settings=st.Settings.from_json({"power_user": power_user}),
+        regex_scripts=st.RegexScripts.from_settings({"regex": [script]}),
+        dialect=dialect,
+        warn=None,
+    )
+    found = plan.source_map()
+    assert found.exact
+    assert list(problems(found)) == []
 
 
 def test_sources_are_values() -> None:

@@ -15,6 +15,7 @@ from tavernkit.dialects.tool_results import settle_tool_results
 from tavernkit.dialects.tools import anthropic_tool_choice, anthropic_tools
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt.message import Message
+from tavernkit.text.traced import join
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, is_sequence, thaw
 
 
@@ -69,7 +70,7 @@ class _Writer:
         spoken = [message for message in messages if message.content]
         if self.rich and any(metadata_value(message, "cache_control") for message in spoken):
             return [block for message in spoken for block in self._cached(message, [_text(message.content)])]
-        return "\n\n".join(message.content for message in spoken)
+        return join("\n\n", [message.content for message in spoken])
 
     def turn(self, message: Message, position: int) -> JsonObject:
         match message.role:

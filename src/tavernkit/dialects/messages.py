@@ -8,6 +8,7 @@ from typing import TypeAlias
 from tavernkit.arguments import require
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.prompt.message import Message
+from tavernkit.text.traced import join
 from tavernkit.values import FrozenJson, is_mapping, is_sequence
 
 MessageLike: TypeAlias = Message | Mapping[str, object]
@@ -75,7 +76,7 @@ def _content(content: object) -> tuple[str, list[object]]:
             texts.append(part)
         else:
             parts.append(part)
-    return "\n".join(texts), parts
+    return join("\n", texts), parts
 
 
 def _list(value: object) -> Sequence[object]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tavernkit.dialects.messages import warn_about_loss
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt.message import Message
+from tavernkit.text.traced import join
 from tavernkit.values import Json, JsonObject, is_sequence
 
 
@@ -17,7 +18,10 @@ def convert(
     warn_about_loss(messages, "text", warn, tools=True, attachments=True)
     stops = stop_sequences if is_sequence(stop_sequences) else (stop_sequences,)
     listed: list[Json] = [_text(stop) for stop in stops if stop is not None]
-    return {"prompt": "\n".join(message.content for message in messages if message.content), "stop_sequences": listed}
+    return {
+        "prompt": join("\n", [message.content for message in messages if message.content]),
+        "stop_sequences": listed,
+    }
 
 
 def _text(stop: object) -> str:

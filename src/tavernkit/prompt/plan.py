@@ -80,8 +80,8 @@ class Plan:
     metadata_changes: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """What the chat's header has to hold once the turn is received, so that the next prompt begins like this one."""
     count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
-    again: Callable[[], Plan] | None = field(default=None, repr=False, compare=False)
-    """Builds the same plan with traced texts, for :meth:`source_map`."""
+    again: Callable[[Plan], Plan] | None = field(default=None, repr=False, compare=False)
+    """Builds the plan again with traced texts, for :meth:`source_map`."""
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
@@ -247,19 +247,21 @@ class Plan:
 
         return explain_plan(self)
 
-    def source_map(self) -> SourceMap:
+    def source_map(self, dialect: str | None = None) -> SourceMap:
         """Say for every character of the prompt where it came from. Made when first asked for, by building again.
+
+        Args:
+            dialect: Map the texts of this provider's payload instead of the messages; their ids are JSON pointers.
 
         Raises:
             ConfigError: The plan was read from a pickle that has no map, or was put together by hand.
         """
         from tavernkit.prompt.source_map import map_plan
 
-        made: SourceMap | None = vars(self).get("_source_map")
-        if made is None:
-            made = map_plan(self, self.again)
-            object.__setattr__(self, "_source_map", made)
-        return made
+        made: dict[str | None, SourceMap] = vars(self).setdefault("_source_maps", {})
+        if dialect not in made:
+            made[dialect] = map_plan(self, self.again, dialect)
+        return made[dialect]
 
     def where(self, words: str) -> list[Place]:
         """Find words in the prompt, and say where they came from: see :meth:`source_map`."""

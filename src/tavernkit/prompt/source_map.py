@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from tavernkit.arguments import require
 from tavernkit.errors import ConfigError
 from tavernkit.text.traced import Change, Origin, Piece, align, pieces_of, plain, tracing
-from tavernkit.values import Json, JsonObject
+from tavernkit.values import Json, JsonObject, is_mapping, is_sequence
 
 if TYPE_CHECKING:
     from tavernkit.prompt.block import Block
@@ -199,16 +199,29 @@ class SourceMap:
     """
 
     def __init__(
-        self, plan: Plan, messages: Sequence[_TracedText], blocks: Sequence[_TracedText], *, exact: bool
+        self,
+        plan: Plan,
+        messages: Sequence[_TracedText],
+        blocks: Sequence[_TracedText],
+        given: Sequence[Origin],
+        *,
+        exact: bool,
     ) -> None:
         self.exact = exact
+        self._given = given
         self._traced = messages, blocks
         self._count = plan.count_tokens if plan.count_tokens is not None else len
         self._sources = _Sources()
 
     def __getstate__(self) -> dict[str, object]:
         """A pickle has the finished spans."""
-        return {"exact": self.exact, "messages": self.messages, "blocks": self.blocks, "costs": self.costs}
+        return {
+            "exact": self.exact,
+            "messages": self.messages,
+            "blocks": self.blocks,
+            "costs": self.costs,
+            "given": self.given,
+        }
 
     @cached_property
     def messages(self) -> tuple[MappedText, ...]:
@@ -224,6 +237,11 @@ class SourceMap:
     def costs(self) -> tuple[Cost, ...]:
         """The tokens of each source in each block; what they have in a block adds up to its tokens."""
         return tuple(cost for block in self.blocks for cost in _costs(block, self._count))
+
+    @cached_property
+    def given(self) -> tuple[TextSource, ...]:
+        """Every text that the build was given and that could have got into the prompt, activated lore included."""
+        return tuple(dict.fromkeys(self._sources.source(origin) for origin in self._given))
 
     def _mapped(self, text: _TracedText) -> MappedText:
         return MappedText(plain(text.text), self._sources.spans(text.text), text.role, text.id, text.tokens)
@@ -264,13 +282,14 @@ class SourceMap:
     def uses(self, source: TextSource | str) -> list[Use]:
         """Say what became of a source; a text names all whose id or title has it (``lore:Eldoria``, ``description``).
 
-        Only sources that are in the prompt are found: what was left out as a whole is in ``plan.omissions``.
+        All that the build was given is known, in the prompt or not, but for lore that no key called up; why something
+        was left out is in ``plan.omissions``.
         """
         require("source", source, TextSource | str)
         wanted = (
             [source]
             if isinstance(source, TextSource)
-            else [each for each in self.sources if source in each.id or source == each.title]
+            else [each for each in self.given if source in each.id or source == each.title]
         )
         return [self._use(each) for each in wanted]
 
@@ -326,35 +345,50 @@ class _TracedText:
     tokens: int
 
 
-def map_plan(plan: Plan, again: Callable[[], Plan] | None) -> SourceMap:
+def map_plan(plan: Plan, again: Callable[[Plan], Plan] | None, dialect: str | None = None) -> SourceMap:
     """Build the prompt again with traced texts, which its map is read off."""
     if again is None:
         raise ConfigError(
             "this plan does not know what it was built from: make the source map before pickling it",
             code="NO_SOURCE_MAP",
         )
-    with tracing():
-        traced = again()
-        sent, known = _sent(plan), [text for _, text in _sent(traced)]
-        found = [_same(text, known, index) for index, (_, text) in enumerate(sent)]
+    with tracing() as given:
+        traced = again(plan)
+        sent, known = _sent(plan, dialect), [text for _, _, text in _sent(traced, dialect)]
+        found = [_same(text, known, index) for index, (_, _, text) in enumerate(sent)]
         contents = [block.content for block in traced.blocks]
         blocks = [
             _TracedText(_same(block.content, contents, index)[0], block.role, block.id, _tokens(plan, block))
             for index, block in enumerate(plan.blocks)
             if block.enabled
         ]
-    messages = [
-        _TracedText(text, role, str(index), 0)
-        for index, ((role, _), (text, _)) in enumerate(zip(sent, found, strict=True))
-    ]
-    return SourceMap(plan, messages, blocks, exact=all(same for _, same in found))
+    messages = [_TracedText(text, role, place, 0) for (place, role, _), (text, _) in zip(sent, found, strict=True)]
+    return SourceMap(plan, messages, blocks, given, exact=all(same for _, same in found))
 
 
-def _sent(plan: Plan) -> list[tuple[str, str]]:
-    """Role and text of every message; a text prompt is one text."""
+def _sent(plan: Plan, dialect: str | None) -> list[tuple[str, str, str]]:
+    """Place, role and text of every message, or of the texts of a provider's payload; a text prompt is one text."""
+    if dialect is not None:
+        return [(place, "", text) for place, text in _texts_in(plan.to_messages(dialect), "", worded=True)]
     if plan.rendered is not None:
-        return [("", plan.rendered.text)]
-    return [(message.role, message.content) for message in plan.messages]
+        return [("0", "", plan.rendered.text)]
+    return [(str(index), message.role, message.content) for index, message in enumerate(plan.messages)]
+
+
+_WORDED = frozenset({"content", "text", "system", "prompt", "message", "preamble"})
+"""Keys of payloads whose texts are words for the model."""
+
+
+def _texts_in(value: object, pointer: str, *, worded: bool) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        if worded:
+            yield pointer, value
+    elif is_mapping(value):
+        for key, item in value.items():
+            yield from _texts_in(item, f"{pointer}/{key}", worded=key in _WORDED)
+    elif is_sequence(value):
+        for index, item in enumerate(value):
+            yield from _texts_in(item, f"{pointer}/{index}", worded=worded)
 
 
 def _same(text: str, known: Sequence[str], index: int) -> tuple[str, bool]:
@@ -410,9 +444,10 @@ class _Sources:
             return Span(start, end, "added")
         if origin.kind == "added":
             return Span(start, end, "added", name=origin.name)
-        return Span(start, end, "verbatim", self._source(origin), offset)
+        return Span(start, end, "verbatim", self.source(origin), offset)
 
-    def _source(self, origin: Origin) -> TextSource:
+    def source(self, origin: Origin) -> TextSource:
+        """The source of an origin."""
         made = self._made.get(id(origin))
         if made is None:
             made = TextSource(origin.kind, plain(origin.name), origin.pointer, plain(origin.text), plain(origin.title))

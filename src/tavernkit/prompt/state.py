@@ -37,8 +37,8 @@ class BuildState(Generic[ContextT_co]):
         self.degraded: list[str] = []
         self.metadata: dict[str, object] = {}
         self.current_step: str | None = None
-        self.again: Callable[[], Plan] | None = None
-        """Builds the same plan with traced texts, for its source map."""
+        self.again: Callable[[Plan], Plan] | None = None
+        """Builds a plan again with traced texts, for its source map."""
 
     @property
     def context(self) -> ContextT_co:

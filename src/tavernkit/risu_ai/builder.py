@@ -9,6 +9,7 @@ from tavernkit.arguments import require
 from tavernkit.prompt.builder import BaseBuilder, finished_plan
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.prompt.pipeline import Pipeline
+from tavernkit.prompt.plan import Plan
 from tavernkit.risu_ai.chat.chat_log import with_messages
 from tavernkit.risu_ai.chat.groups import speakers
 from tavernkit.risu_ai.context import RisuAIContext
@@ -73,7 +74,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         state.again = partial(self._trace, context, context.chat)
         return self.run_state(state)
 
-    def _trace(self, context: RisuAIContext, chat: RisuChat) -> RisuPlan:
+    def _trace(self, context: RisuAIContext, chat: RisuChat, _plan: Plan) -> RisuPlan:
         """Build a context again with traced texts; what asks the application's models is left out."""
         from tavernkit.risu_ai.sources import traced_context
 

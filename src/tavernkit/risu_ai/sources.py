@@ -8,7 +8,7 @@ from tavernkit.prompt.traced_inputs import traced_fields, traced_json, traced_te
 from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.files.preset import Preset
 from tavernkit.risu_ai.files.settings import Settings
-from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuModule
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage, RisuModule
 from tavernkit.risu_ai.prompt_template.cards import TemplateCard
 from tavernkit.values import FrozenObject
 
@@ -86,7 +86,13 @@ def _lore(entries: Iterable[FrozenObject], book: str, pointer: str) -> tuple[Fro
 def _chat(chat: RisuChat) -> RisuChat:
     name = chat.name or chat.id or "chat"
     messages = [
-        twin(message, {"data": traced_text(message.data, "chat", name, f"/message/{index}/data", message.role)})
+        RisuMessage(
+            role=message.role,
+            data=traced_text(message.data, "chat", name, f"/message/{index}/data", message.role),
+            time=message.time,
+            saying=message.saying,
+            raw=message.raw,
+        )
         for index, message in enumerate(chat.messages)
     ]
     note = traced_text(chat.note, "author's note", name, "/note")

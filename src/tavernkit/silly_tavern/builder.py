@@ -11,6 +11,7 @@ from tavernkit.errors import log_warning
 from tavernkit.prompt.builder import BaseBuilder, finished_plan
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.prompt.pipeline import Pipeline
+from tavernkit.prompt.plan import Plan
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.context import SillyTavernContext
@@ -19,6 +20,13 @@ from tavernkit.silly_tavern.inputs import SillyTavernInputs
 from tavernkit.silly_tavern.pipeline import CHAT_PIPELINE, TEXT_PIPELINE
 from tavernkit.silly_tavern.services import Services
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.text.traced import has_unknown
+
+MORE_TRACED_LINES = 100
+"""How many lines of a chat are traced for a source map beside those that are in the plan."""
+
+SHORT_TEXT = 8
+"""Builders add separators and names of their own; longer texts stand somewhere."""
 
 
 class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
@@ -77,12 +85,19 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         assert isinstance(plan, ChatPlan)
         return plan
 
-    def _trace(self, context: SillyTavernContext, lines: Sequence[ChatMessage]) -> ChatPlan:
-        """Build a context again with traced texts."""
+    def _trace(self, context: SillyTavernContext, lines: Sequence[ChatMessage], plan: Plan) -> ChatPlan:
+        """Build a context again with traced texts; of a long chat only lines that may be in the plan are traced."""
+        newest = sum(block.token_budget_group == "history" for block in plan.blocks) + MORE_TRACED_LINES
+        traced = self._traced_plan(context, lines, newest)
+        if newest < len(lines) and any(has_unknown(block.content, SHORT_TEXT) for block in traced.blocks):
+            traced = self._traced_plan(context, lines, len(lines))
+        return traced
+
+    def _traced_plan(self, context: SillyTavernContext, lines: Sequence[ChatMessage], newest: int) -> ChatPlan:
         from tavernkit.silly_tavern.sources import EntryTexts, traced_context
 
         quiet = context.replace(strict=False, on_overflow="return", warn=None, instrumenter=None)
-        state = SillyTavernState(traced_context(quiet, lines), self.services.for_tracing())
+        state = SillyTavernState(traced_context(quiet, lines, newest), self.services.for_tracing())
         state.read_entry = EntryTexts(context, self.services)
         text = context.text_completion and not self._own_pipeline
         (TEXT_PIPELINE if text else self.pipeline).run(state)

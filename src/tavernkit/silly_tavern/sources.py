@@ -56,8 +56,14 @@ _BUILT_IN = "SillyTavern's own"
 """The name of texts that no file of the user's has."""
 
 
-def traced_context(context: SillyTavernContext, lines: Sequence[ChatMessage]) -> SillyTavernContext:
-    """Return the context of a build with its texts traced; ``lines`` is the chat as the build saw it."""
+def traced_context(context: SillyTavernContext, lines: Sequence[ChatMessage], newest: int) -> SillyTavernContext:
+    """Return the context of a build with its texts traced.
+
+    Args:
+        context: The context.
+        lines: The chat as the build saw it.
+        newest: How many of the newest lines are traced; the first one always is.
+    """
     chat = context.chat_id or "chat"
     return context.replace(
         character=_character(context.card) if context.card is not None else None,
@@ -70,7 +76,10 @@ def traced_context(context: SillyTavernContext, lines: Sequence[ChatMessage]) ->
         preset=_preset(context.preset, "preset") if context.preset is not None else None,
         settings=_settings(context.settings),
         history=ChatLog(
-            [_line(line, index, chat) for index, line in enumerate(lines)],
+            [
+                _line(line, index, chat) if not index or index >= len(lines) - newest else line
+                for index, line in enumerate(lines)
+            ],
             user_name=context.user_name,
             character_name=context.character_name,
         ),
@@ -275,7 +284,7 @@ def _settings(settings: Settings) -> Settings:
     if is_mapping(extensions):
         wanted = {
             key: traced_json(cast("FrozenJson", extensions[key]), "settings", "settings", f"/extension_settings/{key}")
-            for key in ("memory", "vectors")
+            for key in ("memory", "vectors", "cfg")
             if key in extensions
         }
         changes["source"] = {**settings.source, "extension_settings": {**extensions, **wanted}}
@@ -291,12 +300,13 @@ def _metadata(context: SillyTavernContext, chat: str) -> object:
         for key in _METADATA_TEXTS
         if getattr(metadata, key)
     }
-    injects = metadata.source.get("script_injects")
-    if injects:
-        changes["source"] = {
-            **metadata.source,
-            "script_injects": traced_json(injects, "inject", chat, "/script_injects"),
-        }
+    own = {
+        key: traced_json(value, "inject" if key == "script_injects" else "chat", chat, f"/{escaped(key)}")
+        for key, value in metadata.source.items()
+        if key == "script_injects" or (key.startswith("cfg_") and key.endswith("_prompt"))
+    }
+    if own:
+        changes["source"] = {**metadata.source, **own}
     return twin(metadata, changes)
 
 

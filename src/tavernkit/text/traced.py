@@ -13,6 +13,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from operator import itemgetter
@@ -22,7 +23,7 @@ MAX_ALIGNED_WORDS = 4000
 """A text with more words than this is not compared with what it was made of."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Origin:
     """A text of a file or of another input.
 
@@ -50,7 +51,7 @@ class Change:
     text: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Via:
     """The last change that a piece went through, and the ones before it."""
 
@@ -65,20 +66,25 @@ ALIGNED = Change("aligned", "", "")
 """The change of pieces that were found by comparing a text with what it was made of."""
 
 _end = itemgetter(1)
+_given: ContextVar[list[Origin] | None] = ContextVar("given", default=None)
+"""The origins that the running build for a source map has traced texts to."""
 _lock = threading.Lock()
 _builds = 0
 """How many builds for source maps are running, in all threads."""
 
 
 @contextmanager
-def tracing() -> Generator[None]:
-    """Let the functions of this module keep the pieces of traced texts for a while."""
+def tracing() -> Generator[list[Origin]]:
+    """Let the functions of this module keep the pieces of traced texts for a while; gives the origins of all."""
     global _builds  # noqa: PLW0603  # one switch for all threads: it decides about speed only
     with _lock:
         _builds += 1
+    given: list[Origin] = []
+    token = _given.set(given)
     try:
-        yield
+        yield given
     finally:
+        _given.reset(token)
         with _lock:
             _builds -= 1
 
@@ -196,7 +202,12 @@ class Traced(str):
 
 def trace(text: str, origin: Origin, offset: int = 0) -> str:
     """Give a text an origin, in which it stands at an offset; an empty text has none."""
-    return _made(plain(text), ((0, len(text), origin, offset, None),)) if text else text
+    if not text:
+        return text
+    given = _given.get()
+    if given is not None:
+        given.append(origin)
+    return _made(plain(text), ((0, len(text), origin, offset, None),))
 
 
 def plain(text: str) -> str:
@@ -211,6 +222,13 @@ def pieces_of(text: str) -> tuple[Piece, ...]:
     return ((0, len(text), None, 0, None),) if text else ()
 
 
+def has_unknown(text: str, length: int) -> bool:
+    """Return True if more than so many characters in a row come from nowhere."""
+    return any(
+        origin is None and via is None and end - start > length for start, end, origin, _, via in pieces_of(text)
+    )
+
+
 def join(separator: str, parts: Iterable[str]) -> str:
     """Do what ``separator.join(parts)`` does."""
     return _joined(separator, list(parts)) if _builds else separator.join(parts)
@@ -218,7 +236,7 @@ def join(separator: str, parts: Iterable[str]) -> str:
 
 def added(text: str, setting: str) -> str:
     """A text that the builder adds because of a setting."""
-    return trace(text, Origin("added", setting, "", plain(text))) if _builds else text
+    return _made(text, ((0, len(text), Origin("added", setting, "", text), 0, None),)) if _builds and text else text
 
 
 def expanded(text: str, name: str, call: str) -> str:

@@ -209,7 +209,7 @@ class MacroNode:
             text = run.post_process(text)
         if not run.take_output(len(text), self.position, self.name):
             return self.keep(args)
-        return text if type(run.text) is str else expanded(text, self.name, self.source)
+        return expanded(text, self.name, self.source) if run.traced else text
 
     def _dynamic_target(self, run: Run, macro: DynamicMacro | None) -> tuple[str, MacroDefinition] | None:
         if isinstance(macro, MacroDefinition):

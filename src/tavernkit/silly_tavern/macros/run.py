@@ -91,6 +91,8 @@ class Expansion(ABC):
         self.environment = environment
         self.overrides = overrides
         self.text = text
+        self.traced = type(text) is not str
+        """Whether the text is one of a build for a source map."""
         self.budget = Budget() if budget is None else budget
         self.base = 0
         self.post_process = overrides.post_process

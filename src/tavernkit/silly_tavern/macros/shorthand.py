@@ -122,7 +122,7 @@ class ShorthandNode:
             return self.source
         if not run.take_output(len(text), self.position):
             return self.source
-        return text if type(run.text) is str else expanded(text, self.name, self.source)
+        return expanded(text, self.name, self.source) if run.traced else text
 
     def _apply(self, run: Run, operand: str, left: Json) -> Json:
         store, operator = run.variables, self.operator
