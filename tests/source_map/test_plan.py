@@ -219,8 +219,8 @@ def test_the_chat_may_go_on_before_the_map_is_made() -> None:
 def test_of_a_long_chat_lines_are_traced_that_are_in_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     chat = [{"role": "user", "content": f"This is what was said in line {index}."} for index in range(400)]
     plan = build(history=chat, context_length=2000)
-    sources = [source for source in plan.source_map().given if source.kind == "chat"]
-    assert len(sources) < 400
+    lines = [source for source in plan.source_map().given if source.pointer.endswith("/mes")]
+    assert len(plan.blocks) < len(lines) < 400
     monkeypatch.setattr(builder, "MORE_TRACED_LINES", -500)  # none at first: then all of them are
     (place,) = build(history=chat, context_length=2000).where("said in line 399.")
     assert place.spans[0].source is not None
