@@ -355,7 +355,7 @@ def test_explain_says_where_words_come_from(tavernkit: Tavernkit) -> None:
     assert outcome.code == 0
     assert "/entries/1/content" in outcome.out
     places = json.loads(tavernkit("explain", *arguments_of("--message", LAMP, "--where", LAMP, "--json")).out)
-    assert [span["source"] for span in places[0]["spans"]] == ["message:"]
+    assert [span["source"] for span in places["places"][0]["spans"]] == ["message:"]
     missing = tavernkit("explain", *arguments_of("--where", "no such words"))
     assert missing.code == 1
     assert "is not in the prompt" in missing.out

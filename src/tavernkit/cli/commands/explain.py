@@ -55,7 +55,7 @@ def explain(
     if where is not None:
         places = plan.where(where)
         if as_json:
-            show_json([place.to_dict() for place in places])
+            show_report({"places": [place.to_dict() for place in places]})
         else:
             show(plan_view.places_view(places, plan.source_map()) if places else f"{where!r} is not in the prompt.")
         if not places:
