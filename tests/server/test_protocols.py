@@ -11,6 +11,7 @@ from openai import NotFoundError, OpenAI
 
 from tavernkit.testing import ScriptedModel, answer, calls, failure, streamed, tool_call, usage
 from tests.models.native_server import Wire, sent_json, serve_wire
+from tests.models.support import loose
 from tests.server.conftest import StartApp
 from tests.server.test_model_servers import at
 
@@ -133,7 +134,7 @@ def test_responses_stream_and_call_tools(loopback: Loopback) -> None:
         "c1",
     )
     assert end.output_text == "A four."
-    assert [message["role"] for message in list[Any](model.requests[2]["messages"])[-2:]] == ["assistant", "tool"]
+    assert [message["role"] for message in loose(model.requests[2]["messages"])[-2:]] == ["assistant", "tool"]
 
 
 def test_text_completions(loopback: Loopback) -> None:
