@@ -60,6 +60,12 @@ class ServerConfig(BaseModel):
     upstreams: dict[str, UpstreamConfig] = Field(default_factory=lambda: {SCRIPTED: UpstreamConfig(dialect=SCRIPTED)})
     upstream: str | None = None
     """The name of the upstream that is used when nothing else says; by default the first one."""
+    characters: Path | None = None
+    """A folder of cards (any format), books and presets that are put into the library at the start."""
+    from_sillytavern: Path | None = None
+    """A SillyTavern data folder (``data/default-user``), the same: characters, books, presets, personas, chats."""
+    watch: bool = False
+    """Whether changes of these folders are picked up while the server runs."""
     example: bool = True
     """Whether the shipped example character is put into an empty database."""
     user_name: str = "User"

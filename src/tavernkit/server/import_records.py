@@ -28,10 +28,10 @@ from tavernkit.server.import_sources import (
 from tavernkit.server.item_files import NewItem, read_item
 from tavernkit.server.library import RISU_AI
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_JOB_WARNINGS, MAX_SESSION_MESSAGES, UNREAD_STEP
-from tavernkit.server.regex_files import add_scripts
+from tavernkit.server.regex_files import add_scripts, global_scripts
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import ChatLine, ChatState, Selection, new_line
-from tavernkit.server.storage.items import all_items, save_item, slug
+from tavernkit.server.storage.items import ItemInfo, all_items, infos, item_file, save_item, slug
 from tavernkit.values import Json, JsonObject, thaw_object
 
 _Message = TypeVar("_Message")
@@ -69,6 +69,10 @@ class Progress:
     """Ids of imported groups by the names of their files."""
     done: int = 0
     more_warnings: int = 0
+    served: bool = False
+    """Whether a folder is read that was read before: what is the same stays, what has changed is a new version."""
+    seen: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    """Names of the files that gave items of a served folder, by kind and id."""
 
     def warn(self, message: str) -> None:
         """Tell what was left out or changed."""
@@ -103,8 +107,9 @@ async def store(connection: AsyncConnection, progress: Progress, name: str, foun
         case FoundRisuChats():
             await _store_risu_chats(connection, progress, found)
         case FoundScripts():
-            await add_scripts(connection, found.scripts)
-            progress.count("regex", len(found.scripts))
+            if not (progress.served and await global_scripts(connection)):
+                await add_scripts(connection, found.scripts)
+                progress.count("regex", len(found.scripts))
         case FoundSettings():
             await _store_settings(connection, progress, name, found.settings)
 
@@ -112,6 +117,8 @@ async def store(connection: AsyncConnection, progress: Progress, name: str, foun
 async def _store_settings(connection: AsyncConnection, progress: Progress, name: str, settings: JsonObject) -> None:
     """Settings are those of everybody's chats: an import does not change what somebody has set here."""
     if await stored_settings(connection) is not None:
+        if progress.served:
+            return
         progress.warn(f"{name} are left out: there are some already, which PUT /api/settings changes")
         return
     await save_settings(connection, checked_settings(settings, lambda message: progress.warn(f"{name}: {message}")))
@@ -119,10 +126,7 @@ async def _store_settings(connection: AsyncConnection, progress: Progress, name:
 
 
 async def _store_item(connection: AsyncConnection, progress: Progress, name: str, item: NewItem) -> None:
-    info = await save_item(
-        connection, item.kind, name=item.name, platform=item.platform, file=item.file, filename=item.filename
-    )
-    progress.count(item.kind)
+    info = await _saved(connection, progress, name, item)
     if item.kind == "character":
         progress.characters[Path(name).name] = info.id
         progress.names[slug(item.name)] = info.id
@@ -142,11 +146,30 @@ async def _store_group(connection: AsyncConnection, progress: Progress, group: s
     )
     content = json.dumps(renamed.to_json()).encode()
     item = read_item("group", f"{group.name or group.id}.json", content, name=group.name or group.id)
-    info = await save_item(
-        connection, "group", name=item.name, platform=item.platform, file=item.file, filename=item.filename
+    return (await _saved(connection, progress, group.id, item)).id
+
+
+async def _saved(connection: AsyncConnection, progress: Progress, name: str, item: NewItem) -> ItemInfo:
+    """Store an item; of a served folder, each file has an item of its own, and an unchanged one is left alone."""
+    chosen: str | None = None
+    if progress.served:
+        ids = (slug(item.name), slug(f"{item.name} {Path(name).stem}"), slug(name))
+        chosen = next(each for each in (*ids, slug(name)) if progress.seen.get((item.kind, each), name) == name)
+        progress.seen[item.kind, chosen] = name
+        known = (await infos(connection, [(item.kind, chosen)])).get((item.kind, chosen))
+        if known is not None and await item_file(connection, item.kind, chosen) == item.file:
+            return known
+    saved = await save_item(
+        connection,
+        item.kind,
+        name=item.name,
+        platform=item.platform,
+        file=item.file,
+        filename=item.filename,
+        item_id=chosen,
     )
-    progress.count("group")
-    return info.id
+    progress.count(item.kind)
+    return saved
 
 
 async def _store_chat(connection: AsyncConnection, progress: Progress, found: FoundChat) -> None:
@@ -184,6 +207,8 @@ async def _store_st_chat(
 
     details = file.metadata.to_json()
     variables = details.pop("variables", None)
+    if await _is_known(connection, progress, file.name, selection):
+        return
     chat = await _new_chat(connection, progress, file.name, selection, details, variables)
     await _store_lines(connection, progress, chat, file.messages, line)
 
@@ -198,6 +223,8 @@ async def _store_risu_chats(connection: AsyncConnection, progress: Progress, fou
         raw = thaw_object(chat.raw)
         details: JsonObject = {key: value for key, value in raw.items() if key not in ("message", "scriptstate")}
         name = f"{found.path.stem}: {raw.get('name') or number}"
+        if await _is_known(connection, progress, name, selection):
+            continue
         made = await _new_chat(connection, progress, name, selection, details, risu_ai.chat_variables(chat))
         await _store_lines(connection, progress, made, chat.messages, _risu_line)
 
@@ -221,6 +248,18 @@ async def _owner(connection: AsyncConnection, progress: Progress, path: Path) ->
     return known[max(found, key=len)] if found else None
 
 
+async def _is_known(connection: AsyncConnection, progress: Progress, name: str, selection: Selection) -> bool:
+    """Whether a chat of a served folder is here already: it goes on here."""
+    external_id = _external_id(progress, name, selection)
+    return progress.served and await chats.find_chat(connection, progress.owner, external_id) is not None
+
+
+def _external_id(progress: Progress, name: str, selection: Selection) -> str:
+    if progress.served:
+        return f"{progress.job_id}:{selection.group or selection.character}:{name}"[:MAX_ID_CHARACTERS]
+    return f"import:{progress.job_id}:{progress.counts.get('session', 0)}:{name}"[:MAX_ID_CHARACTERS]
+
+
 async def _new_chat(
     connection: AsyncConnection,
     progress: Progress,
@@ -229,7 +268,7 @@ async def _new_chat(
     details: JsonObject,
     variables: Json,
 ) -> NewChat:
-    external_id = f"import:{progress.job_id}:{progress.counts.get('session', 0)}:{name}"[:MAX_ID_CHARACTERS]
+    external_id = _external_id(progress, name, selection)
     chat = await chats.create_chat(connection, progress.owner, external_id, selection, details=details)
     progress.count("session")
     return NewChat(chat, name, {"local": variables} if variables else {})

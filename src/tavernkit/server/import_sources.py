@@ -84,6 +84,16 @@ def find_work(folder: Path, filename: str, warn: Warn) -> list[Work]:
         return [(filename, lambda: _any_file(Path(name), upload.read_bytes(), warn))]
     content = folder / "content"
     unpack(upload, content)
+    return work_below(content, warn)
+
+
+def work_below(content: Path, warn: Warn) -> list[Work]:
+    """The same for a folder: one of SillyTavern's data, or any files.
+
+    Args:
+        content: The folder.
+        warn: Told what is wrong.
+    """
     root = next((path for path in _folders(content) if any((path / mark).exists() for mark in ROOT_MARKS)), None)
     if root is not None:
         return list(_data_folder(st.DataFolder(root, warn=warn)))

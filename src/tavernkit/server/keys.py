@@ -52,6 +52,9 @@ class KeyInfo:
     revoked_at: float | None
 
 
+ADMIN_OWNER = "admin"
+"""Whose sessions are those of the admin key."""
+
 LOCAL = Client("local", frozenset(SCOPES))
 """Whoever reaches a server that wants no keys."""
 
@@ -66,7 +69,7 @@ class Keys:
     async def client(self, token: str | None) -> Client:
         """Who a token belongs to; raises when nobody."""
         if self._is_admin_key(token):
-            return Client("admin", frozenset(SCOPES))
+            return Client(ADMIN_OWNER, frozenset(SCOPES))
         if token is None or not token.startswith(PREFIX):
             if not self._config.keys_required:
                 # Clients such as the openai SDK must send something: without keys, anything will do.

@@ -43,6 +43,9 @@ MAX_IMPORT_BYTES: Final = 1024 * MIB
 MAX_IMPORT_RATIO: Final = 200
 MAX_JOB_WARNINGS: Final = 200
 
+WATCH_SECONDS: Final = 2.0
+"""How often a served folder is looked at."""
+
 PARSED_ITEMS: Final = 512
 """Characters, books and presets that a process keeps parsed."""
 CACHED_BUILDERS: Final = 256

@@ -34,12 +34,17 @@ async def save_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject
     return migrated
 
 
+async def global_scripts(connection: AsyncConnection) -> list[JsonObject]:
+    """The scripts that are there."""
+    if GLOBAL_SCRIPTS not in await infos(connection, [GLOBAL_SCRIPTS]):
+        return []
+    found = parse_item("regex", SILLY_TAVERN, "global", await item_file(connection, *GLOBAL_SCRIPTS))
+    return [script for script in found if is_object(script)] if is_sequence(found) else []
+
+
 async def add_scripts(connection: AsyncConnection, scripts: Sequence[JsonObject]) -> None:
     """Add scripts behind those that are there; one with the same id takes the place of the old one."""
-    kept: list[JsonObject] = []
-    if GLOBAL_SCRIPTS in await infos(connection, [GLOBAL_SCRIPTS]):
-        found = parse_item("regex", SILLY_TAVERN, "global", await item_file(connection, *GLOBAL_SCRIPTS))
-        kept = [script for script in found if is_object(script)] if is_sequence(found) else []
+    kept = await global_scripts(connection)
     by_id = {script.get("id"): script for script in scripts if script.get("id")}
     merged = [by_id.pop(script.get("id"), script) for script in kept]
     merged += [script for script in scripts if not script.get("id") or script.get("id") in by_id]

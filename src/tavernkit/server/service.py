@@ -18,6 +18,7 @@ from tavernkit.server.library import SILLY_TAVERN, Library
 from tavernkit.server.metrics import Metrics
 from tavernkit.server.retention import Retention
 from tavernkit.server.secret_box import SecretBox
+from tavernkit.server.served_folders import ServedFolders
 from tavernkit.server.storage.database import Database, advisory_lock, database_errors
 from tavernkit.server.storage.items import Kind, save_item
 from tavernkit.server.storage.tables import ApiKey, Item
@@ -40,12 +41,14 @@ class Service:
         self.upstream_keys = UpstreamKeys(self.database, self.secrets, self.upstreams)
         self.turns = Turns(config, self.database, self.library, self.upstreams, self.metrics, self.upstream_keys)
         self.imports = Imports(config, self.database)
+        self.folders = ServedFolders(config, self.database)
         self.retention = Retention(config, self.database, self.metrics)
 
     async def start(self) -> None:
         """Make the database ready."""
         with database_errors():
             await self.database.migrate()
+            await self.folders.start()
             if self.config.example:
                 await self._add_example()
             await self.upstream_keys.refresh()
@@ -53,6 +56,7 @@ class Service:
 
     async def stop(self) -> None:
         """End turns in an orderly way and close everything."""
+        await self.folders.stop()
         await self.retention.stop()
         await self.imports.stop()
         await self.turns.stop()

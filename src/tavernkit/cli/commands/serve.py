@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from tavernkit.server.config import ServerConfig
 
 server = typer.Typer(no_args_is_help=True, help="The service's database.")
 
@@ -35,6 +38,15 @@ def serve(
     port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port; by default 8080.")] = None,
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes; by default 1.")] = None,
     config: ConfigFile = None,
+    characters: Annotated[
+        Path | None,
+        typer.Option("--characters", metavar="DIR", help="Offer the cards, books and presets in a folder."),
+    ] = None,
+    from_sillytavern: Annotated[
+        Path | None,
+        typer.Option("--from-sillytavern", metavar="DIR", help="Offer a SillyTavern data folder: data/default-user."),
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Pick up changes of these folders.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the address and the rest as one line of JSON.")
     ] = False,
@@ -44,6 +56,8 @@ def serve(
     \b
     tavernkit serve
     tavernkit serve --upstream https://openrouter.ai/api/v1#deepseek/deepseek-chat
+    tavernkit serve --characters ~/cards --watch
+    tavernkit serve --from-sillytavern ~/SillyTavern/data/default-user
     tavernkit serve --host 0.0.0.0 --db postgresql://tavern@db/tavern --workers 4
     """
     from tavernkit.cli.terminal import show_piece
@@ -53,7 +67,8 @@ def serve(
         from tavernkit.server.config import load_config, parse_upstream
         from tavernkit.server.run import serve as run
 
-    given = {"data": data, "db": db, "host": host, "port": port, "workers": workers}
+    given: dict[str, object] = {"data": data, "db": db, "host": host, "port": port, "workers": workers}
+    given |= {"characters": characters, "from_sillytavern": from_sillytavern, "watch": watch or None}
     overrides: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if upstream is not None and (upstream == "scripted" or "://" in upstream):
         name, settings = parse_upstream(upstream)
@@ -105,6 +120,167 @@ def prune(
     verb = "would be removed" if dry_run else "removed"
     for name, kept in days.items():
         show_text(f"{removed[name]} {name} {verb}: older than {kept:g} days" if kept else f"{name} are kept for ever")
+
+
+@server.command("import")
+def import_command(
+    path: Annotated[Path, typer.Argument(help="A SillyTavern data folder, a folder of cards, a ZIP file, or a file.")],
+    data: DataFolder = None,
+    db: DatabaseUrl = None,
+    config: ConfigFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    r"""Put characters, books, presets, personas, groups and chats into the database.
+
+    \b
+    tavernkit server import ~/SillyTavern/data/default-user
+    tavernkit server import aria.png
+    """
+    from tavernkit.cli.terminal import show_json, show_text
+
+    with _extra():
+        from tavernkit.server.backups import import_path
+    result = import_path(_settings(data, db, config), path)
+    if as_json:
+        show_json(result)
+        return
+    show_text(_counted(result["imported"]) or "nothing was imported")
+    for warning in _listed(result["warnings"]):
+        show_text(f"warning: {warning}")
+
+
+@server.command()
+def export(
+    target: Annotated[Path, typer.Argument(help="A ZIP file to write; of one session, the file of its platform.")],
+    session: Annotated[str | None, typer.Option("--session", metavar="ID", help="Write one session only.")] = None,
+    data: DataFolder = None,
+    db: DatabaseUrl = None,
+    config: ConfigFile = None,
+) -> None:
+    r"""Write the library, and sessions as SillyTavern's JSONL or RisuAI's JSON.
+
+    \b
+    tavernkit server export everything.zip
+    tavernkit server export chat.jsonl --session 0123456789abcdef
+    """
+    from tavernkit.cli.terminal import show_text
+
+    with _extra():
+        from tavernkit.server.backups import export_all
+    show_text(_counted(export_all(_settings(data, db, config), target, session=session)) or "there is nothing to write")
+
+
+@server.command()
+def backup(
+    target: Annotated[Path, typer.Argument(help="A ZIP file to write.")],
+    data: DataFolder = None,
+    db: DatabaseUrl = None,
+    config: ConfigFile = None,
+) -> None:
+    """Write the whole database into a file, also beside a server that runs. The file holds hashes of keys."""
+    from tavernkit.cli.terminal import show_text
+
+    with _extra():
+        from tavernkit.server.backups import backup as write
+    show_text(_counted(write(_settings(data, db, config), target)))
+
+
+@server.command()
+def restore(
+    source: Annotated[Path, typer.Argument(help="A backup.")],
+    data: DataFolder = None,
+    db: DatabaseUrl = None,
+    config: ConfigFile = None,
+) -> None:
+    """Fill an empty database from a backup; it may be of another kind (SQLite, PostgreSQL) than the one before."""
+    from tavernkit.cli.terminal import show_text
+
+    with _extra():
+        from tavernkit.server.backups import restore as read
+    show_text(_counted(read(_settings(data, db, config), source)))
+
+
+@server.command()
+def migrate(data: DataFolder = None, db: DatabaseUrl = None, config: ConfigFile = None) -> None:
+    """Bring the database's tables up to date, or make them; a start of the server does so itself."""
+    from tavernkit.cli.terminal import show_text
+
+    with _extra():
+        from tavernkit.server.backups import migrate as upgrade
+    upgrade(_settings(data, db, config))
+    show_text("the database is up to date")
+
+
+@server.command()
+def keys(
+    create: Annotated[str | None, typer.Option("--create", metavar="NAME", help="Make a key, shown once.")] = None,
+    revoke: Annotated[str | None, typer.Option("--revoke", metavar="ID", help="Revoke a key.")] = None,
+    scope: Annotated[
+        list[str] | None, typer.Option("--scope", help="What a new key may do: chat, read, write, admin.")
+    ] = None,
+    rate_limit: Annotated[
+        int | None, typer.Option("--rate-limit", min=1, help="Requests a minute of a new key.")
+    ] = None,
+    data: DataFolder = None,
+    db: DatabaseUrl = None,
+    config: ConfigFile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    r"""List, make and revoke API keys.
+
+    \b
+    tavernkit server keys
+    tavernkit server keys --create "discord bot" --scope chat --rate-limit 60
+    """
+    from dataclasses import asdict
+
+    from tavernkit.cli.terminal import show_json, show_text
+
+    with _extra():
+        from tavernkit.server import backups
+        from tavernkit.server.keys import SCOPES
+    settings = _settings(data, db, config)
+    if revoke is not None:
+        backups.revoke_key(settings, revoke)
+    if create is not None:
+        unknown = sorted(set(scope or ()) - set(SCOPES))
+        if unknown:
+            raise typer.BadParameter(f"{unknown[0]!r} is no scope: {', '.join(SCOPES)}", param_hint="--scope")
+        asked = scope or ["chat"]
+        info, token = backups.create_key(settings, create, tuple(each for each in SCOPES if each in asked), rate_limit)
+        if as_json:
+            show_json({**asdict(info), "key": token})
+        else:
+            show_text(f"{info.id}  {token}")
+        return
+    listed = backups.list_keys(settings)
+    if as_json:
+        show_json([asdict(each) for each in listed])
+        return
+    for each in listed:
+        state = "revoked" if each.revoked_at is not None else ",".join(each.scopes)
+        show_text(f"{each.id}  {state}  {each.name}")
+
+
+def _settings(data: Path | None, db: str | None, config: Path | None) -> ServerConfig:
+    _check_paths(data, config)
+    with _extra():
+        from tavernkit.server.config import load_config
+    given = {"data": data, "db": db}
+    return load_config(config, overrides={name: value for name, value in given.items() if value is not None})
+
+
+def _counted(counts: object) -> str:
+    from tavernkit.values import is_mapping
+
+    listed = counts.items() if is_mapping(counts) else ()
+    return ", ".join(f"{number} {name}" for name, number in listed)
+
+
+def _listed(values: object) -> list[str]:
+    from tavernkit.values import is_sequence
+
+    return [str(each) for each in values] if is_sequence(values) else []
 
 
 def _check_paths(data: Path | None, config: Path | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
@@ -12,6 +13,7 @@ from tavernkit.server import logs
 from tavernkit.server.api.dependencies import ChatClient, TheService
 from tavernkit.server.api.library import PathId
 from tavernkit.server.api.openai import parse_model
+from tavernkit.server.api.openai_types import Platform
 from tavernkit.server.api.rest_types import (
     BranchIn,
     MessageIn,
@@ -28,6 +30,7 @@ from tavernkit.server.api.rest_types import (
 )
 from tavernkit.server.api.turn_streams import answer
 from tavernkit.server.chat_edits import branch_chat, edit_message, owned_by, pick_swipe, remove_messages
+from tavernkit.server.chat_files import chat_file
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.keys import Client
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_PAGE
@@ -56,10 +59,16 @@ async def list_sessions(
     client: ChatClient,
     before: Annotated[str | None, Query(max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+    character: Annotated[str | None, Query(max_length=100)] = None,
+    group: Annotated[str | None, Query(max_length=100)] = None,
+    platform: Platform | None = None,
+    session: Annotated[str | None, Query(max_length=MAX_ID_CHARACTERS)] = None,
 ) -> SessionPage:
-    """A page of the client's sessions, the latest first."""
+    """A page of the client's sessions, the latest first: all, or those with a character, a group or an id of theirs."""
+    wanted = {"character": character, "group": group, "platform": platform, "external_id": session}
+    chosen = {name: value for name, value in wanted.items() if value is not None}
     async with service.database.read() as connection:
-        found = await chats.list_chats(connection, owned_by(client), before=_place(before), limit=limit)
+        found = await chats.list_chats(connection, owned_by(client), before=_place(before), limit=limit, chosen=chosen)
     now = time.time()
     following = f"{found[-1].updated_at!r}:{found[-1].id}" if len(found) == limit else None
     return SessionPage(data=[SessionOut.of(chat, now) for chat in found], next=following)
@@ -112,6 +121,17 @@ async def delete_session(session_id: PathId, service: TheService, client: ChatCl
         chat = await chats.get_chat(connection, session_id, owner=owned_by(client), lock=True)
         await chats.delete_chat(connection, chat)
     return Response(status_code=204)
+
+
+@router.get("/{session_id}/export")
+async def export_session(session_id: PathId, service: TheService, client: ChatClient) -> Response:
+    """The session as a file of its platform: SillyTavern's JSONL, RisuAI's JSON."""
+    async with service.database.read() as connection:
+        chat = await chats.get_chat(connection, session_id, owner=owned_by(client))
+        name, content = await chat_file(connection, chat)
+    kind = "application/jsonl" if name.endswith(".jsonl") else "application/json"
+    named = f"attachment; filename*=UTF-8''{quote(name)}"
+    return Response(content, media_type=kind, headers={"content-disposition": named})
 
 
 @router.get("/{session_id}/messages")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -111,10 +111,20 @@ async def get_chat(
 
 
 async def list_chats(
-    connection: AsyncConnection, owner: str | None, *, before: tuple[float, str] | None = None, limit: int = MAX_PAGE
+    connection: AsyncConnection,
+    owner: str | None,
+    *,
+    before: tuple[float, str] | None = None,
+    limit: int = MAX_PAGE,
+    chosen: Mapping[str, str] | None = None,
 ) -> list[ChatState]:
-    """A page of chats, the latest first; ``before`` is the time and id of the last one of the page before."""
+    """A page of chats, the latest first; ``before`` is the time and id of the last one of the page before.
+
+    ``chosen`` are columns and the values that they must have.
+    """
     query = select(*_CHAT_COLUMNS).order_by(Chat.updated_at.desc(), Chat.id).limit(limit)
+    for name, value in (chosen or {}).items():
+        query = query.where(getattr(Chat, name) == value)
     if owner is not None:
         query = query.where(Chat.owner == owner)
     if before is not None:

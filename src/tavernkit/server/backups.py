@@ -1,0 +1,281 @@
+"""What is done with a whole database beside a server, or without one: import, export, backup, restore, keys."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Table, func, insert, select
+
+from tavernkit import __version__
+from tavernkit.errors import ConfigError
+from tavernkit.server.chat_files import chat_file
+from tavernkit.server.config import ServerConfig
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.import_records import Progress
+from tavernkit.server.import_sources import find_work
+from tavernkit.server.keys import ADMIN_OWNER, LOCAL, KeyInfo, Keys, Scope
+from tavernkit.server.limits import MAX_PAGE
+from tavernkit.server.served_folders import import_below, import_work
+from tavernkit.server.storage import chats
+from tavernkit.server.storage.database import Database, database_errors
+from tavernkit.server.storage.items import KINDS, all_items, item_file
+from tavernkit.server.storage.tables import Base
+from tavernkit.values import JsonObject, is_object
+
+T = TypeVar("T")
+
+MANIFEST = "tavernkit-backup.json"
+FORMAT = 1
+ROWS_AT_ONCE = 500
+LEFT_OUT = frozenset(("rate_windows",))
+"""Tables that are worth nothing later."""
+
+
+def import_path(config: ServerConfig, path: Path) -> JsonObject:
+    """Put a folder, an archive or a file into the database; gives what was imported and what was not.
+
+    Args:
+        config: The settings.
+        path: A SillyTavern data folder, a folder of cards, a ZIP file of one, or a file.
+
+    Raises:
+        ConfigError: There is no such path, or the archive cannot be read.
+    """
+
+    async def work(database: Database) -> JsonObject:
+        await database.migrate()
+        owner = ADMIN_OWNER if config.keys_required else LOCAL.owner
+        with tempfile.TemporaryDirectory(prefix="tavernkit-import-") as name:
+            folder = Path(name)
+            progress = Progress(chats.new_id(), owner, folder)
+            if is_folder:
+                await import_below(database, progress, path)
+            else:
+                await asyncio.to_thread(shutil.copyfile, path, folder / "upload")
+                found = await asyncio.to_thread(find_work, folder, path.name, progress.warn)
+                await import_work(database, progress, found)
+        return progress.result()
+
+    is_folder = path.is_dir()
+    if not path.exists():
+        raise ConfigError(f"there is no {str(path)!r}", code="NOT_FOUND")
+    return _with_database(config, work, create=True)
+
+
+def export_all(config: ServerConfig, target: Path, *, session: str | None = None) -> dict[str, int]:
+    """Write the library and all sessions as files of the platforms into a ZIP file; gives how many of each.
+
+    Args:
+        config: The settings.
+        target: The ZIP file; of one session, the file of its platform.
+        session: Our id of the only session to write.
+    """
+
+    async def work(database: Database) -> dict[str, int]:
+        await database.require_tables()
+        if session is not None:
+            async with database.read() as connection:
+                _, content = await chat_file(connection, await chats.get_chat(connection, session))
+            await asyncio.to_thread(target.write_bytes, content)
+            return {"session": 1}
+        counts: dict[str, int] = {}
+        with _written(target) as archive:
+            async with database.read() as connection:
+                for kind in KINDS:
+                    for info in await all_items(connection, kind):
+                        suffix = Path(info.filename).suffix
+                        archive.writestr(f"{kind}s/{info.id}{suffix}", await item_file(connection, kind, info.id))
+                        counts[kind] = counts.get(kind, 0) + 1
+                before: tuple[float, str] | None = None
+                while page := await chats.list_chats(connection, None, before=before, limit=MAX_PAGE):
+                    for chat in page:
+                        name, content = await chat_file(connection, chat)
+                        owner = chat.selection.group or chat.selection.character or "chat"
+                        archive.writestr(f"chats/{owner}/{chat.id[:8]}-{name}", content)
+                        counts["session"] = counts.get("session", 0) + 1
+                    before = (page[-1].updated_at, page[-1].id)
+        return counts
+
+    return _with_database(config, work)
+
+
+def backup(config: ServerConfig, target: Path) -> dict[str, int]:
+    """Write all rows of the database into a ZIP file that any database can be restored from; gives rows by table.
+
+    Args:
+        config: The settings.
+        target: The file. It holds hashes of keys, and sealed keys of upstreams.
+    """
+
+    async def work(database: Database) -> dict[str, int]:
+        await database.require_tables()
+        counts: dict[str, int] = {}
+        with _written(target) as archive:
+            async with database.read() as connection:
+                for table in _tables():
+                    rows = await connection.stream(select(table))
+                    with archive.open(f"{table.name}.jsonl", "w") as file:
+                        count = 0
+                        async for row in rows.mappings():
+                            file.write(json.dumps(_packed(row)).encode() + b"\n")
+                            count += 1
+                    counts[table.name] = count
+            archive.writestr(MANIFEST, json.dumps({"format": FORMAT, "version": __version__, "rows": counts}))
+        return counts
+
+    return _with_database(config, work)
+
+
+def restore(config: ServerConfig, source: Path) -> dict[str, int]:
+    """Fill an empty database from a backup; gives rows by table.
+
+    Args:
+        config: The settings.
+        source: The backup.
+
+    Raises:
+        ConfigError: It is no backup, or the database is not empty.
+    """
+
+    async def work(database: Database) -> dict[str, int]:
+        await database.migrate()
+        counts: dict[str, int] = {}
+        try:
+            with zipfile.ZipFile(source) as archive:
+                if json.loads(archive.read(MANIFEST)).get("format") != FORMAT:
+                    raise ConfigError(f"{source}: a backup of another version", code="INVALID_BACKUP")
+                async with database.write() as connection:
+                    for table in _tables():
+                        if (await connection.execute(select(func.count()).select_from(table))).scalar_one():
+                            raise ConfigError(
+                                "the database is not empty: restore into a new one", code="DATABASE_NOT_EMPTY"
+                            )
+                    for table in _tables():
+                        with archive.open(f"{table.name}.jsonl") as file:
+                            for rows in _batches(_unpacked(json.loads(line)) for line in file if line.strip()):
+                                await connection.execute(insert(table), rows)
+                                counts[table.name] = counts.get(table.name, 0) + len(rows)
+        except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
+            raise ConfigError(f"{source}: no backup of TavernKit's: {error}", code="INVALID_BACKUP") from error
+        return counts
+
+    return _with_database(config, work, create=True)
+
+
+def migrate(config: ServerConfig) -> None:
+    """Bring the tables up to date, or make them."""
+
+    async def work(database: Database) -> None:
+        await database.migrate()
+
+    _with_database(config, work, create=True)
+
+
+def list_keys(config: ServerConfig) -> list[KeyInfo]:
+    """All API keys, without their secrets."""
+
+    async def work(database: Database) -> list[KeyInfo]:
+        await database.require_tables()
+        return await Keys(config, database).list()
+
+    return _with_database(config, work)
+
+
+def create_key(
+    config: ServerConfig, name: str, scopes: tuple[Scope, ...], rate_limit: int | None
+) -> tuple[KeyInfo, str]:
+    """Make an API key; gives it and its text.
+
+    Args:
+        config: The settings.
+        name: What it is for.
+        scopes: What it may do.
+        rate_limit: Requests a minute.
+    """
+
+    async def work(database: Database) -> tuple[KeyInfo, str]:
+        await database.migrate()
+        return await Keys(config, database).create(name, scopes, rate_limit)
+
+    return _with_database(config, work, create=True)
+
+
+def revoke_key(config: ServerConfig, key_id: str) -> None:
+    """Let an API key open nothing any more."""
+
+    async def work(database: Database) -> None:
+        await database.require_tables()
+        await Keys(config, database).revoke(key_id)
+
+    _with_database(config, work)
+
+
+def _with_database(config: ServerConfig, work: Callable[[Database], Awaitable[T]], *, create: bool = False) -> T:
+    async def run() -> T:
+        database = Database(config.database_url, create=create)
+        try:
+            with database_errors():
+                return await work(database)
+        except ServiceError as error:
+            raise ConfigError(str(error), code=error.code.upper()) from error
+        finally:
+            await database.close()
+
+    return asyncio.run(run())
+
+
+class _written:  # noqa: N801  # used as a function
+    """A ZIP file that is there only when it is whole."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._partial = target.with_name(f"{target.name}.partial")
+
+    def __enter__(self) -> zipfile.ZipFile:
+        self._archive = zipfile.ZipFile(self._partial, "w", zipfile.ZIP_DEFLATED)
+        return self._archive
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._archive.close()
+        if kind is None:
+            self._partial.replace(self._target)
+        else:
+            self._partial.unlink(missing_ok=True)
+
+
+def _tables() -> list[Table]:
+    """All tables, those that others refer to first."""
+    return [table for table in Base.metadata.sorted_tables if table.name not in LEFT_OUT]
+
+
+def _packed(row: Mapping[Any, Any]) -> dict[str, object]:
+    return {
+        str(name): {"base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
+        for name, value in row.items()
+    }
+
+
+def _unpacked(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: base64.b64decode(str(value["base64"])) if is_object(value) and set(value) == {"base64"} else value
+        for name, value in row.items()
+    }
+
+
+def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    batch: list[dict[str, Any]] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) >= ROWS_AT_ONCE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,119 @@
+"""Folders whose files are offered as they are: read at the start, and again when they change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tavernkit.errors import ConfigError, TavernKitError
+from tavernkit.server.config import ServerConfig
+from tavernkit.server.import_archive import files_below
+from tavernkit.server.import_records import Progress, store
+from tavernkit.server.import_sources import Found, work_below
+from tavernkit.server.keys import ADMIN_OWNER, LOCAL
+from tavernkit.server.limits import MAX_IMPORT_FILES, WATCH_SECONDS
+from tavernkit.server.storage.database import Database, advisory_lock
+
+logger = logging.getLogger("tavernkit.server")
+
+JOB = "folder"
+"""What stands for the job in the ids of chats that come from a folder."""
+
+
+class ServedFolders:
+    """Puts the files of folders into the library. A changed file is a new version; what is gone stays here."""
+
+    def __init__(self, config: ServerConfig, database: Database) -> None:
+        self._folders = [path for path in (config.characters, config.from_sillytavern) if path is not None]
+        self._database = database
+        self._owner = ADMIN_OWNER if config.keys_required else LOCAL.owner
+        self._watch = config.watch
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Read everything, and go on watching if the settings say so.
+
+        Raises:
+            ConfigError: A folder is not there.
+        """
+        seen = await asyncio.to_thread(self._signature)
+        for folder in self._folders:
+            if not folder.is_dir():
+                raise ConfigError(f"there is no folder {str(folder)!r}", code="INVALID_SETTING")
+            await self.read(folder)
+        if self._watch and self._folders:
+            self._task = asyncio.create_task(self._watching(seen))
+
+    async def stop(self) -> None:
+        """Watch no longer."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def read(self, folder: Path) -> Progress:
+        """Take up what is new or changed in a folder."""
+        progress = Progress(JOB, self._owner, folder, served=True)
+        await import_below(self._database, progress, folder)
+        for warning in progress.warnings:
+            logger.warning("%s: %s", folder.name, warning)
+        return progress
+
+    async def _watching(self, seen: object) -> None:
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            now = await asyncio.to_thread(self._signature)
+            if now == seen:
+                continue
+            seen = now
+            for folder in self._folders:
+                try:
+                    await self.read(folder)
+                except Exception:
+                    logger.exception("a folder could not be read")
+
+    def _signature(self) -> list[tuple[str, int, int]]:
+        """What shows that something has changed."""
+        found: list[tuple[str, int, int]] = []
+        for folder in self._folders:
+            for path in files_below(folder):
+                with suppress(OSError):
+                    stat = path.stat()
+                    found.append((str(path), stat.st_mtime_ns, stat.st_size))
+                if len(found) >= MAX_IMPORT_FILES:
+                    return found
+        return found
+
+
+async def import_below(database: Database, progress: Progress, folder: Path) -> None:
+    """Store everything in a folder; a file that cannot be taken is reported and left out.
+
+    Args:
+        database: The database.
+        progress: Notes what was done.
+        folder: The folder.
+    """
+    await import_work(database, progress, await asyncio.to_thread(work_below, folder, progress.warn))
+
+
+async def import_work(database: Database, progress: Progress, work: Sequence[tuple[str, Callable[[], Found]]]) -> None:
+    """Store what was found, one thing after the other.
+
+    Args:
+        database: The database.
+        progress: Notes what was done.
+        work: Names, and how to read what they stand for.
+    """
+    for name, read in work:
+        try:
+            found = await asyncio.to_thread(read)
+            async with database.write() as connection:
+                if progress.served:
+                    await advisory_lock(connection, "served-folders")  # other processes read the same folder
+                await store(connection, progress, name, found)
+        except (TavernKitError, OSError) as error:
+            progress.warn(f"{name} is left out: {error}")
+        progress.done += 1

@@ -1,0 +1,164 @@
+"""Folders that are served, and what is done with a whole database."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tavernkit import risu_ai
+from tavernkit import silly_tavern as st
+from tavernkit.cli.app import run as tavernkit
+from tavernkit.examples import example_path
+from tavernkit.server import served_folders
+from tavernkit.testing import ScriptedModel
+from tests.server.conftest import Client, StartApp
+
+CHAT = "/v1/chat/completions"
+CARD: dict[str, Any] = {
+    "spec": "chara_card_v2",
+    "spec_version": "2.0",
+    "data": {"name": "Bel", "description": "A cook."},
+}
+
+
+def write(path: Path, value: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+async def models(client: Client) -> list[str]:
+    return [each["id"] for each in (await client.get("/v1/models")).json()["data"] if "@" not in each["id"]]
+
+
+async def test_a_folder_of_cards_is_offered_and_read_again(start: StartApp, tmp_path: Path) -> None:
+    folder = tmp_path / "cards"
+    write(folder / "bel.json", CARD)
+    write(folder / "more" / "other.json", {**CARD, "data": {"name": "Bel", "description": "Another Bel."}})
+    shutil.copy(example_path("aria.json"), folder / "a.json")
+    (folder / "broken.png").write_bytes(b"no card")
+    async with start(characters=folder) as client:
+        assert sorted(await models(client)) == ["aria", "bel", "bel-other"]
+    async with start(characters=folder) as client:
+        versions = {each["id"]: each["version"] for each in (await client.get("/api/characters")).json()["data"]}
+        assert versions == {"aria": 1, "bel": 1, "bel-other": 1}
+        write(folder / "bel.json", {**CARD, "data": {"name": "Bel", "description": "A chef."}})
+        await client.service.folders.read(folder)
+        changed = {each["id"]: each["version"] for each in (await client.get("/api/characters")).json()["data"]}
+        assert changed == {"aria": 1, "bel": 2, "bel-other": 1}
+
+
+async def test_changes_are_picked_up(start: StartApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served_folders, "WATCH_SECONDS", 0.01)
+    folder = tmp_path / "cards"
+    write(folder / "bel.json", CARD)
+    async with start(characters=folder, watch=True) as client:
+        assert await models(client) == ["bel"]
+        write(folder / "cid.json", {**CARD, "data": {"name": "Cid"}})
+        while await models(client) != ["bel", "cid"]:  # ends at once, or the test's time does
+            pass
+
+
+async def test_a_sillytavern_folder_is_offered_with_its_chats(start: StartApp, tmp_path: Path) -> None:
+    root = tmp_path / "default-user"
+    write(root / "settings.json", {"power_user": {}})
+    write(root / "characters" / "Bel.json", CARD)
+    chat = root / "chats" / "Bel" / "first.jsonl"
+    chat.parent.mkdir(parents=True)
+    chat.write_text('{"user_name": "Ann", "character_name": "Bel"}\n{"name": "Ann", "mes": "Hi", "is_user": true}')
+    for _ in range(2):  # what is here already is not imported again
+        async with start(from_sillytavern=root) as client:
+            assert await models(client) == ["bel"]
+            sessions = (await client.get("/api/sessions")).json()["data"]
+            assert [each["session"] for each in sessions] == ["folder:bel:first"]
+            lines = (await client.get(f"/api/sessions/{sessions[0]['id']}/messages")).json()["data"]
+            assert [each["content"] for each in lines] == ["Hi"]
+
+
+async def test_a_folder_that_is_not_there_is_told(start: StartApp, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="there is no folder"):
+        async with start(characters=tmp_path / "nowhere"):
+            pass
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+async def test_a_session_is_exported_as_its_platform_has_it(start: StartApp, platform: str) -> None:
+    async with start(ScriptedModel("One.", "Two.")) as client:
+        body: dict[str, Any] = {
+            "model": "aria",
+            "messages": [{"role": "user", "content": "{{setvar::a::1}}Hi"}],
+            "tavernkit": {"platform": platform, "session": "s/1"},
+        }
+        answers = [(await client.post(CHAT, json=body)).json() for _ in range(2)]
+        session = answers[0]["tavernkit"]["session_id"]
+        answer = await client.get(f"/api/sessions/{session}/export")
+        missing = await client.get("/api/sessions/none/export")
+    assert (answer.status_code, missing.status_code) == (200, 404)
+    assert "attachment" in answer.headers["content-disposition"]
+    if platform == "silly_tavern":
+        file = st.ChatFile.loads(answer.text)
+        assert [line.mes for line in file.messages][-1] == "Two."
+        assert file.header["character_name"] == "Aria"
+        assert file.metadata.to_json()["variables"] == {"a": "1"}
+    else:
+        chat = risu_ai.ChatFile.load(answer.content).chats[0]
+        assert [line.data for line in chat.messages][-1] == "Two."
+
+
+async def test_lists_of_sessions_can_be_narrowed(start: StartApp, tmp_path: Path) -> None:
+    write(tmp_path / "cards" / "bel.json", CARD)
+    async with start(characters=tmp_path / "cards") as client:
+        for name in ("one", "two"):
+            await client.post("/api/sessions", json={"model": "bel", "session": name})
+        shutil.copy(example_path("aria.json"), tmp_path / "cards" / "aria.json")
+        await client.service.folders.read(tmp_path / "cards")
+        await client.post("/api/sessions", json={"model": "aria", "session": "three"})
+        found = {
+            query: [each["session"] for each in (await client.get(f"/api/sessions?{query}")).json()["data"]]
+            for query in ("character=bel", "session=three", "platform=risu_ai", "character=bel&session=one")
+        }
+        assert (await client.get("/api/sessions?platform=other")).status_code == 422
+    assert {query: sorted(names) for query, names in found.items()} == {
+        "character=bel": ["one", "two"],
+        "session=three": ["three"],
+        "platform=risu_ai": [],
+        "character=bel&session=one": ["one"],
+    }
+
+
+def test_the_database_by_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*words: str, data: str = "one") -> str:
+        code = tavernkit(["server", *words, "--data", str(tmp_path / data)])
+        told = capsys.readouterr()
+        assert code == 0, told.err
+        return told.out
+
+    def refused(*words: str, data: str = "one") -> str:
+        assert tavernkit(["server", *words, "--data", str(tmp_path / data)]) != 0
+        return capsys.readouterr().err
+
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "cards" / "bel.json", CARD)
+    assert "up to date" in run("migrate")
+    assert "1 character" in run("import", str(tmp_path / "cards"))
+    assert json.loads(run("import", str(example_path("aria.json")), "--json"))["imported"] == {"character": 1}
+    made = json.loads(run("keys", "--create", "bot", "--scope", "chat", "--rate-limit", "5", "--json"))
+    assert (made["scopes"], made["rate_limit"], made["key"][:3]) == (["chat"], 5, "tk-")
+    assert "bot" in run("keys")
+    run("export", str(tmp_path / "all.zip"))
+    with zipfile.ZipFile(tmp_path / "all.zip") as archive:
+        assert {"characters/bel.json", "characters/aria.json"} <= set(archive.namelist())
+    assert "2 items" in run("backup", str(tmp_path / "backup.zip"))
+    assert "2 items" in run("restore", str(tmp_path / "backup.zip"), data="two")
+    assert json.loads(run("keys", "--json", data="two"))[0]["id"] == made["id"]
+    assert "not empty" in refused("restore", str(tmp_path / "backup.zip"), data="two")
+    assert "backup" in refused("restore", str(tmp_path / "all.zip"), data="three")
+    assert "revoked" in run("keys", "--revoke", made["id"], data="two")
+    assert "there is no" in refused("import", str(tmp_path / "nothing.png"))
+    assert "scope" in refused("keys", "--create", "x", "--scope", "everything")
