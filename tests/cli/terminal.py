@@ -6,6 +6,7 @@ import codecs
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -83,6 +84,10 @@ class Terminal:
     def type(self, line: str) -> None:
         """Type a line."""
         os.write(self._master, line.encode() + b"\n")
+
+    def interrupt(self) -> None:
+        """Press Ctrl+C."""
+        self._process.send_signal(signal.SIGINT)
 
     def finish(self) -> Outcome:
         """Read to the end."""

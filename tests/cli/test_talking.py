@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tavernkit.risu_ai import ChatFile as RisuChatFile
+from tavernkit.risu_ai import Save
 from tavernkit.risu_ai.files.preset import Preset as RisuPreset
 from tavernkit.silly_tavern import ChatFile, Preset
-from tavernkit.testing import ScriptedModel, failure, serve_in_thread, streamed
+from tavernkit.testing import Hang, ScriptedModel, failure, serve_in_thread, streamed
 from tests.cli.terminal import BOOK, CARD, PRESET, Tavernkit, Terminal, in_process
 
 NO_MODEL = "http://127.0.0.1:9"
@@ -93,7 +95,8 @@ def test_an_endpoint_that_fails_is_a_readable_error_and_the_chat_stays(tavernkit
         outcome = tavernkit("chat", CARD, "--base-url", url, "--save", str(path), "--say", "Hello")
     assert outcome.code == 4
     assert "no such model" in outcome.err
-    assert not path.exists()
+    assert url in outcome.err
+    assert [message.mes for message in ChatFile.load(path).messages][1:] == ["Hello"]
 
 
 def test_an_endpoint_that_is_not_there_is_a_failure_of_the_model(tavernkit: Tavernkit, tmp_path: Path) -> None:
@@ -101,6 +104,150 @@ def test_an_endpoint_that_is_not_there_is_a_failure_of_the_model(tavernkit: Tave
         pass
     outcome = tavernkit("chat", CARD, "--base-url", url, "--save", str(tmp_path / "a.jsonl"), "--say", "Hello")
     assert (outcome.code, outcome.err.splitlines()[-1][:28]) == (4, "error: the connection failed")
+    assert url in outcome.err
+
+
+def test_every_command_of_a_chat(tmp_path: Path) -> None:
+    chat, copy = tmp_path / "aria.jsonl", tmp_path / "copy.jsonl"
+    replies = ("First.", "Second.", "And more.", "My words.", "Third.")
+    terminal = Terminal(
+        "chat", CARD, "--user", "Ann", "--base-url", "scripted", "--save", str(chat),
+        *(part for reply in replies for part in ("--reply", reply)),
+    )  # fmt: skip
+
+    def after(line: str) -> str:
+        terminal.type(line)
+        return terminal.wait_for("Ann> ")
+
+    terminal.wait_for("Ann> ")
+    assert "Nothing was sent yet." in after("/explain")
+    assert "First." in after("Hello")
+    assert "Second." in after("/regenerate")
+    assert "And more." in after("/continue")
+    assert "Edited." in after("/edit 1 Hello there")
+    assert "1 Ann: Hello there" in after("/lines")
+    terminal.type("/impersonate")
+    terminal.wait_for("Ann> My words.")  # it is typed already
+    assert "Third." in after("")
+    assert "Taken back." in after("/undo")
+    assert "copy.jsonl" in after(f"/save {copy}")
+    assert "there already" in after(f"/save {copy}")
+    assert "aria - Branch #1.jsonl" in "".join(after("/branch 1").split("\r\n")).replace("\n", "")
+    assert "aria - Branch #1.jsonl" in "".join(after("/save").split("\r\n"))
+    assert "there is no line 9" in after("/branch 9")
+    assert "not a group" in after("/speak Bo")
+    terminal.type("/quit")
+    assert terminal.finish().code == 0
+    texts = [message.mes for message in ChatFile.load(chat).messages[1:]]
+    assert texts == ["Hello there", "Second. And more."]
+    assert [message.mes for message in ChatFile.load(copy).messages[1:]] == texts
+    assert [message.mes for message in ChatFile.load(tmp_path / "aria - Branch #1.jsonl").messages[1:]] == texts[:1]
+
+
+def test_ctrl_c_keeps_the_partial_reply_and_stays_and_a_second_one_leaves(tmp_path: Path) -> None:
+    chat = tmp_path / "aria.jsonl"
+    with serve_in_thread(ScriptedModel(Hang(("Once upon", " a time")), "After all.")) as url:
+        terminal = Terminal("chat", CARD, "--user", "Ann", "--base-url", url, "--save", str(chat))
+        terminal.wait_for("Ann> ")
+        terminal.type("Tell me a story")
+        terminal.wait_for(" a time")
+        terminal.interrupt()
+        assert "what has arrived is kept" in terminal.wait_for("Ann> ")
+        assert [message.mes for message in ChatFile.load(chat).messages[1:]] == ["Tell me a story", "Once upon a time"]
+        terminal.type("And?")
+        assert "After all." in terminal.wait_for("Ann> ")
+        terminal.interrupt()
+        assert terminal.finish().code == 130
+
+
+def test_every_turn_failing_is_a_failure_and_one_of_two_is_not(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    def said(*script: object) -> int:
+        with serve_in_thread(ScriptedModel(*script)) as url:  # pyright: ignore[reportArgumentType]
+            chat = str(tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl")
+            return tavernkit("chat", CARD, "--base-url", url, "--save", chat, "--say", "One", "--say", "Two").code
+
+    assert said(failure(400, "no"), failure(400, "no")) == 4
+    assert said(failure(400, "no"), "Yes.") == 1
+    assert said("Yes.", "Yes.") == 0
+
+
+def test_a_conversation_whose_every_turn_failed_says_so(tmp_path: Path) -> None:
+    chat = str(tmp_path / "a.jsonl")
+    outcome = in_process("chat", CARD, "--base-url", NO_MODEL, "--save", chat, stdin="Hi\n/regenerate\n")
+    assert outcome.code == 4
+    assert NO_MODEL in outcome.err
+
+
+def test_a_chat_by_the_rules_of_risuai(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    chat = tmp_path / "aria.json"
+    for line in ("one", "two"):
+        outcome = tavernkit(
+            "chat", CARD, "--platform", "risu_ai", "--base-url", "scripted", "--reply", "Aye.",
+            "--save", str(chat), "--say", line, "--json",
+        )  # fmt: skip
+        assert outcome.code == 0, outcome.err
+    messages = RisuChatFile.load(chat).chats[0].messages
+    assert [message.data for message in messages] == ["one", "Aye.", "two", "Aye."]
+
+
+def test_a_chat_of_an_installation_is_written_back(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    chats = tmp_path / "chats" / "aria"
+    chats.mkdir(parents=True)
+    (tmp_path / "characters").mkdir()
+    (tmp_path / "characters" / "aria.json").write_bytes(Path(CARD).read_bytes())
+    (tmp_path / "settings.json").write_text(json.dumps({"username": "Ann", "kept": 1}))
+    (chats / "old.jsonl").write_text('{"chat_metadata":{}}\n{"name":"Aria","mes":"Hm?"}')
+    folder = ("--from-sillytavern", str(tmp_path), "--character", "Aria", "--base-url", "scripted", "--reply", "Aye.")
+    outcome = tavernkit("chat", *folder, "--say", "Hello", "--json")
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out) == {"replies": ["Aye."], "file": str(chats / "old.jsonl")}
+    assert [message.mes for message in ChatFile.load(chats / "old.jsonl").messages] == ["Hm?", "Hello", "Aye."]
+    assert ChatFile.load(chats / "old.jsonl").messages[1].name == "Ann"
+    elsewhere = tmp_path / "elsewhere.jsonl"
+    before = (chats / "old.jsonl").read_bytes()
+    assert tavernkit("chat", *folder, "--chat", "old", "--say", "More", "--save", str(elsewhere)).code == 0
+    assert (chats / "old.jsonl").read_bytes() == before
+    assert [message.mes for message in ChatFile.load(elsewhere).messages][-2:] == ["More", "Aye."]
+
+
+def test_a_chat_of_a_risuai_save_goes_on_in_a_file(
+    tavernkit: Tavernkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stored = [{"name": "first", "id": "x", "message": [{"role": "user", "data": "Hello, Bel."}]}]
+    Save.from_json({"username": "Ann", "characters": [{"name": "Bel", "chats": stored}]}).save("backup.bin")
+    outcome = tavernkit(
+        "chat", "--from-risuai", "backup.bin", "--character", "Bel", "--base-url", "scripted", "--reply", "Aye.",
+        "--say", "Well?", "--json",
+    )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["file"] == "Bel.json"
+    messages = RisuChatFile.load("Bel.json").chats[0].messages
+    assert [message.data for message in messages] == ["Hello, Bel.", "Well?", "Aye."]
+
+
+def test_a_chat_remembers_from_turn_to_turn(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    card = tmp_path / "card.json"
+    data = {"name": "Aria", "description": "Turn {{incvar::n}}.", "first_mes": "Hi."}
+    card.write_text(json.dumps({"spec": "chara_card_v2", "spec_version": "2.0", "data": data}))
+    model = ScriptedModel("One.", "Two.")
+    with serve_in_thread(model) as url:
+        chat = str(tmp_path / "a.jsonl")
+        outcome = tavernkit("chat", str(card), "--base-url", url, "--save", chat, "--say", "1", "--say", "2")
+    assert outcome.code == 0, outcome.err
+    assert ["Turn 1." in json.dumps(model.requests[0]), "Turn 2." in json.dumps(model.requests[1])] == [True, True]
+
+
+def test_a_text_model_gets_one_text_and_where_to_stop(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    model = ScriptedModel("Well.")
+    with serve_in_thread(model) as url:
+        chat = str(tmp_path / "a.jsonl")
+        outcome = tavernkit(
+            "chat", CARD, "--user", "Ann", "--dialect", "text", "--base-url", url, "--save", chat, "--say", "Hello",
+        )  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert "Ann: Hello" in str(model.requests[0]["prompt"])
+    assert "\nAnn:" in str(json.dumps(model.requests[0]["stop"]).encode().decode("unicode_escape"))
 
 
 def test_a_chat_needs_a_model(tavernkit: Tavernkit) -> None:

@@ -1,111 +1,106 @@
-"""A conversation with a character: the chat so far, the builder and the model."""
+"""Options of ``tavernkit chat`` into a conversation."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+import dataclasses
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tavernkit.models import Model, Reply, Request
-from tavernkit.prompt.plan import Plan
-from tavernkit.silly_tavern import ChatFile, ChatMessage
-from tavernkit.values import JsonObject, freeze_object, thaw_object
+import typer
+
+from tavernkit.cli.build_options import TEXT
+from tavernkit.cli.files import STDIN, naming
+from tavernkit.cli.inputs import Prepared, prepare
+from tavernkit.cli.platforms import Platform
+from tavernkit.conversation import BlockingConversation, Conversation, FileStore, SavedChat
+from tavernkit.conversation.installations import begin_with, find_chat, open_folder_chat
+from tavernkit.conversation.opening import Materials, risu_ai_chat, silly_tavern_chat
+from tavernkit.errors import log_warning
+from tavernkit.silly_tavern import Builder, DataFolder
+
+if TYPE_CHECKING:
+    from tavernkit.cli.commands.chat import ChatOptions
+    from tavernkit.conversation import ConversationStore
+    from tavernkit.turns import Chat
+
+SUFFIXES = {Platform.SILLY_TAVERN: ".jsonl", Platform.RISU_AI: ".json"}
 
 
-def utc_now() -> datetime:
-    """Tell the time."""
-    return datetime.now(UTC)
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A conversation and who takes part in it."""
 
-
-@dataclass(slots=True, kw_only=True)
-class ChatSession:
-    """What is said, saved after every turn in SillyTavern's JSONL.
-
-    ``build`` makes the plan of a turn (``history``, ``message``, ``generation_type``); ``plan`` is the last one.
-    """
-
-    build: Callable[..., Plan]
-    model: Model
+    chat: BlockingConversation
+    path: Path
     character_name: str
     user_name: str
-    chat: ChatFile
-    path: Path
-    clock: Callable[[], datetime] = utc_now
-    plan: Plan | None = field(default=None)
-
-    def send(self, text: str, on_delta: Callable[[str], object]) -> str:
-        """Say something and get the reply."""
-        history = self.chat
-        reply = self._ask(history, text, "normal", on_delta)
-        user = ChatMessage(name=self.user_name, is_user=True, mes=text, send_date=self._now())
-        self.chat = history.with_messages(user, self._reply(reply))
-        self.save()
-        return reply
-
-    def swipe(self, on_delta: Callable[[str], object]) -> str | None:
-        """Ask for another version of the last reply; nothing if there is no reply."""
-        last = self._last_reply()
-        if last is None:
-            return None
-        reply = self._ask(self.chat, "", "swipe", on_delta)
-        swipes = [*(last.swipes or [last.mes]), reply]
-        self._replace_last(last.replace(mes=reply, swipes=tuple(swipes), swipe_id=len(swipes) - 1))
-        self.save()
-        return reply
-
-    def turn_swipe(self, step: int) -> tuple[str, int, int] | None:
-        """Go to a neighbouring version of the last reply: its text, number and how many there are."""
-        last = self._last_reply()
-        if last is None or not last.swipes:
-            return None
-        at = ((last.swipe_id or 0) + step) % len(last.swipes)
-        self._replace_last(last.replace(mes=last.swipes[at], swipe_id=at))
-        self.save()
-        return last.swipes[at], at + 1, len(last.swipes)
-
-    def undo(self) -> bool:
-        """Take back the last exchange."""
-        messages = list(self.chat.messages)
-        while messages and not messages[-1].is_user:
-            messages.pop()
-        if not messages:
-            return False
-        self.chat = ChatFile(tuple(messages[:-1]), self.chat.metadata, self.chat.header, self.chat.name)
-        self.save()
-        return True
-
-    def save(self) -> None:
-        """Write the chat to its file."""
-        header: JsonObject = {
-            "user_name": self.user_name,
-            "character_name": self.character_name,
-            **thaw_object(self.chat.header),
-        }
-        header.setdefault("create_date", self._now())
-        self.chat = ChatFile(self.chat.messages, self.chat.metadata, freeze_object(header), self.chat.name)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.chat.save(self.path)
-
-    def _ask(self, history: ChatFile, text: str, kind: str, on_delta: Callable[[str], object]) -> str:
-        self.plan = self.build(history=history, message=text, generation_type=kind)
-        return asyncio.run(_sent(self.model, self.plan.request(), on_delta)).text.strip()
-
-    def _reply(self, text: str) -> ChatMessage:
-        return ChatMessage(name=self.character_name, mes=text, send_date=self._now(), swipes=(text,), swipe_id=0)
-
-    def _last_reply(self) -> ChatMessage | None:
-        last = self.chat.messages[-1] if self.chat.messages else None
-        return None if last is None or last.is_user else last
-
-    def _replace_last(self, message: ChatMessage) -> None:
-        self.chat = ChatFile((*self.chat.messages[:-1], message), self.chat.metadata, self.chat.header, self.chat.name)
-
-    def _now(self) -> str:
-        return self.clock().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    address: str
+    """Where the model is."""
 
 
-async def _sent(model: Model, request: Request, on_delta: Callable[[str], object]) -> Reply:
-    async with model:  # connections belong to the event loop of this turn
-        return await model.send(request, on_delta=lambda piece: on_delta(piece.text) if piece.text else None)
+def open_session(options: ChatOptions, save: Path | None) -> Session:
+    """Open the chat that a command asks for.
+
+    Args:
+        options: The options.
+        save: Where it is saved, if not in the chat's own file.
+    """
+    if options.dialect not in ("openai", TEXT):
+        raise typer.BadParameter("chat speaks to OpenAI-compatible endpoints only: leave out --dialect, or say text")
+    if options.chat == STDIN:
+        raise typer.BadParameter("--chat names the file that the chat goes on in: it cannot be stdin")
+    model = options.connect(text=options.dialect == TEXT)
+    given = Materials(model=model, greeting=options.greeting, warn=log_warning)
+    if options.from_sillytavern is not None:
+        chat, store, prepared = _folder_chat(options, given, save)
+    else:
+        chat, store, prepared = _file_chat(options, given, save)
+    talk = Conversation(chat, model=model, store=store).blocking()
+    path = Path(str(getattr(store, "path", "")))
+    return Session(talk, path, prepared.character_name, prepared.user_name, options.base_url or "the scripted model")
+
+
+def _folder_chat(options: ChatOptions, given: Materials, save: Path | None) -> tuple[Chat, ConversationStore, Prepared]:
+    """A chat of SillyTavern's data folder, which is saved there unless another file is named."""
+    assert options.from_sillytavern is not None
+    folder = DataFolder(options.from_sillytavern)
+    character = options.character or (options.card.name if options.card is not None else None)
+    place = find_chat(folder, character, options.chat, group=options.group)
+    prepared = prepare(
+        dataclasses.replace(options, character=place.avatar, chat=place.stored_name, group=place.group, card=None)
+    )
+    store = FileStore(save) if save is not None else None
+    assert isinstance(prepared.builder, Builder)
+    chat, chosen = open_folder_chat(place, given, store=store, builder=prepared.builder)
+    return chat, chosen, prepared
+
+
+def _file_chat(options: ChatOptions, given: Materials, save: Path | None) -> tuple[Chat, ConversationStore, Prepared]:
+    suffix = SUFFIXES[options.chosen_platform]
+    named = options.chat is not None and options.from_risuai is None
+    own = Path(options.chat) if named and options.chat is not None else None
+    if save is None and own is not None and own.suffix.lower() != suffix:
+        raise typer.BadParameter(f"{own} is not in the format of {options.chosen_platform.value}: name one with --save")
+    if save is not None and save.exists():  # it goes on there
+        options = options if options.from_risuai is not None else dataclasses.replace(options, chat=None)
+    prepared = prepare(options)
+    path = save or own or free_path(prepared.character_name, suffix)
+    store = FileStore(path)
+    with naming(path):
+        if isinstance(prepared.builder, Builder):
+            if own is not None and own != path and not path.exists():
+                begin_with(store, SavedChat(file=own.read_bytes()))
+            return silly_tavern_chat(store, path.stem, {}, given, builder=prepared.builder), store, prepared
+        return risu_ai_chat(store, path.stem, prepared.risu_inputs or {}, given), store, prepared
+
+
+def free_path(name: str, suffix: str) -> Path:
+    """A file of its own for a new chat: those that are there are other chats."""
+    from tavernkit.cards.silly_tavern.names import sanitize
+
+    stem = sanitize(name) or "chat"
+    path, number = Path(f"{stem}{suffix}"), 2
+    while path.exists():
+        path, number = Path(f"{stem} {number}{suffix}"), number + 1
+    return path

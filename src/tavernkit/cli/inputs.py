@@ -23,7 +23,7 @@ from tavernkit.values import is_sequence
 if TYPE_CHECKING:
     from tavernkit.cards import Bundle
     from tavernkit.risu_ai import Builder as RisuAIBuilder
-    from tavernkit.risu_ai import HistoryInput, RisuModule
+    from tavernkit.risu_ai import HistoryInput, RisuAIInputs, RisuModule
     from tavernkit.risu_ai.files.preset import Preset as RisuPreset
     from tavernkit.silly_tavern import Builder as SillyTavernBuilder
     from tavernkit.silly_tavern import ChatFile, DataFolder, Preset, RegexScripts, SillyTavernInputs
@@ -38,6 +38,8 @@ class Prepared:
     user_name: str
     build: Callable[..., Plan]
     builder: SillyTavernBuilder | RisuAIBuilder
+    risu_inputs: RisuAIInputs | None = None
+    """The inputs of RisuAI's builder."""
 
 
 def prepare(options: BuildOptions, *, quiet: bool = True) -> Prepared:
@@ -253,7 +255,7 @@ def _limited(preset: Preset, options: BuildOptions) -> Preset:
 
 def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
     from tavernkit.cards import User
-    from tavernkit.risu_ai import Builder, RisuAIInputs
+    from tavernkit.risu_ai import Builder
 
     inputs: RisuAIInputs = {**_common(options, quiet), "on_overflow": options.on_overflow}
     if options.speaker is not None:
@@ -276,7 +278,8 @@ def _risu_ai(options: BuildOptions, quiet: bool) -> Prepared:
     inputs["preset"] = _risu_limited(preset, options)
     inputs["modules"] = [*map(_module, options.module or ()), *map(_book_module, options.book or ())]
     ready = Builder(**inputs)
-    return Prepared(Platform.RISU_AI, ready.make_context().owner.name, options.user or default_user, ready.build, ready)
+    name = ready.make_context().owner.name
+    return Prepared(Platform.RISU_AI, name, options.user or default_user, ready.build, ready, inputs)
 
 
 def _risu_history(options: BuildOptions, bundle: Bundle) -> tuple[HistoryInput, str | None]:

@@ -54,8 +54,8 @@ class ModelOptions:
         """Whether the scripted model is meant."""
         return self.base_url == SCRIPTED or (self.base_url is None and bool(self.reply))
 
-    def connect(self) -> Model:
-        """Make the model."""
+    def connect(self, *, text: bool = False) -> Model:
+        """Make the model; ``text`` asks for text completion instead of a chat."""
         if self.scripted:
             from tavernkit.testing import ScriptedModel, streamed
 
@@ -65,7 +65,7 @@ class ModelOptions:
             raise typer.BadParameter(
                 "say where the model is with --base-url URL (key in TAVERNKIT_API_KEY), or try --base-url scripted"
             )
-        from tavernkit.models import Endpoint, OpenAIModel, with_retries
+        from tavernkit.models import Endpoint, OpenAIModel, TextModel, with_retries
 
         try:
             importlib.import_module("httpx")
@@ -73,7 +73,8 @@ class ModelOptions:
             raise ConfigError(
                 "models need their extra: pip install 'tavernkit[models]'", code="EXTRA_MISSING"
             ) from error
-        return with_retries(OpenAIModel(self.model or "default", Endpoint.from_env(base_url=self.base_url)))
+        make = TextModel if text else OpenAIModel
+        return with_retries(make(self.model or "default", Endpoint.from_env(base_url=self.base_url)))
 
 
 def _pieces(text: str) -> list[str]:

@@ -135,6 +135,10 @@ class BlockingConversation:
         """
         return self._run(self.conversation.branch(index, store=store))
 
+    def adopt(self, conversation: Conversation) -> None:
+        """Go on with another conversation that uses the same model, such as a branch."""
+        self.conversation = conversation
+
     def undo(self) -> bool:
         """Take back the last operation; returns False if there is none."""
         return self._run(self.conversation.undo())

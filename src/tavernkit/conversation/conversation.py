@@ -16,7 +16,7 @@ from tavernkit.arguments import require, require_choice
 from tavernkit.cards.participant import User
 from tavernkit.conversation.errors import ConversationBusyError
 from tavernkit.conversation.formats import chat_name, reserve_names, saved_chat
-from tavernkit.conversation.installations import open_folder, open_save
+from tavernkit.conversation.installations import find_chat, local_time, open_folder_chat, open_save
 from tavernkit.conversation.opening import (
     BookInput,
     CardInput,
@@ -48,10 +48,6 @@ if TYPE_CHECKING:
 
 UNDO_LIMIT: Final = 50
 """How many operations can be undone."""
-
-
-def _now() -> datetime:
-    return datetime.now().astimezone()
 
 
 KINDS: Final[Sequence[TurnKind]] = ("send", "regenerate", "swipe", "continue", "impersonate", "quiet", "speak")
@@ -147,7 +143,8 @@ class Conversation(AsyncContext):
             settings: SillyTavern's ``settings.json``, or RisuAI's settings of a save.
             user: The user's name.
             persona: The user's description.
-            greeting: Which greeting a new chat begins with: 0 is the first message, 1 the first alternate.
+            greeting: Which greeting a new chat begins with: 0 is the first message, 1 the first alternate, -1 none
+                (SillyTavern only).
             allow_scripts: Run the regex scripts inside the card and the preset, which SillyTavern asks about first.
             model: Answers; ``tk.model("openai:gpt-4o")``.
             tools: Functions and toolsets that the model may call.
@@ -202,7 +199,7 @@ class Conversation(AsyncContext):
         options: Mapping[str, object] | None = None,
         inputs: SillyTavernInputs | None = None,
         undo_limit: int = UNDO_LIMIT,
-        now: Callable[[], datetime] = _now,
+        now: Callable[[], datetime] = local_time,
         warn: Warn = log_warning,
     ) -> Self:
         """Open a chat of SillyTavern's data folder with everything that belongs to it, and save it there.
@@ -233,15 +230,11 @@ class Conversation(AsyncContext):
         box = ToolBox(tools)
         given = Materials(preset=preset, user=user, greeting=greeting, model=model, tools=box, warn=warn)
         opened = folder if isinstance(folder, DataFolder) else DataFolder(folder, warn=warn)
-        made, place = open_folder(
-            opened,
+        made, place = open_folder_chat(
+            find_chat(opened, character, chat, group=group, now=now),
             given,
-            character=character,
-            group=group,
-            chat=chat,
             store=None if store is None else _store(store, "silly_tavern")[0],
-            more=inputs or {},
-            now=now,
+            more=inputs,
         )
         return cls(made, model=model, store=place, tools=box, options=options, undo_limit=undo_limit)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -10,75 +11,116 @@ from tavernkit.cards.silly_tavern.names import sanitize
 from tavernkit.cards.silly_tavern.stored import chat_name
 from tavernkit.conversation.opening import Materials, risu_ai_chat, silly_tavern_chat
 from tavernkit.conversation.program_stores import RisuSaveStore, SillyTavernStore
-from tavernkit.conversation.stores import ConversationStore
+from tavernkit.conversation.stores import ConversationStore, SavedChat
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai.conversation.chat import Chat as RisuAIChat
 from tavernkit.risu_ai.files.save import Save
+from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.conversation.chat import Chat as SillyTavernChat
 from tavernkit.silly_tavern.files.data_folder import CHATS, GROUP_CHATS, GROUPS, DataFolder
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.inputs import SillyTavernInputs
 
 
-def open_folder(
+def local_time() -> datetime:
+    """Return the time where the program runs, as SillyTavern has it in the names of chats."""
+    return datetime.now().astimezone()
+
+
+@dataclass(frozen=True, slots=True)
+class FolderChat:
+    """A chat of SillyTavern's data folder: whose it is, its name, and where it is saved."""
+
+    folder: DataFolder
+    avatar: str | None
+    group: str | None
+    name: str
+    exists: bool
+    store: SillyTavernStore
+
+    @property
+    def stored_name(self) -> str | None:
+        """The chat's name if it is there already."""
+        return self.name if self.exists else None
+
+
+def find_chat(
     folder: DataFolder,
-    given: Materials,
-    *,
     character: str | None,
-    group: str | None,
     chat: str | None,
-    store: ConversationStore | None,
-    more: SillyTavernInputs,
-    now: Callable[[], datetime],
-) -> tuple[SillyTavernChat, ConversationStore]:
-    """Open a chat of SillyTavern's data folder.
+    *,
+    group: str | None = None,
+    now: Callable[[], datetime] = local_time,
+) -> FolderChat:
+    """Find a chat in SillyTavern's data folder, or the place for a new one.
 
     Args:
         folder: The folder.
-        given: The model, the tools, the preset, the user's name if not the persona's.
         character: The card's file or name.
-        group: The group's id or name, instead of a character.
         chat: The chat's name; the one that was used last by default.
-        store: Where the chat is saved; in the folder by default.
-        more: Further inputs of builds.
+        group: The group's id or name, instead of a character.
         now: Says what time it is, for the name of a new chat.
+
+    Raises:
+        ConfigError: There is no such character or group; the message names those there are.
     """
+    if (character is None) == (group is None):
+        raise ConfigError(f"pass character= or group=: the characters are {_listed(folder.characters())}")
     avatar = find_character(folder, character) if character is not None else None
     group_id = _find_group(folder, group) if group is not None else None
-    if (avatar is None) == (group_id is None):
-        raise ConfigError(f"pass character= or group=: the characters are {_listed(folder.characters())}")
     if avatar is not None:
+        card = folder.character(avatar)
         names, parent = folder.chats(avatar), folder.path / CHATS / Path(avatar).stem
-        shown = folder.character(avatar).raw.get("chat")
+        title, shown = card.name, card.raw.get("chat")
     else:
-        assert group_id is not None
-        names, parent = folder.group_chats(group_id), folder.path / GROUP_CHATS
-        shown = folder.group(group_id).source.get("chat_id")
-    title = folder.character(avatar).name if avatar is not None else folder.group(group_id or "").name
+        found = folder.group(group_id or "")
+        names, parent = folder.group_chats(group_id or ""), folder.path / GROUP_CHATS
+        title, shown = found.name, found.source.get("chat_id")
     name = chat.removesuffix(".jsonl") if chat is not None else _last_used(parent, names, shown)
     name = name or sanitize(chat_name(title, now()))
     if name != sanitize(name):
         raise ConfigError(f"{name!r} cannot be the name of a file", code="INVALID_CHAT_NAME")
-    builder = folder.builder(avatar, name if name in names else None, group=group_id)
-    persona = folder.persona(avatar, name if name in names else None, group=group_id)
-    inputs: SillyTavernInputs = {**more}
+    store = SillyTavernStore(
+        parent / f"{name}.jsonl",
+        settings=folder.path / "settings.json",
+        group=folder.path / GROUPS / f"{group_id}.json" if group_id is not None else None,
+    )
+    return FolderChat(folder, avatar, group_id, name, name in names, store)
+
+
+def open_folder_chat(
+    place: FolderChat,
+    given: Materials,
+    *,
+    store: ConversationStore | None = None,
+    more: SillyTavernInputs | None = None,
+    builder: Builder | None = None,
+) -> tuple[SillyTavernChat, ConversationStore]:
+    """Open a chat of SillyTavern's data folder.
+
+    Args:
+        place: The chat.
+        given: The model, the tools, the preset, the user's name if not the persona's.
+        store: Where the chat is saved; in the folder by default.
+        more: Further inputs of builds.
+        builder: Has the inputs of the folder already.
+    """
+    folder = place.folder
+    if builder is None:
+        builder = folder.builder(place.avatar, place.stored_name, group=place.group)
+    persona = folder.persona(place.avatar, place.stored_name, group=place.group)
+    inputs: SillyTavernInputs = {**(more or {})}
     if isinstance(given.preset, str) and given.preset in folder.presets():
         inputs["preset"] = folder.preset(given.preset)
     elif given.preset is not None:
         inputs["preset"] = given.preset if isinstance(given.preset, Preset) else Preset.load(_file(given.preset))
     if given.user is not None:
         inputs["user"] = given.participant
-    file = parent / f"{name}.jsonl"
-    own = SillyTavernStore(
-        file,
-        settings=folder.path / "settings.json",
-        group=folder.path / GROUPS / f"{group_id}.json" if group_id is not None else None,
-    )
     if store is not None:
-        _begin_with(store, own)
-    place = own if store is None else store
-    opened = silly_tavern_chat(place, name, inputs, given, builder=builder, user_avatar=persona.avatar or None)
-    return opened, place
+        begin_with(store, place.store.load())
+    chosen = place.store if store is None else store
+    avatar = persona.avatar or None
+    return silly_tavern_chat(chosen, place.name, inputs, given, builder=builder, user_avatar=avatar), chosen
 
 
 def open_save(
@@ -145,9 +187,8 @@ def _last_used(parent: Path, names: list[str], shown: object) -> str:
     return max(names, key=lambda name: (parent / f"{name}.jsonl").stat().st_mtime_ns, default="")
 
 
-def _begin_with(store: ConversationStore, source: SillyTavernStore) -> None:
-    """Let a store that is empty begin with the chat of the folder."""
-    saved = source.load()
+def begin_with(store: ConversationStore, saved: SavedChat | None) -> None:
+    """Let a store that is empty begin with a chat from elsewhere."""
     if saved is not None and store.load() is None:
         store.save(saved)
 

@@ -161,8 +161,10 @@ def silly_tavern_chat(
     restore_state(chat, saved)
     fresh = not chat.lines
     chat.open()
-    if fresh and given.greeting:
+    if fresh and given.greeting > 0:
         chat.choose_greeting(given.greeting)
+    elif fresh and given.greeting < 0 and chat.lines:
+        chat.delete_from(0)
     return chat
 
 

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from tavernkit.cli.build_options import BuildOptions
+from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.model_options import ModelOptions
 from tavernkit.cli.option_groups import takes
-from tavernkit.cli.platforms import Platform
+from tavernkit.values import is_sequence
 
 if TYPE_CHECKING:
-    from tavernkit.cli.chat_session import ChatSession
+    from tavernkit.cli.chat_session import Session
+    from tavernkit.turns import TurnKind
 
 HELP = """\
-/explain       where the last prompt came from
-/why ENTRY     why a lore entry was in it or not
-/swipe         another version of the last reply
-/left /right   the version before or after
-/undo          take back the last exchange
-/file          where the chat is saved
-/help          this list
-/quit          end"""
+/swipe             another version of the last reply, or the next one
+/left /right       the version before or after
+/regenerate        ask for the last reply again
+/continue [TEXT]   let the last message go on
+/impersonate       let the model write your next message
+/edit [N] TEXT     replace the text of a line (the last by default)
+/lines             the lines of the chat with their numbers
+/undo              take back what was done last
+/branch [N]        go on in a copy that ends with a line (the last by default)
+/speak NAME        let a member of the group speak
+/explain           where the last prompt came from
+/why ENTRY         why a lore entry was in it or not
+/save [FILE]       where the chat is saved, or save a copy
+/help              this list
+/quit              end
+
+Ctrl+C stops a reply and keeps what has arrived; a second one ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,188 +60,346 @@ def chat(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --say: print the replies as JSON.")] = False,
 ) -> None:
-    r"""Talk to a character in the terminal. Chats are saved in SillyTavern's JSONL.
+    r"""Talk to a character in the terminal, by the rules of SillyTavern or RisuAI, whose chat files are written.
 
-    The key of the endpoint is read from TAVERNKIT_API_KEY. In the chat, /help lists what else can be done.
+    The key of the endpoint is read from TAVERNKIT_API_KEY. In the chat, /help lists what else can be done. A chat of
+    --from-sillytavern goes on in that folder unless --save names a file; SillyTavern must not run meanwhile.
 
     \b
     tavernkit chat aria.png --base-url http://localhost:8000 --model my-model --book world.json
-    tavernkit chat aria.png --base-url scripted
+    tavernkit chat aria.png --base-url scripted --platform risu_ai
+    tavernkit chat --from-sillytavern data/default-user --character Aria --base-url http://localhost:8000
     tavernkit chat aria.png --base-url scripted --say "Who are you?" --json
     """
-    from tavernkit.cli.terminal import show_report
+    from tavernkit.cli.chat_session import open_session
 
-    session = _session(options, save)
-    if not say:
-        _talk(session)
-        return
-    replies: list[str] = []
-    for line in say:
-        replies.append(session.send(line, _silent if as_json else _write))
-        if not as_json:
+    session = open_session(options, save)
+    with session.chat:
+        talk = _Talk(session)
+        code = talk.say(say, as_json=as_json) if say else talk.ask()
+    if code:
+        raise typer.Exit(code)
+
+
+class _Talk:
+    """A conversation in a terminal."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.chat = session.chat
+        self.turns = 0
+        self.failed = 0
+        self.draft = ""
+        """What the next line begins with."""
+
+    def say(self, texts: list[str], *, as_json: bool) -> int:
+        """Say some lines and return the exit code."""
+        from tavernkit.cli.terminal import show_report
+
+        replies: list[str] = []
+        for text in texts:
+            reply = self.turn("send", text, silent=as_json)
+            if reply is not None:
+                replies.append(reply)
+            if not as_json:
+                _write("\n")
+        if as_json:
+            show_report({"replies": replies, "file": str(self.session.path)})
+        if self.failed:
+            return ExitCode.MODEL if self.failed == self.turns else ExitCode.PROBLEMS
+        return ExitCode.OK
+
+    def ask(self) -> int:
+        """Let the user type until they leave, and return the exit code."""
+        from tavernkit.cli.terminal import show, show_text, visible
+
+        session = self.session
+        show(f"Talking to {session.character_name}. /help lists commands, /quit ends.")
+        # As it is: a path must not be broken.
+        show_text(f"The chat is saved in {session.path}; --chat goes on with it.\n")
+        for line in self.chat.lines[-4:]:
+            self.show_line(line)
+        while True:
+            try:
+                with _prefilled(self.draft):
+                    text = input(f"{visible(session.user_name)}> ").strip()
+            except EOFError:
+                break
+            self.draft = ""
+            if text in ("/quit", "/exit"):
+                break
+            if text.startswith("/"):
+                self.command(text)
+            elif text:
+                self.reply("send", text)
+        return ExitCode.MODEL if self.turns and self.failed == self.turns else ExitCode.OK
+
+    def command(self, line: str) -> None:
+        """Do what a line that begins with a slash says."""
+        from tavernkit.cli.terminal import complain
+        from tavernkit.errors import TavernKitError
+
+        name, _, rest = line.partition(" ")
+        action = _ACTIONS.get(name)
+        if action is None:
+            complain(f"there is no {name}; /help lists what there is", kind="note")
+            return
+        try:
+            action(self, rest.strip())
+        except (TavernKitError, OSError) as error:
+            complain(str(error), kind="error")
+
+    def reply(self, kind: TurnKind, text: str = "") -> None:
+        """Do a turn and show who says what."""
+        if self.in_group:
+            before = len(self.chat.lines)
+            self.turn(kind, text, silent=True)
+            for line in self.chat.lines[before if kind == "send" else before - 1 :]:
+                if not _is_user(line):
+                    self.show_line(line)
+            return
+        _speaker(self.session.user_name if kind == "impersonate" else self.session.character_name)
+        self.turn(kind, text)
+        _write("\n\n")
+
+    def turn(self, kind: TurnKind, text: str = "", *, silent: bool = False) -> str | None:
+        """Do a turn, showing the reply as it arrives; returns it, or None if there is none."""
+        from tavernkit.cli.terminal import complain
+        from tavernkit.errors import MaxTokensExceededError
+        from tavernkit.models import ModelError
+
+        self.turns += 1
+        shown: list[str] = []
+        try:
+            for piece in self.chat.stream(text, kind=kind):
+                shown.append(piece.text)
+                if not silent:
+                    _write(piece.text)
+        except KeyboardInterrupt:
             _write("\n")
-    if as_json:
-        show_report({"replies": replies, "file": str(session.path)})
-
-
-def _session(options: ChatOptions, save: Path | None) -> ChatSession:
-    from tavernkit.cli.chat_session import ChatSession, utc_now
-    from tavernkit.cli.files import STDIN, load_card
-    from tavernkit.cli.inputs import fixed_clock, new_chat, prepare
-    from tavernkit.silly_tavern import ChatFile
-
-    if options.chosen_platform is not Platform.SILLY_TAVERN:
-        raise typer.BadParameter("chat is for --platform silly_tavern: its chats are saved in SillyTavern's format")
-    if options.card is None or options.from_sillytavern is not None:
-        raise typer.BadParameter("give a character card; chats inside an installation are left alone")
-    if options.dialect != "openai":
-        raise typer.BadParameter("chat speaks to OpenAI-compatible endpoints only: leave out --dialect")
-    if options.chat == STDIN:
-        raise typer.BadParameter("--chat names the file that the chat goes on in: it cannot be stdin")
-    path = save or (Path(options.chat) if options.chat is not None else None)
-    if path is not None and path.exists():
-        history = ChatFile.load(path)
-    elif options.chat is not None:
-        history = ChatFile.load(options.chat)
-    else:
-        history = new_chat(load_card(options.card), options.user or "User", options.greeting)
-    prepared = prepare(options)
-    return ChatSession(
-        build=prepared.build,
-        model=options.connect(),
-        character_name=prepared.character_name,
-        user_name=prepared.user_name,
-        chat=history,
-        path=path or _free_path(prepared.character_name),
-        clock=fixed_clock(options.now) if options.now is not None else utc_now,
-    )
-
-
-def _free_path(name: str) -> Path:
-    """A file of its own for a new chat: those that are there are other chats."""
-    from tavernkit.cards.silly_tavern.names import sanitize
-
-    stem = sanitize(name) or "chat"
-    path, number = Path(f"{stem}.jsonl"), 2
-    while path.exists():
-        path, number = Path(f"{stem} {number}.jsonl"), number + 1
-    return path
-
-
-def _talk(session: ChatSession) -> None:
-    from tavernkit.cli.terminal import complain, show, show_text, visible
-    from tavernkit.errors import MaxTokensExceededError
-    from tavernkit.models import ModelError
-
-    show(f"Talking to {session.character_name}. /help lists commands, /quit ends.")
-    # As it is: a path must not be broken.
-    show_text(f"The chat is saved in {session.path}; --chat goes on with it.\n")
-    for message in session.chat.messages[-4:]:
-        _speaker(message.name)
-        _write(message.mes + "\n\n")
-    while True:
-        try:
-            line = input(f"{visible(session.user_name)}> ").strip()
-        except EOFError:
-            return
-        if line in ("/quit", "/exit"):
-            return
-        try:
-            if line.startswith("/"):
-                _command(session, line)
-            elif line:
-                _speaker(session.character_name)
-                session.send(line, _write)
-                _write("\n\n")
+            complain("stopped; what has arrived is kept. Ctrl+C again ends", kind="note")
+            return None
         except (ModelError, MaxTokensExceededError) as error:
-            _write("\n")
-            complain(f"{error}; nothing was added to the chat", kind="error")
+            self.failed += 1
+            _write("\n" if any(shown) else "")
+            kept = "what has arrived is kept" if any(shown) else "your message is kept, /regenerate asks again"
+            complain(f"{error} ({self.session.address}); {kept}", kind="error")
+            return None
+        last = self.chat.last
+        reply = last.text if last is not None else ""
+        if not silent and reply.strip() != "".join(shown).strip():
+            _write(f"\n= {reply}")  # what scripts and the clean-up made of it
+        return reply
+
+    @property
+    def in_group(self) -> bool:
+        """True if several characters take part."""
+        from tavernkit.risu_ai import Chat as RisuAIChat
+        from tavernkit.silly_tavern import Chat as SillyTavernChat
+
+        chat = self.chat.conversation.chat
+        if isinstance(chat, RisuAIChat):
+            return chat.character.is_group
+        return isinstance(chat, SillyTavernChat) and chat.state.context().group is not None
+
+    def show_line(self, line: Mapping[str, object]) -> None:
+        """Show a line of the chat and who said it."""
+        _speaker(self.name_of(line))
+        _write(_text(line) + "\n\n")
+
+    def name_of(self, line: Mapping[str, object]) -> str:
+        """Return who said a line."""
+        from tavernkit.risu_ai import Chat as RisuAIChat
+
+        name = line.get("name")
+        if isinstance(name, str) and name:
+            return name
+        if _is_user(line):
+            return self.session.user_name
+        chat = self.chat.conversation.chat
+        members = chat.members if isinstance(chat, RisuAIChat) else ()
+        return next((each.name for each in members if each.id == line.get("saying")), self.session.character_name)
+
+    def versions(self) -> tuple[int, int]:
+        """Return which version of the last reply is shown, from 1, and how many there are."""
+        from tavernkit.risu_ai import Chat as RisuAIChat
+
+        chat = self.chat.conversation.chat
+        if isinstance(chat, RisuAIChat):
+            return chat.rerolls.position + 1, len(chat.rerolls.tails)
+        last: Mapping[str, object] = self.chat.lines[-1] if self.chat.lines else {}
+        at, swipes = last.get("swipe_id"), last.get("swipes")
+        return (at + 1 if isinstance(at, int) else 1), len(swipes) if is_sequence(swipes) else 1
 
 
-def _command(session: ChatSession, line: str) -> None:
-    from tavernkit.cli.terminal import complain
-
-    name, _, rest = line.partition(" ")
-    action = _ACTIONS.get(name)
-    if action is None:
-        complain(f"there is no {name}; /help lists what there is", kind="note")
+def _swipe(talk: _Talk, _: str) -> None:
+    at, count = talk.versions()
+    if at < count:
+        _move(talk, "right")
     else:
-        action(session, rest.strip())
+        talk.reply("swipe")
 
 
-def _explain(session: ChatSession, _: str) -> None:
+def _move(talk: _Talk, direction: Literal["left", "right"]) -> None:
+    from tavernkit.cli.terminal import show
+
+    at, count = talk.versions()
+    if count < 2 or (direction == "right" and at >= count):
+        show("There is only one version." if count < 2 else "This is the newest version; /swipe asks for another.")
+        return
+    text = talk.chat.swipe(direction).text
+    at, count = talk.versions()
+    show(f"[{at}/{count}] {text}")
+
+
+def _continue(talk: _Talk, text: str) -> None:
+    talk.reply("continue", text)
+
+
+def _impersonate(talk: _Talk, _: str) -> None:
+    _speaker(talk.session.user_name)
+    talk.draft = talk.turn("impersonate") or ""
+    _write("\n\n")
+
+
+def _edit(talk: _Talk, rest: str) -> None:
+    index, text = _numbered(rest)
+    if not text:
+        _say("Give the new text: /edit TEXT, or /edit NUMBER TEXT; /lines has the numbers.")
+        return
+    talk.chat.edit(index, text)
+    _say("Edited.")
+
+
+def _lines(talk: _Talk, _: str) -> None:
+    for number, line in enumerate(talk.chat.lines):
+        text = " ".join(_text(line).split())
+        hidden = " (hidden)" if line.get("is_system") or line.get("disabled") else ""
+        _say(f"{number:>4} {talk.name_of(line)}{hidden}: {text[:_SHOWN]}{'…' * (len(text) > _SHOWN)}")
+
+
+def _undo(talk: _Talk, _: str) -> None:
+    _say("Taken back." if talk.chat.undo() else "There is nothing to take back.")
+
+
+def _branch(talk: _Talk, rest: str) -> None:
+    index, _ = _numbered(rest)
+    branch = talk.chat.branch(index)
+    talk.chat.adopt(branch)
+    _save(talk, "")
+
+
+def _speak(talk: _Talk, name: str) -> None:
+    if not talk.in_group:
+        _say("This is not a group.")
+    else:
+        talk.reply("speak", name)
+
+
+def _save(talk: _Talk, name: str) -> None:
+    from tavernkit.cli.terminal import show_text
+    from tavernkit.conversation import FileStore
+    from tavernkit.conversation.formats import saved_chat
+
+    store = talk.chat.conversation.store
+    if name:
+        if Path(name).exists():
+            _say(f"{name} is there already.")
+            return
+        store = FileStore(name)
+        store.save(saved_chat(talk.chat.conversation.chat))
+    show_text(f"The chat is saved in {getattr(store, 'path', '')}.")
+
+
+def _explain(talk: _Talk, _: str) -> None:
     from tavernkit.cli.terminal import show
     from tavernkit.cli.views import plan_view
     from tavernkit.report import overview
 
-    if session.plan is None:
+    plan = talk.chat.last.plan if talk.chat.last is not None else None
+    if plan is None:
         show("Nothing was sent yet.")
         return
-    view = overview(session.plan)
+    view = overview(plan)
     left_out = plan_view.left_out_table(view)
     show(plan_view.plan_table(view), "", plan_view.token_bar(view), *(["", left_out] if left_out is not None else []))
 
 
-def _why(session: ChatSession, wanted: str) -> None:
+def _why(talk: _Talk, wanted: str) -> None:
     from tavernkit.cli.terminal import show
     from tavernkit.cli.views import plan_view
     from tavernkit.report import lore_rows
 
-    if session.plan is None:
+    plan = talk.chat.last.plan if talk.chat.last is not None else None
+    if plan is None:
         show("Nothing was sent yet.")
         return
-    rows = lore_rows(session.plan.lore_result)
+    rows = lore_rows(plan.lore_result)
     chosen = [row for row in rows if wanted.lower() in f"{row.title} {row.id} {' '.join(row.keys)}".lower()]
     show(plan_view.lore_table(chosen) if chosen else f"There is no lore entry like {wanted!r}.")
 
 
-def _swipe(session: ChatSession, _: str) -> None:
-    from tavernkit.cli.terminal import show
-
-    _speaker(session.character_name)
-    if session.swipe(_write) is None:
-        show("There is no reply to swipe.")
-    _write("\n\n")
-
-
-def _turn(step: int) -> Callable[[ChatSession, str], None]:
-    def turn(session: ChatSession, _: str) -> None:
-        from tavernkit.cli.terminal import show
-
-        found = session.turn_swipe(step)
-        show("There is only one version." if found is None else f"[{found[1]}/{found[2]}] {found[0]}")
-
-    return turn
-
-
-def _undo(session: ChatSession, _: str) -> None:
-    from tavernkit.cli.terminal import show
-
-    show("Taken back." if session.undo() else "There is nothing to take back.")
-
-
-def _file(session: ChatSession, _: str) -> None:
-    from tavernkit.cli.terminal import show
-
-    show(str(session.path))
-
-
-def _help(_session: ChatSession, _: str) -> None:
-    from tavernkit.cli.terminal import show
-
-    show(HELP)
-
-
-_ACTIONS: dict[str, Callable[[ChatSession, str], None]] = {
+_ACTIONS: dict[str, Callable[[_Talk, str], None]] = {
+    "/swipe": _swipe,
+    "/left": lambda talk, _: _move(talk, "left"),
+    "/right": lambda talk, _: _move(talk, "right"),
+    "/regenerate": lambda talk, _: talk.reply("regenerate"),
+    "/continue": _continue,
+    "/impersonate": _impersonate,
+    "/edit": _edit,
+    "/lines": _lines,
+    "/undo": _undo,
+    "/branch": _branch,
+    "/speak": _speak,
     "/explain": _explain,
     "/why": _why,
-    "/swipe": _swipe,
-    "/left": _turn(-1),
-    "/right": _turn(1),
-    "/undo": _undo,
-    "/file": _file,
-    "/help": _help,
+    "/save": _save,
+    "/help": lambda _talk, _: _say(HELP),
 }
+
+_SHOWN = 100
+"""How much of a line a list shows."""
+
+
+def _numbered(rest: str) -> tuple[int, str]:
+    """Split a line's number from a text; without one the last line is meant."""
+    number, _, text = rest.partition(" ")
+    return (int(number), text.strip()) if number.removeprefix("-").isdecimal() else (-1, rest)
+
+
+def _text(line: Mapping[str, object]) -> str:
+    return str(line.get("mes", line.get("data", "")))
+
+
+def _is_user(line: Mapping[str, object]) -> bool:
+    return bool(line.get("is_user")) or line.get("role") == "user"
+
+
+@contextmanager
+def _prefilled(text: str) -> Generator[None]:
+    """Let the user edit a text instead of typing it, where the terminal can do that."""
+    readline = _readline() if text and sys.stdin.isatty() else None
+    if readline is None:
+        yield
+        return
+    readline.set_startup_hook(lambda: readline.insert_text(text.replace("\n", " ")))
+    try:
+        yield
+    finally:
+        readline.set_startup_hook()
+
+
+def _readline() -> ModuleType | None:
+    try:
+        return importlib.import_module("readline")
+    except ImportError:  # Windows has none
+        return None
+
+
+def _say(text: str) -> None:
+    from tavernkit.cli.terminal import show
+
+    show(text)
 
 
 def _speaker(name: str) -> None:
@@ -243,10 +415,6 @@ def _write(text: str) -> None:
     from tavernkit.cli.terminal import show_piece
 
     show_piece(text)
-
-
-def _silent(_: str) -> None:
-    """Say nothing."""
 
 
 def register(app: typer.Typer) -> None:
