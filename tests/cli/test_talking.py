@@ -200,7 +200,8 @@ def test_a_chat_of_an_installation_is_written_back(tavernkit: Tavernkit, tmp_pat
     folder = ("--from-sillytavern", str(tmp_path), "--character", "Aria", "--base-url", "scripted", "--reply", "Aye.")
     outcome = tavernkit("chat", *folder, "--say", "Hello", "--json")
     assert outcome.code == 0, outcome.err
-    assert json.loads(outcome.out) == {"replies": ["Aye."], "file": str(chats / "old.jsonl")}
+    told = json.loads(outcome.out)
+    assert (told["replies"], told["file"]) == (["Aye."], str(chats / "old.jsonl"))
     assert [message.mes for message in ChatFile.load(chats / "old.jsonl").messages] == ["Hm?", "Hello", "Aye."]
     assert ChatFile.load(chats / "old.jsonl").messages[1].name == "Ann"
     elsewhere = tmp_path / "elsewhere.jsonl"
