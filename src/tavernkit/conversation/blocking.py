@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Generator, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -15,6 +15,7 @@ from tavernkit.prompt.plan import Plan
 from tavernkit.turns import Turn, TurnKind
 
 if TYPE_CHECKING:
+    from tavernkit.conversation.attachments import AttachmentInput
     from tavernkit.conversation.conversation import Conversation
     from tavernkit.conversation.stores import ConversationStore
 
@@ -52,18 +53,26 @@ class BlockingConversation:
         """The tokens of all requests so far."""
         return self.conversation.usage
 
-    def send(self, text: str = "") -> Turn:
-        """Send the user's message and return the reply."""
-        return self._run(self.conversation.send(text))
+    def send(self, text: str = "", *, attachments: Iterable[AttachmentInput] = ()) -> Turn:
+        """Send the user's message and return the reply.
 
-    def stream(self, text: str = "", *, kind: TurnKind = "send") -> Generator[ReplyPiece]:
+        Args:
+            text: What the user says.
+            attachments: What goes with it.
+        """
+        return self._run(self.conversation.send(text, attachments=attachments))
+
+    def stream(
+        self, text: str = "", *, kind: TurnKind = "send", attachments: Iterable[AttachmentInput] = ()
+    ) -> Generator[ReplyPiece]:
         """Do a turn and iterate over the reply as it arrives; leaving the loop stops it and keeps what has arrived.
 
         Args:
             text: What the user says.
             kind: The operation, as for :meth:`Conversation.stream`.
+            attachments: What goes with the user's message.
         """
-        stream = self.conversation.stream(text, kind=kind)
+        stream = self.conversation.stream(text, kind=kind, attachments=attachments)
 
         async def read() -> ReplyPiece | None:
             return await anext(stream, None)

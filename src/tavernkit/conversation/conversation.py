@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tavernkit.arguments import require, require_choice
 from tavernkit.cards.participant import User
+from tavernkit.conversation.attachments import AttachmentInput, load_attachments, send_with_attachments
 from tavernkit.conversation.errors import ConversationBusyError
 from tavernkit.conversation.formats import chat_name, reserve_names, saved_chat
 from tavernkit.conversation.installations import find_chat, local_time, open_folder_chat, open_save
@@ -31,6 +32,7 @@ from tavernkit.conversation.opening import (
 from tavernkit.conversation.reply_stream import ReplyStream
 from tavernkit.conversation.stores import ConversationStore, FileStore, MemoryStore, SavedChat
 from tavernkit.conversation.tools import ToolBox, ToolInput
+from tavernkit.dialects.attachments import Attachment
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.models.accumulate import Accumulator
 from tavernkit.models.protocol import AsyncContext, Model
@@ -250,6 +252,7 @@ class Conversation(AsyncContext):
         preset: str | int | None = None,
         user: str | User | None = None,
         model: Model | None = None,
+        tools: Iterable[ToolInput] = (),
         options: Mapping[str, object] | None = None,
         undo_limit: int = UNDO_LIMIT,
         warn: Warn = log_warning,
@@ -268,6 +271,7 @@ class Conversation(AsyncContext):
             preset: Switch to this preset first: its name or place.
             user: The user's name, instead of the persona's.
             model: Answers.
+            tools: Functions and toolsets that the model may call.
             options: Options for the model that go over the preset's own.
             undo_limit: How many operations can be undone.
             warn: Told about what is damaged.
@@ -275,7 +279,8 @@ class Conversation(AsyncContext):
         Raises:
             ConfigError: There is no such character, chat, persona or preset; the message names those there are.
         """
-        given = Materials(user=user, model=model, warn=warn)
+        box = ToolBox(tools)
+        given = Materials(user=user, model=model, tools=box, warn=warn)
         made, place = open_save(
             Path(path),
             given,
@@ -285,7 +290,7 @@ class Conversation(AsyncContext):
             preset=preset,
             store=None if store is None else _store(store, "risu_ai")[0],
         )
-        return cls(made, model=model, store=place, options=options, undo_limit=undo_limit)
+        return cls(made, model=model, store=place, tools=box, options=options, undo_limit=undo_limit)
 
     @property
     def lines(self) -> Sequence[Mapping[str, object]]:
@@ -302,22 +307,26 @@ class Conversation(AsyncContext):
         """True if there is an operation to undo."""
         return bool(self._undo)
 
-    async def send(self, text: str = "") -> Turn:
+    async def send(self, text: str = "", *, attachments: Iterable[AttachmentInput] = ()) -> Turn:
         """Send the user's message and return the reply; in a group, those of everybody whose turn it is.
 
         An empty message asks for another reply, as an empty input box does in both programs.
 
         Args:
             text: What the user says.
+            attachments: Pictures, sounds and texts that go with it: paths, or ``Attachment`` values. Whether pictures
+                are sent is for the preset and the model to say.
 
         Raises:
             ModelError: There is no usable reply. The user's message and what has arrived stay in the chat.
             StoreError: The chat could not be saved. Nothing was asked if the user's message could not.
         """
         require("text", text, str)
-        return await self._run("send", text)
+        return await self._run("send", text, attachments=load_attachments(attachments))
 
-    def stream(self, text: str = "", *, kind: TurnKind = "send") -> ReplyStream:
+    def stream(
+        self, text: str = "", *, kind: TurnKind = "send", attachments: Iterable[AttachmentInput] = ()
+    ) -> ReplyStream:
         """Do a turn and iterate over the reply as it arrives.
 
         Leaving the loop stops the model; what has arrived is kept as a partial reply.
@@ -327,10 +336,12 @@ class Conversation(AsyncContext):
                 the member of the group.
             kind: The operation: ``send``, ``regenerate``, ``swipe``, ``continue``, ``impersonate``, ``quiet`` or
                 ``speak``.
+            attachments: What goes with the user's message.
         """
         require("text", text, str)
         require_choice("kind", kind, KINDS)
-        stream = ReplyStream(lambda on_piece: self._run(kind, text, on_piece))
+        loaded = load_attachments(attachments)
+        stream = ReplyStream(lambda on_piece: self._run(kind, text, on_piece, loaded))
         self._streams.add(stream)
         return stream
 
@@ -498,10 +509,18 @@ class Conversation(AsyncContext):
         usage = exchange.reply.usage
         self._usage = usage if self._usage is None else self._usage + usage
 
-    async def _run(self, kind: TurnKind, text: str = "", on_piece: OnPiece | None = None) -> Turn:
+    async def _run(
+        self,
+        kind: TurnKind,
+        text: str = "",
+        on_piece: OnPiece | None = None,
+        attachments: Sequence[Attachment] = (),
+    ) -> Turn:
         chat = self.chat
+        if attachments and kind != "send":
+            raise ConfigError(f"attachments go with a message that is sent, not with {kind!r}")
         turns: dict[TurnKind, Callable[[], Awaitable[Turn]]] = {
-            "send": lambda: chat.send(text),
+            "send": lambda: send_with_attachments(chat, text, attachments) if attachments else chat.send(text),
             "regenerate": chat.regenerate,
             "swipe": chat.swipe,
             "continue": lambda: chat.continue_reply(text),

@@ -296,6 +296,7 @@ class Chat(ChatState):
             "history": self.chat,
             "variables": self.variables,
             "tool_calls": self.tool_calls,
+            "inlays": self.inlays,
             "random": self._random or random.Random(f"{self._seed} {self._turns}").random,
         }
         if asker is not None:

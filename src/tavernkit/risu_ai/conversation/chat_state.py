@@ -10,10 +10,12 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, Self, Unpack
 
+from tavernkit.dialects.attachments import Attachment, parse_attachment
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai.builder import Builder
 from tavernkit.risu_ai.chat.chat_log import chat_id, with_messages, with_text
 from tavernkit.risu_ai.chat.ids import made_id
+from tavernkit.risu_ai.chat.inlays import Inlay
 from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.conversation.rerolls import Rerolls
 from tavernkit.risu_ai.conversation.snapshots import settings_changes, with_settings_changes
@@ -37,7 +39,7 @@ _BRANCH = re.compile(r" \(Branch(?: [0-9]+)?\)$")
 _TURN_INPUTS = frozenset(
     (
         *("character", "history", "settings", "members", "variables", "message", "generation_type", "say_nothing"),
-        *("speaker", "user", "random", "seed", "memory", "trigger_host", "tool_calls"),
+        *("speaker", "user", "random", "seed", "memory", "trigger_host", "tool_calls", "inlays"),
     )
 )
 """Inputs that the chat gives each build itself."""
@@ -101,11 +103,14 @@ class ChatState:
         """The replies that swiping goes through."""
         self.tool_calls: dict[str, Mapping[str, object]] = dict(context.tool_calls)
         """The calls of tools that messages name, and what they gave."""
+        self.inlays: dict[str, Inlay] = dict(context.inlays)
+        """The pictures, sounds and films that messages name; :meth:`attach` adds one."""
         self.error: SendError | None = None
         """What RisuAI would tell the user about the last turn, if it failed."""
         self.warnings: tuple[str, ...] = ()
         """What the last operation warned about."""
         others = [*self.chats[: self.page], *self.chats[self.page + 1 :]]
+        self._first_inlays = dict(self.inlays)
         self._first = (self.character, self.members, self.settings, others, self.page)
 
     # What there is
@@ -138,6 +143,12 @@ class ChatState:
         return int(self.chat.greeting_index or 0) + 1 if self.chat.greeting_index is not None else 0
 
     # Changes
+
+    def attach(self, attachment: Attachment) -> str:
+        """Keep a picture, sound or film for messages, and return the id by which they name it."""
+        name = made_id("inlay", attachment.data_url)
+        self.inlays[name] = Inlay(attachment)
+        return name
 
     def choose_greeting(self, index: int) -> None:
         """Show another greeting. 0 is the first message, 1 the first alternate; beyond the last one it starts anew."""
@@ -262,6 +273,8 @@ class ChatState:
         }
         if self.tool_calls:
             found["tool_calls"] = {name: thaw_object(each) for name, each in self.tool_calls.items()}
+        if attached := {name: each for name, each in self.inlays.items() if name not in self._first_inlays}:
+            found["inlays"] = {name: each.attachment.to_dict() for name, each in attached.items()}
         if self._random is None:
             found["seed"] = self._seed
         others = [*self.chats[: self.page], *self.chats[self.page + 1 :]]
@@ -307,6 +320,9 @@ class ChatState:
         self.rerolls = Rerolls.from_json(rerolls) if is_mapping(rerolls) else Rerolls()
         self._turns = turns if isinstance(turns, int) else 0
         self._seed = seed if isinstance(seed, (int, str)) else self._seed
+        attached = snapshot.get("inlays")
+        read = {name: parse_attachment(each) for name, each in attached.items()} if is_mapping(attached) else {}
+        self.inlays = {**self._first_inlays, **{name: Inlay(each) for name, each in read.items() if each is not None}}
         calls = snapshot.get("tool_calls")
         found = calls.items() if is_mapping(calls) else ()
         self.tool_calls = {name: freeze_object(each) for name, each in found if is_mapping(each)}
@@ -366,6 +382,7 @@ class ChatState:
         twin.chats = [*self.chats]
         twin.variables = ChatVariables(self.variables.to_dict())
         twin.tool_calls = {**self.tool_calls}
+        twin.inlays = {**self.inlays}
         twin.rerolls = Rerolls.from_json(self.rerolls.to_json())
         return twin
 
