@@ -211,6 +211,25 @@ def test_a_chat_of_an_installation_is_written_back(tavernkit: Tavernkit, tmp_pat
     assert [message.mes for message in ChatFile.load(elsewhere).messages][-2:] == ["More", "Aye."]
 
 
+def test_a_group_of_an_installation_talks(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    (tmp_path / "characters").mkdir()
+    (tmp_path / "groups").mkdir()
+    (tmp_path / "group chats").mkdir()
+    (tmp_path / "settings.json").write_text('{"username": "Ann"}')
+    for name in ("Anna", "Berta"):
+        (tmp_path / "characters" / f"{name}.json").write_text(json.dumps({"name": name, "description": "x"}))
+    group = {"id": "1", "name": "Quay", "members": ["Anna.json", "Berta.json"], "activation_strategy": 1}
+    (tmp_path / "groups" / "1.json").write_text(json.dumps(group))
+    folder = ("--from-sillytavern", str(tmp_path), "--group", "Quay", "--base-url", "scripted")
+    replies = ("--reply", "I am Anna.", "--reply", "I am Berta.")
+    outcome = tavernkit("chat", *folder, *replies, "--chat", "new", "--say", "Who?")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.split("\n\n") == ["Anna> I am Anna.", "Berta> I am Berta.", ""]
+    told = json.loads(tavernkit("chat", *folder, *replies, "--chat", "new", "--say", "Who?", "--json").out)
+    assert told["replies"] == ["I am Anna.", "I am Berta."]
+    assert len(ChatFile.load(tmp_path / "group chats" / "new.jsonl").messages) == 6
+
+
 def test_a_chat_of_a_risuai_save_goes_on_in_a_file(
     tavernkit: Tavernkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

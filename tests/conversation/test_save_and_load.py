@@ -123,7 +123,7 @@ def test_saved_and_loaded_is_as_if_nothing_had_happened(
         await operate(after, second)
         assert outcome(after) == outcome(whole, count)
 
-    @settings(max_examples=15, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=8, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
     @given(OPERATIONS, OPERATIONS, st.sampled_from(["memory", "file", "sqlite"]))
     def check(first: list[tuple[Any, ...]], second: list[tuple[Any, ...]], kind: str) -> None:
         asyncio.run(compare(first, second, kind))

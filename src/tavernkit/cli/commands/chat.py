@@ -89,6 +89,8 @@ class _Talk:
         self.chat = session.chat
         self.turns = 0
         self.failed = 0
+        self.stopped = False
+        """True if the user stopped the last reply."""
         self.draft = ""
         """What the next line begins with."""
 
@@ -98,10 +100,19 @@ class _Talk:
 
         replies: list[str] = []
         for text in texts:
-            reply = self.turn("send", text, silent=as_json)
-            if reply is not None:
+            before = len(self.chat.lines)
+            quiet = as_json or self.in_group
+            reply = self.turn("send", text, silent=quiet)
+            if self.stopped:
+                raise KeyboardInterrupt
+            if self.in_group:
+                said = [line for line in self.chat.lines[before:] if not _is_user(line)]
+                replies += map(_text, said)
+                for line in () if as_json else said:
+                    self.show_line(line)
+            elif reply is not None:
                 replies.append(reply)
-            if not as_json:
+            if not quiet:
                 _write("\n")
         if as_json:
             show_report({"replies": replies, "file": str(self.session.path)})
@@ -169,6 +180,7 @@ class _Talk:
         from tavernkit.models import ModelError
 
         self.turns += 1
+        self.stopped = False
         shown: list[str] = []
         try:
             for piece in self.chat.stream(text, kind=kind):
@@ -176,6 +188,7 @@ class _Talk:
                 if not silent:
                     _write(piece.text)
         except KeyboardInterrupt:
+            self.stopped = True
             _write("\n")
             complain("stopped; what has arrived is kept. Ctrl+C again ends", kind="note")
             return None
