@@ -176,8 +176,10 @@ class _Talk:
     def turn(self, kind: TurnKind, text: str = "", *, silent: bool = False) -> str | None:
         """Do a turn, showing the reply as it arrives; returns it, or None if there is none."""
         from tavernkit.cli.terminal import complain
+        from tavernkit.conversation import StoreError
         from tavernkit.errors import MaxTokensExceededError
         from tavernkit.models import ModelError
+        from tavernkit.risu_ai import RequestFailedError
 
         self.turns += 1
         self.stopped = False
@@ -192,7 +194,7 @@ class _Talk:
             _write("\n")
             complain("stopped; what has arrived is kept. Ctrl+C again ends", kind="note")
             return None
-        except (ModelError, MaxTokensExceededError) as error:
+        except (ModelError, MaxTokensExceededError, RequestFailedError, StoreError) as error:
             self.failed += 1
             _write("\n" if any(shown) else "")
             kept = "what has arrived is kept" if any(shown) else "your message is kept, /regenerate asks again"
