@@ -231,11 +231,11 @@ def test_biases_and_probabilities_of_the_settings_are_sent() -> None:
         },
         warn=WarningLog(),
     )
-    preset = PRESET.with_model("gpt-4o").replace(source={"bias_preset_selected": "Mine"})
+    preset = PRESET.replace(source={"bias_preset_selected": "Mine"}).with_model("gpt-4o")
     plan = st.build(character=CARD, preset=preset, settings=settings, message="Hi", warn=None)
     body = plan.to_request()
     assert body["logprobs"] == 5
-    assert body["logit_bias"] == {"7": -5, "8448": 2}
+    assert body["logit_bias"] == {"7": -5, "12407": 2}
     nobody = st.build(character=CARD, preset=PRESET, settings=settings, warn=None)
     assert "logit_bias" not in nobody.to_request()
 

@@ -281,6 +281,17 @@ def test_doctor_finds_an_installation_at_any_level(tavernkit: Tavernkit, tmp_pat
         assert found["used"]["user"] == "Ann"
         assert found["unsupported"] == ["extension Timelines (Timeline): its code is not run"]
     assert "not reproduced: extension Timelines" in tavernkit("doctor", str(user)).out
+    (user / "QuickReplies").mkdir()
+    replies = {"name": "Mine", "qrList": [{"label": "Roll", "executeOnUser": True}, {"label": "Wave"}]}
+    (user / "QuickReplies" / "Mine.json").write_text(json.dumps(replies))
+    third_party = user.parents[1] / "public" / "scripts" / "extensions" / "third-party" / "Glow"
+    third_party.mkdir(parents=True)
+    [found] = json.loads(tavernkit("doctor", str(user), "--json").out)["found"]
+    assert found["unsupported"] == [
+        "extension Timelines (Timeline): its code is not run",
+        "Quick Replies of 'Mine' run by themselves and are not run here: Roll",
+        "extension Glow: its code is not run",
+    ]
     (user / "characters" / "Broken.png").write_bytes(b"\x89PNG")
     broken = tavernkit("doctor", str(user))
     assert (broken.code, "Broken.png" in broken.err) == (1, True)

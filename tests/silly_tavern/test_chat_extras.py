@@ -122,6 +122,17 @@ def test_a_summary_is_placed_as_the_settings_say_and_goes_with_its_extension():
     assert not any("S]" in text for text in texts(disabledExtensions=["memory"]))
 
 
+@pytest.mark.parametrize("new_engine", [True, False])
+def test_the_macro_of_a_summary_goes_with_its_extension(new_engine: bool) -> None:
+    def asked(**extensions: Any) -> str:
+        power_user = {"experimental_macro_engine": new_engine}
+        settings = Settings.from_json({"extension_settings": extensions, "power_user": power_user})
+        return contents(build(history=summarized(memory="S"), settings=settings, message="So far: {{summary}}"))[-1]
+
+    assert "So far: S" in asked()
+    assert "So far: {{summary}}" in asked(disabledExtensions=["memory"])
+
+
 def test_a_file_of_the_folder_stands_before_the_line():
     history = [{"name": "Mira", "is_user": True, "mes": "Read.", "extra": {"files": [{"url": "/user/files/a.txt"}]}}]
     assert contents(build(history=history, attachments={"/user/files/a.txt": "Log."}))[-1] == "Log.\n\nRead."

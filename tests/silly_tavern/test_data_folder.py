@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tavernkit.errors import FileFormatError, WarningLog
-from tavernkit.silly_tavern import DataFolder
+from tavernkit.silly_tavern import DataFolder, TextPlan
 from tavernkit.silly_tavern.files.attached_files import FolderTexts
 
 
@@ -108,7 +108,32 @@ def test_what_is_not_a_folder_is_refused(tmp_path: Path):
 def test_a_folder_without_settings_has_those_of_a_fresh_installation(tmp_path: Path):
     data = DataFolder(tmp_path)
     assert data.settings.username == "User"
+    assert data.settings.main_api == "koboldhorde"
     assert data.characters() == []
+    write(tmp_path / "characters" / "Lyra.json", card("Lyra"))
+    assert isinstance(DataFolder(tmp_path, warn=WarningLog()).builder("Lyra").build(message="Hi"), TextPlan)
+
+
+def test_files_that_are_not_asked_for_are_not_read(folder: Path) -> None:
+    """Opening one chat of a huge folder reads what belongs to it, however much lies beside."""
+    for number in range(300):
+        write(folder / "characters" / f"broken{number}.json", "no JSON")
+        write(folder / "worlds" / f"broken{number}.json", "no JSON")
+        write(folder / "chats" / "Lyra" / f"broken{number}.jsonl", "no JSON")
+    read: list[str] = []
+    opened = Path.open
+
+    def noting(path: Path, *arguments: Any, **named: Any) -> Any:
+        read.append(path.name)
+        return opened(path, *arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "open", noting)
+        log = WarningLog()
+        plan = DataFolder(folder, warn=log).builder("Lyra", "first").build(message="Hi", warn=None)
+    assert "Good evening." in str(plan.to_messages())
+    assert not any("broken" in name for name in read)
+    assert not any("broken" in message for message in log.messages)
 
 
 def test_what_is_wrong_in_any_file_of_the_folder_is_told_to_the_folders_listener(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import given
@@ -17,7 +19,13 @@ from tavernkit.silly_tavern.token_counting.text_tokenizer import (
     best_match,
     chosen_tokenizer,
 )
-from tavernkit.silly_tavern.token_counting.vocabularies import VOCABULARIES, bundled_counter, estimate, load_vocabulary
+from tavernkit.silly_tavern.token_counting.vocabularies import (
+    VOCABULARIES,
+    bundled_counter,
+    estimate,
+    load_vocabulary,
+    token_encoder,
+)
 from tests.silly_tavern.scene import build, preset
 
 CL100K = MessageCounter(counting_rule("openai", "gpt-4"))
@@ -174,6 +182,46 @@ def test_a_file_that_cannot_be_read_is_reported_and_the_stand_in_counts(tmp_path
     vocabulary = load_vocabulary("claude", TokenizerFiles(tmp_path), told.append)
     assert not vocabulary.exact
     assert "claude.json cannot be used" in told[0]
+
+
+def test_a_sentencepiece_file_is_used_with_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    class Processor:
+        def __init__(self, model_file: str) -> None:
+            if Path(model_file).read_bytes() != b"model":
+                raise RuntimeError("not a model")
+
+        def encode(self, text: str) -> list[int]:
+            return [len(word) for word in text.split()]
+
+    package = ModuleType("sentencepiece")
+    monkeypatch.setattr(package, "SentencePieceProcessor", Processor, raising=False)
+    monkeypatch.setitem(sys.modules, "sentencepiece", package)
+    (tmp_path / "jamba.model").write_bytes(b"model")
+    (tmp_path / "yi.model").write_bytes(b"broken")
+    told: list[str] = []
+    jamba = load_vocabulary("jamba", TokenizerFiles(tmp_path), told.append)
+    assert (jamba.exact, jamba.count("two words"), told) == (True, 2, [])
+    encode = token_encoder("jamba", TokenizerFiles(tmp_path))
+    assert encode is not None
+    assert encode("two words") == [3, 5]
+    assert not load_vocabulary("yi", TokenizerFiles(tmp_path), told.append).exact
+    assert "yi.model cannot be used" in told[0]
+
+
+def test_a_sentencepiece_file_without_its_package_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    (tmp_path / "nerdstash.model").write_bytes(b"model")
+    told: list[str] = []
+    assert not load_vocabulary("nerdstash", TokenizerFiles(tmp_path), told.append).exact
+    assert "nerdstash.model cannot be used" in told[0]
+
+
+def test_token_ids_are_given_only_by_the_tokenizer_itself():
+    encode = token_encoder("o200k_base", None)
+    assert encode is not None
+    assert encode(" ship") == [12407]
+    assert token_encoder("claude", None) is None
+    assert token_encoder("estimate", None) is None
 
 
 def test_a_plan_says_when_a_tokenizer_stands_in():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,7 @@ from tavernkit.errors import FileFormatError, TavernKitError, WarningLog
 from tavernkit.values import Json, JsonObject, is_mapping, is_sequence
 
 _USER_MARKS = ("settings.json", "characters")
-_EXTENSIONS = "extensions"
 _THIRD_PARTY = Path("public") / "scripts" / "extensions" / "third-party"
-_MANIFEST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +99,8 @@ def _silly_tavern(path: Path) -> Examination:
     except TavernKitError as error:
         problems.append(str(error))
     problems += _unreadable(folder, characters)
-    return Examination("SillyTavern", path, counts, used, [*_extensions(path)], [*problems, *log.messages])
+    unsupported = [*folder.unsupported(), *_third_party(path)]
+    return Examination("SillyTavern", path, counts, used, unsupported, [*problems, *log.messages])
 
 
 def _unreadable(folder: object, characters: Sequence[str]) -> Iterator[str]:
@@ -117,24 +115,12 @@ def _unreadable(folder: object, characters: Sequence[str]) -> Iterator[str]:
                 yield f"{name}: {error}"
 
 
-def _extensions(user: Path) -> Iterator[str]:
-    """Extensions that a user has installed: they may change prompts, and their code is not run here."""
-    for folder in (user / _EXTENSIONS, *(parent / _THIRD_PARTY for parent in user.resolve().parents[:2])):
-        for extension in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if extension.is_dir():
-                yield f"extension {_display_name(extension)}: its code is not run"
+def _third_party(user: Path) -> Iterator[str]:
+    """Extensions that are installed for all users: they may change prompts, and their code is not run here."""
+    from tavernkit.silly_tavern.files.folder_files import unsupported_extensions
 
-
-def _display_name(folder: Path) -> str:
-    manifest = folder / "manifest.json"
-    try:
-        if manifest.stat().st_size <= _MANIFEST_BYTES:
-            value = json.loads(manifest.read_text(encoding="utf-8"))
-            if is_mapping(value) and isinstance(value.get("display_name"), str):
-                return f"{value['display_name']} ({folder.name})"
-    except (OSError, ValueError, RecursionError):
-        pass
-    return folder.name
+    for parent in user.resolve().parents[:2]:
+        yield from unsupported_extensions(parent / _THIRD_PARTY)
 
 
 def _risu_ai(path: Path) -> Examination:

@@ -17,7 +17,8 @@ from tavernkit.risu_ai.conversation.chat import Chat as RisuAIChat
 from tavernkit.risu_ai.files.save import Save
 from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.conversation.chat import Chat as SillyTavernChat
-from tavernkit.silly_tavern.files.data_folder import CHATS, GROUP_CHATS, GROUPS, DataFolder
+from tavernkit.silly_tavern.files.data_folder import DataFolder
+from tavernkit.silly_tavern.files.folder_files import CHATS, GROUP_CHATS, GROUPS
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.inputs import SillyTavernInputs
 

@@ -22,7 +22,7 @@ class Embedder(Protocol):
 
 
 class OpenAIEmbedder:
-    """Asks an OpenAI-compatible embeddings endpoint. Needs the ``openai`` extra."""
+    """Asks an OpenAI-compatible embeddings endpoint. Needs the ``openai`` package, or a client of your own."""
 
     def __init__(
         self,
@@ -68,12 +68,26 @@ class OpenAIEmbedder:
 
 
 class LocalEmbedder:
-    """Makes vectors on this machine with the ``fastembed`` package, which downloads its model on first use."""
+    """Makes vectors on this machine with the extra ``fastembed``, which downloads its model on first use."""
 
     def __init__(self, model: str = "BAAI/bge-small-en-v1.5") -> None:
+        """Make an embedder.
+
+        Args:
+            model: A model that ``fastembed`` knows.
+
+        Raises:
+            ConfigError: The extra is not installed.
+        """
         require("model", model, str)
         self.model = model
-        self._model = cast("_LocalModel", importlib.import_module("fastembed").TextEmbedding(model_name=model))
+        try:
+            package = importlib.import_module("fastembed")
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                "LocalEmbedder needs its extra: pip install 'tavernkit[fastembed]'", code="EXTRA_MISSING"
+            ) from error
+        self._model = cast("_LocalModel", package.TextEmbedding(model_name=model))
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Return a vector for each text, in order."""

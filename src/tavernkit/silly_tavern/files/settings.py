@@ -170,8 +170,8 @@ class Settings:
     def fresh(cls) -> Settings:
         """The settings that SillyTavern ships, which differ from what it takes for a missing key.
 
-        No API is chosen in them that builds could go by, so chat completion is. ``source`` is empty: no file of the
-        user's was read.
+        Their API is the AI Horde, so that builds are for text completion. ``source`` is empty: no file of the user's
+        was read.
         """
         content = resources.files("tavernkit.silly_tavern").joinpath("data", "fresh_settings.json").read_text("utf-8")
         return replace(cls.from_json(json.loads(content)), source=EMPTY_OBJECT)

@@ -31,7 +31,8 @@ class ExtensionValues:
     """What SillyTavern's bundled extensions put into macros."""
 
     enabled: Sequence[str] = ()
-    summary: str = ""
+    summary: str | None = ""
+    """What the user wrote as the summary; None if the extension is switched off, which takes its macro along."""
     image_prefix: str = ""
     image_negative_prefix: str = ""
     expressions: ExpressionSettings = field(default_factory=ExpressionSettings)

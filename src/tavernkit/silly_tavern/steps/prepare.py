@@ -127,6 +127,8 @@ def _opened_prompts(state: SillyTavernState) -> list[ExtensionPrompt]:
             state.omit(Omission("inject", inject.key, reason, inject.label))
     settings = context.settings.of_extension(MEMORY_EXTENSION)
     if settings is None:
+        # The macro is the extension's own: it goes, too, and stays in texts as it is.
+        state.macros.change(extensions=replace(state.macros.environment.extensions, summary=None))
         return found
     text, line = stored_summary(context.log.lines)
     if not text and context.log.lines and context.log.lines[-1].extra.get("memory"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.macros.call import MacroCall
+from tavernkit.silly_tavern.macros.call import MacroCall, MacroFailure
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.registry import MacroArgument, MacroRegistry
 from tavernkit.text.js_values import trim
@@ -14,8 +14,9 @@ macros = MacroRegistry()
 
 def summary(environment: MacroEnvironment) -> str:
     """The summary of the chat: what the user wrote, else the newest one that is stored before the last message."""
-    if trim(environment.extensions.summary):
-        return environment.extensions.summary
+    written = environment.extensions.summary
+    if written is not None and trim(written):
+        return written
     chat = environment.chat
     places = range(len(chat) - 2, -1, -1)
     index = environment.place_in_chat("summary", lambda: next((at for at in places if _memory(chat[at])), None))
@@ -66,6 +67,8 @@ def available_expressions(call: MacroCall) -> str:
 @macros.macro("summary", category="chat")
 def summary_macro(call: MacroCall) -> str:
     """The summary of the chat."""
+    if call.environment.extensions.summary is None:
+        raise MacroFailure("the extension Summarize is switched off")
     return summary(call.environment)
 
 

@@ -175,6 +175,8 @@ class LegacyRun(Expansion):
             "charPrefix": lambda: extension.image_prefix(environment, negative=False),
             "charNegativePrefix": lambda: extension.image_prefix(environment, negative=True),
         }
+        if environment.extensions.summary is None:
+            del values["summary"]
         for name, macro in self._registered.items():
             values[name] = self._macro(name, macro)
         return values

@@ -1,0 +1,118 @@
+"""Searches find what comparing every vector finds."""
+
+from __future__ import annotations
+
+import math
+import random
+import sqlite3
+import sys
+from array import array
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tavernkit.embeddings import IndexItem, LocalEmbedder, VectorIndex, index
+from tavernkit.errors import ConfigError
+
+NUMBERS = st.floats(-10, 10, width=32)
+
+
+def items(count: int) -> list[IndexItem]:
+    return [IndexItem(f"text {place}", str(place)) for place in range(count)]
+
+
+def cosines(vectors: list[list[float]], wanted: list[float]) -> list[float]:
+    def product(a: list[float], b: list[float]) -> float:
+        return sum(x * y for x, y in zip(a, b, strict=True))
+
+    lengths = [math.sqrt(product(each, each)) * math.sqrt(product(wanted, wanted)) for each in vectors]
+    return [product(each, wanted) / length if length else 0.0 for each, length in zip(vectors, lengths, strict=True)]
+
+
+@given(
+    st.lists(st.lists(NUMBERS, min_size=3, max_size=3), min_size=1, max_size=60),
+    st.lists(NUMBERS, min_size=3, max_size=3),
+    st.integers(1, 8),
+)
+def test_a_search_is_exact(vectors: list[list[float]], wanted: list[float], top_k: int) -> None:
+    searched = VectorIndex()
+    searched.add("c", items(len(vectors)), vectors)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index, "BLOCK_ITEMS", 7)
+        found = searched.search(["c"], wanted, top_k=top_k, threshold=-2)
+    best = sorted(cosines(vectors, wanted), reverse=True)[:top_k]
+    assert [match.score for match in found] == pytest.approx(best, abs=1e-4)
+
+
+def test_a_search_among_many_is_exact_also_with_numbers_out_of_the_ordinary() -> None:
+    numbers = random.Random(3)
+    vectors = [[numbers.gauss(0.2, 1) for _ in range(48)] for _ in range(3000)]
+    for vector in vectors[::10]:
+        vector[7] *= 60  # larger than a code can be
+    searched = VectorIndex()
+    searched.add("c", items(3000), vectors)
+    for _ in range(5):
+        wanted = [numbers.gauss(0.2, 1) for _ in range(48)]
+        scores = cosines(vectors, wanted)
+        best = sorted(range(3000), key=lambda place: -scores[place])[:20]
+        assert [match.key for match in searched.search(["c"], wanted, top_k=20)] == [str(place) for place in best]
+
+
+def test_only_a_few_candidates_are_compared_again() -> None:
+    numbers = random.Random(4)
+    vectors = [[numbers.gauss(0, 1) for _ in range(64)] for _ in range(2000)]
+    searched = VectorIndex()
+    searched.add("c", items(2000), vectors)
+    asked: list[str] = []
+    searched._connection.set_trace_callback(asked.append)  # pyright: ignore[reportPrivateUsage]
+    searched.search(["c"], vectors[7], top_k=3)
+    compared = next(query for query in asked if " IN " in query)
+    assert compared.count(",") < 100
+
+
+def test_vectors_of_another_length_are_not_found_and_long_ones_refused() -> None:
+    searched = VectorIndex()
+    searched.add("c", items(2), [[1, 0], [1, 0, 0]])
+    assert [match.key for match in searched.search(["c"], [1, 0, 0], top_k=9)] == ["1"]
+    assert searched.search(["c"], [1, 0, 0], top_k=0) == []
+    with pytest.raises(ConfigError, match="at most"):
+        searched.add("c", items(1), [[0.0] * 20_000])
+
+
+def test_an_index_of_version_0_1_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    with sqlite3.connect(path) as old:
+        old.execute(
+            "CREATE TABLE items (id INTEGER PRIMARY KEY, collection TEXT, key TEXT, place INTEGER, text TEXT, "
+            "vector BLOB, signs BLOB, UNIQUE (collection, key, place))"
+        )
+        row = ("c", "k", 0, "kept", array("f", [0.6, 0.8]).tobytes(), b"\x03")
+        old.execute("INSERT INTO items (collection, key, place, text, vector, signs) VALUES (?, ?, ?, ?, ?, ?)", row)
+    old.close()
+    taken = VectorIndex(path)
+    assert taken.search(["c"], [0.6, 0.8], top_k=1)[0].text == "kept"
+    taken.close()
+    assert VectorIndex(path).keys("c") == {"k"}
+
+
+def test_the_local_embedder_asks_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def make(*, model_name: str) -> object:
+        asked.append(model_name)
+        return SimpleNamespace(embed=lambda texts: (array("f", [len(text), 1]) for text in texts))
+
+    package = ModuleType("fastembed")
+    monkeypatch.setattr(package, "TextEmbedding", make, raising=False)
+    monkeypatch.setitem(sys.modules, "fastembed", package)
+    assert LocalEmbedder("some/model").embed(["a", "bb"]) == [[1.0, 1.0], [2.0, 1.0]]
+    assert asked == ["some/model"]
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastembed", None)
+    with pytest.raises(ConfigError, match=r"tavernkit\[fastembed\]"):
+        LocalEmbedder()
