@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tavernkit.text.js_values import decode_uri, json_stringify, parse_float, to_number, utf16_find
-from tavernkit.text.keys import camelize, underscore
+from tavernkit.text.keys import underscore
 from tavernkit.text.occurrences import occurrences
 from tavernkit.text.pattern_matcher import matches
 from tests.quickness import linear_time
@@ -23,7 +23,6 @@ CASES: dict[str, Callable[[], object]] = {
     "a word that overlaps itself": lambda: matches("a" * (SIZE // 2), "a" * SIZE, match_whole_words=True),
     "halves of characters that look alike": lambda: utf16_find("\u6100" * SIZE + "😀", "a" * (SIZE // 2)),
     "capitals": lambda: underscore("A" * SIZE),
-    "underscores": lambda: camelize("_" * SIZE),
     "reserved characters": lambda: decode_uri("x" + "%2F" * (SIZE // 3)),
 }
 

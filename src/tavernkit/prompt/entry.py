@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tavernkit.arguments import require
-from tavernkit.text.coerce import boolean, generation_types, role
+from tavernkit.prompt.choices import generation_types, role
+from tavernkit.text.coerce import boolean
 from tavernkit.text.pattern_matcher import matches
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_sequence
 

@@ -9,12 +9,3 @@ BLANKS = "\0\t\n\v\f\r "
 def trim_blanks(text: str) -> str:
     """Remove blanks at both ends."""
     return text.strip(BLANKS)
-
-
-def presence(value: object) -> object:
-    """Return a value unchanged, or ``None`` if it is blank: nothing, blank text, an empty list or mapping."""
-    if isinstance(value, str):
-        return value if trim_blanks(value) else None
-    if isinstance(value, (list, tuple, dict)):
-        return value or None  # pyright: ignore[reportUnknownVariableType]  # any contents
-    return value

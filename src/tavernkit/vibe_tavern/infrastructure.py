@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tavernkit.arguments import check_fields
-from tavernkit.text.load_hooks import default_load_hooks
 from tavernkit.vibe_tavern.capabilities import CapabilitiesRegistry, default_registry
 from tavernkit.vibe_tavern.output_tags.sanitizers import SanitizerRegistry, default_sanitizers
 from tavernkit.vibe_tavern.tool_calling.transforms import (
@@ -54,6 +53,4 @@ class Infrastructure:
 
 
 SHARED = Infrastructure()
-"""The registries that are used unless a configuration brings its own. Load hooks of ``vibe_tavern`` get it."""
-
-default_load_hooks.run("vibe_tavern", SHARED)
+"""The registries that are used unless a configuration brings its own."""

@@ -142,7 +142,7 @@ def _author_note(_: str, reader: JsonReader) -> TemplateCard:
 
 
 def _chat(_: str, reader: JsonReader) -> TemplateCard:
-    ends = reader.value.get("rangeEnd")
+    ends = reader.data.get("rangeEnd")
     return ChatCard(
         range_start=reader.number("rangeStart", 0),
         range_end=END if ends is None or ends == END else reader.number("rangeEnd", 0),

@@ -6,11 +6,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tavernkit.errors import ConfigError, Warn
+from tavernkit.prompt.choices import role
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata
-from tavernkit.silly_tavern.files.json_reader import JsonReader
-from tavernkit.text.coerce import authors_note_position, role
+from tavernkit.text.coerce import by_name_or_code
+from tavernkit.text.json_reader import JsonReader
 from tavernkit.text.traced import join
 from tavernkit.values import is_mapping
+
+_POSITIONS = ("in_prompt", "in_chat", "before_prompt")
+_POSITION_NAMES = {
+    "in_chat": "in_chat",
+    "chat": "in_chat",
+    "inchat": "in_chat",
+    "inchart": "in_chat",
+    "in_prompt": "in_prompt",
+    "prompt": "in_prompt",
+    "after": "in_prompt",
+    "after_scenario": "in_prompt",
+    "scenario": "in_prompt",
+    "before_prompt": "before_prompt",
+    "before": "before_prompt",
+    "before_scenario": "before_prompt",
+}
 
 REPLACE, BEFORE, AFTER = 0, 1, 2
 """How a character's own note joins the chat's."""
@@ -120,7 +137,7 @@ def _override(name: str, value: object) -> int:
 def _read_position(value: object) -> int | None:
     if value in (-1, "none"):
         return -1
-    name = authors_note_position(value, None)
+    name = by_name_or_code(value, _POSITIONS, _POSITION_NAMES, None)
     return None if name is None else ("in_prompt", "in_chat", "before_prompt").index(name)
 
 

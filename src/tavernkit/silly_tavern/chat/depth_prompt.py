@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tavernkit.cards.character import Character
-from tavernkit.silly_tavern.files.json_reader import as_number
+from tavernkit.text.json_reader import as_number
 from tavernkit.values import is_mapping
 
 DEFAULT_DEPTH = 4

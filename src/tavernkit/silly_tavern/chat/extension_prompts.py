@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tavernkit.prompt.injections import Injection
-from tavernkit.silly_tavern.files.json_reader import as_number
 from tavernkit.silly_tavern.provenance import source
 from tavernkit.text.js_values import is_index_key, to_string, trim, utf16_sort_key
+from tavernkit.text.json_reader import as_number
 from tavernkit.text.traced import join
 from tavernkit.values import FrozenJson, FrozenObject
 

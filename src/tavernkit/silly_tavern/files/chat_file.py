@@ -14,8 +14,8 @@ from tavernkit.cards.source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.prompt.message import Message
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.files.json_reader import as_number
 from tavernkit.silly_tavern.limits import MAX_CHAT_FILE_BYTES
+from tavernkit.text.json_reader import as_number
 from tavernkit.values import (
     EMPTY_OBJECT,
     FrozenJson,

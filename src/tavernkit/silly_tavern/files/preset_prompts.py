@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tavernkit.errors import Warn
-from tavernkit.silly_tavern.files.json_reader import JsonReader, as_number
 from tavernkit.text.js_values import to_string
+from tavernkit.text.json_reader import JsonReader, as_number
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze_object, is_sequence, thaw_object
 
 GLOBAL_ORDER_ID = "100001"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tavernkit.errors import InvalidPresetError, Warn, log_warning
-from tavernkit.silly_tavern.files.json_reader import JsonReader
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.files.preset_prompts import GLOBAL_ORDER_ID, OrderEntry, PresetPrompt, PromptOrder
+from tavernkit.text.json_reader import JsonReader
 from tavernkit.values import Json, JsonObject
 
 VERSION = 1

@@ -15,7 +15,6 @@ from tavernkit.silly_tavern.chat.authors_note import NoteSettings
 from tavernkit.silly_tavern.chat.persona import Persona, stored_position
 from tavernkit.silly_tavern.chat.reasoning import ReasoningSettings
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
-from tavernkit.silly_tavern.files.json_reader import JsonReader
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
@@ -23,6 +22,7 @@ from tavernkit.silly_tavern.limits import MAX_SETTINGS_BYTES
 from tavernkit.silly_tavern.macros.environment import CHAT_COMPLETION_API, TEXT_COMPLETION_API
 from tavernkit.silly_tavern.token_counting.text_tokenizer import BEST_MATCH, TextBackend
 from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings
+from tavernkit.text.json_reader import JsonReader
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_object, is_sequence
 
 DEFAULT_MAX_CONTEXT, DEFAULT_AMOUNT_GEN = 8192, 350

@@ -13,7 +13,7 @@ from tavernkit.arguments import checked
 from tavernkit.cards.json_text import dump_json, parse_json
 from tavernkit.cards.source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, Warn, log_warning
-from tavernkit.silly_tavern.files.json_reader import JsonReader
+from tavernkit.text.json_reader import JsonReader
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, is_mapping, thaw, thaw_object
 
 MAX_TEMPLATE_BYTES = 16 * 1024 * 1024

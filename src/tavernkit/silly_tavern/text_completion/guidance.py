@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata
-from tavernkit.silly_tavern.files.json_reader import as_number
+from tavernkit.text.json_reader import as_number
 from tavernkit.text.traced import join
 from tavernkit.values import EMPTY_OBJECT, is_mapping, is_sequence
 

@@ -30,19 +30,19 @@ def as_number(value: object) -> int | float | None:
 class JsonReader:
     """Reads keys of one object; a value of the wrong type is reported by its place and the default is used.
 
-    What SillyTavern would accept (numbers written as text, any truthy value as a switch) is accepted too.
+    What JavaScript would accept (numbers written as text, any truthy value as a switch) is accepted too.
     """
 
-    __slots__ = ("_data", "warn", "where")
+    __slots__ = ("data", "warn", "where")
 
     def __init__(self, data: Mapping[str, object], where: str, warn: Warn) -> None:
-        self._data = data
+        self.data = data
         self.where = where
         self.warn = warn
 
     def text(self, key: str, default: str = "") -> str:
         """Read text; null counts as empty text."""
-        value = self._data.get(key, default)
+        value = self.data.get(key, default)
         if isinstance(value, str):
             return value
         if value is None:
@@ -51,14 +51,14 @@ class JsonReader:
 
     def optional_text(self, key: str) -> str | None:
         """Read text, or nothing if there is none."""
-        value = self._data.get(key)
+        value = self.data.get(key)
         if value is None or isinstance(value, str):
             return value
         return self._wrong(key, value, "text", None)
 
     def flag(self, key: str, default: bool = False) -> bool:
         """Read a switch; numbers and text count as JavaScript counts them."""
-        value = self._data.get(key, default)
+        value = self.data.get(key, default)
         if isinstance(value, bool):
             return value
         if value is None or isinstance(value, (int, float, str)):
@@ -67,13 +67,13 @@ class JsonReader:
 
     def integer(self, key: str, default: int) -> int:
         """Read a whole number (also written as text)."""
-        value = self._data.get(key, default)
+        value = self.data.get(key, default)
         number = as_number(value)
         return number if isinstance(number, int) else self._wrong(key, value, "a whole number", default)
 
     def number(self, key: str, default: float) -> float:
         """Read a number (also written as text)."""
-        value = self._data.get(key, default)
+        value = self.data.get(key, default)
         number = as_number(value)
         return self._wrong(key, value, "a number", default) if number is None else number
 
@@ -89,7 +89,7 @@ class JsonReader:
 
     def items(self, key: str) -> tuple[object, ...]:
         """Read a list, or nothing if there is none."""
-        value = self._data.get(key)
+        value = self.data.get(key)
         if value is None:
             return ()
         return tuple(value) if is_sequence(value) else self._wrong(key, value, "a list", ())
@@ -106,7 +106,7 @@ class JsonReader:
 
     def object(self, key: str) -> FrozenObject:
         """Read an object, or an empty one if there is none."""
-        value = self._data.get(key)
+        value = self.data.get(key)
         if value is None:
             return EMPTY_OBJECT
         if is_mapping(value):
