@@ -9,7 +9,7 @@ from tavernkit.dialects.attachments import Attachment, attachments_of
 from tavernkit.dialects.messages import metadata_value, warn_about_loss
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt.message import Message
-from tavernkit.values import Json, JsonObject, thaw
+from tavernkit.values import Json, JsonObject, is_list, is_object, thaw
 
 _WITHOUT_MEDIA = frozenset({"system", "developer", "assistant", "tool", "function"})
 
@@ -20,7 +20,8 @@ def convert(
 ) -> list[JsonObject]:
     """Return a list of ``{"role", "content", …}``; nothing is merged, reordered or validated.
 
-    With ``attachments=True`` the content of a user message with attachments is a list of parts.
+    With ``attachments=True`` the content of a user message with attachments is a list of parts, and so is that
+    of any message with the metadata ``cache_control``, a cache mark.
     """
     if not attachments:
         warn_about_loss(messages, "openai", warn, tools=False, attachments=True)
@@ -38,7 +39,18 @@ def _entry(message: Message, position: int, attachments: bool, warn: Warn) -> Js
             value = metadata_value(message, key)
             if value is not None and (key != "tool_call_id" or message.role == "tool"):
                 entry[key] = thaw(value)
+        if attachments and (mark := metadata_value(message, "cache_control")) is not None:
+            _mark(entry, thaw(mark))
     return entry
+
+
+def _mark(entry: JsonObject, mark: Json) -> None:
+    """Put a cache mark on the last part of a message, as OpenRouter takes it for Anthropic's models."""
+    content = entry["content"]
+    parts: list[Json] = content if is_list(content) else [{"type": "text", "text": content}] if content else []
+    if parts and is_object(last := parts[-1]):
+        parts[-1] = {**last, "cache_control": mark}
+        entry["content"] = parts
 
 
 def _content(message: Message, position: int, warn: Warn) -> Json:

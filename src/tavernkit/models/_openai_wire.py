@@ -55,7 +55,7 @@ class OpenAIReader(ReaderState):
             refusal=text_of(delta.get("refusal")),
             tool_calls=_call_pieces(delta.get("tool_calls")),
             finish_reason=_FINISH_REASONS.get(reason, "unknown") if isinstance(reason, str) else None,
-            usage=_usage(event.get("usage")),
+            usage=_usage(event.get("usage"), event.get("timings")),
             logprobs=_object(choice.get("logprobs")),
             model=text_of(event.get("model")),
             extra=_carried(delta),
@@ -106,16 +106,17 @@ def _delta(choice: JsonObject) -> JsonObject:
     return {"content": choice.get("text")}
 
 
-def _usage(counts: Json) -> Usage | None:
+def _usage(counts: Json, timings: Json = None) -> Usage | None:
     if not is_object(counts):
         return None
     prompt, completion = counts.get("prompt_tokens_details"), counts.get("completion_tokens_details")
     return Usage(
         input_tokens=number_of(counts.get("prompt_tokens")),
         output_tokens=number_of(counts.get("completion_tokens")),
-        # DeepSeek reports cached tokens beside the others.
+        # DeepSeek reports cached tokens beside the others, llama.cpp with its timings.
         cached_tokens=number_of(prompt.get("cached_tokens") if is_object(prompt) else None)
-        or number_of(counts.get("prompt_cache_hit_tokens")),
+        or number_of(counts.get("prompt_cache_hit_tokens"))
+        or number_of(timings.get("cache_n") if is_object(timings) else None),
         reasoning_tokens=number_of(completion.get("reasoning_tokens") if is_object(completion) else None),
         reported=True,
     )
