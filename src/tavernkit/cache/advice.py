@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from tavernkit.cache.breaks import Cause
+from tavernkit.cache.spans import plan_spans, total_tokens
 
 if TYPE_CHECKING:
     from tavernkit.cache.prompt_cache import CacheReport
+    from tavernkit.prompt.plan import Plan
 
 _REMEDIES: Final[Mapping[Cause, str]] = {
     "trimmed": 'cut the history in larger steps (strategy="cache"), or give it a larger context',
@@ -25,6 +27,8 @@ _REMEDIES: Final[Mapping[Cause, str]] = {
     "went": "put what comes and goes behind the chat",
     "tools": "give the tools in the same order every time",
 }
+
+_TO_SAVE_THEM: Final = 'To let a prompt cache hold them, put the text behind the chat (volatile="tail")'
 
 WORTH_SAYING: Final = 0.01
 """Share of all input from which a loss is worth a sentence."""
@@ -48,3 +52,21 @@ def advise(report: CacheReport) -> list[str]:
             + (f". To save it, {remedy}" if remedy else "")
         )
     return advice
+
+
+def cache_hints(plan: Plan) -> list[str]:
+    """Return what makes every turn a cache miss: macros that change texts before the chat, with what they cost.
+
+    Args:
+        plan: The plan; it must know the raw texts of its files (SillyTavern's do).
+    """
+    spans = plan_spans(plan)
+    last = max((place for place, span in enumerate(spans) if span.origin.in_history), default=-1)
+    hints: list[str] = []
+    for place, span in enumerate(spans[: last + 1]):
+        macros = [name for name, kind in span.origin.macros.items() if kind != "variable"]
+        if macros and not span.origin.in_history:
+            named = " and ".join(f"{{{{{name}}}}}" for name in macros)
+            cost = f"{total_tokens(spans[place:]):,} tokens a turn"
+            hints.append(f"{named} in {span.origin.title} makes every turn a miss: {cost}. {_TO_SAVE_THEM}")
+    return hints

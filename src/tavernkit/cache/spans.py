@@ -126,12 +126,13 @@ def plan_spans(plan: Plan, *, raw_texts: RawTexts | None = None, origin_of: Orig
 
     Args:
         plan: The plan.
-        raw_texts: Texts of the files by kind and id of their source: with them, causes name macros.
+        raw_texts: Texts of the files by kind and id of their source, instead of the plan's own: causes name macros.
         origin_of: Finds origins, instead of the provenance of blocks.
     """
+    texts = raw_texts if raw_texts is not None or plan.raw_texts is None else plan.raw_texts()
 
     def provenance(plan: Plan, block: Block) -> Origin:
-        return block_origin(plan, block, raw_texts)
+        return block_origin(plan, block, texts)
 
     find = origin_of if origin_of is not None else provenance
     spans = _tools(plan.sampling.get("tools"), plan.count_tokens or _guess)

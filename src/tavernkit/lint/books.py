@@ -11,7 +11,7 @@ from tavernkit.cards.validation_rules import Severity
 from tavernkit.lint.book_rivals import budget_findings, group_findings
 from tavernkit.lint.finding import Finding
 from tavernkit.lint.scripts import lint_regex
-from tavernkit.lint.texts import Language, lint_text
+from tavernkit.lint.texts import Language, lint_head_text, lint_text
 from tavernkit.text.js_values import to_number, to_string, trim, truthy
 from tavernkit.text.json_pointer import escape
 from tavernkit.values import is_mapping, is_sequence
@@ -23,6 +23,7 @@ DEFAULT_BUDGET = 2048
 """Tokens of lore: SillyTavern's default share of an 8k context."""
 
 _KNOWN_POSITIONS = range(8)
+_BESIDE_CHARACTER = (0, 1)
 _OUTLET = 7
 _AND_ANY, _NOT_ALL, _NOT_ANY, _AND_ALL = range(4)
 
@@ -66,7 +67,9 @@ def _entries(book: WorldBook, pointers: list[str], keys: str, language: Language
             yield _finding(pointer, f"is left out: {problem}", Severity.ERROR, "UNUSABLE_ENTRY")
     for entry in book.entries:
         place = places[id(entry.raw)]
-        found = (finding for rule in _RULES for finding in rule(entry, place))
+        found = [finding for rule in _RULES for finding in rule(entry, place)]
+        if entry.constant and entry.position in _BESIDE_CHARACTER:
+            found += lint_head_text(entry.content, f"{place}/content")
         for each in (*found, *lint_text(entry.content, f"{place}/content", language)):
             pointer = f"{place}/{keys}" if each.where == f"{place}/key" else each.where
             yield replace(each, where=pointer, entry=entry.comment)

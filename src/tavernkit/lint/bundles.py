@@ -11,7 +11,7 @@ from tavernkit.lint.books import DEFAULT_BUDGET, lint_character_book
 from tavernkit.lint.finding import Finding
 from tavernkit.lint.lorebooks import lint_lorebook
 from tavernkit.lint.scripts import lint_regex_scripts
-from tavernkit.lint.texts import Language, lint_text
+from tavernkit.lint.texts import Language, lint_head_text, lint_text
 
 if TYPE_CHECKING:
     from tavernkit.cards import Bundle, Character
@@ -31,6 +31,9 @@ _TEXTS = (
     "system_prompt",
     "post_history_instructions",
 )
+
+_HEAD_TEXTS = frozenset({"description", "personality", "scenario", "mes_example", "system_prompt"})
+"""Those that stand before the chat in every prompt."""
 
 
 def lint_bundle(bundle: Bundle, *, budget: int = DEFAULT_BUDGET, language: Language = "any") -> Iterator[Finding]:
@@ -59,6 +62,8 @@ def lint_bundle(bundle: Bundle, *, budget: int = DEFAULT_BUDGET, language: Langu
 def _character(card: Character, language: Language) -> Iterator[Finding]:
     for name in _TEXTS:
         yield from lint_text(str(getattr(card, name)), f"/data/{name}", language)
+        if name in _HEAD_TEXTS:
+            yield from lint_head_text(str(getattr(card, name)), f"/data/{name}")
     for index, greeting in enumerate(card.alternate_greetings):
         yield from lint_text(greeting, f"/data/alternate_greetings/{index}", language)
     for name, what in (("system_prompt", "main prompt"), ("post_history_instructions", "post-history instructions")):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from tavernkit.cards.validation_rules import Severity
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.lint.finding import Finding, line_and_column
 from tavernkit.lint.scripts import lint_regex_scripts
-from tavernkit.lint.texts import lint_text
+from tavernkit.lint.texts import lint_head_text, lint_text
 from tavernkit.values import is_mapping, is_sequence
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern.files.preset import Preset
 
 _FORMATS = ("wi_format", "scenario_format", "personality_format")
 _INSTRUCT_TEXTS = ("input_sequence", "output_sequence", "system_sequence", "stop_sequence", "story_string_prefix")
@@ -27,9 +31,20 @@ def lint_preset(value: Mapping[str, object]) -> Iterator[Finding]:
         yield Finding(where="/", message=message, severity=Severity.WARNING, code="PRESET")
     for prompt in preset.prompts:
         yield from lint_text(prompt.content or "", f"/prompts/{prompt.identifier}", "silly_tavern")
+    yield from _cache_findings(preset)
     extensions = value.get("extensions")
     if is_mapping(extensions):
         yield from lint_regex_scripts(extensions.get("regex_scripts"), "/extensions/regex_scripts")
+
+
+def _cache_findings(preset: Preset) -> Iterator[Finding]:
+    """Check the prompts that stand before the chat."""
+    texts = {prompt.identifier: prompt.content or "" for prompt in preset.prompts if prompt.injection_position != 1}
+    for entry in preset.effective_order:
+        if entry.identifier == "chatHistory":
+            return
+        if entry.enabled:
+            yield from lint_head_text(texts.get(entry.identifier, ""), f"/prompts/{entry.identifier}")
 
 
 def lint_risu_preset(data: bytes, name: str) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
+from tavernkit.cache.volatile import volatile_macros
 from tavernkit.cards.validation_rules import Severity
 from tavernkit.lint.finding import Finding, line_and_column
 from tavernkit.lint.time_limit import has_time
@@ -55,6 +56,24 @@ def lint_text(text: str, where: str, language: Language = "any") -> Iterator[Fin
         finding = _macro_finding(each, text, where, language)
         if finding is not None:
             yield finding
+
+
+def lint_head_text(text: str, where: str) -> Iterator[Finding]:
+    """Check a text that stands before the chat: macros that change it make a prompt cache useless."""
+    for name, kind in volatile_macros(text[:MAX_TEXT]).items():
+        if kind == "variable":
+            continue  # it changes when somebody changes it
+        place = text.lower().find(f"{{{{{name}")
+        line, column = line_and_column(text, place) if place >= 0 else (None, None)
+        yield Finding(
+            where=where,
+            message=f"{{{{{name}}}}} changes in every prompt: prompt caches miss all that follows, the chat too",
+            severity=Severity.INFO,
+            code="BREAKS_CACHE",
+            hint="put it behind the chat (post-history instructions, depth 0), or build with volatile='tail'",
+            line=line,
+            column=column,
+        )
 
 
 def _macro_finding(found: Diagnostic, text: str, where: str, language: Language) -> Finding | None:

@@ -50,6 +50,8 @@ class Explanation:
     counting_note: str = ""
     moved: Sequence[Moved] = ()
     """What a cache strategy put elsewhere than the platform would."""
+    hints: Sequence[str] = ()
+    """What could be better: texts that make a prompt cache useless."""
 
     def to_dict(self) -> JsonObject:
         """The rows, ready for :mod:`json`."""
@@ -61,6 +63,7 @@ class Explanation:
             "warnings": list(self.warnings),
             "counting_note": self.counting_note,
             "moved": [asdict(row) for row in self.moved],
+            "hints": list(self.hints),
         }
 
     def __str__(self) -> str:
@@ -85,14 +88,16 @@ class Explanation:
                 [("what", "tokens", "where", "instead of", "why")]
                 + [(row.name, _number(row.tokens), row.place, row.reference, row.reason) for row in self.moved]
             )
-        if self.warnings:
-            lines += ["", "Warnings:"]
-            lines += [f"- {warning}" for warning in self.warnings]
+        for title, sentences in (("Warnings", self.warnings), ("Hints", self.hints)):
+            if sentences:
+                lines += ["", f"{title}:", *(f"- {sentence}" for sentence in sentences)]
         return "\n".join(lines)
 
 
 def explain_plan(plan: Plan) -> Explanation:
     """Make the explanation of a plan."""
+    from tavernkit.cache.advice import cache_hints
+
     shown = [
         ExplainedBlock(
             position=position,
@@ -116,6 +121,7 @@ def explain_plan(plan: Plan) -> Explanation:
         warnings=plan.warnings,
         counting_note=plan.counting_note,
         moved=plan.moved,
+        hints=tuple(cache_hints(plan)),
     )
 
 

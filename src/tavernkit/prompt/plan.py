@@ -80,6 +80,8 @@ class Plan:
     metadata_changes: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     """What the chat's header has to hold once the turn is received, so that the next prompt begins like this one."""
     count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
+    raw_texts: Callable[[], Mapping[tuple[str, str], str]] | None = field(default=None, repr=False, compare=False)
+    """Gives the texts of files before their macros were expanded, by kind and id of their source, if asked for."""
     again: Callable[[Plan], Plan] | None = field(default=None, repr=False, compare=False)
     """Builds the plan again with traced texts, for :meth:`source_map`."""
 
@@ -101,7 +103,7 @@ class Plan:
         """Functions are not part of a pickle; a plan that was read back counts tokens as its blocks say."""
         return {**vars(self), **self._unpickled}
 
-    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "again": None}
+    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "raw_texts": None, "again": None}
     """Fields that hold functions, and what a plan that is read back has instead."""
 
     def replace(self, **changes: object) -> Plan:

@@ -54,6 +54,8 @@ class Overview:
     source_map: SourceMap | None = None
     lore_tokens: Mapping[str, int] = field(default_factory=dict[str, int])
     """What each entry costs that is in the prompt, by its id, if the sources were asked for."""
+    hints: Sequence[str] = ()
+    """What could be better."""
 
     def to_dict(self) -> JsonObject:
         """The same, ready for :mod:`json`."""
@@ -78,6 +80,7 @@ class Overview:
             ],
             "left_out": [{"what": row.what, "reason": row.reason, "tokens": row.tokens} for row in self.left_out],
             "warnings": list(self.warnings),
+            "hints": list(self.hints),
             "total_tokens": self.total_tokens,
             "budget_tokens": self.budget_tokens,
         }
@@ -123,6 +126,7 @@ def overview(plan: Plan, *, sources: bool = False) -> Overview:
         budget_tokens=explanation.budget_tokens,
         source_map=source_map,
         lore_tokens=tokens_of_lore(source_map, lore) if source_map is not None else {},
+        hints=explanation.hints,
     )
 
 

@@ -74,6 +74,7 @@ def explain(
             plan_view.token_bar(view),
             plan_view.left_out_table(view),
             plan_view.warnings_view(view.warnings),
+            plan_view.hints_view(view.hints),
         ):
             if part is not None:
                 show("", part)

@@ -199,5 +199,12 @@ def warnings_view(warnings: Sequence[str]) -> RenderableType | None:
     return Group(*(Text.assemble(("! ", "yellow"), visible(each)) for each in warnings))
 
 
+def hints_view(hints: Sequence[str]) -> RenderableType | None:
+    """What could be better, or nothing."""
+    if not hints:
+        return None
+    return Group(*(Text.assemble(("→ ", "cyan"), visible(each)) for each in hints))
+
+
 def _short(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -9,7 +9,6 @@ from typing import Unpack
 from tavernkit.cache.spans import ReplayedTurn, plan_spans
 from tavernkit.prompt.context import FixedClock
 from tavernkit.silly_tavern.builder import Builder
-from tavernkit.silly_tavern.caching.raw_texts import raw_texts
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata
@@ -49,10 +48,8 @@ def replay(builder: Builder, **inputs: Unpack[SillyTavernInputs]) -> Iterator[Re
         }
         if now is not None:
             turn["clock"] = FixedClock(now)
-        current = builder.make_context(**turn)
-        plan = builder.run(current)
-        spans = plan_spans(plan, raw_texts=raw_texts(current, plan.lore_result))
-        yield ReplayedTurn(line, plan, spans, now)
+        plan = builder.build(**turn)
+        yield ReplayedTurn(line, plan, plan_spans(plan), now)
         header |= thaw_object(plan.metadata_changes)
         header[TIMED] = thaw_object(plan.timed_world_info)
         if variables is not None:

@@ -57,7 +57,7 @@ class ChatPlan(Plan):
     page: ChatInput | None = field(default=None, repr=False, compare=False)
     """What SillyTavern's page needs besides the preset to write the request for a source."""
 
-    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "again": None, "page": None}
+    _unpickled: ClassVar[Mapping[str, object]] = {"count_tokens": None, "raw_texts": None, "again": None, "page": None}
 
     def _prepared(self, *, squash: bool) -> list[Message]:
         return [block.to_message() for block in self._final_blocks(squash=squash or self.squash)]

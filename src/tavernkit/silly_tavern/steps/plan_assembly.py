@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.context import CACHE, REFERENCE
 from tavernkit.prompt.omission import Moved, Omission
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.silly_tavern.caching.frozen_lore import METADATA_KEY, FrozenLine, read_cut
+from tavernkit.silly_tavern.caching.raw_texts import raw_texts
 from tavernkit.silly_tavern.chat_completion.assembly import Assembled, HistoryCut, assemble, placed
 from tavernkit.silly_tavern.chat_completion.blocks import make_blocks
 from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter
@@ -113,6 +115,7 @@ def _plan_chat(state: SillyTavernState) -> None:
         preset=preset,
         page=page,
         count_tokens=lambda text: max(counter.text(text), 0),
+        raw_texts=partial(raw_texts, context, state.lore_result),
         chat=state.turn.chat,
         vector_calls=tuple(state.vector_calls),
         squash=preset.squash_system_messages and not context.dry_run,
