@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
 from tavernkit.arguments import require_choice
+from tavernkit.cache.profiles import CacheProfile, find_profile
 from tavernkit.cards.participant import Participant
 from tavernkit.lore.contracts import LoreEngine
-from tavernkit.prompt.context import ON_OVERFLOW, REFERENCE, STRATEGIES, Context
+from tavernkit.prompt.context import CACHE, ON_OVERFLOW, REFERENCE, STRATEGIES, Context
 from tavernkit.risu_ai.cbs.context import CBSContext, RisuDevice
 from tavernkit.risu_ai.cbs.registry import CBSRegistry
 from tavernkit.risu_ai.chat.chat_log import RisuChatLog, chat_log
@@ -63,6 +64,8 @@ class RisuAIContext(Context):
     quirks: str = ""
 
     strategy: str = REFERENCE
+    cache_profile: CacheProfile | str = "openai"
+    expected_turns: int = 0
     on_overflow: str = "error"
 
     random: Callable[[], float] | None = None
@@ -75,7 +78,8 @@ class RisuAIContext(Context):
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        require_choice("strategy", self.strategy, STRATEGIES)
+        require_choice("strategy", self.strategy, (*STRATEGIES, CACHE))
+        find_profile(self.cache_profile)
         require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
         require_choice("quirks", self.quirks, QUIRKS)
         require_choice("generation_type", self.generation_type, GENERATION_TYPES)

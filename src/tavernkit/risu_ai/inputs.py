@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from tavernkit.cache.profiles import CacheProfile
 from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.character import Character
 from tavernkit.lore.contracts import LoreEngine
@@ -69,7 +70,12 @@ class RisuAIInputs(CommonInputs, total=False):
     quirks: str
     """``reference`` also reproduces what RisuAI does to a chat by mistake."""
     strategy: str
-    """How the prompt is made to fit: ``reference`` (RisuAI's way), ``group_order`` or ``priority``."""
+    """How the prompt is made to fit: ``reference`` (RisuAI's way), ``group_order``, ``priority``, or ``cache``, which
+    cuts the chat in larger steps, so that many prompts begin alike."""
+    cache_profile: CacheProfile | str
+    """The provider whose prices ``strategy="cache"`` reckons with; ``openai`` by default."""
+    expected_turns: int
+    """How many more turns ``strategy="cache"`` reckons with; by default as many as there were."""
     on_overflow: str
     """``error`` raises when what must be in the prompt does not fit; ``return`` gives RisuAI's prompt."""
     random: Callable[[], float] | None

@@ -44,7 +44,7 @@ def cache(
         bool,
         typer.Option(
             "--keep",
-            help='Build prompts that keep the cache: strategy="cache", lore="freeze", volatile="tail" (SillyTavern).',
+            help='Build prompts that keep the cache: strategy="cache"; for SillyTavern lore="freeze", volatile="tail" too.',
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -96,9 +96,9 @@ def _turns(prepared: Prepared, kept_for: str | None) -> Iterator[ReplayedTurn]:
 
     builder = prepared.builder
     if isinstance(builder, risu_ai.Builder):
-        if kept_for is not None:
-            raise typer.BadParameter("--keep is for --platform silly_tavern")
-        return risu_ai.replay(builder)
+        if kept_for is None:
+            return risu_ai.replay(builder)
+        return risu_ai.replay(builder, strategy="cache", cache_profile=kept_for)
     if kept_for is None:
         return silly_tavern.replay(builder)
     return silly_tavern.replay(builder, strategy="cache", lore="freeze", volatile="tail", cache_profile=kept_for)

@@ -8,7 +8,6 @@ from tavernkit.budget.report import EvictionRecord, TrimReport
 from tavernkit.budget.trimmer import apply, trim
 from tavernkit.errors import MaxTokensExceededError
 from tavernkit.prompt.builder import finished_plan
-from tavernkit.prompt.context import REFERENCE
 from tavernkit.prompt.plan import Plan
 from tavernkit.risu_ai.budget.token_counting import RESERVE, MessageCounter
 from tavernkit.risu_ai.budget.trimming import Dropped, omissions_of
@@ -22,7 +21,7 @@ def reference_report(state: RisuState, final_tokens: int) -> TrimReport:
     for omission in omissions_of(state.dropped):
         state.omit(omission)
     return TrimReport(
-        strategy=REFERENCE,
+        strategy=state.context.strategy,
         budget_tokens=state.preset.max_context - state.preset.max_response - RESERVE,
         initial_tokens=final_tokens + sum(dropped.tokens or 0 for dropped in state.dropped),
         final_tokens=final_tokens,

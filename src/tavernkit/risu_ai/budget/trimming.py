@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
+from tavernkit.cache.history_cut import CutCosts, HistoryUnit, first_kept
 from tavernkit.prompt.omission import Omission
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
 from tavernkit.risu_ai.chat.prompt_message import NEW_EXAMPLE_MEMO, PromptMessage, title_of
 
 OLDEST = "the context is too small: the oldest chat items go first"
+IN_STEPS = "the context is too small: the chat is cut in a large step, so that prompts begin alike"
 BLANKED = "the finished prompt is too long for the context: chat items go from the top"
 
 
@@ -56,6 +58,35 @@ def drop_oldest(messages: Sequence[PromptMessage], total: int, limit: int, count
         dropped.append(Dropped(oldest, tokens, OLDEST))
         total -= tokens
     return Trimmed(list(messages[len(dropped) :]), total, tuple(dropped))
+
+
+def cut_in_steps(
+    messages: Sequence[PromptMessage],
+    total: int,
+    limit: int,
+    counter: MessageCounter,
+    costs: CutCosts,
+    stored: str | None,
+) -> Trimmed:
+    """Drop chat items from the front in large steps, so that many prompts begin alike (``strategy="cache"``).
+
+    Args:
+        messages: The chat items, oldest first.
+        total: Tokens of the whole prompt.
+        limit: Tokens that it may have.
+        counter: Counts messages.
+        costs: The profile and the expected turns; the rest is filled in.
+        stored: The memo of the first item that the prompt before had.
+    """
+    tokens = [counter.message(message) for message in messages]
+    around = total - sum(tokens)
+    units = [HistoryUnit(count, by_user=each.role == "user") for count, each in zip(tokens, messages, strict=True)]
+    before = next((place for place, each in enumerate(messages) if stored and each.memo == stored), None)
+    start = first_kept(units, replace(costs, room=max(limit - around, 0), head=max(around, 0)), before)
+    if start is None:
+        return drop_oldest(messages, total, limit, counter)
+    dropped = tuple(Dropped(messages[place], tokens[place], IN_STEPS) for place in range(start))
+    return Trimmed(list(messages[start:]), total - sum(tokens[:start]), dropped)
 
 
 def blank_removable(messages: Sequence[PromptMessage], limit: int, counter: MessageCounter) -> Trimmed:

@@ -13,6 +13,10 @@ from tavernkit.risu_ai.builder import Builder
 from tavernkit.risu_ai.inputs import RisuAIInputs
 from tavernkit.risu_ai.objects import RisuChat, RisuMessage
 from tavernkit.stores.variables import VariablesOverlay
+from tavernkit.values import freeze_object
+
+LAST_MEMORY = "lastMemory"
+"""Where a chat keeps the first message of its prompt."""
 
 
 def replay(builder: Builder, **inputs: Unpack[RisuAIInputs]) -> Iterator[ReplayedTurn]:
@@ -28,11 +32,12 @@ def replay(builder: Builder, **inputs: Unpack[RisuAIInputs]) -> Iterator[Replaye
     context = builder.make_context(**inputs)
     chat, variables = context.chat, context.variables
     kept = VariablesOverlay(variables) if variables is not None else None
+    raw = chat.raw
     for number in _replies(chat):
         now = _sent(chat.messages[number - 1]) if number else None
         turn: RisuAIInputs = {
             **inputs,
-            "history": replace(chat, messages=chat.messages[:number]),
+            "history": replace(chat, messages=chat.messages[:number], raw=raw),
             "message": "",
             "generation_type": "normal",
             "variables": kept,
@@ -43,6 +48,7 @@ def replay(builder: Builder, **inputs: Unpack[RisuAIInputs]) -> Iterator[Replaye
             turn["clock"] = FixedClock(now)
         plan = builder.build(**turn)
         yield ReplayedTurn(number, plan, plan_spans(plan), now)
+        raw = freeze_object({**raw, **plan.memory_data, LAST_MEMORY: plan.last_memory})
         if kept is not None:
             plan.variables.apply(kept)
 

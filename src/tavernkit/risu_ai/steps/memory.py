@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from types import MappingProxyType
 
-from tavernkit.prompt.context import REFERENCE
+from tavernkit.cache.history_cut import CutCosts
+from tavernkit.cache.profiles import find_profile
+from tavernkit.prompt.context import CACHE, REFERENCE
 from tavernkit.prompt.step import NoConfig, Step
-from tavernkit.risu_ai.budget.trimming import Dropped, drop_oldest, omissions_of
+from tavernkit.risu_ai.budget.trimming import Dropped, cut_in_steps, drop_oldest, omissions_of
 from tavernkit.risu_ai.chat.character_fields import character_fields
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.errors import MemoryFailedError
@@ -35,7 +37,7 @@ class MemoryStep(Step[RisuState, NoConfig]):
             return
         kept = state.chat.raw.get(LAST_MEMORY)
         state.last_memory = kept if isinstance(kept, str) else None
-        if not _remembered(state) and state.context.strategy == REFERENCE:
+        if not _remembered(state) and state.context.strategy in (REFERENCE, CACHE):
             _trim(state)
         slots = state.slots
         _drop_blank(state)
@@ -134,7 +136,12 @@ def _place(state: RisuState, items: list[PromptMessage]) -> None:
 
 
 def _trim(state: RisuState) -> None:
-    trimmed = drop_oldest(state.slots.chats, state.total, state.preset.max_context, state.counter)
+    context, chats, limit = state.context, state.slots.chats, state.preset.max_context
+    if context.strategy == CACHE:
+        costs = CutCosts(profile=find_profile(context.cache_profile), room=0, turns=context.expected_turns)
+        trimmed = cut_in_steps(chats, state.total, limit, state.counter, costs, state.last_memory)
+    else:
+        trimmed = drop_oldest(chats, state.total, limit, state.counter)
     state.slots.chats = trimmed.messages
     state.total = trimmed.total
     state.dropped += trimmed.dropped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.prompt.context import REFERENCE
+from tavernkit.prompt.context import CACHE, REFERENCE
 from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
 from tavernkit.risu_ai.budget.overflow import generic_trim, reference_report, refuse_lost_user_message
@@ -27,7 +27,7 @@ class PlanAssemblyStep(Step[RisuState, NoConfig]):
 
     def before(self, state: RisuState) -> None:
         """Make the plan."""
-        reference = state.context.strategy == REFERENCE
+        reference = state.context.strategy in (REFERENCE, CACHE)
         if not state.stopped:
             state.messages = edit_list(state, state.messages)
         if reference and not state.stopped:
