@@ -44,7 +44,7 @@ def cache(
         bool,
         typer.Option(
             "--keep",
-            help='Build prompts that keep the cache: strategy="cache"; for SillyTavern lore="freeze", volatile="tail" too.',
+            help='Build prompts that keep the cache: strategy="cache"; SillyTavern: lore="freeze", volatile="tail".',
             rich_help_panel=OUTPUT,
         ),
     ] = False,
