@@ -20,7 +20,7 @@ from tavernkit.silly_tavern.token_counting.messages import MessageCounter
 class Kept:
     """What is left of the history."""
 
-    REASON: ClassVar[str] = "lore of an earlier turn makes room for the chat"
+    REASON: ClassVar[str] = "makes room for messages of the chat"
 
     messages: list[PlacedMessage]
     cut: int
@@ -28,7 +28,7 @@ class Kept:
     unreached: list[HistoryEntry]
     """Everything before it."""
     dropped: list[list[PlacedMessage]] = field(default_factory=list[list[PlacedMessage]])
-    """Lore behind messages that are kept, for which there was no room."""
+    """Lore behind messages that are kept, and what stood at a depth, for which there was no room."""
 
 
 @dataclass(slots=True)
@@ -61,12 +61,39 @@ def cut_history(
         how: The profile, and what the build before kept.
         taken: How many of the newest messages are no longer in the history.
     """
-    history = layout.history
-    positions = _positions(history, len(layout.core) - 1 - taken)
-    units = _units(history)
-    if not units:
-        return None
+    dropped: list[list[PlacedMessage]] = []
+    while True:
+        history = layout.history
+        positions = _positions(history, len(layout.core) - 1 - taken)
+        units = _units(history)
+        if not units:
+            return None
+        start = _start(history, units, positions, slots, convert, counter, how)
+        if start is not None:
+            break
+        # SillyTavern would not have got to what stands at a depth: the message comes first.
+        place = next((place for place in range(units[-1].place, len(history)) if _stood_deeper(history[place])), None)
+        if place is None:
+            return None
+        dropped.append(convert(place, positions[place]))
+        del history[place]
+    begin = units[start].place if start else 0
+    if start:
+        _say_again(layout, units, start, how)
+    kept = _kept(layout, units[start].entry.index if start else 0, begin, slots, convert, positions)
+    kept.dropped += dropped
+    return kept
 
+
+def _start(
+    history: list[HistoryEntry],
+    units: list[_Unit],
+    positions: list[int],
+    slots: Slots,
+    convert: Callable[[int, int], list[PlacedMessage]],
+    counter: MessageCounter,
+    how: HistoryCut,
+) -> int | None:
     def cost(place: int) -> int:
         return sum(message.tokens for message in convert(place, positions[place]) if message.sent)
 
@@ -79,13 +106,14 @@ def cut_history(
     stored = None
     if how.stored is not None:
         stored = next((number for number, unit in enumerate(units) if unit.entry.index >= how.stored), None)
-    start = first_kept(sizes, costs, stored)
-    if start is None:
-        return None
-    begin = units[start].place if start else 0
-    if start:
-        _say_again(layout, units, start, how)
-    return _kept(layout, units[start].entry.index if start else 0, begin, slots, convert, positions)
+    return first_kept(sizes, costs, stored)
+
+
+def _stood_deeper(entry: HistoryEntry) -> bool:
+    """Return True for what came from a depth; prompts from the head of the list always stay."""
+    if not isinstance(entry, Injected) or entry.frozen is not None:
+        return False
+    return any(prompt.depth for prompt in (*entry.prompts, *entry.extensions))
 
 
 def _kept(
