@@ -9,6 +9,7 @@ import pytest
 
 import tavernkit as tk
 from tavernkit import silly_tavern as st
+from tavernkit.cache import mapped_origin, plan_spans
 from tavernkit.examples import example_path
 from tavernkit.lint.books import lint_world_book
 from tavernkit.lint.bundles import lint_bundle
@@ -51,6 +52,16 @@ def test_an_explanation_names_the_macro_and_the_tokens_it_costs() -> None:
     assert not plan_with("jailbreak", "It is {{time}}.").explain().hints  # behind the chat
     assert not plan_with("main", "Hello, {{user}}.").explain().hints
     assert not pickle.loads(pickle.dumps(plan)).explain().hints  # whose files are not at hand
+
+
+def test_a_source_map_finds_macros_that_come_out_of_other_texts() -> None:
+    card = tk.load(example_path("aria.json")).character.replace(description="Mood: {{random::calm::cold}}.")
+    preset = st.Preset.from_json(preset_with("main", "{{description}}"))
+    plan = st.Builder(character=card, preset=preset, warn=None).build(message="Hi")
+    assert not plan_spans(plan)[0].origin.macros
+    assert dict(plan_spans(plan, origin_of=mapped_origin)[0].origin.macros) == {"random": "random"}
+    lost = pickle.loads(pickle.dumps(plan))
+    assert not plan_spans(lost, origin_of=mapped_origin)[0].origin.macros
 
 
 def codes(findings: Iterable[Finding]) -> list[tuple[str, int | None]]:

@@ -11,6 +11,7 @@ from tavernkit.cache.prompt_cache import predict as predict
 from tavernkit.cache.spans import Origin as Origin
 from tavernkit.cache.spans import ReplayedTurn as ReplayedTurn
 from tavernkit.cache.spans import Span as Span
+from tavernkit.cache.spans import mapped_origin as mapped_origin
 from tavernkit.cache.spans import plan_spans as plan_spans
 from tavernkit.cache.spans import request_spans as request_spans
 from tavernkit.cache.volatile import volatile_macros as volatile_macros

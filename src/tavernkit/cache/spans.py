@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -119,6 +119,28 @@ def block_origin(plan: Plan, block: Block, raw_texts: RawTexts | None = None) ->
         entries=entries,
         macros=macros,
     )
+
+
+def mapped_origin(plan: Plan, block: Block) -> Origin:
+    """Return a block's origin with the macros that its source map has, however deep they were nested.
+
+    An exact and slower :data:`OriginOf` for :func:`plan_spans`: the map is made by building once more.
+
+    Args:
+        plan: The plan of the block.
+        block: The block.
+    """
+    origin = block_origin(plan, block)
+    if plan.again is None:
+        return origin
+    found: dict[str, Volatility] = {}
+    waiting = [span for text in plan.source_map().blocks if text.id == block.id for span in text.spans]
+    while waiting:
+        span = waiting.pop()
+        if span.kind == "expanded":
+            found |= volatile_macros(f"{{{{{span.name}}}}}")
+        waiting += (*span.inner, *span.written)
+    return replace(origin, macros=found)
 
 
 def plan_spans(plan: Plan, *, raw_texts: RawTexts | None = None, origin_of: OriginOf | None = None) -> list[Span]:
