@@ -9,7 +9,7 @@ import pytest
 
 import tavernkit as tk
 from benchmarks.bench_cache import Scene, report_of, scenes
-from tavernkit.cache import ReplayedTurn, plan_spans, predict, with_breakpoints
+from tavernkit.cache import PromptCache, ReplayedTurn, plan_spans, predict, with_breakpoints
 from tavernkit.models import Reply
 from tavernkit.testing import HttpReply, HttpRequest, LoopbackServer
 from tests.cache.provider_caches import MarkCache, SlotCache, UnitCache, tokens_of
@@ -63,14 +63,18 @@ async def test_a_server_with_llama_cpps_rules(turns: Sequence[ReplayedTurn], rep
         return HttpReply(body=json.dumps(body).encode())
 
     replies: list[Reply] = []
+    predicted = PromptCache("llama_cpp")
     async with LoopbackServer(answer).running() as server:
         model = tk.model("openai:local", base_url=f"{server.url}/v1", api_key="none")
-        for request in bodies(turns):
+        for turn, request in zip(turns, bodies(turns), strict=True):
+            predicted.send(turn.spans)
             replies.append(await model.send(request))
+            predicted.receive(replies[-1].usage)
         await model.aclose()
     share = sum(reply.usage.cached_tokens for reply in replies) / sum(reply.usage.input_tokens for reply in replies)
     assert share > 0.01
-    assert report_of(turns, "llama_cpp").share == pytest.approx(share, abs=CLOSE)
+    assert predicted.report.share == pytest.approx(share, abs=CLOSE)
+    assert predicted.report.reported_share == pytest.approx(share, abs=CLOSE)
 
 
 def test_openrouter_gets_marks_in_message_parts(turns: Sequence[ReplayedTurn]) -> None:

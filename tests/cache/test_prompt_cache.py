@@ -22,7 +22,8 @@ from tavernkit.cache import (
     with_breakpoints,
 )
 from tavernkit.cache.breaks import common_tokens
-from tavernkit.models import Request
+from tavernkit.errors import ConfigError
+from tavernkit.models import Request, Usage
 from tavernkit.prompt import Block, Message, Plan
 
 HEAD = Span("You are Aria.", 1000, "system", Origin("preset prompt", "main", "Main Prompt"))
@@ -220,6 +221,18 @@ def test_a_report_adds_up_and_says_what_to_do() -> None:
     assert report.share == 0  # the head alone is below the minimum
     assert report.common_share == pytest.approx(9 * 1000 / report.tokens)
     assert predict([], "openai").share == 0
+
+
+def test_reports_of_the_provider_stand_beside_the_prediction() -> None:
+    cache = PromptCache("openai")
+    with pytest.raises(ConfigError, match=r"send\(\)"):
+        cache.receive(Usage())
+    cache.send([HEAD, message(1)])
+    assert cache.receive(Usage(cached_tokens=5)).reported_tokens is None  # an estimate of our own
+    assert cache.report.reported_share is None
+    assert cache.receive(Usage(cached_tokens=550, reported=True)).reported_tokens == 550
+    assert cache.report.reported_share == 0.5
+    assert cache.report.to_dict()["reported_share"] == 0.5
 
 
 span_lists = st.lists(

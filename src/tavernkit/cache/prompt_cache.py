@@ -11,6 +11,8 @@ from tavernkit.cache.breakpoints import choose_breakpoints
 from tavernkit.cache.breaks import PrefixBreak, common_tokens, find_break, worst_first
 from tavernkit.cache.profiles import CacheProfile, find_profile
 from tavernkit.cache.spans import Span, plan_spans, total_tokens
+from tavernkit.errors import ConfigError
+from tavernkit.models.reply import Usage
 from tavernkit.prompt.plan import Plan
 from tavernkit.values import JsonObject
 
@@ -31,6 +33,8 @@ class CacheTurn:
     cost: float
     broken: PrefixBreak | None = None
     """Where and why the request leaves the one before."""
+    reported_tokens: int | None = None
+    """Tokens that the provider says came from its cache, if it was asked (:meth:`PromptCache.receive`)."""
 
     @property
     def share(self) -> float:
@@ -45,6 +49,7 @@ class CacheTurn:
             "common_tokens": self.common_tokens,
             "cached_tokens": self.cached_tokens,
             "written_tokens": self.written_tokens,
+            "reported_tokens": self.reported_tokens,
             "cost": round(self.cost, 2),
             "broken": None if self.broken is None else self.broken.to_dict(),
         }
@@ -71,6 +76,13 @@ class CacheReport:
     def share(self) -> float:
         """The cached part of all input, from 0 to 1."""
         return self.cached_tokens / self.tokens if self.tokens else 0.0
+
+    @property
+    def reported_share(self) -> float | None:
+        """The cached part as the provider reported it, of the requests for which it did; None without any."""
+        reported = [turn for turn in self.turns if turn.reported_tokens is not None]
+        tokens = sum(turn.tokens for turn in reported)
+        return sum(turn.reported_tokens or 0 for turn in reported) / tokens if tokens else None
 
     @property
     def common_share(self) -> float:
@@ -101,6 +113,7 @@ class CacheReport:
             "cached_tokens": self.cached_tokens,
             "share": round(self.share, 4),
             "common_share": round(self.common_share, 4),
+            "reported_share": None if self.reported_share is None else round(self.reported_share, 4),
             "cost": round(self.cost, 2),
             "causes": [
                 {**one.to_dict(), "requests": times, "lost_tokens": lost, "avoidable": one.avoidable}
@@ -165,6 +178,21 @@ class PromptCache:
         self._last = spans
         self._sent.append(spans)
         return turn
+
+    def receive(self, usage: Usage) -> CacheTurn:
+        """Put what the provider reported beside the prediction of the last request.
+
+        Args:
+            usage: ``Reply.usage``; estimates of our own do not count.
+
+        Raises:
+            ConfigError: No request was sent.
+        """
+        if not self._turns:
+            raise ConfigError("there is no request to put the provider's report beside: send() one first")
+        if usage.reported:
+            self._turns[-1] = replace(self._turns[-1], reported_tokens=usage.cached_tokens)
+        return self._turns[-1]
 
     def _automatic(self, spans: Sequence[Span], tokens: int) -> tuple[int, int]:
         common = max((common_tokens(sent, spans) for sent in self._sent), default=0)
