@@ -84,6 +84,25 @@ def test_the_command_prints_json(capsys: pytest.CaptureFixture[str], platform: s
     assert (broken and broken["cause"]) == cause  # in a chat this short, depth 4 is its start
 
 
+def test_the_command_writes_a_page_in_which_texts_are_escaped(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    book = tmp_path / "book.json"
+    entry = {"uid": 0, "comment": "<script>x</script>", "key": ["grey sails"], "position": 0, "content": "Seven ships."}
+    book.write_text(json.dumps({"entries": {"0": entry}}))
+    page = tmp_path / "cache.html"
+    assert run(["cache", *FILES, "--book", str(book), "--keep", "--profile", "llama_cpp", "--html", str(page)]) == 0
+    assert "The report is in" in capsys.readouterr().out
+    html = page.read_text(encoding="utf-8")
+    assert "Aria: what a prompt cache holds" in html
+    assert "behind message #3" in html
+    assert "&lt;script&gt;" in html
+    assert "<script" not in html
+    assert run(["cache", *FILES, "--keep", "--json"]) == 0
+    moved = json.loads(capsys.readouterr().out)["moved"]
+    assert {"name", "reference", "place", "reason"} <= set(moved[0])
+
+
 def test_pauses_empty_the_cache(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     chat = st.ChatFile.load(example_path("chat.jsonl"))
     later = chat.messages[3].replace(send_date="2026-01-06T20:00:00.000Z")

@@ -1,3 +1,4 @@
+from tavernkit.report.html import render_cache_html as render_cache_html
 from tavernkit.report.html import render_html as render_html
 from tavernkit.report.lore import lore_rows as lore_rows
 from tavernkit.report.plan_overview import Overview as Overview

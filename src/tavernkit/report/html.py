@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
+from tavernkit.cache import CacheReport
+from tavernkit.prompt import Moved
 from tavernkit.report.plan_overview import Overview
 from tavernkit.report.source_families import FAMILIES
 from tavernkit.report.treemap import Rectangle, squarify
@@ -45,6 +48,29 @@ def render_html(view: Overview, *, title: str = "What the model sees", messages:
         style=_trusted(style),
         script=_trusted(script),
         script_hash=_hash(script),
+        style_hash=_hash(style),
+    )
+
+
+def render_cache_html(report: CacheReport, *, title: str = "Prompt cache", moved: Sequence[Moved] = ()) -> str:
+    """Write a page about what a prompt cache holds of a chat: a chart, what broke it, and every request.
+
+    Args:
+        report: The prediction.
+        title: The page's title.
+        moved: What a cache strategy put elsewhere, in the last prompt.
+    """
+    from jinja2 import Environment
+
+    style = _asset("report.css")
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_asset("cache.html"))
+    return template.render(
+        title=title,
+        report=report,
+        moved=moved,
+        width=10 * len(report.turns),
+        longest=max((turn.tokens for turn in report.turns), default=0) or 1,
+        style=_trusted(style),
         style_hash=_hash(style),
     )
 

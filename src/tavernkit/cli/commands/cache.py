@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -48,6 +49,9 @@ def cache(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Write a page of its own to a file.", rich_help_panel=OUTPUT)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)] = False,
 ) -> None:
     r"""Replay a chat and show what a provider's prompt cache would save, turn by turn, and what breaks it.
@@ -70,7 +74,8 @@ def cache(
     predicted = PromptCache(profile)
     before: datetime | None = None
     moved: Sequence[Moved] = ()
-    for turn in _turns(prepare(options), profile if keep else None):
+    prepared = prepare(options)
+    for turn in _turns(prepared, profile if keep else None):
         idle = (turn.at - before).total_seconds() if pauses and turn.at is not None and before is not None else 0.0
         predicted.send(turn.spans, idle_seconds=idle)
         before = turn.at if turn.at is not None else before
@@ -78,6 +83,11 @@ def cache(
     report = predicted.report
     if not report.turns:
         raise typer.BadParameter("there is no reply in the chat, and so no prompt to replay")
+    if html is not None:
+        from tavernkit.report import render_cache_html
+
+        title = f"{prepared.character_name}: what a prompt cache holds"
+        html.write_text(render_cache_html(report, title=title, moved=moved), encoding="utf-8")
     if as_json:
         show_report({**report.to_dict(), "moved": [asdict(each) for each in moved]})
         return
@@ -88,6 +98,8 @@ def cache(
         show("", moved_table(moved))
     for sentence in report.advice():
         show("", f"→ {sentence}")
+    if html is not None:
+        show(f"\nThe report is in {html}")
 
 
 def _turns(prepared: Prepared, kept_for: str | None) -> Iterator[ReplayedTurn]:
