@@ -210,6 +210,8 @@ def test_lore_that_is_called_up_when_its_line_is_cut_away_is_said_again() -> Non
 def test_text_completion_and_unknown_values_are_refused() -> None:
     with pytest.raises(ConfigError, match="chat completion"):
         builder(strategy="cache", dialect="text").build()
+    with pytest.raises(ConfigError, match="expected_turns"):
+        builder(expected_turns=-1).build()
     with pytest.raises(ConfigError, match="lore"):
         builder(lore="frozen").build()
     with pytest.raises(ConfigError, match="did you mean 'anthropic'"):

@@ -54,3 +54,5 @@ def test_what_is_left_out_is_reported(kept: list[ReplayedTurn]) -> None:
 def test_unknown_profiles_are_refused() -> None:
     with pytest.raises(ConfigError, match="unknown cache profile"):
         builder(1).build(cache_profile="nobody")
+    with pytest.raises(ConfigError, match="expected_turns"):
+        builder(1).build(expected_turns=-1)

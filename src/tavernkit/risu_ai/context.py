@@ -10,7 +10,9 @@ from typing import ClassVar, cast
 from tavernkit.arguments import require_choice
 from tavernkit.cache.profiles import CacheProfile, find_profile
 from tavernkit.cards.participant import Participant
+from tavernkit.errors import ConfigError
 from tavernkit.lore.contracts import LoreEngine
+from tavernkit.prompt.context import CACHE, ON_OVERFLOW, REFERENCE, STRATEGIES, Context
 from tavernkit.prompt.context import CACHE, ON_OVERFLOW, REFERENCE, STRATEGIES, Context
 from tavernkit.risu_ai.cbs.context import CBSContext, RisuDevice
 from tavernkit.risu_ai.cbs.registry import CBSRegistry
@@ -80,6 +82,8 @@ class RisuAIContext(Context):
         set_field = object.__setattr__
         require_choice("strategy", self.strategy, (*STRATEGIES, CACHE))
         find_profile(self.cache_profile)
+        if self.expected_turns < 0:
+            raise ConfigError(f"expected_turns must be 0 or more, not {self.expected_turns}")
         require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
         require_choice("quirks", self.quirks, QUIRKS)
         require_choice("generation_type", self.generation_type, GENERATION_TYPES)

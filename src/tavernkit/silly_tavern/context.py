@@ -163,6 +163,8 @@ class SillyTavernContext(Context):
         require_choice("volatile", self.volatile, VOLATILE_PLACES)
         if self.cache_profile is not None:
             find_profile(self.cache_profile)
+        if self.expected_turns < 0:
+            raise ConfigError(f"expected_turns must be 0 or more, not {self.expected_turns}")
         if self.text_completion and (self.strategy == CACHE or self.lore == FREEZE or self.volatile == TAIL):
             raise ConfigError('strategy="cache", lore="freeze" and volatile="tail" are for chat completion')
         require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
