@@ -13,7 +13,6 @@ from tavernkit.cards.participant import Participant
 from tavernkit.errors import ConfigError
 from tavernkit.lore.contracts import LoreEngine
 from tavernkit.prompt.context import CACHE, ON_OVERFLOW, REFERENCE, STRATEGIES, Context
-from tavernkit.prompt.context import CACHE, ON_OVERFLOW, REFERENCE, STRATEGIES, Context
 from tavernkit.risu_ai.cbs.context import CBSContext, RisuDevice
 from tavernkit.risu_ai.cbs.registry import CBSRegistry
 from tavernkit.risu_ai.chat.chat_log import RisuChatLog, chat_log
