@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 
 from tests.source_map.recorded import CHAT, RISU_AI, TEXT, count, plans, problems, unknown_texts
+from tests.source_map.test_recorded import OTHER_DICE
 
 SHOWN = 10
 
@@ -23,7 +24,7 @@ def main() -> int:
             total += count(found)
             lost.update(unknown_texts(found))
             wrong += [f"{case}: {problem}" for problem in problems(found)]
-            if not found.exact:
+            if not found.exact and case not in OTHER_DICE:
                 wrong.append(f"{case}: was built differently")
         ours = sum(total[kind] for kind in ("verbatim", "expanded", "replaced", "aligned"))
         print(f"{surface}: {builds} builds, {total['known'] / max(ours, 1):.2%} known, {len(wrong)} problems")

@@ -349,7 +349,8 @@ def map_plan(plan: Plan, again: Callable[[Plan], Plan] | None, dialect: str | No
     """Build the prompt again with traced texts, which its map is read off."""
     if again is None:
         raise ConfigError(
-            "this plan does not know what it was built from: make the source map before pickling it",
+            "this plan does not know what it was built from: it was put together by hand, is part of a send with "
+            "long-term memory, or comes from a pickle (make the source map before pickling a plan)",
             code="NO_SOURCE_MAP",
         )
     with tracing() as given:

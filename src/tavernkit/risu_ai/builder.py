@@ -93,6 +93,9 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
 
     def run_state(self, state: RisuState) -> RisuPlan:
         """Run the pipeline over a workspace, which the caller keeps."""
+        context = state.context
+        if state.again is None and context.memory is None:  # models of memory are not asked again for a source map
+            state.again = partial(self._trace, context, context.chat)
         self.pipeline.run(state)
         plan = finished_plan(state)
         assert isinstance(plan, RisuPlan)

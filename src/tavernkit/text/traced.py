@@ -200,6 +200,11 @@ class Traced(str):
         return found
 
 
+def is_tracing() -> bool:
+    """Return True while a build for a source map runs."""
+    return _builds > 0
+
+
 def trace(text: str, origin: Origin, offset: int = 0) -> str:
     """Give a text an origin, in which it stands at an offset; an empty text has none."""
     if not text:
@@ -236,7 +241,9 @@ def join(separator: str, parts: Iterable[str]) -> str:
 
 def added(text: str, setting: str) -> str:
     """A text that the builder adds because of a setting."""
-    return _made(text, ((0, len(text), Origin("added", setting, "", text), 0, None),)) if _builds and text else text
+    if not _builds or not text or isinstance(text, Traced):
+        return text
+    return _made(text, ((0, len(text), Origin("added", setting, "", text), 0, None),))
 
 
 def expanded(text: str, name: str, call: str) -> str:
@@ -286,6 +293,13 @@ def split(pattern: re.Pattern[str], text: str) -> list[str]:
 def group(found: re.Match[str], number: int, text: str) -> str:
     """What a group of a match captured, cut out of the text that was searched."""
     return found[number] if type(text) is str else text[found.start(number) : found.end(number)]
+
+
+def rewritten(new: str, old: str, name: str) -> str:
+    """A text that foreign code made of another one: what is left of that is found by comparing."""
+    if not _builds or isinstance(new, Traced) or not new:
+        return new
+    return old if new == old else _changed(align(new, old), Change("replaced", name, old))
 
 
 def align(new: str, *old: str) -> str:

@@ -108,7 +108,7 @@ class HistoryWriter:
         )
         self.media.take_inlays(item)
         if self.rules.wraps(message, self.speaker):
-            template = self.rules.group_template or DEFAULT_GROUP_TEMPLATE
+            template = self.rules.group_template or added(DEFAULT_GROUP_TEMPLATE, "the group template")
             frame = self.texts.as_speaker(template, self.rules.name_of(message.saying))
             item.content, item.role = replace_first(frame, SLOT, item.content), self.rules.other_role
         item.content, thoughts = take_thoughts(item.content)

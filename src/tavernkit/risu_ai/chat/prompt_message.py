@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tavernkit.text.js_values import to_string, trim
+from tavernkit.text.traced import added
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze, is_mapping, is_sequence, thaw
 
 NEW_CHAT = "[Start a new chat]"
@@ -118,7 +119,7 @@ _STARTS = {
 
 def new_chat_line(memo: str = NEW_CHAT_MEMO) -> PromptMessage:
     """The line that starts a chat or an example."""
-    return PromptMessage(role="system", content=NEW_CHAT, memo=memo, source=_STARTS[memo])
+    return PromptMessage(role="system", content=added(NEW_CHAT, "a new chat"), memo=memo, source=_STARTS[memo])
 
 
 def _texts(value: object) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from tavernkit.risu_ai.prompt_template.slots import Slots
 from tavernkit.risu_ai.prompt_template.texts import Texts
 from tavernkit.risu_ai.requests.reformat import SLOT
 from tavernkit.text.js_values import trim
+from tavernkit.text.traced import added
 from tavernkit.values import FrozenObject
 
 _MARKER = re.compile(r"@@@?(user|assistant|system)\n")
@@ -139,7 +140,8 @@ class SlotWriter:
             )
         if self.in_group:
             name = self.character.name
-            text = "[Write the next reply only as " + name + "]"
+            instruction = "a group"
+            text = added("[Write the next reply only as ", instruction) + name + added("]", instruction)
             slot.append(_system(text, "group instruction", f"{name} speaks for the group"))
         if self.fields.inlay_view == "emotion":
             names = ", ".join(emotion.name for emotion in self.character.emotions or ())
@@ -159,7 +161,7 @@ def continue_line(model: str) -> list[PromptMessage]:
     """The request to go on with the last message, for models that get one."""
     if not model.startswith(_CONTINUING_MODELS):
         return []
-    return [_system(CONTINUE_LINE, "continue instruction", "the last message is to be continued")]
+    return [_system(added(CONTINUE_LINE, "continuing"), "continue instruction", "the last message is to be continued")]
 
 
 def _system(content: str, kind: str, reason: str, name: str = "") -> PromptMessage:

@@ -15,6 +15,7 @@ from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.memory import MEMORY_MEMOS, MemoryInput, memory_name, remember, uses_memory
 from tavernkit.risu_ai.state import RisuState
+from tavernkit.text.traced import added
 from tavernkit.values import freeze_object
 
 LAST_MEMORY = "lastMemory"
@@ -120,6 +121,7 @@ def _tell(state: RisuState, items: list[PromptMessage]) -> None:
     for item in items:
         if item.memo in MEMORY_MEMOS:
             item.source = source_of("memory", "memory", why, name=name)
+            item.content = added(item.content, name)
 
 
 def _place(state: RisuState, items: list[PromptMessage]) -> None:

@@ -9,6 +9,7 @@ from tavernkit.risu_ai.prompt_template.printing import Printer, splice
 from tavernkit.risu_ai.prompt_template.slot_texts import continue_line
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.text.js_values import trim
+from tavernkit.text.traced import replaced
 
 
 def inject_into_chat(state: RisuState) -> None:
@@ -89,7 +90,7 @@ def _add_trigger_texts(state: RisuState) -> None:
 
 def _trigger_message(text: str, location: str) -> PromptMessage:
     source = source_of("triggers", f"trigger {location}", "a start trigger added it")
-    return PromptMessage(role="system", content=text, source=source)
+    return PromptMessage(role="system", content=replaced(text, "start trigger", ""), source=source)
 
 
 def _place_depth_prompt(state: RisuState, messages: list[PromptMessage]) -> None:

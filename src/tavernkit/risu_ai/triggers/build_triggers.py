@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Literal
 
 from tavernkit.risu_ai.budget.trimming import Dropped, omissions_of
 from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.chat.chat_log import with_ids
+from tavernkit.risu_ai.chat.chat_log import with_ids, with_messages, with_text
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.errors import TriggerError
-from tavernkit.risu_ai.objects import RisuCharacter
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
 from tavernkit.risu_ai.regex_scripts.script import ScriptMode
 from tavernkit.risu_ai.triggers.engine import RunOptions
 from tavernkit.risu_ai.triggers.host import RefusingHost
 from tavernkit.risu_ai.triggers.result import StoredState, TriggerResult
 from tavernkit.text.js_values import to_string
-from tavernkit.text.traced import align
+from tavernkit.text.traced import is_tracing, rewritten
 from tavernkit.values import Json, is_object
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def edit_text(state: RisuState, text: str, mode: ScriptMode, index: int) -> str:
     if result.reloads.screen:
         state.runner.forget()
     _store(state, result.stored)
-    return align(to_string(result.data), text)
+    return rewritten(to_string(result.data), text, "Lua")
 
 
 def click_button(state: RisuState, name: str) -> None:
@@ -170,7 +170,18 @@ def _store(state: RisuState, stored: StoredState) -> None:
     if isinstance(context.speaker, RisuCharacter) and context.speaker.id == state.character.id:
         state.texts.change(speaker=context.speaker)
     if context.chat is not state.chat:
-        state.see_chat(with_ids(context.chat))
+        chat = _traced(context.chat, state.chat) if is_tracing() else context.chat
+        state.see_chat(with_ids(chat))
+
+
+def _traced(chat: RisuChat, before: RisuChat) -> RisuChat:
+    """The chat with what is known of its texts: triggers hand texts to Lua, which gives plain ones back."""
+    known = {message.data: message.data for message in before.messages}
+    messages: list[RisuMessage] = []
+    for place, message in enumerate(chat.messages):
+        near = before.messages[place].data if place < len(before.messages) else ""
+        messages.append(with_text(message, rewritten(message.data, known.get(message.data, near), "trigger")))
+    return with_messages(chat, messages)
 
 
 def _read(data: Json, before: Sequence[PromptMessage], editor: str) -> list[PromptMessage]:
@@ -189,5 +200,7 @@ def _read(data: Json, before: Sequence[PromptMessage], editor: str) -> list[Prom
         message.source = _EDITED[editor] if old is None else old.source
         message.merged = () if old is None else old.merged
         message.printed = () if old is None else old.printed
+        near = before[len(found)].content if len(found) < len(before) else ""
+        message.content = rewritten(message.content, near if old is None else old.content, editor)
         found.append(message)
     return found
