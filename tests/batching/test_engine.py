@@ -322,3 +322,26 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         tk.batch(grid, tmp_path / "out", format="xml")  # type: ignore[arg-type]
     with pytest.raises(tk.ConfigError, match="grid must be"):
         tk.batch(5, tmp_path / "out")  # type: ignore[arg-type]
+
+
+def test_without_ray_or_without_a_cluster_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoCluster:
+        @staticmethod
+        def is_initialized() -> bool:
+            return False
+
+        @staticmethod
+        def init(**options: object) -> None:
+            raise ConnectionError("could not find any running instance")
+
+    monkeypatch.setattr("tavernkit.batching.ray_cluster.import_module", lambda name: NoCluster)
+    for address, message in (("auto", "running instance"), ("127.0.0.1:1", "refused")):
+        with pytest.raises(tk.ConfigError, match=message):
+            tk.batch(write_grid(tmp_path), tmp_path / "out", ray=address)
+
+    def missing(name: str) -> object:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr("tavernkit.batching.ray_cluster.import_module", missing)
+    with pytest.raises(tk.ConfigError, match="--ray needs Ray"):
+        tk.batch(write_grid(tmp_path), tmp_path / "out", ray="auto")

@@ -21,6 +21,7 @@ from tavernkit.batching.executors import Built, Chunk, Executor, Job, in_process
 from tavernkit.batching.generation import GenerateOptions, answering
 from tavernkit.batching.grid import Grid, Selection
 from tavernkit.batching.output import OutputFolder
+from tavernkit.batching.ray_cluster import Cluster
 from tavernkit.batching.record import FORMATS, BatchFormat, BatchRecord
 from tavernkit.batching.tasks import SCHEMA_VERSION, Task
 from tavernkit.errors import ConfigError
@@ -126,6 +127,7 @@ def batch(
     out: str | os.PathLike[str],
     *,
     jobs: int | None = None,
+    ray: str | None = None,
     resume: bool = False,
     shard: tuple[int, int] = (1, 1),
     limit: int | None = None,
@@ -143,6 +145,7 @@ def batch(
         grid: The grid, or its file.
         out: The folder.
         jobs: Worker processes; by default one for each core, and with ``generate`` this process alone.
+        ray: Build on a Ray cluster instead: its address, ``auto``, or ``local`` to start one here (extra ``ray``).
         resume: Go on with a run that was interrupted: only records that are missing are made.
         shard: ``(2, 8)`` makes the second of eight parts of the grid. All can write to the same folder.
         limit: Stop after so many records.
@@ -169,10 +172,12 @@ def batch(
         salt=generate.salt() if generate is not None else {"model": model} if model else {},
         progress=progress,
     )
+    job = Job(folder=ready.folder, form=format, model=model) if generate is None else generating_job(ready, generate)
+    if ray is not None:
+        with Cluster(ray) as cluster:
+            return run.execute(job, cluster.executor(generate, format), cluster.processors)
     executor = local_executor(workers)
-    if generate is None:
-        return run.execute(Job(folder=ready.folder, form=format, model=model), executor, workers)
-    return run.execute(generating_job(ready, generate), answering(executor, generate, format), workers)
+    return run.execute(job, executor if generate is None else answering(executor, generate, format), workers)
 
 
 def generating_job(grid: Grid, generate: GenerateOptions) -> Job:

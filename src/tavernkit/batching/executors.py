@@ -25,7 +25,7 @@ from tavernkit.batching.record import BatchFormat, BatchRecord, encode
 from tavernkit.batching.tasks import Task
 from tavernkit.errors import TavernKitError
 from tavernkit.models.request import Request
-from tavernkit.values import EMPTY_OBJECT, FrozenObject
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject
 
 Chunk: TypeAlias = Sequence[Task]
 
@@ -71,6 +71,13 @@ def encoded(record: BatchRecord, request: Request | None, form: BatchFormat) -> 
     """Encode a record."""
     line, misfit = encode(record, request, form)
     return Built(None, None, line, record.error is not None, misfit)
+
+
+def failure(task: Task, error: Exception, form: BatchFormat | None) -> Built:
+    """Make the record of a task that its worker died of."""
+    told: JsonObject = {"type": type(error).__name__, "message": str(error)}
+    record = BatchRecord(key=task.key, inputs=task.names(), error=told)
+    return Built(record, None, failed=True) if form is None else encoded(record, None, form)
 
 
 class Worker:
@@ -267,20 +274,12 @@ class _Pool:
             if self._ended.is_set():
                 raise
             if len(chunk) == 1:
-                return None, [self._failure(chunk[0], error)]
+                return None, [failure(chunk[0], error, self._job.form)]
         process, built = None, list[Built]()
         for task in chunk:
             process, one = self._built(process, [task])
             built += one
         return process, built
-
-    def _failure(self, task: Task, error: WorkerDiedError) -> Built:
-        record = BatchRecord(
-            key=task.key, inputs=task.names(), error={"type": type(error).__name__, "message": str(error)}
-        )
-        if self._job.form is None:
-            return Built(record, None, failed=True)
-        return encoded(record, None, self._job.form)
 
     def _start(self) -> _Process:
         process = _Process(self._job)

@@ -234,10 +234,10 @@ class Answerer:
         try:
             reply = await self._model.send(request)
         except BudgetReachedError:
-            return built._replace(out_of_budget=True)
+            return Built(None, None, out_of_budget=True)
         except ModelError as error:
             if _not_answered(error):
-                return built._replace(unanswered=f"{type(error).__name__}: {error}")
+                return Built(None, None, unanswered=f"{type(error).__name__}: {error}")
             told: JsonObject = {"type": type(error).__name__, "message": str(error)}
             return encoded(self._answered(record, error=told), request, self._form)
         else:

@@ -91,6 +91,12 @@ def batch(
         int | None,
         typer.Option("--jobs", "-j", min=1, help="Worker processes (default: one a core).", rich_help_panel=PART),
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray", metavar="ADDRESS", help="Build on a Ray cluster: auto, host:port or local.", rich_help_panel=PART
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Make only the records that the folder lacks.", rich_help_panel=PART)
     ] = False,
@@ -120,6 +126,7 @@ def batch(
     tavernkit batch grid.toml --dry-run
     tavernkit batch grid.toml --out results/ --jobs 8
     tavernkit batch grid.toml --out results/ --shard 3/16 --resume
+    tavernkit batch grid.toml --out results/ --ray auto
     tavernkit batch grid.toml --out requests/ --format openai-batch --model gpt-4o-mini
     tavernkit batch grid.toml --out replies/ --generate --model openai:my-model --base-url http://localhost:8000
     """
@@ -160,6 +167,7 @@ def batch(
                 read,
                 out,
                 jobs=jobs,
+                ray=ray,
                 resume=resume,
                 shard=part,
                 limit=limit,
