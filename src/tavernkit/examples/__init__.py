@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.resources import files
 from pathlib import Path
 
-NAMES = ("aria.json", "tidewatch.json", "preset.json", "chat.jsonl")
-"""The card, the lorebook, the chat-completion preset and the chat."""
+NAMES = ("aria.json", "tidewatch.json", "preset.json", "chat.jsonl", "grid.toml")
+"""The card, the lorebook, the chat-completion preset, the chat, and a grid of them for batches."""
 
 
 def example_path(name: str) -> Path:
