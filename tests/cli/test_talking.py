@@ -13,6 +13,7 @@ from tavernkit.risu_ai import Save
 from tavernkit.risu_ai.files.preset import Preset as RisuPreset
 from tavernkit.silly_tavern import ChatFile, Preset
 from tavernkit.testing import Hang, ScriptedModel, failure, serve_in_thread, streamed
+from tavernkit.values import JsonObject
 from tests.cli.terminal import BOOK, CARD, PRESET, Tavernkit, Terminal, in_process
 
 NO_MODEL = "http://127.0.0.1:9"
@@ -300,6 +301,55 @@ def test_eval_lists_runs_and_judges_a_model(tavernkit: Tavernkit, tmp_path: Path
     assert summary["overall"]["runs"] == 2
     assert (out / "report.md").exists()
     assert tavernkit("eval", "--suite", "nonsense").code == 2
+
+
+def test_several_models_and_providers_are_judged_in_one_run(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    def reply(body: JsonObject) -> str:
+        return "Hello, friend." if body["model"] == "good" else ""
+
+    model = ScriptedModel(reply, repeat_last=True)
+    with serve_in_thread(model) as url:
+        outcome = tavernkit(
+            "eval", "--base-url", url, "--provider", "openrouter", "--model", "good", "--model", "bad",
+            "--model", "deepseek:good", "--suite", "tools", "--scenario", "chat_only", "--out", str(tmp_path),
+            "--retries", "0",
+        )  # fmt: skip
+    assert outcome.code == 1
+    summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert {name: numbers["ok"] for name, numbers in summary["models"].items()} == {
+        "openrouter · good": 1,
+        "openrouter · bad": 0,
+        "deepseek · good": 1,
+    }
+    report = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert all(f"## {name}\n\n| suite |" in report for name in summary["models"])
+    assert "openrouter · bad · chat_only" in summary["models_and_scenarios"]
+
+
+def test_models_of_one_provider_share_its_rate(tavernkit: Tavernkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tavernkit.batching.generation import Meter
+
+    taken: list[int] = []
+    take = Meter.take
+
+    def counted(meter: Meter) -> float | None:
+        taken.append(id(meter))
+        return take(meter)
+
+    monkeypatch.setattr(Meter, "take", counted)
+    with serve_in_thread(ScriptedModel("Hello.", repeat_last=True)) as url:
+        tavernkit(
+            "eval", "--base-url", url, "--model", "a", "--model", "b", "--model", "groq:c", "--suite", "tools",
+            "--scenario", "chat_only", "--requests-per-second", "1000",
+        )  # fmt: skip
+    assert len(taken) == 3
+    assert len(set(taken)) == 2
+
+
+def test_eval_says_what_is_missing(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("eval", "--model", "my-model")
+    assert outcome.code == 2
+    assert "--provider NAME" in outcome.err
 
 
 def test_a_new_chat_leaves_those_that_are_there_alone(

@@ -40,7 +40,7 @@ SCRIPTED: Final = "scripted"
 NOT_ANSWERED: Final = frozenset((401, 402, 403, 404, 407, 408, 409, 425, 429, 500, 502, 503, 504, 529))
 """Statuses that say nothing about the prompt: the next run asks again. Others are the answer to this prompt."""
 API_KEY: Final = "TAVERNKIT_API_KEY"
-"""The environment variable of the key, for any provider; otherwise the provider's own is read."""
+"""The environment variable of the key for ``base_url``; a provider's own server gets the provider's own key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class GenerateOptions:
         """Make the model, without retries."""
         if self.model == SCRIPTED:
             return ScriptedModel("A reply.", repeat_last=True)
-        key = os.environ.get(API_KEY)
+        key = os.environ.get(API_KEY) if self.base_url is not None else None
         return model(self.model, base_url=self.base_url, api_key=key, timeout=self.timeout, max_retries=0)
 
 
@@ -213,6 +213,11 @@ class _Metered(ModelWrapper):
             _latency.set(time.monotonic() - started)
 
 
+def metered(options: GenerateOptions, meter: SharedMeter) -> Model:
+    """Make a model that asks a meter before each request, and sends again what failed."""
+    return with_retries(_Metered(options.connect(), meter), retries=options.retries)
+
+
 class Answerer:
     """Sends prompts to a model and makes records of the replies."""
 
@@ -220,7 +225,7 @@ class Answerer:
         self._options = options
         self._meter = meter
         self._form: BatchFormat = form
-        self._model = with_retries(_Metered(options.connect(), meter), retries=options.retries)
+        self._model = metered(options, meter)
 
     async def answer(self, built: Built) -> Built:
         """Ask the model. A record without a prompt stays as it is."""

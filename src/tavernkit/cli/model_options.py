@@ -67,14 +67,17 @@ class ModelOptions:
             )
         from tavernkit.models import Endpoint, OpenAIModel, TextModel, with_retries
 
-        try:
-            importlib.import_module("httpx")
-        except ModuleNotFoundError as error:  # said before anything is asked
-            raise ConfigError(
-                "models need their extra: pip install 'tavernkit[models]'", code="EXTRA_MISSING"
-            ) from error
+        require_models()
         make = TextModel if text else OpenAIModel
         return with_retries(make(self.model or "default", Endpoint.from_env(base_url=self.base_url)))
+
+
+def require_models() -> None:
+    """Raise if models cannot be asked, before anything else is done."""
+    try:
+        importlib.import_module("httpx")
+    except ModuleNotFoundError as error:
+        raise ConfigError("models need their extra: pip install 'tavernkit[models]'", code="EXTRA_MISSING") from error
 
 
 def _pieces(text: str) -> list[str]:

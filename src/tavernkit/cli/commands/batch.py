@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tavernkit.cli.exit_codes import ExitCode
+from tavernkit.cli.model_options import require_models
 from tavernkit.cli.platforms import choice_option
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ def batch(
         raise typer.BadParameter("--format openai-batch needs --model NAME")
     answers = None
     if generate:
+        require_models()
         answers = GenerateOptions.read(
             read.generate,
             model=model,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tavernkit.cli.exit_codes import ExitCode
-from tavernkit.cli.model_options import ModelOptions
+from tavernkit.cli.model_options import MODEL, SCRIPTED, ModelOptions, require_models
 from tavernkit.cli.option_groups import takes
 
 if TYPE_CHECKING:
+    from tavernkit.models import Model
+    from tavernkit.vibe_tavern.evals.catalogue import EvalModel
     from tavernkit.vibe_tavern.evals.harness import EvalOptions, EvalProgress
     from tavernkit.vibe_tavern.evals.report import EvalReport
     from tavernkit.vibe_tavern.evals.run_log import RunLog
@@ -21,8 +24,88 @@ SUITES = ("tools", "directives", "language")
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvalModelOptions(ModelOptions):
-    """The model that is evaluated."""
+class EvalModelOptions:
+    """The models that are evaluated. Keys are read from the environment only."""
+
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="A model, or provider:model; may be repeated (by default: 'default').",
+            envvar="TAVERNKIT_MODEL",
+            rich_help_panel=MODEL,
+        ),
+    ] = None
+    provider: Annotated[
+        str | None,
+        typer.Option(
+            "--provider",
+            metavar="NAME",
+            help="Who serves the models that do not say it: openai, anthropic, google, openrouter, …",
+            rich_help_panel=MODEL,
+        ),
+    ] = None
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--base-url",
+            help="Another server of the provider's protocol, or 'scripted' for a model that needs none.",
+            envvar="TAVERNKIT_BASE_URL",
+            rich_help_panel=MODEL,
+            show_default=False,
+        ),
+    ] = None
+    reply: Annotated[
+        list[str] | None,
+        typer.Option("--reply", help="What the scripted model says; may be repeated.", rich_help_panel=MODEL),
+    ] = None
+    requests_per_second: Annotated[
+        float | None,
+        typer.Option("--requests-per-second", help="At most so many to each provider.", rich_help_panel=MODEL),
+    ] = None
+    retries: Annotated[
+        int, typer.Option("--retries", min=0, help="How often a request is sent again.", rich_help_panel=MODEL)
+    ] = 2
+
+    def catalogue(self) -> tuple[EvalModel, ...]:
+        """Return the models by provider and name."""
+        from tavernkit.models.factory import PROVIDERS
+        from tavernkit.vibe_tavern.evals.catalogue import EvalModel
+
+        found: list[EvalModel] = []
+        for name in self.model or ["default"]:
+            provider, colon, rest = name.partition(":")
+            own = bool(colon) and provider in PROVIDERS  # a name may have a colon of its own: qwen:7b
+            found.append(EvalModel(rest if own else name, provider=provider if own else self.provider or "openai"))
+        return tuple(dict.fromkeys(found))
+
+    def connect(self) -> Callable[[EvalModel], Model]:
+        """Return what makes the model of a row; all of one provider share its rate."""
+        from tavernkit.batching.generation import GenerateOptions, LocalMeter, Meter, metered
+
+        if self.base_url == SCRIPTED or (self.base_url is None and self.reply):
+            scripted = ModelOptions(base_url=SCRIPTED, reply=self.reply).connect()
+            return lambda _: scripted
+        if self.base_url is None and self.provider is None and not any(":" in name for name in self.model or ()):
+            raise typer.BadParameter(
+                "say where the models are: --base-url URL, --provider NAME or --model provider:name; "
+                "or try --base-url scripted"
+            )
+        require_models()
+        meters: dict[str, LocalMeter] = {}
+
+        def make(wanted: EvalModel) -> Model:
+            options = GenerateOptions(
+                model=f"{wanted.provider}:{wanted.id}",
+                base_url=self.base_url,
+                retries=self.retries,
+                requests_per_second=self.requests_per_second,
+            )
+            meter = meters.setdefault(wanted.provider, LocalMeter(Meter(options)))
+            return metered(options, meter)
+
+        return make
 
 
 @takes(EvalModelOptions)
@@ -42,24 +125,25 @@ def evaluate(
     list_only: Annotated[bool, typer.Option("--list", help="List the runs and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    r"""See how well a model calls tools, writes directives and keeps to a language.
+    r"""See how well models call tools, write directives and keep to a language.
 
-    Exits with 1 if runs failed, with 4 if the model answered none. With --out, runs are written to runs.jsonl as they
+    Several models and providers go into one run, with a table for each. Exits with 1 if runs failed, with 4 if no model
+    answered. With --out, runs are written to runs.jsonl as they
     end, and --resume makes only those that are missing.
 
     \b
     tavernkit eval --list
     tavernkit eval --base-url http://localhost:8000 --model my-model --suite tools --trials 5
     tavernkit eval --base-url http://localhost:8000 --model my-model --out results/ --resume
+    tavernkit eval --model openai:gpt-4o --model anthropic:claude-sonnet-4-5 --trials 10 --jobs 8
+    tavernkit eval --provider openrouter --model qwen/qwen3-32b --model z-ai/glm-4.6 --requests-per-second 2
     """
     from tavernkit.cli.terminal import show, show_report, table
-    from tavernkit.vibe_tavern.evals.catalogue import EvalModel
     from tavernkit.vibe_tavern.evals.harness import EvalOptions, matrix
 
     unknown = set(suite or ()) - set(SUITES)
     if unknown:
         raise typer.BadParameter(f"--suite is one of {', '.join(SUITES)}")
-    model = options.model or "default"
     chosen = EvalOptions(
         suites=tuple(suite or SUITES[:2]),
         models="all",
@@ -69,15 +153,17 @@ def evaluate(
         languages=tuple(language or ()),
         trials=trials,
         jobs=jobs,
-        catalogue=(EvalModel(model, provider="openai"),),
+        catalogue=options.catalogue(),
     )
     if list_only:
         cells = [cell.config() for cell in matrix(chosen)]
         if as_json:
             show_report({"runs": cells})
             return
-        rows = [[str(cell[key]) for key in ("suite", "scenario", "strategy", "sampling_profile")] for cell in cells]
-        show(table("suite", "scenario", "strategy", "profile", rows=rows), f"\n{len(cells)} runs")
+        shown = ("provider", "model", "suite", "scenario", "strategy", "sampling_profile")
+        rows = [[str(cell[key]) for key in shown] for cell in cells]
+        columns = ("provider", "model", "suite", "scenario", "strategy", "profile")
+        show(table(*columns, rows=rows), f"\n{len(cells)} runs")
         return
     report = _run(chosen, options, _run_log(out, resume=resume))
     if out is not None:
@@ -105,7 +191,7 @@ def _run_log(out: Path | None, *, resume: bool) -> RunLog | None:
     return log
 
 
-def _run(chosen: EvalOptions, options: ModelOptions, log: RunLog | None) -> EvalReport:
+def _run(chosen: EvalOptions, options: EvalModelOptions, log: RunLog | None) -> EvalReport:
     import asyncio
 
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -113,7 +199,7 @@ def _run(chosen: EvalOptions, options: ModelOptions, log: RunLog | None) -> Eval
     from tavernkit.cli.terminal import console
     from tavernkit.vibe_tavern.evals.harness import run_evals
 
-    model = options.connect()
+    connect = options.connect()
     screen = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
@@ -125,7 +211,7 @@ def _run(chosen: EvalOptions, options: ModelOptions, log: RunLog | None) -> Eval
                 log.append(progress.record)
 
         before = log.read() if log is not None else ()
-        return asyncio.run(run_evals(chosen, lambda _: model, progress=told, before=before))
+        return asyncio.run(run_evals(chosen, connect, progress=told, before=before))
 
 
 def register(app: typer.Typer) -> None:

@@ -26,6 +26,11 @@ class EvalModel:
     tags: tuple[str, ...] = ()
     workarounds: tuple[str, ...] = ()
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from others: two providers may serve models of one name."""
+        return (self.provider, self.id)
+
     def labels(self) -> tuple[str, ...]:
         """What filters match: the id, the id without its suffix, the maker, the tags."""
         base = self.id.partition(":")[0]

@@ -107,6 +107,7 @@ class EvalCell:
         return {
             "suite": self.scenario.suite,
             "scenario": self.scenario.id,
+            "provider": self.model.provider,
             "model": self.model.id,
             "sampling_profile": self.profile.id,
             "strategy": self.strategy,
@@ -176,10 +177,10 @@ async def run_evals(
     if not cells:
         raise ConfigError("nothing to evaluate: the filters leave no run", code="EMPTY_EVAL_MATRIX")
     factory: ModelFactory = (lambda _: model) if isinstance(model, Model) else model
-    runners: dict[str, PromptRunner] = {}
+    runners: dict[tuple[str, str], PromptRunner] = {}
     for cell in cells:
-        if cell.model.id not in runners:
-            runners[cell.model.id] = PromptRunner(factory(cell.model), clock=clock)
+        if cell.model.key not in runners:
+            runners[cell.model.key] = PromptRunner(factory(cell.model), clock=clock)
     known = {_key(record.config): record for record in before if record.answered}
     records: list[RunRecord | None] = [known.get(_key(cell.config())) for cell in cells]
     seats = asyncio.Semaphore(options.jobs)
@@ -188,7 +189,7 @@ async def run_evals(
     async def work(position: int, cell: EvalCell) -> None:
         nonlocal done
         async with seats:
-            record = await _run(cell, runners[cell.model.id], options, clock)
+            record = await _run(cell, runners[cell.model.key], options, clock)
         records[position] = record
         done += 1
         if progress is not None:

@@ -89,8 +89,9 @@ class EvalReport:
         return {
             "overall": aggregate(self.records),
             "suites": self._by("suite"),
-            "models": self._by("model"),
+            "models": self._by(*self._model_keys),
             "scenarios": self._by("scenario"),
+            "models_and_scenarios": self._by(*self._model_keys, "scenario"),
             "scenarios_and_strategies": self._by("scenario", "strategy"),
             "scenarios_and_languages": self._by("scenario", "language"),
             "sampling_profiles": self._by("sampling_profile"),
@@ -103,10 +104,16 @@ class EvalReport:
 
     def to_markdown(self) -> str:
         """The summary as tables, and the failures by category."""
-        parts = ["# Evaluation", _table("suite", self._by("suite")), "## Models", _table("model", self._by("model"))]
+        models = self._groups(*self._model_keys)
+        parts = ["# Evaluation", _table("suite", self._by("suite")), "## Models"]
+        parts.append(_table("model", self._by(*self._model_keys)))
         parts += ["## Scenarios", _table("scenario · strategy", self._by("scenario", "strategy"))]
         if any(record.config.get("language") for record in self.records):
             parts += ["## Languages", _table("scenario · language", self._by("scenario", "language"))]
+        for name, records in models.items() if len(models) > 1 else ():
+            own = EvalReport(tuple(records))
+            parts += [f"## {name}", _table("suite", own._by("suite"))]
+            parts.append(_table("scenario · strategy", own._by("scenario", "strategy")))
         overall = aggregate(self.records)["errors"]
         if overall:
             assert is_object(overall)
@@ -143,12 +150,21 @@ class EvalReport:
                 warn(f"{path.name} was left out: it is no record of a run")
         return cls(tuple(records))
 
+    @property
+    def _model_keys(self) -> tuple[str, ...]:
+        """What names a model here: its provider, too, where there are several."""
+        providers = {str(record.config.get("provider")) for record in self.records}
+        return ("provider", "model") if len(providers) > 1 else ("model",)
+
     def _by(self, *keys: str) -> JsonObject:
+        return {name: aggregate(group) for name, group in self._groups(*keys).items()}
+
+    def _groups(self, *keys: str) -> dict[str, list[RunRecord]]:
         groups: dict[str, list[RunRecord]] = {}
         for record in self.records:
             name = " · ".join(str(record.config.get(key)) for key in keys if record.config.get(key) is not None)
             groups.setdefault(name, []).append(record)
-        return {name: aggregate(group) for name, group in groups.items()}
+        return groups
 
 
 def aggregate(records: Sequence[RunRecord]) -> JsonObject:
