@@ -12,7 +12,7 @@ import pytest
 
 import tavernkit as tk
 from tests.batching.grids import by_key, write_grid
-from tests.cli.terminal import Tavernkit
+from tests.cli.terminal import Tavernkit, Terminal
 
 
 @pytest.fixture
@@ -102,6 +102,15 @@ def test_a_wrong_key_is_refused_with_a_suggestion(tavernkit: Tavernkit, tmp_path
     called = tavernkit("batch", str(grid), "--dry-run")
     assert called.code == 2
     assert "did you mean 'messages'" in called.err
+
+
+def test_a_terminal_sees_rate_and_time_left(tmp_path: Path) -> None:
+    grid = write_grid(tmp_path, cards=1, seeds=40)
+    terminal = Terminal("batch", str(grid), "--out", str(tmp_path / "out"), "--jobs", "1")
+    assert "/s · 00:" in terminal.wait_for("left")
+    outcome = terminal.finish()
+    assert outcome.code == 0
+    assert "120 records in" in outcome.out
 
 
 def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:

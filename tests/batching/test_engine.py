@@ -345,3 +345,32 @@ def test_without_ray_or_without_a_cluster_it_is_said(tmp_path: Path, monkeypatch
     monkeypatch.setattr("tavernkit.batching.ray_cluster.import_module", missing)
     with pytest.raises(tk.ConfigError, match="--ray needs Ray"):
         tk.batch(write_grid(tmp_path), tmp_path / "out", ray="auto")
+
+
+def test_records_do_not_depend_on_those_that_were_made_before(tmp_path: Path) -> None:
+    """RisuAI remembers what scripts made of a text in a chat, dice included; a record is as if it were the first."""
+    card = json.loads(example_path("aria.json").read_bytes())
+    scripts = [
+        {"comment": "", "in": "lamp", "out": "{{random::a::b::c::d::e::f::g}}", "type": "editprocess", "flag": "g"}
+    ]
+    card["data"].setdefault("extensions", {})["risuai"] = {"customScripts": scripts}
+    (tmp_path / "aria.json").write_text(json.dumps(card), encoding="utf-8")
+    chat = {"id": "chat-1", "name": "New", "note": "", "localLore": [], "fmIndex": -1, "message": []}
+    chat["message"] = [{"role": "user", "data": "The lamp, the lamp."}, {"role": "char", "data": "Yes?"}]
+    (tmp_path / "chat.json").write_text(json.dumps({"type": "risuChat", "ver": 2, "data": chat}), encoding="utf-8")
+
+    def fingerprints(seeds: list[int]) -> dict[str, str | None]:
+        grid = {
+            "cards": "aria.json",
+            "chats": "chat.json",
+            "platforms": "risu_ai",
+            "messages": "Go on.",
+            "seeds": seeds,
+        }
+        made = list(tk.iter_batch(tk.Grid(grid, folder=tmp_path)))
+        assert all(record.error is None for record in made)
+        return {record.key: record.fingerprint for record in made}
+
+    together = fingerprints([1, 2, 3, 4])
+    assert len(set(together.values())) > 1
+    assert fingerprints([4, 3]) | fingerprints([2]) | fingerprints([1]) == together

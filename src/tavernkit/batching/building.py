@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
 from tavernkit.batching.record import BatchRecord
 from tavernkit.batching.tasks import UNREADABLE, BuildOptions, FileRef, Task
@@ -260,7 +260,15 @@ class PromptMaker:
         }
         if options.model:
             inputs["model_hint"] = options.model
-        return Ready(risu.Builder(**inputs).build, tuple(said))
+        builder = risu.Builder(**inputs)
+        if builder.make_context().session is None:
+            return Ready(builder.build, tuple(said))
+
+        def build(**turn: Unpack[risu_ai.RisuAIInputs]) -> Plan:
+            """Build with a memory of its own: RisuAI remembers what scripts made of a chat's texts, dice included."""
+            return risu.Builder(**inputs).build(**turn)
+
+        return Ready(build, tuple(said))
 
 
 _PLATFORMS: Final[dict[str, Callable[[PromptMaker, Task], Ready]]] = {

@@ -7,7 +7,6 @@ takes the next chunk when it can work on it, so that a grid of millions is never
 from __future__ import annotations
 
 import contextlib
-import gc
 import pickle
 import queue
 import signal
@@ -188,19 +187,11 @@ def serve() -> None:
     if not isinstance(job, Job):
         return
     worker = Worker(job)
-    tune_memory()
     while (chunk := _receive(sys.stdin.buffer)) is not None:
         try:
             _send(stream, worker.run(chunk))  # pyright: ignore[reportArgumentType]  # what _Process.run sends
         except BrokenPipeError:
             return
-
-
-def tune_memory() -> None:
-    """Look for garbage less often: builds leave hardly any that reference counts do not find."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
 
 
 def processes(jobs: int) -> Executor:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Final, Protocol, cast
 
-from tavernkit.batching.executors import Built, Chunk, Executor, Job, Results, Worker, failure, tune_memory
+from tavernkit.batching.executors import Built, Chunk, Executor, Job, Results, Worker, failure
 from tavernkit.batching.generation import Answerer, GenerateOptions, Meter
 from tavernkit.batching.record import BatchFormat
 from tavernkit.batching.tasks import Task
@@ -203,7 +203,6 @@ class _ClusterWorker:
             self._loop = asyncio.new_event_loop()
             self._answerer = Answerer(setup.generate, ClusterMeter(setup.meter), setup.form)
             self._seats = setup.generate.concurrency
-        tune_memory()
 
     def run(self, chunk: Chunk) -> list[Built]:
         built = self._worker.run(chunk)
