@@ -255,10 +255,11 @@ def _rate(now: BatchProgress) -> str:
 def _show_result(result: BatchResult, *, as_json: bool) -> None:
     import json
 
-    from tavernkit.cli.terminal import counted, show
+    from tavernkit.cli.terminal import SCHEMA_VERSION, counted, show
 
     if as_json or not sys.stdout.isatty():
-        sys.stdout.write(json.dumps({"folder": str(result.folder), **result.to_dict()}) + "\n")
+        told = {"schema_version": SCHEMA_VERSION, "folder": str(result.folder), **result.to_dict()}
+        sys.stdout.write(json.dumps(told) + "\n")
         return
     show(f"{counted(result.records, 'record')} in {result.folder}: {result.made} made, {result.skipped} from before")
     if result.failed:
