@@ -8,7 +8,7 @@ import sys
 
 OPTIONAL = (
     "httpx", "openai", "anthropic", "google", "mcp", "lupa", "liquid", "tokenizers", "tiktoken", "opentelemetry",
-    "fastapi", "sqlalchemy", "alembic", "uvicorn", "prometheus_client", "cryptography",
+    "ray", "pyarrow", "fastapi", "sqlalchemy", "alembic", "uvicorn", "prometheus_client", "cryptography",
 )  # fmt: skip
 HEAVY = ("pydantic", "jinja2", "typer", "rich", "splintr", "yaml")
 NOT_FOR_EVERY_BUILD = ("splintr", "tavernkit.silly_tavern.context_template.handlebars", "tavernkit.text.js_regex.guard")

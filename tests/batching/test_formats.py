@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import tavernkit as tk
+from tavernkit.batching import GenerateOptions
 from tests.batching.grids import by_key, records, write_grid
 
 
@@ -99,3 +100,24 @@ def test_half_a_character_can_be_written_in_every_format(tmp_path: Path) -> None
     for form in forms:
         result = tk.batch(tk.Grid(grid, folder=tmp_path), tmp_path / form, format=form, model="x", jobs=1)
         assert (result.made, result.failed) == (1, 0), form
+
+
+def test_records_follow_their_schema(tmp_path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((Path(__file__).parents[2] / "docs/schemas/batch-record.schema.json").read_bytes())
+    write_grid(tmp_path, cards=1)
+    (tmp_path / "cards" / "broken.json").write_text("[]")
+    grid: dict[str, Any] = {
+        "cards": "cards/*.json",
+        "platforms": ["silly_tavern", "risu_ai"],
+        "options": [{}, {"context_length": 900, "on_overflow": "return"}, {"dialect": "text"}],
+    }
+    tk.batch(tk.Grid(grid, folder=tmp_path), tmp_path / "built", jobs=1)
+    answered = GenerateOptions(model="scripted")
+    tk.batch(tk.Grid(grid, folder=tmp_path), tmp_path / "answered", generate=answered)
+    made = [*records(tmp_path / "built"), *records(tmp_path / "answered")]
+    assert len(made) == 24
+    for record in made:
+        jsonschema.validate(record, schema)
+    assert any(record["omissions"] for record in made)
+    assert any(record["error"] for record in made)

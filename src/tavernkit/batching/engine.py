@@ -175,7 +175,8 @@ def batch(
     job = Job(folder=ready.folder, form=format, model=model) if generate is None else generating_job(ready, generate)
     if ray is not None:
         with Cluster(ray) as cluster:
-            return run.execute(job, cluster.executor(generate, format), cluster.processors)
+            largest = MAX_CHUNK if generate is None else generate.concurrency  # a chunk that is lost was paid for
+            return run.execute(job, cluster.executor(generate, format), cluster.processors, largest)
     executor = local_executor(workers)
     return run.execute(job, executor if generate is None else answering(executor, generate, format), workers)
 
@@ -255,8 +256,15 @@ class Run:
         self.problem = ""
         self.out_of_budget = False
 
-    def execute(self, job: Job, executor: Executor, workers: int) -> BatchResult:
-        """Make the records that are missing."""
+    def execute(self, job: Job, executor: Executor, workers: int, largest: int = MAX_CHUNK) -> BatchResult:
+        """Make the records that are missing.
+
+        Args:
+            job: What workers do.
+            executor: Who they are.
+            workers: How many there are.
+            largest: How many records they may make at a time.
+        """
         output = self._output
         if self._resume:
             output.refuse_other_format()
@@ -267,7 +275,7 @@ class Run:
         self._started, began = time.monotonic(), datetime.now(UTC)
         self._write_manifest(job, "running", began, None)
         with output, _finishing_on_interrupt(self._stopping):
-            chunks = chunked(self._missing(), chunk_size(self.total, workers))
+            chunks = chunked(self._missing(), min(chunk_size(self.total, workers), largest))
             with closing(executor(job, chunks)) as results:
                 for built in results:
                     self._keep(built)

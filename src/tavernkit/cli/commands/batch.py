@@ -262,10 +262,19 @@ def _show_result(result: BatchResult, *, as_json: bool) -> None:
         sys.stdout.write(json.dumps(told) + "\n")
         return
     show(f"{counted(result.records, 'record')} in {result.folder}: {result.made} made, {result.skipped} from before")
+    if result.status in _STOPPED:
+        show(f"{_STOPPED[result.status]}: go on with --resume")
     if result.failed:
         show(f"{counted(result.failed, 'record')} with an error")
     if result.stale:
         show(f"{counted(result.stale, 'record')} that the grid does not have any more: moved to stale.jsonl")
+
+
+_STOPPED = {
+    "limited": "stopped by --limit",
+    "budget": "stopped by --max-requests or --max-tokens",
+    "failed": "the model did not answer everything",
+}
 
 
 def _tell_interrupted(out: Path) -> None:
