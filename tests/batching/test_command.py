@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -113,16 +110,11 @@ def test_a_terminal_sees_rate_and_time_left(tmp_path: Path) -> None:
     assert "120 records in" in outcome.out
 
 
-def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    grid = write_grid(tmp_path, cards=3, seeds=400)
-    command = [sys.executable, "-m", "tavernkit", "batch", str(grid), "--out", str(out), "--jobs", "1"]
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    part = out / "part-00000.jsonl"
-    while not (part.exists() and part.stat().st_size) and run.poll() is None:
-        pass
-    run.send_signal(signal.SIGINT)
-    _, error = run.communicate()
-    assert run.returncode == 130
-    assert "go on with --resume" in error
-    assert json.loads((out / "manifest.json").read_text())["counts"]["made"] == len(by_key(out))
+def test_ctrl_c_says_how_to_go_on(tavernkit: Tavernkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tavernkit.batching.batch", interrupted)
+    called = tavernkit("batch", str(write_grid(tmp_path)), "--out", str(tmp_path / "out"))
+    assert called.code == 130
+    assert "go on with --resume" in called.err

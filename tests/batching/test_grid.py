@@ -48,7 +48,7 @@ def test_zipped_axes_must_be_of_one_length() -> None:
         grid(combine="zip", messages=["x", "y", "z"], seeds=[1, 2])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(sample=st.integers(1, 400), seed=st.integers(0, 5))
 def test_a_sample_takes_so_many_different_ones(sample: int, seed: int) -> None:
     made = grid(messages=["x", "y", "z"], seeds={"count": 100}, sample=sample, sample_seed=seed)
