@@ -26,6 +26,7 @@ BUILDS_A_SECOND = 300
 TWO_CORES = 1.8
 TWO_NODES = 1.5
 CHUNK = 25
+ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ def main() -> int:
     print(f"the shipped grid, {len(tk.Grid.load(example_path('grid.toml')))} records; load {os.getloadavg()[0]:.1f}")
     best = one_core()
     print(f"one core: {1000 * best:.2f} ms of processor time a record, {1 / best:.0f}/s (goal {BUILDS_A_SECOND}/s)")
-    one, two = steady(1), steady(2)
+    rounds = [(steady(1), steady(2)) for _ in range(ROUNDS)]  # in turns, so that both meet the same neighbours
+    one, two = (min(costs, key=lambda cost: cost.processor_ms) for costs in zip(*rounds, strict=True))
     by_processor = 2 * one.processor_ms / two.processor_ms
     print(
         f"1 job:  {one.records / one.seconds:.0f}/s by the clock, {one.processor_ms:.2f} ms of processor time a record"

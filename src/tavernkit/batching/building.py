@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import is_
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, Unpack
 
@@ -16,6 +17,7 @@ from tavernkit.cards.json_text import parse_json
 from tavernkit.conversation.books import parse_book, risu_module, world_book
 from tavernkit.errors import ConfigError, FileFormatError, WarningLog
 from tavernkit.models.request import Request
+from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.plan import Plan
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, LRUCache, is_sequence, thaw_object
 
@@ -82,10 +84,16 @@ class PromptMaker:
 
     def records(self, tasks: Sequence[Task]) -> Iterator[tuple[BatchRecord, Request | None]]:
         """Build the prompts of tasks. One that cannot be built is a record that says why."""
+        names: JsonObject = {}
+        ready: Ready | None = None
+        before: Task | None = None
         for task in tasks:
-            names = task.names()
+            if before is not None and all(map(is_, task[1:-2], before[1:-2])):  # all but message and seed
+                names = {**names, "message": task.message, "seed": task.seed}
+            else:
+                names, ready, before = task.names(), None, task
             try:
-                ready = self._ready(task)
+                ready = ready or self._ready(task)
                 plan = ready.build(message=task.message, seed=task.seed)
                 request = self._request(plan) if self._requests else None
                 yield _record(task.key, names, plan, ready.warnings), request
@@ -297,10 +305,20 @@ def _record(key: str, names: JsonObject, plan: Plan, warnings: Sequence[str]) ->
         prompt=None if text is None else text.text,
         tokens=plan.trim_report.final_tokens if plan.trim_report is not None else plan.explain().total_tokens,
         fingerprint=plan.fingerprint("openai" if text is None else TEXT),
-        omissions=[dataclasses.asdict(each) for each in plan.omissions[:MAX_OMISSIONS]],
+        omissions=[_omission(each) for each in plan.omissions[:MAX_OMISSIONS]],
         omitted=omitted,
         warnings=(*warnings, *plan.warnings),
     )
+
+
+def _omission(omission: Omission) -> JsonObject:
+    return {
+        "kind": omission.kind,
+        "id": omission.id,
+        "reason": omission.reason,
+        "name": omission.name,
+        "tokens": omission.tokens,
+    }
 
 
 def _hashable(options: BuildOptions) -> object:
