@@ -198,3 +198,54 @@ async def test_a_stream_keeps_the_marks_of_tools() -> None:
     await chat.send("Roll.")
     (mark,) = chat.tool_calls
     assert texts(chat)[-1] == f"<tool_call>{mark}</tool_call>\n\nA six."
+
+
+async def test_the_model_says_which_picture_is_shown() -> None:
+    pictures = {"viewScreen": "emotion", "emotionImages": [["Joy", "a"], ["grief", "b"]]}
+    character = RisuCharacter.from_json(CHARACTER | pictures)
+    chat, host = made("Hooray!", "It is joy.", "Oh.", ConnectionFailedError("gone"), character=character)
+    await chat.send("We won.")
+    assert chat.emotions == ("Joy",)
+    assert host.plans[1].messages[-1].content == "Hooray!"
+    assert texts(chat) == ["We won.", "Hooray!"]
+    await chat.send("Or not.")
+    assert chat.emotions == ()
+    assert texts(chat)[-1] == "Oh."
+
+
+async def test_a_picture_that_a_script_chose_is_not_asked_for() -> None:
+    pictures = {"viewScreen": "emotion", "emotionImages": [["Joy", "a"]]}
+    script = {"customscript": [{"type": "editoutput", "in": "Hooray", "out": "@@emo Joy"}]}
+    chat, host = made("Hooray!", character=RisuCharacter.from_json(CHARACTER | pictures | script))
+    await chat.send("We won.")
+    assert (chat.emotions, len(host.plans)) == (("Joy",), 1)
+
+
+async def test_suggestions_are_made_beside_the_chat() -> None:
+    settings = Settings.from_json({"username": "Ann", "autoSuggestPrompt": "What would {{user}} say?"})
+    chat, host = made("Hi.", " Bye.\n\nStay. ", settings=settings)
+    await chat.send("Hello.")
+    assert await chat.suggest() == ["Bye.", "Stay."]
+    asked = [message.content for message in host.plans[-1].messages]
+    assert asked == ["Hello.", "Hi.", "What would Ann say?"]
+    assert texts(chat) == ["Hello.", "Hi."]
+
+
+async def test_translations_keep_styles_and_run_scripts() -> None:
+    scripts = {
+        "customscript": [{"type": "edittrans", "in": "chat", "out": "gros chat"}, {"type": "edittrans", "in": "("}]
+    }
+    chat, host = made('<style-data style-index="0"></style-data>Un chat.', character=RisuCharacter.from_json(CHARACTER))
+    shown = await chat.translate("<risu-style>p {}</risu-style>A cat.", "fr")
+    assert shown == "p {}Un chat."
+    assert host.plans[0].messages[-1].content == '<style-data style-index="0"></style-data>A cat.'
+
+    async def translator(text: str, language: str) -> str:
+        return f"{language}: {text}"
+
+    assert await chat.translate("Cat.", "de", translator=translator) == "de: Cat."
+    only = RisuCharacter.from_json(CHARACTER | {"customscript": scripts["customscript"][:1]})
+    chat, _ = made(character=only)
+    assert await chat.translate("chat", "fr", translator=translator) == "fr: gros chat"
+    chat, _ = made(character=RisuCharacter.from_json(CHARACTER | scripts))
+    assert await chat.translate("chat", "fr", translator=translator) == "fr: chat"

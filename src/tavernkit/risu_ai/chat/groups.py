@@ -6,12 +6,15 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tavernkit.risu_ai.errors import PromptTemplateError
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
 from tavernkit.text.js_values import js_lower
 from tavernkit.text.js_values.numbers import as_float
 from tavernkit.values import is_sequence
+
+T = TypeVar("T")
 
 UNKNOWN_CHARACTER = "Unknown Character"
 """What RisuAI calls a member that no longer exists, and whoever said a message that names nobody."""
@@ -53,12 +56,8 @@ def speakers(
         return [member.id for member in candidates]
     last = chat.messages[-1] if chat.messages else None
     chosen = _named(candidates, last.data) if last is not None and last.data else []
-    shuffled = list(candidates)
-    for index in range(len(shuffled)):
-        other = index + math.floor(random() * (len(shuffled) - index))
-        shuffled[index], shuffled[other] = shuffled[other], shuffled[index]
     known = set(chosen)
-    for member in shuffled:
+    for member in shuffled(candidates, random):
         if member not in known and member.talkness >= random():
             chosen.append(member)
             known.add(member)
@@ -67,6 +66,15 @@ def speakers(
             raise PromptTemplateError("nobody in the group can speak")
         chosen.append(candidates[math.floor(random() * len(candidates))])
     return [member.id for member in chosen if last is None or member.id != last.saying]
+
+
+def shuffled(items: Sequence[T], random: Callable[[], float]) -> list[T]:
+    """The items in an order that was drawn, with one number each."""
+    found = list(items)
+    for index in range(len(found)):
+        other = index + math.floor(random() * (len(found) - index))
+        found[index], found[other] = found[other], found[index]
+    return found
 
 
 def _named(candidates: Sequence[GroupMember], text: str) -> list[GroupMember]:

@@ -101,10 +101,14 @@ class Helpers:
         except ModelError as error:
             raise MemoryFailedError(SUMMARY_FAILED, f"{ERROR_PREFIX}{error}") from error
 
-    def _ask(self, messages: Sequence[JsonObject], purpose: str) -> Reply:
+    def plan(self, messages: Sequence[PromptMessage], purpose: str) -> RisuPlan:
+        """The plan of a request beside the chat."""
         preset = self._preset
         rules = RequestRules.of(preset, self._settings, preset.ai_model if purpose == MAIN_MODE else preset.sub_model)
-        plan = helper_plan([PromptMessage.from_json(message) for message in messages], rules, purpose)
+        return helper_plan(messages, rules, purpose)
+
+    def _ask(self, messages: Sequence[JsonObject], purpose: str) -> Reply:
+        plan = self.plan([PromptMessage.from_json(message) for message in messages], purpose)
         for _ in range(self._settings.request_retries):
             try:
                 return self._asker.ask_now(plan)

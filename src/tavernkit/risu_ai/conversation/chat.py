@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Literal, TypeVar, Unpack
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import Literal, TypeAlias, TypeVar, Unpack
 
 from tavernkit import models
 from tavernkit.errors import ConfigError
 from tavernkit.models.errors import HTTPError, ModelError
 from tavernkit.models.reply import ReplyPiece
 from tavernkit.prompt.block import Block
+from tavernkit.risu_ai.chat.chat_log import ROLES, sent_messages
 from tavernkit.risu_ai.chat.groups import group_members
 from tavernkit.risu_ai.chat.ids import made_id
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.conversation.asking import Asker, Helpers, asking_host, memory_models
 from tavernkit.risu_ai.conversation.chat_state import ChatState
 from tavernkit.risu_ai.conversation.rerolls import taken_back
 from tavernkit.risu_ai.inputs import RisuAIInputs
 from tavernkit.risu_ai.plan import RisuPlan
+from tavernkit.risu_ai.regex_scripts import hide_styles, restore_styles
+from tavernkit.risu_ai.requests.parameters import HELPER_MODE
 from tavernkit.risu_ai.requests.tool_marks import tool_mark
 from tavernkit.risu_ai.sending.exchange import (
     Answer,
@@ -44,6 +48,13 @@ IMPERSONATION = "[Write the next message of {user}, in their own voice. Write no
 
 MAX_TOOL_ROUNDS = 8
 """How often a model may call tools before it has to answer."""
+
+TRANSLATION_MODE = "translate"
+SUGGESTED_FROM = 10
+"""How many of the last messages suggestions are made of."""
+
+Translator: TypeAlias = Callable[[str, str], Awaitable[str]]
+"""Translates a text into a language."""
 
 _T = TypeVar("_T")
 
@@ -126,6 +137,40 @@ class Chat(ChatState):
         """Ask something beside the chat. The answer is returned, not stored."""
         return await self._beside("quiet", prompt)
 
+    async def suggest(self) -> list[str]:
+        """Ask the auxiliary model what the user could say next (RisuAI's auto-suggest). Nothing is stored."""
+        asker = Asker(self.host)
+        stated = self.settings.raw.get("autoSuggestPrompt")
+        prompt = stated if isinstance(stated, str) and stated else self.settings.texts.auto_suggest_prompt
+        expanded = await asker.work(lambda: self._operation(asker).expand(prompt))
+        spoken = [
+            PromptMessage(role=ROLES.get(message.role, "assistant"), content=message.data)
+            for message in sent_messages(self.chat)[0][-SUGGESTED_FROM:]
+        ]
+        asked = [*spoken, PromptMessage(role="system", content=expanded)]
+        reply = await asker.ask(self._helpers(asker).plan(asked, HELPER_MODE))
+        return [line for line in map(str.strip, reply.text.splitlines()) if line]
+
+    async def translate(self, text: str, language: str = "en", *, translator: Translator | None = None) -> str:
+        """Translate a text, and run the character's scripts for translations (``edittrans``) over it.
+
+        RisuAI translates what is shown and, if the user wants it, what is typed: do that around :meth:`send`.
+
+        Args:
+            text: The text; its style blocks stay as they are.
+            language: The language to translate into.
+            translator: Translates; by default the auxiliary model does.
+        """
+        asker = Asker(self.host)
+        hidden, styles = hide_styles(text)
+        if translator is not None:
+            made = await translator(hidden, language)
+        else:
+            prompt = self.settings.texts.translation_prompt.replace("{{slot}}", language)
+            asked = [PromptMessage(role="system", content=prompt), PromptMessage(role="user", content=hidden)]
+            made = (await asker.ask(self._helpers(asker).plan(asked, TRANSLATION_MODE))).text
+        return await asker.work(lambda: self._operation(asker).translated(restore_styles(made, styles)))
+
     def preview(self, text: str = "") -> RisuPlan:
         """Return the prompt that :meth:`send` would send. Nothing changes, so memory makes no summaries."""
         dice = random.Random(f"{self._seed} {self._turns}").random  # those of the application would be used up
@@ -193,7 +238,7 @@ class Chat(ChatState):
                 self.rerolls.offer(send.choices)
                 self.rerolls.push(self.chat.messages[before:])
                 await self.host.checkpoint()
-        self.error, self.warnings = send.error, tuple(send.warnings)
+        self.error, self.warnings, self.emotions = send.error, tuple(send.warnings), tuple(send.emotions)
         if send.error is not None:
             raise failure or send.error.cause or RequestFailedError(send.error.message)
         if failure is not None and asker.broken:
@@ -300,10 +345,13 @@ class Chat(ChatState):
             "random": self._random or random.Random(f"{self._seed} {self._turns}").random,
         }
         if asker is not None:
-            helpers = Helpers(asker, self._preset or self.settings.preset, self.settings)
+            helpers = self._helpers(asker)
             inputs["trigger_host"] = asking_host(self._trigger_host, helpers)
             inputs["memory"] = memory_models(self._memory, helpers, self.settings)
         return self._builder.make_context(**{**inputs, **changes})
+
+    def _helpers(self, asker: Asker) -> Helpers:
+        return Helpers(asker, self._preset or self.settings.preset, self.settings)
 
     def _adopt(self, operation: Operation) -> None:
         """Take over what an operation has changed so far."""

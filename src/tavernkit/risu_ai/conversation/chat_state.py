@@ -107,6 +107,8 @@ class ChatState:
         """The pictures, sounds and films that messages name; :meth:`attach` adds one."""
         self.error: SendError | None = None
         """What RisuAI would tell the user about the last turn, if it failed."""
+        self.emotions: tuple[str, ...] = ()
+        """The pictures that the last turn asked for: chosen by scripts, or by the model if the screen shows them."""
         self.warnings: tuple[str, ...] = ()
         """What the last operation warned about."""
         others = [*self.chats[: self.page], *self.chats[self.page + 1 :]]

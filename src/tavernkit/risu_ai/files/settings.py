@@ -32,6 +32,13 @@ class BuiltInTexts:
         "Write what {{user}} could say next, in {{user}}'s own voice: three short suggestions, one per line, "
         "and nothing else."
     )
+    emotion_prompt: str = (
+        "Which of these words says best what the speaker feels? Answer with that word and nothing else: {{slot}}"
+    )
+    translation_prompt: str = (
+        "Translate the text of the user into the language {{slot}}. Keep tags and line breaks as they are, and write "
+        "nothing else."
+    )
     chain_of_thought: str = (
         "Before you write, think about what happens next and why, inside <Thoughts> and </Thoughts>. "
         "Then write the reply after it."

@@ -9,11 +9,13 @@ from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.errors import TriggerError
 from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
+from tavernkit.risu_ai.regex_scripts import run_translation_scripts, translation_scripts_of
 from tavernkit.risu_ai.sending.result import SendError
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.steps.prepare import settle
 from tavernkit.risu_ai.triggers.build_triggers import click_button, run_build_triggers, run_command, shown_text
 from tavernkit.stores.variables import InMemoryVariablesStore, VariablesOverlay
+from tavernkit.text.js_regex import JSRegexSyntaxError
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.builder import Builder
@@ -106,6 +108,21 @@ class Operation:
     def display(self, index: int) -> str:
         """Return what the screen would show of a message, or of the greeting (-1), before Markdown."""
         return shown_text(self._settled(), index)
+
+    def expand(self, text: str) -> str:
+        """Expand a text of the application's; what it would write is left in it."""
+        return self._settled().texts(text)
+
+    def translated(self, text: str) -> str:
+        """Run the scripts for translated texts over a translation."""
+        state = self._settled()
+        try:
+            return run_translation_scripts(
+                text, translation_scripts_of(state.texts.context, warn=self._warn), warn=self._warn
+            )
+        except JSRegexSyntaxError as error:
+            self._warn(f"a script for translations has no effect: {error}")
+            return text
 
     def _settled(self) -> RisuState:
         state = self._new_state(self._context.replace(history=self.chat))

@@ -11,7 +11,7 @@ from tavernkit.arguments import require
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.risu_ai.cbs.escapes import escape_braces
 from tavernkit.risu_ai.chat.chat_log import generation_id, with_messages, with_text
-from tavernkit.risu_ai.chat.groups import speakers
+from tavernkit.risu_ai.chat.groups import shuffled, speakers
 from tavernkit.risu_ai.chat.ids import made_id
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.context import RisuAIContext
@@ -22,13 +22,14 @@ from tavernkit.risu_ai.objects import RisuMessage
 from tavernkit.risu_ai.plan import RisuPlan, helper_plan
 from tavernkit.risu_ai.prompt_template.chat_ml import parse_chat_ml
 from tavernkit.risu_ai.requests.messages import RequestRules, request_messages, unescaped
+from tavernkit.risu_ai.requests.parameters import HELPER_MODE
 from tavernkit.risu_ai.sending.exchange import Answer, Ask, Chunk, Failure, ModelRequest, NextChunk, Reply, Stopped
 from tavernkit.risu_ai.sending.operation import Operation
 from tavernkit.risu_ai.sending.reply_text import cut_incomplete, ends_closed, has_banned_script
 from tavernkit.risu_ai.sending.result import SendError, SendResult
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.triggers.build_triggers import edit_request, run_build_triggers
-from tavernkit.text.js_values import trim
+from tavernkit.text.js_values import js_lower, trim
 from tavernkit.values import FrozenObject, thaw_object
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ Steps = Generator[Ask, Answer, bool]
 """Asks on the way; returns whether the send succeeded."""
 
 CONTEXT_TOO_SMALL, REQUEST_FAILED, NOBODY_SPEAKS = "context_too_small", "request_failed", "nobody_speaks"
+EMOTION_MODE, SLOT = "emotion", "{{slot}}"
 ERROR_PREFIX = "Error: error in request:"
 
 
@@ -146,6 +148,7 @@ class Send(Operation):
         yield from self._inlay_prompt(state)
         if resend:
             return (yield from self._turn(speaker, continued=False, counted=0))
+        yield from self._feel(state)
         return True
 
     def _build(self, speaker: str | None, *, continued: bool) -> RisuState | None:
@@ -315,10 +318,27 @@ class Send(Operation):
             changed = with_text(messages[-1], messages[-1].data + added)
             self._see(state, with_messages(state.chat, (*messages[:-1], changed)))
 
-    def _helper(self, state: RisuState, messages: Sequence[PromptMessage]) -> Generator[Ask, Answer, str | None]:
+    def _feel(self, state: RisuState) -> Generator[Ask, Answer, None]:
+        """Ask which picture fits the reply, if the character's screen shows feelings and no script chose one."""
+        fields, emotions = state.fields, state.character.emotions or ()
+        shown = state.character.raw.get("viewScreen") == "emotion" and not fields.inlay_view
+        if not shown or not emotions or self.emotions or state.in_group or not state.chat.messages:
+            return
+        names = shuffled([emotion.name for emotion in emotions], state.texts.context.random)
+        prompt = self._context.settings.texts.emotion_prompt.replace(SLOT, ", ".join(names))
+        asked = [
+            PromptMessage(role="system", content=prompt),
+            PromptMessage(role="user", content=state.chat.messages[-1].data),
+        ]
+        answer = js_lower((yield from self._helper(state, asked, EMOTION_MODE)) or "")
+        self.emotions += [name for name in names if js_lower(name) in answer][:1]
+
+    def _helper(
+        self, state: RisuState, messages: Sequence[PromptMessage], purpose: str = HELPER_MODE
+    ) -> Generator[Ask, Answer, str | None]:
         """Ask the auxiliary model for something; a failure is reported and gives nothing."""
         rules = RequestRules.of(state.preset, self._context.settings, state.preset.sub_model)
-        plan = helper_plan(messages, rules)
+        plan = helper_plan(messages, rules, purpose)
         answer = yield ModelRequest(
             model=rules.model,
             messages=request_messages(messages, rules, warn=self._warn),
