@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import update
 
 from tavernkit.examples import example_path
+from tavernkit.risu_ai import Save
 from tavernkit.server import import_sources, imports
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.import_records import Progress
@@ -363,3 +364,47 @@ def test_warnings_have_an_end_that_is_told() -> None:
         progress.warn(str(number))
     warnings: Any = progress.result()["warnings"]
     assert warnings[-1] == "… and 3 more warnings"
+
+
+def a_save(tmp_path: Path) -> bytes:
+    message = [{"role": "user", "data": "Hi"}, {"role": "char", "data": "Yo.", "saying": "mira", "chatId": "c"}]
+    chat = {"id": "one", "name": "First", "message": message, "scriptstate": {"$gold": "3"}, "note": ""}
+    mira = {"chaId": "mira", "name": "Mira", "desc": "Keeps the archive.", "chats": [chat]}
+    group = {"chaId": "crew", "type": "group", "name": "Crew", "characters": ["mira", "gone"], "chats": [chat]}
+    database = {
+        "characters": [mira, group],
+        "modules": [{"id": "m", "name": "Weather", "lorebook": []}],
+        "botPresets": [{"name": "Plain", "mainPrompt": "Play {{char}}."}],
+        "personas": [{"id": "p", "name": "Ann", "personaPrompt": "A traveller."}],
+    }
+    path = tmp_path / "backup.bin"
+    Save.from_json(database).save(path)
+    return path.read_bytes()
+
+
+async def test_a_save_of_risuai_is_imported_whole(client: Client, tmp_path: Path) -> None:
+    job = await finished(client, {"file": ("backup.bin", a_save(tmp_path))})
+    counts = {"character": 1, "preset": 1, "module": 1, "persona": 1, "group": 1, "session": 2}
+    assert job["result"]["imported"] == counts
+    assert "the member 'gone' is not there" in " ".join(job["result"]["warnings"])
+    sessions = (await client.get("/api/sessions")).json()["data"]
+    assert {session["platform"] for session in sessions} == {"risu_ai"}
+    assert await contents(client, sessions[0]["id"]) == ["Hi", "Yo."]
+    characters = (await client.get("/api/characters")).json()["data"]
+    assert "Mira" in [character["name"] for character in characters]
+    again = await finished(client, {"file": ("backup.bin", a_save(tmp_path))})
+    assert "session" not in again["result"]["imported"]
+    assert "is here already" in " ".join(again["result"]["warnings"])
+
+
+async def test_a_save_is_imported_from_this_machine(client: Client, tmp_path: Path) -> None:
+    a_save(tmp_path)
+    job = await client.service.imports.run("local", tmp_path / "backup.bin")
+    assert job.result["imported"]["session"] == 2  # type: ignore[index, call-overload]
+    assert (tmp_path / "backup.bin").exists()
+
+
+async def test_a_damaged_save_of_risuai_fails_with_a_reason(client: Client) -> None:
+    job = await finished(client, {"file": ("backup.bin", b"nothing of the kind")})
+    assert job["status"] == "failed"
+    assert job["result"]["warnings"][0].startswith("the save cannot be read")

@@ -19,6 +19,7 @@ import uvicorn
 
 from tavernkit.cli.app import run as tavernkit
 from tavernkit.errors import ConfigError
+from tavernkit.risu_ai import Save
 from tavernkit.server import ServerConfig, serve
 from tavernkit.server import run as starting
 from tavernkit.server.app import CONFIG_VARIABLE
@@ -177,3 +178,19 @@ def test_workers_that_cannot_start_leave_neither_socket_nor_settings_behind(
 def test_a_url_may_ask_for_tls_in_the_words_of_postgresql() -> None:
     url = Database("postgresql+asyncpg://user@host/db?sslmode=require&application_name=a").engine.url
     assert dict(url.query) == {"ssl": "require", "application_name": "a"}
+
+
+def test_a_save_is_imported_before_the_server_starts(tmp_path, monkeypatch) -> None:
+    path, said = tmp_path / "backup.bin", list[str]()
+    chat = {"id": "one", "name": "First", "message": [{"role": "user", "data": "Hi"}]}
+    Save.from_json({"characters": [{"chaId": "mira", "name": "Mira", "chats": [chat]}]}).save(path)
+    monkeypatch.setattr(starting, "_run", lambda *_: None)
+    config = ServerConfig(data=tmp_path / "data", port=0)
+    serve(config, say=said.append, save=path)
+    serve(config, say=said.append, save=path)
+    first, second = [line for line in said if line.startswith("imported")]
+    assert "1 session" in first
+    assert "session" not in second
+    path.write_bytes(b"nothing")
+    with pytest.raises(ConfigError, match="cannot be imported: the save cannot be read"):
+        serve(config, say=said.append, save=path)

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.server.chat_settings import checked_settings, save_settings, stored_settings
+from tavernkit.server.import_saves import FoundSaveChats, FoundSaveGroup
 from tavernkit.server.import_sources import (
     Found,
     FoundChat,
@@ -106,6 +107,10 @@ async def store(connection: AsyncConnection, progress: Progress, name: str, foun
             await _store_group_chat(connection, progress, found)
         case FoundRisuChats():
             await _store_risu_chats(connection, progress, found)
+        case FoundSaveGroup():
+            progress.groups[found.key] = await _store_group(connection, progress, found.group)
+        case FoundSaveChats():
+            await _store_save_chats(connection, progress, found)
         case FoundScripts():
             if not (progress.served and await global_scripts(connection)):
                 await add_scripts(connection, found.scripts)
@@ -219,13 +224,49 @@ async def _store_risu_chats(connection: AsyncConnection, progress: Progress, fou
         progress.warn(f"{found.path}: the chats are left out: neither name nor folder tells whose they are")
         return
     selection = Selection(platform=RISU_AI, character=character)
-    for number, chat in enumerate(found.file.chats, start=1):
+    await _store_risu_list(connection, progress, selection, found.path.stem, found.file.chats)
+
+
+async def _store_save_chats(connection: AsyncConnection, progress: Progress, found: FoundSaveChats) -> None:
+    known = (progress.groups if found.in_group else progress.characters).get(found.owner)
+    if known is None:
+        progress.warn(f"the chats of {found.name!r} are left out: it was not imported")
+        return
+    if found.in_group:
+        selection = Selection(platform=RISU_AI, group=known)
+    else:
+        selection = Selection(platform=RISU_AI, character=known)
+    new: list[risu_ai.RisuChat] = []
+    for chat in found.chats:
+        if chat.id and await chats.find_chat(connection, progress.owner, _save_id(found.owner, chat)) is not None:
+            progress.warn(f"the chat {chat.name!r} of {found.name!r} is here already: it is left as it is")
+        else:
+            new.append(chat)
+    await _store_risu_list(connection, progress, selection, found.name, new, save_owner=found.owner)
+
+
+def _save_id(owner: str, chat: risu_ai.RisuChat) -> str:
+    """What a chat of a save is known by, so that it is not imported twice."""
+    return f"risuai:{owner}:{chat.id}"[:MAX_ID_CHARACTERS]
+
+
+async def _store_risu_list(
+    connection: AsyncConnection,
+    progress: Progress,
+    selection: Selection,
+    owner: str,
+    listed: Sequence[risu_ai.RisuChat],
+    *,
+    save_owner: str | None = None,
+) -> None:
+    for number, chat in enumerate(listed, start=1):
         raw = thaw_object(chat.raw)
         details: JsonObject = {key: value for key, value in raw.items() if key not in ("message", "scriptstate")}
-        name = f"{found.path.stem}: {raw.get('name') or number}"
-        if await _is_known(connection, progress, name, selection):
+        name = f"{owner}: {raw.get('name') or number}"
+        known = _save_id(save_owner, chat) if save_owner is not None and chat.id else None
+        if known is None and await _is_known(connection, progress, name, selection):
             continue
-        made = await _new_chat(connection, progress, name, selection, details, risu_ai.chat_variables(chat))
+        made = await _new_chat(connection, progress, name, selection, details, risu_ai.chat_variables(chat), known)
         await _store_lines(connection, progress, made, chat.messages, _risu_line)
 
 
@@ -267,8 +308,10 @@ async def _new_chat(
     selection: Selection,
     details: JsonObject,
     variables: Json,
+    external_id: str | None = None,
 ) -> NewChat:
-    external_id = _external_id(progress, name, selection)
+    if external_id is None:
+        external_id = _external_id(progress, name, selection)
     chat = await chats.create_chat(connection, progress.owner, external_id, selection, details=details)
     progress.count("session")
     return NewChat(chat, name, {"local": variables} if variables else {})

@@ -13,6 +13,7 @@ from tavernkit.cards import load, parse_json
 from tavernkit.errors import TavernKitError, Warn
 from tavernkit.server.chat_settings import chosen_settings
 from tavernkit.server.import_archive import files_below, unpack
+from tavernkit.server.import_saves import FoundSaveChats, FoundSaveGroup, SaveSource, is_save
 from tavernkit.server.item_files import NewItem, persona_item, read_item
 from tavernkit.server.library import StoredPersona, read_persona, read_scripts
 from tavernkit.server.storage.items import Kind, slug
@@ -68,7 +69,17 @@ class FoundSettings:
     settings: JsonObject
 
 
-Found: TypeAlias = NewItem | FoundChat | FoundGroupChat | FoundRisuChats | FoundGroup | FoundScripts | FoundSettings
+Found: TypeAlias = (
+    NewItem
+    | FoundChat
+    | FoundGroupChat
+    | FoundRisuChats
+    | FoundGroup
+    | FoundScripts
+    | FoundSettings
+    | FoundSaveGroup
+    | FoundSaveChats
+)
 Work: TypeAlias = tuple[str, Callable[[], Found]]
 """A name to report by, and how to read what it stands for."""
 
@@ -79,6 +90,8 @@ def find_work(folder: Path, filename: str, warn: Warn) -> list[Work]:
     ``warn`` is told what is wrong with settings, chats and groups, also while they are read later.
     """
     upload = folder / "upload"
+    if is_save(upload, filename):
+        return list(_save(SaveSource(upload, warn)))
     if not filename.lower().endswith(".zip"):
         name = Path(filename.replace("\\", "/")).name
         return [(filename, lambda: _any_file(Path(name), upload.read_bytes(), warn))]
@@ -189,6 +202,17 @@ def _data_folder(source: st.DataFolder) -> Iterator[Work]:
     for group_id in source.groups():
         yield f"groups/{group_id}", lambda group_id=group_id: FoundGroup(group_id, source.group(group_id))
         yield from _group_chats(source, group_id)
+
+
+def _save(source: SaveSource) -> Iterator[Work]:
+    for name, character in source.characters():
+        yield name, lambda character=character: source.character_item(character)
+    for items in (source.preset_items(), source.module_items(), source.persona_items()):
+        yield from ((name, lambda item=item: item) for name, item in items)
+    for group in source.groups():
+        yield f"groups/{group.key}", lambda group=group: group
+    for found in source.chats():
+        yield f"chats/{found.owner}", lambda found=found: found
 
 
 def _warned_of_scripts(found: Found) -> Found:

@@ -20,21 +20,29 @@ import uvicorn
 from tavernkit.errors import ConfigError
 from tavernkit.server.app import CONFIG_VARIABLE, create_app
 from tavernkit.server.config import ServerConfig, dump_config
-from tavernkit.server.keys import SCOPES
+from tavernkit.server.keys import LOCAL, SCOPES
 from tavernkit.server.logs import set_up_logs
 from tavernkit.server.metrics import SHARED_FOLDER
 from tavernkit.server.service import Service
 from tavernkit.server.telemetry import set_up_telemetry
+from tavernkit.server.storage.jobs import DONE
+from tavernkit.values import is_mapping, is_sequence
 
 BACKLOG = 2048
 STARTUP_FAILURE = 3
 """How uvicorn's workers end that could not start."""
 
 
-def serve(config: ServerConfig, *, say: Callable[[str], None] = print, as_json: bool = False) -> None:
+def serve(
+    config: ServerConfig, *, say: Callable[[str], None] = print, as_json: bool = False, save: Path | None = None
+) -> None:
     """Run the service until it is told to stop. One that cannot start raises ConfigError and leaves nothing open.
 
-    ``say`` gets the lines for whoever started it: for people, or with ``as_json`` one JSON object for programs.
+    Args:
+        config: The settings.
+        say: Gets the lines for whoever started it: for people, or with ``as_json`` one JSON object for programs.
+        as_json: Write for programs.
+        save: A save of RisuAI's to import first; chats that are here already stay as they are.
     """
     set_up_logs(config)
     _check_certificate(config)
@@ -42,6 +50,8 @@ def serve(config: ServerConfig, *, say: Callable[[str], None] = print, as_json: 
     with closing(_bind(config)) as listening:
         port = listening.getsockname()[1]
         key = asyncio.run(_prepare(config))
+        if save is not None:
+            asyncio.run(_import(config, save, (lambda _: None) if as_json else say))
         for line in [_welcome_object(config, port, key)] if as_json else _welcome(config, port, key):
             say(line)
         _run(config, listening)
@@ -156,6 +166,24 @@ async def _prepare(config: ServerConfig) -> str | None:
         return (await service.keys.create("first key", SCOPES, None))[1]
     finally:
         await service.stop()
+
+
+async def _import(config: ServerConfig, save: Path, say: Callable[[str], None]) -> None:
+    """Import a save before any worker starts."""
+    service = Service(config)
+    try:
+        await service.start()
+        job = await service.imports.run(LOCAL.owner, save)
+    finally:
+        await service.stop()
+    imported, warnings = job.result.get("imported"), job.result.get("warnings")
+    told = [str(each) for each in warnings] if is_sequence(warnings) else []
+    if job.status != DONE:
+        raise ConfigError(f"{save} cannot be imported: {'; '.join(told) or job.status}", code="IMPORT_FAILED")
+    counts = ", ".join(f"{number} {kind}" for kind, number in imported.items()) if is_mapping(imported) else ""
+    say(f"imported from {save}: {counts or 'nothing new'}")
+    for line in told:
+        say(f"  {line}")
 
 
 def _url(config: ServerConfig, port: int) -> str:

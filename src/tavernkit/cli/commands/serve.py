@@ -47,6 +47,15 @@ def serve(
         typer.Option("--from-sillytavern", metavar="DIR", help="Offer a SillyTavern data folder: data/default-user."),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Pick up changes of these folders.")] = False,
+    from_risuai: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-risuai",
+            metavar="PATH",
+            exists=True,
+            help="Import a save of RisuAI first: a backup, a database or its folder. Chats that are here already stay.",
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the address and the rest as one line of JSON.")
     ] = False,
@@ -58,6 +67,7 @@ def serve(
     tavernkit serve --upstream https://openrouter.ai/api/v1#deepseek/deepseek-chat
     tavernkit serve --characters ~/cards --watch
     tavernkit serve --from-sillytavern ~/SillyTavern/data/default-user
+    tavernkit serve --from-risuai ~/backup.bin
     tavernkit serve --host 0.0.0.0 --db postgresql://tavern@db/tavern --workers 4
     """
     from tavernkit.cli.terminal import show_piece
@@ -76,7 +86,7 @@ def serve(
     elif upstream is not None:
         overrides["upstream"] = upstream
     settings = load_config(config, overrides=overrides)
-    run(settings, say=lambda line: show_piece(f"{line}\n"), as_json=as_json)
+    run(settings, say=lambda line: show_piece(f"{line}\n"), as_json=as_json, save=from_risuai)
 
 
 @server.command()

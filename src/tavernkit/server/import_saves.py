@@ -1,0 +1,114 @@
+"""What a save of RisuAI's holds: characters, presets, modules, personas, groups, and all chats."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tavernkit import risu_ai
+from tavernkit import silly_tavern as st
+from tavernkit.cards.json_text import dump_json
+from tavernkit.cards.png import placeholder_png
+from tavernkit.cards.risu_ai.exporting import export_charx
+from tavernkit.errors import TavernKitError, Warn
+from tavernkit.risu_ai.files.file_kinds import is_database
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.item_files import NewItem, persona_item, read_item
+from tavernkit.server.library import StoredPersona
+from tavernkit.values import is_sequence, thaw
+
+SAVE_SUFFIXES = (".bin", ".risudat")
+_GROUP_KEYS = ("characterTalks", "characterActive", "orderByOrder", "globalLore", "customscript", "loreSettings")
+_CHECKED_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSaveGroup:
+    """A group of a save, its members by their ids."""
+
+    key: str
+    group: st.Group
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSaveChats:
+    """The chats of a character or group of a save, which it is known by."""
+
+    owner: str
+    name: str
+    in_group: bool
+    chats: tuple[risu_ai.RisuChat, ...]
+
+
+def is_save(path: Path, filename: str) -> bool:
+    """Return True if a file is a backup or a database of RisuAI's, by its name or how it begins; so is a folder."""
+    if path.is_dir():
+        return True
+    with path.open("rb") as file:
+        return filename.lower().endswith(SAVE_SUFFIXES) or is_database(file.read(_CHECKED_BYTES))
+
+
+class SaveSource:
+    """A save as things to import, in order: characters before groups, both before their chats."""
+
+    def __init__(self, path: Path, warn: Warn) -> None:
+        try:
+            self._save = risu_ai.Save.load(path, warn=warn)
+        except TavernKitError as error:
+            raise ServiceError(422, f"the save cannot be read: {error}", code="invalid_save") from error
+
+    def characters(self) -> Iterator[tuple[str, risu_ai.RisuCharacter]]:
+        """Every character with the name that it is stored under."""
+        return ((f"characters/{each.id}", each) for each in self._save.characters if not each.is_group)
+
+    def character_item(self, character: risu_ai.RisuCharacter) -> NewItem:
+        """A character as a card. Of its pictures only its own is taken; the others keep their names."""
+        raw = {key: value for key, value in character.raw.items() if key not in ("chats", "chatFolders")}
+
+        def read(path: str) -> bytes:
+            asset = self._save.assets.get(path) if path == character.image else None
+            return placeholder_png() if asset is None else asset.read()
+
+        content = export_charx(raw, read, now=int(time.time()))
+        return read_item("character", f"{character.id}.charx", content, name=character.name or character.id)
+
+    def preset_items(self) -> Iterator[tuple[str, NewItem]]:
+        """Every preset; the one in force as it is now."""
+        settings = self._save.settings
+        current = settings.raw.get("botPresetsId")
+        for index, preset in enumerate(settings.presets):
+            shown = settings.preset.replace(name=preset.name) if index == current else preset
+            content = dump_json(shown.to_json()).encode("utf-8", "replace")
+            yield f"presets/{index}", read_item("preset", f"{preset.name}.json", content, name=preset.name)
+
+    def module_items(self) -> Iterator[tuple[str, NewItem]]:
+        """Every module, switched on or not."""
+        for module in self._save.modules:
+            content = risu_ai.write_module(module)
+            yield f"modules/{module.id}", read_item("module", f"{module.id}.risum", content, name=module.name)
+
+    def persona_items(self) -> Iterator[tuple[str, NewItem]]:
+        """Every persona."""
+        for index, persona in enumerate(self._save.personas):
+            stored = StoredPersona(name=persona.name or "User", description=persona.prompt or "")
+            yield f"personas/{index}", persona_item(stored)
+
+    def groups(self) -> Iterator[FoundSaveGroup]:
+        """Every group."""
+        for each in self._save.characters:
+            members = each.raw.get("characters")
+            if each.is_group and is_sequence(members):
+                own = {key: thaw(each.raw[key]) for key in _GROUP_KEYS if key in each.raw}
+                listed = [f"{member}" for member in members]
+                yield FoundSaveGroup(
+                    each.id, st.Group.from_json({"id": each.id, "name": each.name, "members": listed, **own})
+                )
+
+    def chats(self) -> Iterator[FoundSaveChats]:
+        """The chats of every character and group that has any."""
+        for index, each in enumerate(self._save.characters):
+            chats = tuple(chat for chat in self._save.chats(index) if chat.messages)
+            if chats:
+                yield FoundSaveChats(each.id, each.name, each.is_group, chats)
