@@ -24,8 +24,8 @@ from tavernkit.server.keys import LOCAL, SCOPES
 from tavernkit.server.logs import set_up_logs
 from tavernkit.server.metrics import SHARED_FOLDER
 from tavernkit.server.service import Service
-from tavernkit.server.telemetry import set_up_telemetry
 from tavernkit.server.storage.jobs import DONE
+from tavernkit.server.telemetry import set_up_telemetry
 from tavernkit.values import is_mapping, is_sequence
 
 BACKLOG = 2048
