@@ -14,7 +14,7 @@ from tavernkit.conversation.stores import SavedChat, WatchedFile, free_path, sav
 from tavernkit.errors import FileFormatError
 from tavernkit.risu_ai.files.chat_file import chat_variables, read_chats
 from tavernkit.risu_ai.files.save import Save
-from tavernkit.values import Json, JsonObject, is_list, is_object, thaw_object
+from tavernkit.values import Json, JsonObject, is_list, is_object
 
 
 class SillyTavernStore:
@@ -89,13 +89,11 @@ class RisuSaveStore:
         return None
 
     def save(self, chat: SavedChat) -> None:
-        """Write the save with the chat and the global variables."""
+        """Write the save with the chat and what triggers, personas and presets changed beside it."""
         stored = read_chats(chat.file).chats[0]
         # Read again each time: assets are read from the file that is about to be replaced.
         save = Save.load(self.path, warn=_ignore).with_chat(self.character, stored, chat_variables(stored))
-        variables = chat.state.get("global_variables")
-        if is_object(variables):
-            save.database["globalChatVariables"] = thaw_object(variables)  # pyright: ignore[reportArgumentType]  # JSON is part of what a database may hold
+        save = save.with_state(self.character, chat.state)
         try:
             replace_atomically(self.path, lambda part: _write_save(save, part, self.path.name))
         except OSError as error:

@@ -162,7 +162,7 @@ async def test_a_save_opens_a_chat() -> None:
     host = ScriptedHost("{{addvar::a::1}}Hello.")
     chat = save.open("Mira", host=host)
     await chat.send("Again {{getvar::a}}")
-    again = save.with_chat("Mira", chat.chat, chat.stored_variables).open("Mira")
+    again = save.with_state("Mira", chat.snapshot()).open("Mira")
     assert texts(again) == ["Hi", "Again 1", "Hello."]
     assert again.stored_variables == {"a": "2"}
 
@@ -249,3 +249,28 @@ async def test_translations_keep_styles_and_run_scripts() -> None:
     assert await chat.translate("chat", "fr", translator=translator) == "fr: gros chat"
     chat, _ = made(character=RisuCharacter.from_json(CHARACTER | scripts))
     assert await chat.translate("chat", "fr", translator=translator) == "fr: chat"
+
+
+async def test_a_save_keeps_what_triggers_personas_and_presets_changed() -> None:
+    effects = [{"type": "v2SetCharacterDesc", "value": "Changed.", "valueType": "value", "indent": 0}]
+    trigger = {"comment": "t", "type": "start", "conditions": [], "effect": effects}
+    character = CHARACTER | {"triggerscript": [trigger], "unknown": 1, "chats": [{"id": "c", "message": []}]}
+    personas = [{"id": "p0", "name": "Ann", "note": "kept"}, {"id": "p1", "name": "Bo", "personaPrompt": "B."}]
+    presets = [{"name": "one"}, {"name": "two", "mainPrompt": "Two."}]
+    save = Save.from_json(
+        {"characters": [character], "username": "Ann", "personas": personas, "botPresets": presets, "botPresetsId": 0}
+    )
+    chat = save.open("Mira", host=ScriptedHost("Hi."))
+    await chat.send("Hello.")
+    chat.switch_persona(1)
+    chat.switch_preset(1)
+    chat.variables.set("toggle_x", "1", "global")
+    after = save.with_state("Mira", json.loads(json.dumps(chat.snapshot())))
+    opened = after.character("Mira")
+    assert (opened.description, opened.raw["unknown"]) == ("Changed.", 1)
+    assert [message.data for message in after.chat("Mira").messages] == ["Hello.", "Hi."]
+    assert (after.settings.username, after.settings.selected_persona) == ("Bo", 1)
+    assert after.settings.raw["personas"][0]["note"] == "kept"  # type: ignore[index, call-overload]
+    assert (after.settings.preset.main_prompt, after.settings.raw["botPresetsId"]) == ("Two.", 1)
+    assert after.settings.global_variables == {"toggle_x": "1"}
+    assert save.character("Mira").description == CHARACTER["desc"]

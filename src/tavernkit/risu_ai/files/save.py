@@ -14,16 +14,17 @@ from tavernkit.cards.json_text import dump_json
 from tavernkit.cards.source import FileContent, called
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
 from tavernkit.risu_ai.files.backup_file import write_backup
-from tavernkit.risu_ai.files.chat_file import chat_json
+from tavernkit.risu_ai.files.chat_file import chat_json, chat_variables
 from tavernkit.risu_ai.files.database_codec import Decoder, encode_database
 from tavernkit.risu_ai.files.message_pack import Packed
 from tavernkit.risu_ai.files.preset import Preset, preset_in_database
+from tavernkit.risu_ai.files.save_changes import changed_database
 from tavernkit.risu_ai.files.save_source import Kind, SaveAsset, file_asset, open_save, read_save
 from tavernkit.risu_ai.files.settings import BuiltInTexts, Settings
 from tavernkit.risu_ai.files.start_up import Stored, open_character, start_up
 from tavernkit.risu_ai.files.stored_files import Companions, StoredFiles
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuModule, RisuPersona
-from tavernkit.values import Json, LazySequence, thaw, thaw_object
+from tavernkit.values import Json, LazySequence, is_mapping, thaw, thaw_object
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.builder import Builder
@@ -207,7 +208,7 @@ class Save:
         """Open a chat to go on with, with everything the save has switched on.
 
         The arguments are those of :meth:`builder`; ``host`` is what the chat asks models with. Store what became of it
-        with :meth:`with_chat`: ``save.with_chat("Mira", chat.chat, chat.stored_variables)``.
+        with :meth:`with_state`.
         """
         from tavernkit.risu_ai.conversation.chat import Chat  # which is built on the files
 
@@ -255,8 +256,25 @@ class Save:
         else:
             chats.insert(0, written)
         characters[index] = {**self._stored[index], "chats": chats}
+        return self._with_database({**self.database, "characters": characters})
+
+    def with_state(self, which: str | int, snapshot: Mapping[str, object]) -> Save:
+        """Return the save with all that the operations of a chat changed: ``save.with_state("Mira", chat.snapshot())``.
+
+        Args:
+            which: Name, id or place of the character or group.
+            snapshot: What :meth:`Chat.snapshot` gave: the chat, the character, personas, presets, global variables.
+        """
+        changed = self._with_database(changed_database(self.database, self._index(which), snapshot))
+        chat = snapshot.get("chat")
+        if not is_mapping(chat):
+            return changed
+        stored = RisuChat.from_json(chat)
+        return changed.with_chat(which, stored, chat_variables(stored) if "scriptstate" in chat else None)
+
+    def _with_database(self, database: Stored) -> Save:
         return Save(
-            {**self.database, "characters": characters},
+            database,
             kind=self.kind,
             assets=self.assets,
             files=self._files,
