@@ -12,7 +12,7 @@ from tavernkit.cards import Character, User
 from tavernkit.errors import ConfigError
 from tavernkit.models.errors import ConnectionFailedError
 from tavernkit.models.reply import Reply, ToolCall
-from tavernkit.risu_ai import Chat, Preset, RisuCharacter, Save, Settings
+from tavernkit.risu_ai import Chat, Preset, PromptTemplateError, RisuCharacter, Save, Settings
 from tavernkit.turns import Turn
 from tests.risu_ai.conversation.host import Answer, ScriptedHost
 
@@ -274,3 +274,78 @@ async def test_a_save_keeps_what_triggers_personas_and_presets_changed() -> None
     assert (after.settings.preset.main_prompt, after.settings.raw["botPresetsId"]) == ("Two.", 1)
     assert after.settings.global_variables == {"toggle_x": "1"}
     assert save.character("Mira").description == CHARACTER["desc"]
+
+
+GROUP = {
+    "chaId": "crew",
+    "type": "group",
+    "name": "Crew",
+    "characters": ["mira", "oak"],
+    "characterTalks": [1, 1],
+    "characterActive": [True, True],
+    "orderByOrder": True,
+}
+MEMBERS = [
+    RisuCharacter.from_json(each) for each in (CHARACTER, {"chaId": "oak", "name": "Oak", "firstMessage": "Hm."})
+]
+
+
+async def test_a_group_speaks_in_rounds_and_one_member_alone() -> None:
+    chat, host = made("m", "o", "again", character=RisuCharacter.from_json(GROUP), members=MEMBERS)
+    await chat.send("Hi {{char}}.")
+    assert [(line.get("saying"), line["data"]) for line in chat.lines] == [
+        (None, "Hi Mira."),
+        ("mira", "m"),
+        ("oak", "o"),
+    ]
+    await chat.speak("Oak")
+    assert chat.lines[-1]["data"] == "again"
+    with pytest.raises(ConfigError, match="choose one of Mira, Oak"):
+        await chat.speak("nobody")
+    assert len(host.plans) == 3
+
+
+async def test_a_group_in_which_nobody_is_active_says_so() -> None:
+    muted = GROUP | {"characterActive": [False, False], "orderByOrder": False}
+    chat, _ = made(character=RisuCharacter.from_json(muted), members=MEMBERS)
+    with pytest.raises(PromptTemplateError, match="nobody"):
+        await chat.send("Hi.")
+    assert texts(chat) == ["Hi."]
+
+
+@pytest.mark.parametrize(("quirks", "expected"), [("", ["Welcome, {{user}}.", "Hm."]), ("reference", [])])
+def test_a_new_chat_of_a_group_has_the_greetings_of_its_members(quirks: str, expected: list[str]) -> None:
+    chat, _ = made(character=RisuCharacter.from_json(GROUP), members=MEMBERS, quirks=quirks)
+    chat.new_chat()
+    assert texts(chat) == expected
+    chat.open_chat(1)
+    assert bool(texts(chat)) is (quirks == "reference")
+
+
+async def test_what_is_added_to_replies_must_be_written_in_chatml() -> None:
+    settings = Settings.from_json({"igpPrompt": "no ChatML", "requestRetrys": 0})
+    chat, _ = made("Hi.", settings=settings, quirks="reference")
+    with pytest.raises(PromptTemplateError, match="ChatML"):
+        await chat.send("Hello.")
+    assert texts(chat) == ["Hello.", "Hi."]
+    chat, _ = made("Hi.", settings=settings)
+    assert (await chat.send("Hello.")).text == "Hi."
+    chatml = "<|im_start|>user\nDraw {{char}}.<|im_end|>"
+    chat, host = made("Hi.", " A boat.", settings=Settings.from_json({"igpPrompt": chatml}))
+    assert (await chat.send("Hello.")).text == "Hi. A boat."
+    assert host.plans[1].messages[0].content == "Draw Mira."
+
+
+async def test_results_of_scripts_are_remembered_until_other_modules_are_switched_on() -> None:
+    script = {"type": "editprocess", "in": "x", "out": "{{getvar::mood}}"}
+    character = RisuCharacter.from_json(CHARACTER | {"customscript": [script]})
+    database = {"username": "Ann", "modules": [{"id": "m", "name": "M"}]}
+    chat, host = made(character=character, settings=Settings.from_json(database))
+    chat.variables.set("mood", "calm")
+    await chat.send("x")
+    chat.variables.set("mood", "wild")
+    await chat.send("on")
+    assert "calm" in [message.content for message in host.plans[-1].messages]
+    chat.settings = Settings.from_json(database | {"enabledModules": ["m"]})
+    await chat.send("on")
+    assert "wild" in [message.content for message in host.plans[-1].messages]

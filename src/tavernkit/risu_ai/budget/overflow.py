@@ -36,7 +36,7 @@ def refuse_lost_user_message(state: RisuState, plan: Plan) -> None:
     if latest is None or not any(dropped.message.memo == chat_id(latest) for dropped in state.dropped):
         return
     needed = state.preset.max_response + RESERVE + (plan.trim_report.initial_tokens if plan.trim_report else 0)
-    if state.context.on_overflow == "return":
+    if state.context.on_overflow == "return" or state.context.quirks:
         state.warn(f"the latest user message ({latest.data!r:.40}) does not fit; the prompt is what RisuAI would send")
         return
     state.plan = plan

@@ -62,9 +62,10 @@ def speakers(
             chosen.append(member)
             known.add(member)
     if not chosen:
+        place = math.floor(random() * len(candidates))  # drawn even if there is nobody
         if not candidates:
             raise PromptTemplateError("nobody in the group can speak")
-        chosen.append(candidates[math.floor(random() * len(candidates))])
+        chosen.append(candidates[place])
     return [member.id for member in chosen if last is None or member.id != last.saying]
 
 

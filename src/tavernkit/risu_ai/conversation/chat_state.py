@@ -205,7 +205,12 @@ class ChatState:
         name = f"New Chat {len(self.chats) + 1}"
         made = made_id("chat", self.chat.id, name)
         raw: JsonObject = {"message": [], "note": "", "name": name, "localLore": [], "fmIndex": -1, "id": made}
-        self._begin(RisuChat.from_json(raw))
+        greetings = self._group_greetings()
+        if self._quirks and greetings:
+            last = self.chats[-1]  # RisuAI means the new one
+            self.chats[-1] = with_messages(last, (*last.messages, *greetings))
+            greetings = ()
+        self._begin(with_messages(RisuChat.from_json(raw), greetings))
 
     def open_chat(self, index: int) -> None:
         """Open another chat of the character.
@@ -354,6 +359,16 @@ class ChatState:
         place, messages = self._place(index), self.chat.messages
         if place is not None:
             self._set_messages((*messages[:place], change(messages[place]), *messages[place + 1 :]))
+
+    def _group_greetings(self) -> tuple[RisuMessage, ...]:
+        """The first messages of a group's members, which a new chat begins with."""
+        if not self.character.is_group:
+            return ()
+        known = {each.id: each for each in self.members}
+        listed = self.character.raw.get("characters")
+        ids = [each for each in listed if isinstance(each, str)] if is_sequence(listed) else []
+        greeting = {each: known[each].first_message for each in ids if each in known}
+        return tuple(RisuMessage(role="char", data=text, saying=each) for each, text in greeting.items() if text)
 
     def _begin(self, chat: RisuChat) -> None:
         """Open a chat that is new in the list."""

@@ -41,6 +41,7 @@ class RegexScriptRunner:
         self._engine = engine if engine is not None else CBSEngine()
         self._results = ScriptResults(remember)
         self._lists = lists if lists is not None else ScriptLists()
+        self._modules: tuple[str, ...] | None = None
         self._last: dict[ScriptMode, tuple[tuple[RegexScript, ...], ModeScripts]] = {}
 
     def run(
@@ -116,6 +117,12 @@ class RegexScriptRunner:
     def forget(self) -> None:
         """Forget all results, as RisuAI does when a trigger wrote a variable or drew the screen anew."""
         self._results.clear()
+
+    def see_modules(self, modules: tuple[str, ...]) -> None:
+        """Forget all results when other modules are switched on, as RisuAI does."""
+        if self._modules is not None and modules != self._modules:
+            self.forget()
+        self._modules = modules
 
     def _scripts_of(self, mode: ScriptMode, scripts: Sequence[RegexScript]) -> ModeScripts:
         """The scripts of a mode, looked up only if the list is another object than the last time."""

@@ -39,6 +39,7 @@ Steps = Generator[Ask, Answer, bool]
 """Asks on the way; returns whether the send succeeded."""
 
 CONTEXT_TOO_SMALL, REQUEST_FAILED, NOBODY_SPEAKS = "context_too_small", "request_failed", "nobody_speaks"
+INLAY_PROMPT_FAILED = "inlay_prompt_failed"
 EMOTION_MODE, SLOT = "emotion", "{{slot}}"
 ERROR_PREFIX = "Error: error in request:"
 
@@ -146,6 +147,8 @@ class Send(Operation):
         if self._unfinished(new, tokens):
             return (yield from self._turn(speaker, continued=True, counted=tokens))
         yield from self._inlay_prompt(state)
+        if self.error is not None:
+            return False
         if resend:
             return (yield from self._turn(speaker, continued=False, counted=0))
         yield from self._feel(state)
@@ -309,13 +312,15 @@ class Send(Operation):
             if self._context.strict:
                 raise PromptTemplateError(problem)
             self._warn(f"{problem}; RisuAI throws here, nothing is added to the reply")
+            if self._context.quirks:
+                self.error = SendError(INLAY_PROMPT_FAILED, problem, cause=PromptTemplateError(problem))
             return
         answer = yield from self._helper(state, parsed)
+        if self._context.quirks:
+            answer = "[object Object]"  # RisuAI adds the object that it got, an error too, instead of the text in it
         messages = state.chat.messages
         if answer is not None and messages:
-            # RisuAI adds the object that it got instead of the text in it.
-            added = "[object Object]" if self._context.quirks == "reference" else answer
-            changed = with_text(messages[-1], messages[-1].data + added)
+            changed = with_text(messages[-1], messages[-1].data + answer)
             self._see(state, with_messages(state.chat, (*messages[:-1], changed)))
 
     def _feel(self, state: RisuState) -> Generator[Ask, Answer, None]:
@@ -337,9 +342,10 @@ class Send(Operation):
         self, state: RisuState, messages: Sequence[PromptMessage], purpose: str = HELPER_MODE
     ) -> Generator[Ask, Answer, str | None]:
         """Ask the auxiliary model for something; a failure is reported and gives nothing."""
-        rules = RequestRules.of(state.preset, self._context.settings, state.preset.sub_model)
+        settings = self._context.settings
+        rules = RequestRules.of(state.preset, settings, state.preset.sub_model)
         plan = helper_plan(messages, rules, purpose)
-        answer = yield ModelRequest(
+        request = ModelRequest(
             model=rules.model,
             messages=request_messages(messages, rules, warn=self._warn),
             options=thaw_object(plan.llm_options),
@@ -349,9 +355,14 @@ class Send(Operation):
             prompt=tuple(messages),
             rules=rules,
         )
-        require("the answer", answer, Answer)
-        if isinstance(answer, Reply):
-            return answer.text
+        answer: Answer = Failure("no model was asked")
+        for _ in range(settings.request_retries + 1):
+            answer = yield request
+            require("the answer", answer, Answer)
+            if isinstance(answer, Reply):
+                return answer.text
+            if not isinstance(answer, Failure):
+                break
         self._warn(f"a helper request failed: {answer.message if isinstance(answer, Failure) else 'it was streamed'}")
         return None
 

@@ -55,6 +55,7 @@ def settle(state: RisuState, *, chained: bool = True) -> None:
     state.see_chat(with_ids(context.chat))
     state.scripts = tuple(scripts_of(state.texts.context, state.preset.regex, warn=state.warn))
     state.runner = state.services.script_runner(state.session, state.session_owner)
+    state.runner.see_modules(tuple(module.id for module in state.texts.context.enabled_modules))
     state.trigger_engine = state.services.trigger_engine(state.session, state.session_owner)
 
 
