@@ -32,6 +32,7 @@ ABOUT = {
     "silly_tavern/world_info_timed": "sticky, cooldown and delay over many turns",
     "silly_tavern/world_info_import": "world files of other programs",
     "silly_tavern/regex_scripts": "regex scripts",
+    "silly_tavern/conversations": "whole conversations: every operation, request, message and variable",
     "silly_tavern/converters": "messages for Claude, Google, Mistral, Cohere and others",
     "silly_tavern/provider_requests": "whole requests to providers",
     "silly_tavern/provider_requests_all": "whole requests to all 26 chat-completion sources, from presets",
@@ -83,7 +84,7 @@ ABOUT = {
 }
 
 
-NEED_FILES = ("silly_tavern/build_chat_models", "silly_tavern/token_counts")
+NEED_FILES = ("risu_ai/conversations", "silly_tavern/build_chat_models", "silly_tavern/token_counts")
 """Surfaces with cases that need tokenizer files which may not be shipped."""
 
 
