@@ -397,13 +397,6 @@ async def test_a_save_of_risuai_is_imported_whole(client: Client, tmp_path: Path
     assert "is here already" in " ".join(again["result"]["warnings"])
 
 
-async def test_a_save_is_imported_from_this_machine(client: Client, tmp_path: Path) -> None:
-    a_save(tmp_path)
-    job = await client.service.imports.run("local", tmp_path / "backup.bin")
-    assert job.result["imported"]["session"] == 2  # type: ignore[index, call-overload]
-    assert (tmp_path / "backup.bin").exists()
-
-
 async def test_a_damaged_save_of_risuai_fails_with_a_reason(client: Client) -> None:
     job = await finished(client, {"file": ("backup.bin", b"nothing of the kind")})
     assert job["status"] == "failed"

@@ -20,7 +20,7 @@ from tavernkit.server.chat_files import chat_file
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.import_records import Progress
-from tavernkit.server.import_sources import find_work
+from tavernkit.server.import_sources import find_work, save_work
 from tavernkit.server.keys import ADMIN_OWNER, LOCAL, KeyInfo, Keys, Scope
 from tavernkit.server.limits import MAX_PAGE
 from tavernkit.server.served_folders import import_below, import_work
@@ -67,6 +67,30 @@ def import_path(config: ServerConfig, path: Path) -> JsonObject:
     is_folder = path.is_dir()
     if not path.exists():
         raise ConfigError(f"there is no {str(path)!r}", code="NOT_FOUND")
+    return _with_database(config, work, create=True)
+
+
+def import_save(config: ServerConfig, path: Path) -> JsonObject:
+    """Put a save of RisuAI's into the database; chats that are there already stay as they are.
+
+    Args:
+        config: The settings.
+        path: A local backup, a database, or the folder in which RisuAI keeps its data.
+
+    Raises:
+        ConfigError: The save cannot be read.
+    """
+
+    async def work(database: Database) -> JsonObject:
+        await database.migrate()
+        progress = Progress(chats.new_id(), ADMIN_OWNER if config.keys_required else LOCAL.owner, path.parent)
+        try:
+            found = await asyncio.to_thread(save_work, path, progress.warn)
+        except ServiceError as error:
+            raise ConfigError(f"{path} cannot be imported: {error}", code="IMPORT_FAILED") from error
+        await import_work(database, progress, found)
+        return progress.result()
+
     return _with_database(config, work, create=True)
 
 

@@ -91,7 +91,7 @@ def find_work(folder: Path, filename: str, warn: Warn) -> list[Work]:
     """
     upload = folder / "upload"
     if is_save(upload, filename):
-        return list(_save(SaveSource(upload, warn)))
+        return save_work(upload, warn)
     if not filename.lower().endswith(".zip"):
         name = Path(filename.replace("\\", "/")).name
         return [(filename, lambda: _any_file(Path(name), upload.read_bytes(), warn))]
@@ -202,6 +202,11 @@ def _data_folder(source: st.DataFolder) -> Iterator[Work]:
     for group_id in source.groups():
         yield f"groups/{group_id}", lambda group_id=group_id: FoundGroup(group_id, source.group(group_id))
         yield from _group_chats(source, group_id)
+
+
+def save_work(path: Path, warn: Warn) -> list[Work]:
+    """What there is to do for a save of RisuAI's: a backup, a database or its folder."""
+    return list(_save(SaveSource(path, warn)))
 
 
 def _save(source: SaveSource) -> Iterator[Work]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -50,14 +49,6 @@ class Imports:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return job
-
-    async def run(self, owner: str, path: Path) -> jobs.JobState:
-        """Import a file or a save's folder from this machine, and wait until it is done."""
-        folder = await asyncio.to_thread(_linked, path)
-        job = await self.start(owner, folder, path.name)
-        await asyncio.gather(*self._tasks)
-        async with self._database.read() as connection:
-            return await jobs.get_job(connection, job.id, owner=owner)
 
     async def stop(self) -> None:
         """Give up what runs; it shows as interrupted."""
@@ -126,13 +117,3 @@ class Imports:
 
     async def _note(self, connection: AsyncConnection, progress: Progress) -> None:
         await jobs.update_job(connection, progress.job_id, done=progress.done, result=progress.result())
-
-
-def _linked(path: Path) -> Path:
-    """A folder with a file or folder as its upload."""
-    folder = Path(tempfile.mkdtemp(prefix="tavernkit-import-"))
-    try:
-        (folder / "upload").symlink_to(path.resolve())
-    except OSError:  # not every system lets everybody link
-        shutil.copyfile(path, folder / "upload")
-    return folder

@@ -19,12 +19,12 @@ import uvicorn
 
 from tavernkit.errors import ConfigError
 from tavernkit.server.app import CONFIG_VARIABLE, create_app
+from tavernkit.server.backups import import_save
 from tavernkit.server.config import ServerConfig, dump_config
-from tavernkit.server.keys import LOCAL, SCOPES
+from tavernkit.server.keys import SCOPES
 from tavernkit.server.logs import set_up_logs
 from tavernkit.server.metrics import SHARED_FOLDER
 from tavernkit.server.service import Service
-from tavernkit.server.storage.jobs import DONE
 from tavernkit.server.telemetry import set_up_telemetry
 from tavernkit.values import is_mapping, is_sequence
 
@@ -51,7 +51,7 @@ def serve(
         port = listening.getsockname()[1]
         key = asyncio.run(_prepare(config))
         if save is not None:
-            asyncio.run(_import(config, save, (lambda _: None) if as_json else say))
+            _import(config, save, (lambda _: None) if as_json else say)
         for line in [_welcome_object(config, port, key)] if as_json else _welcome(config, port, key):
             say(line)
         _run(config, listening)
@@ -168,21 +168,13 @@ async def _prepare(config: ServerConfig) -> str | None:
         await service.stop()
 
 
-async def _import(config: ServerConfig, save: Path, say: Callable[[str], None]) -> None:
+def _import(config: ServerConfig, save: Path, say: Callable[[str], None]) -> None:
     """Import a save before any worker starts."""
-    service = Service(config)
-    try:
-        await service.start()
-        job = await service.imports.run(LOCAL.owner, save)
-    finally:
-        await service.stop()
-    imported, warnings = job.result.get("imported"), job.result.get("warnings")
-    told = [str(each) for each in warnings] if is_sequence(warnings) else []
-    if job.status != DONE:
-        raise ConfigError(f"{save} cannot be imported: {'; '.join(told) or job.status}", code="IMPORT_FAILED")
+    result = import_save(config, save)
+    imported, warnings = result["imported"], result["warnings"]
     counts = ", ".join(f"{number} {kind}" for kind, number in imported.items()) if is_mapping(imported) else ""
     say(f"imported from {save}: {counts or 'nothing new'}")
-    for line in told:
+    for line in warnings if is_sequence(warnings) else ():
         say(f"  {line}")
 
 
