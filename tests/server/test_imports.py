@@ -129,6 +129,32 @@ async def test_groups_come_with_their_chats(start: StartApp) -> None:
     assert swiped["speaker"] == "Bel"
 
 
+async def test_chats_keep_the_persona_they_are_locked_to(client: Client) -> None:
+    line = {"name": "Ann", "is_user": True, "mes": "Hi", "extra": {"files": [{"url": "user/files/a.txt"}]}}
+    locked = json.dumps({"chat_metadata": {"persona": "b.png"}}).encode() + b"\n" + json.dumps(line).encode()
+    settings = {
+        "user_avatar": "a.png",
+        "power_user": {"personas": {"a.png": "Ann", "b.png": "Bo"}},
+        "extension_settings": {"note": {"default": "N"}, "memory": {"position": 1}},
+    }
+    archive = zipped(
+        {
+            f"{ROOT}/settings.json": json.dumps(settings).encode(),
+            f"{ROOT}/User Avatars/a.png": b"",
+            f"{ROOT}/User Avatars/b.png": b"",
+            f"{ROOT}/characters/Aria.json": CARD.read_bytes(),
+            f"{ROOT}/chats/Aria/locked.jsonl": locked,
+            f"{ROOT}/chats/Aria/open.jsonl": chat_lines({"name": "Ann", "is_user": True, "mes": "Hi"}),
+        }
+    )
+    job = await finished(client, {"file": ("st.zip", archive)})
+    sessions = (await client.get("/api/sessions")).json()["data"]
+    assert sorted(each["persona"] for each in sessions) == ["ann", "bo"]
+    warnings = job["result"]["warnings"]
+    assert "the chat 'locked': the files and pictures of 1 messages are left out" in warnings
+    assert any("these extensions are left out: note, memory" in warning for warning in warnings)
+
+
 @pytest.mark.parametrize(("stored", "used"), [(1, 0), (4, 4), (None, 0)])
 async def test_personas_keep_their_place(client: Client, stored: int | None, used: int) -> None:
     details = {"description": "D", "position": stored, "depth": 3, "role": 1, "lorebook": "Tide"}

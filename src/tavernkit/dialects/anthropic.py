@@ -10,6 +10,7 @@ from tavernkit.arguments import checked
 from tavernkit.dialects.alternation import DEFAULT_PLACEHOLDER, merge_neighbours
 from tavernkit.dialects.attachments import Attachment, attachments_of
 from tavernkit.dialects.messages import metadata_value, warn_about_loss
+from tavernkit.dialects.shapes import anthropic_base64, anthropic_block
 from tavernkit.dialects.tool_calls import failed, tool_call_id, tool_calls
 from tavernkit.dialects.tool_results import settle_tool_results
 from tavernkit.dialects.tools import anthropic_tool_choice, anthropic_tools
@@ -90,7 +91,7 @@ class _Writer:
         if message.content.strip() if self.rich else message.content:
             blocks.append(_text(message.content))
         return blocks + [
-            {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+            anthropic_block("tool_use", id=call.id, name=call.name, input=call.arguments)
             for call in tool_calls(message, self.warn)
         ]
 
@@ -103,7 +104,7 @@ class _Writer:
     def _tool_result(self, message: Message, position: int) -> list[Json]:
         media = self._media(message, position)
         content: Json = [*media, _text(message.content)] if media else message.content
-        result: JsonObject = {"type": "tool_result", "tool_use_id": tool_call_id(message), "content": content}
+        result = anthropic_block("tool_result", tool_use_id=tool_call_id(message), content=content)
         if self.rich and failed(message.content):
             result["is_error"] = True
         return [result]
@@ -128,7 +129,7 @@ class _Writer:
 
 
 def _text(text: str) -> JsonObject:
-    return {"type": "text", "text": text}
+    return anthropic_block("text", text=text)
 
 
 def _thinking(message: Message) -> list[JsonObject]:
@@ -139,7 +140,7 @@ def _thinking(message: Message) -> list[JsonObject]:
         return [block for block in blocks if is_object(block)]
     signature = metadata_value(message, "signature")
     if isinstance(thinking, str) and thinking and isinstance(signature, str) and signature:
-        return [{"type": "thinking", "thinking": thinking, "signature": signature}]
+        return [anthropic_block("thinking", thinking=thinking, signature=signature)]
     return []
 
 
@@ -155,10 +156,10 @@ def _media_block(attachment: Attachment) -> JsonObject | None:
         text = base64.b64decode(attachment.data or "").decode("utf-8", "replace")
         source = {"type": "text", "media_type": "text/plain", "data": text}
     else:
-        source = {"type": "base64", "media_type": attachment.mime_type, "data": attachment.data}
+        source = anthropic_base64(attachment.mime_type, attachment.data)
     if attachment.kind == "image":
-        return {"type": "image", "source": source}
-    block: JsonObject = {"type": "document", "source": source}
+        return anthropic_block("image", source=source)
+    block = anthropic_block("document", source=source)
     if attachment.name:
         block["title"] = attachment.name
     return block

@@ -9,12 +9,13 @@ from tavernkit.arguments import checked
 from tavernkit.dialects.alternation import DEFAULT_PLACEHOLDER, merge_neighbours
 from tavernkit.dialects.attachments import Attachment, attachments_of
 from tavernkit.dialects.messages import warn_about_loss
+from tavernkit.dialects.shapes import camel_case, google_part, snake_case
 from tavernkit.dialects.tool_calls import ToolCall, result_object, tool_calls
 from tavernkit.dialects.tool_results import settle_tool_results
 from tavernkit.dialects.tools import google_tool_config, google_tools
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt.message import Message
-from tavernkit.values import Json, JsonObject
+from tavernkit.values import Json, JsonObject, is_object
 
 
 @checked
@@ -26,10 +27,13 @@ def convert(
     tools: Sequence[Mapping[str, object]] | None = None,
     tool_choice: object = None,
     placeholder: str = DEFAULT_PLACEHOLDER,
+    rest_names: bool = False,
     warn: Warn = log_warning,
     **_: object,
 ) -> JsonObject:
     """Return ``{"system_instruction"?, "contents"}``, and ``tools`` and ``tool_config`` when tools are given.
+
+    With ``rest_names=True`` fields have the names of the REST interface, ``systemInstruction`` and so on.
 
     With ``strict_alternation=True`` turns alternate and begin with the user, tool calls and results become function
     parts, attachments become data parts, and empty text is left out.
@@ -43,7 +47,7 @@ def convert(
         system = [text for text in system if text]
         chat = settle_tool_results(chat, warn)
     if system:
-        payload["system_instruction"] = {"parts": [{"text": text} for text in system]}
+        payload["systemInstruction"] = {"parts": [google_part("text", text) for text in system]}
     contents = [
         {"role": "model" if message.role == "assistant" else "user", "parts": parts}
         for message, parts in zip(chat, _all_parts(chat, strict_alternation, media, warn), strict=True)
@@ -51,14 +55,21 @@ def convert(
     if strict_alternation:
         contents = merge_neighbours(contents, "parts")
         if not contents or contents[0]["role"] != "user":
-            contents.insert(0, {"role": "user", "parts": [{"text": placeholder}]})
+            contents.insert(0, {"role": "user", "parts": [google_part("text", placeholder)]})
     payload["contents"] = list(contents)
+    if not rest_names:
+        payload = _object(snake_case(payload))
     if tools:
         payload["tools"] = google_tools(tools)
         config = google_tool_config(tool_choice)
         if config is not None:
             payload["tool_config"] = config
-    return payload
+    return _object(camel_case(payload)) if rest_names else payload
+
+
+def _object(value: Json) -> JsonObject:
+    assert is_object(value)
+    return value
 
 
 def _all_parts(chat: Sequence[Message], strict: bool, media: bool, warn: Warn) -> list[Json]:
@@ -71,7 +82,7 @@ def _all_parts(chat: Sequence[Message], strict: bool, media: bool, warn: Warn) -
         if strict and message.role == "tool":
             parts.append(_response(message, unanswered.popleft()))
         elif message.content or not strict:
-            parts.append({"text": message.content})
+            parts.append(google_part("text", message.content))
         if strict and message.role == "assistant":
             calls = tool_calls(message, warn)
             unanswered.extend(calls)
@@ -81,23 +92,18 @@ def _all_parts(chat: Sequence[Message], strict: bool, media: bool, warn: Warn) -
 
 
 def _call(call: ToolCall) -> JsonObject:
-    part: JsonObject = {"function_call": {"name": call.name, "args": call.arguments}}
-    if call.signature:
-        part["thought_signature"] = call.signature
-    return part
+    beside: JsonObject = {"thoughtSignature": call.signature} if call.signature else {}
+    return google_part("functionCall", {"name": call.name, "args": call.arguments}, **beside)
 
 
 def _response(message: Message, call: ToolCall) -> JsonObject:
     result = result_object(message.content)
-    return {
-        "function_response": {
-            "name": call.name,
-            "response": {"result": message.content} if result is None else result,
-        }
-    }
+    response: JsonObject = {"result": message.content} if result is None else result
+    return google_part("functionResponse", {"name": call.name, "response": response})
 
 
 def _data_part(attachment: Attachment) -> JsonObject:
     if attachment.data is not None:
-        return {"inline_data": {"mime_type": attachment.mime_type, "data": attachment.data}}
-    return {"file_data": {"mime_type": attachment.mime_type, "file_uri": attachment.url or attachment.file_id}}
+        return google_part("inlineData", {"mimeType": attachment.mime_type, "data": attachment.data})
+    address = attachment.url or attachment.file_id
+    return google_part("fileData", {"mimeType": attachment.mime_type, "fileUri": address})

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tavernkit.arguments import checked
 from tavernkit.dialects.attachments import Attachment, attachments_of
 from tavernkit.dialects.messages import metadata_value, warn_about_loss
+from tavernkit.dialects.shapes import openai_part
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt.message import Message
 from tavernkit.values import Json, JsonObject, is_list, is_object, thaw
@@ -64,29 +65,26 @@ def _content(message: Message, position: int, warn: Warn) -> Json:
             warn(f"{attachment.kind} attachment of message {position} was left out: OpenAI cannot take it in this form")
         else:
             media.append(part)
-    text: list[Json] = [{"type": "text", "text": message.content}] if message.content else []
+    text: list[Json] = [openai_part("text", message.content)] if message.content else []
     return [*text, *media] if media else message.content
 
 
 def _part(attachment: Attachment) -> JsonObject | None:
     if attachment.file_id is not None:
-        return {"type": "file", "file": {"file_id": attachment.file_id}}
+        return openai_part("file", {"file_id": attachment.file_id})
     match attachment.kind:
         case "image":
             image: JsonObject = {"url": attachment.data_url}
             if attachment.detail:
                 image["detail"] = attachment.detail
-            return {"type": "image_url", "image_url": image}
+            return openai_part("image_url", image)
         case "video":
-            return {"type": "video_url", "video_url": {"url": attachment.data_url}}
+            return openai_part("video_url", {"url": attachment.data_url})
         case "audio" if attachment.data is not None:
             subtype = attachment.mime_type.rpartition("/")[2].removeprefix("x-")
             audio_format = {"mpeg": "mp3", "wave": "wav"}.get(subtype, subtype)
-            return {"type": "input_audio", "input_audio": {"data": attachment.data, "format": audio_format}}
+            return openai_part("input_audio", {"data": attachment.data, "format": audio_format})
         case "file" if attachment.data is not None:
-            return {
-                "type": "file",
-                "file": {"filename": attachment.name or "file", "file_data": attachment.data_url},
-            }
+            return openai_part("file", {"filename": attachment.name or "file", "file_data": attachment.data_url})
         case _:
             return None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from tavernkit.dialects.shapes import ANTHROPIC_THINKING
 from tavernkit.models._readers import ReaderState, number_of, provider_error, text_of
 from tavernkit.models.reply import FinishReason, ReplyPiece, ToolCallPiece, Usage
 from tavernkit.text import strict_json
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, freeze_object, is_list, is_object
 
-_THINKING: Final = ("thinking", "redacted_thinking")
 _FINISH_REASONS: Final[Mapping[str, FinishReason]] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -77,7 +77,7 @@ class AnthropicReader(ReaderState):
         number, block = number_of(event.get("index")), event.get("content_block")
         if not is_object(block):
             return ReplyPiece()
-        if block.get("type") in _THINKING:
+        if block.get("type") in ANTHROPIC_THINKING:
             self._thinking[number] = dict(block)
         if block.get("type") != "tool_use":
             return ReplyPiece()
@@ -129,7 +129,7 @@ class AnthropicReader(ReaderState):
             finish_reason=_finish_reason(body.get("stop_reason")),
             usage=_usage(body.get("usage")),
             model=text_of(body.get("model")),
-            extra=_extra([block for block in blocks if block.get("type") in _THINKING]),
+            extra=_extra([block for block in blocks if block.get("type") in ANTHROPIC_THINKING]),
             raw=freeze_object(body),
         )
 

@@ -17,8 +17,6 @@ ANTHROPIC_MAX_TOKENS: Final = 4096
 """Anthropic wants a limit in every request; this one is sent if the request sets none."""
 
 JSON_SCHEMA: Final = "json_schema"
-_OPAQUE: Final = frozenset(("args", "response", "parametersJsonSchema", "responseJsonSchema"))
-"""Fields of Google's whose content is the caller's own JSON."""
 
 TEXT_SERVERS: Final = (
     "ooba",
@@ -246,18 +244,17 @@ def _anthropic(request: Request, stream: bool, warn: Warn, fields: ServerFields 
 def _google(request: Request, _stream: bool, warn: Warn, fields: ServerFields | None) -> JsonObject:
     rest, _, _ = _without(request.options, "", "parallel_tool_calls", "stream_options")
     sent = accepted("google", request.model, rest, request.stop, warn, fields)
-    payload = convert(
+    body = convert(
         _chat(request),
         "google",
         strict_alternation=True,
+        rest_names=True,
         tools=request.tools or None,
         tool_choice=request.tool_choice,
         warn=warn,
     )
     if not request.tools:
         _warn_about_choice(request, warn)
-    body = _camel_case(payload)
-    assert is_object(body)
     generation: JsonObject = {name: value for name, value in sent.options.items() if name in GOOGLE_GENERATION}
     if sent.stop:
         generation["stopSequences"] = sent.stop
@@ -276,19 +273,6 @@ def _google_format(response_format: FrozenObject | None) -> JsonObject:
     if kind == JSON_SCHEMA and is_mapping(wrapper):
         written["responseJsonSchema"] = thaw(wrapper.get("schema"))
     return written
-
-
-def _camel_case(value: Json) -> Json:
-    """Write the names of fields as Google's REST API does; what is the caller's own JSON stays."""
-    if is_object(value):
-        named = {_camel(name): item for name, item in value.items()}
-        return {name: item if name in _OPAQUE else _camel_case(item) for name, item in named.items()}
-    return [_camel_case(item) for item in value] if isinstance(value, list) else value
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 def _chat(request: Request) -> Sequence[MessageLike]:

@@ -37,6 +37,9 @@ from tavernkit.values import Json, JsonObject, thaw_object
 
 _Message = TypeVar("_Message")
 
+ATTACHED = ("files", "file", "media", "image", "image_swipes")
+"""Keys of a message's ``extra`` that name files of the data folder, which the service does not keep."""
+
 STORED_AT_ONCE = 200
 """Messages of a chat that are stored before others have their turn."""
 TAKEN_OF_LONGER = MAX_SESSION_MESSAGES - UNREAD_STEP
@@ -68,6 +71,8 @@ class Progress:
     """Ids of imported characters by slugs of their names."""
     groups: dict[str, str] = field(default_factory=dict[str, str])
     """Ids of imported groups by the names of their files."""
+    personas: dict[str, str] = field(default_factory=dict[str, str])
+    """Ids of imported personas by the names of their avatars' files."""
     done: int = 0
     more_warnings: int = 0
     served: bool = False
@@ -135,6 +140,8 @@ async def _store_item(connection: AsyncConnection, progress: Progress, name: str
     if item.kind == "character":
         progress.characters[Path(name).name] = info.id
         progress.names[slug(item.name)] = info.id
+    elif item.kind == "persona":
+        progress.personas[Path(name).name] = info.id
     for warning in item.warnings:
         progress.warn(f"{name}: {warning}")
 
@@ -186,7 +193,8 @@ async def _store_chat(connection: AsyncConnection, progress: Progress, found: Fo
     if character is None:
         progress.warn(f"the chat {found.file.name!r} is left out: its character was not imported")
         return
-    await _store_st_chat(connection, progress, found.file, Selection(character=character))
+    persona = progress.personas.get(found.persona)
+    await _store_st_chat(connection, progress, found.file, Selection(character=character, persona=persona))
 
 
 async def _store_group_chat(connection: AsyncConnection, progress: Progress, found: FoundGroupChat) -> None:
@@ -194,7 +202,8 @@ async def _store_group_chat(connection: AsyncConnection, progress: Progress, fou
     if group is None:
         progress.warn(f"the group chat {found.file.name!r} is left out: its group was not imported")
         return
-    await _store_st_chat(connection, progress, found.file, Selection(group=group))
+    persona = progress.personas.get(found.persona)
+    await _store_st_chat(connection, progress, found.file, Selection(group=group, persona=persona))
 
 
 async def _store_st_chat(
@@ -210,6 +219,9 @@ async def _store_st_chat(
             native["original_avatar"] = known.get(message.original_avatar, message.original_avatar)
         return new_line(role, message.mes, native)
 
+    attached = sum(any(message.extra.get(key) for key in ATTACHED) for message in file.messages)
+    if attached:
+        progress.warn(f"the chat {file.name!r}: the files and pictures of {attached} messages are left out")
     details = file.metadata.to_json()
     variables = details.pop("variables", None)
     if await _is_known(connection, progress, file.name, selection):

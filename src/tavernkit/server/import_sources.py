@@ -25,18 +25,20 @@ RISU_CHATS = ("risuChat", "risuAllChats")
 
 @dataclass(frozen=True, slots=True)
 class FoundChat:
-    """A chat of SillyTavern's; ``avatar`` is the file of its character, if the folder tells."""
+    """A chat of SillyTavern's; ``avatar`` and ``persona`` are the character's and the user's files, if known."""
 
     file: st.ChatFile
     avatar: str | None = None
+    persona: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundGroupChat:
-    """A chat of a group; ``group`` is the name of the group's file."""
+    """A chat of a group; ``group`` is the name of the group's file, ``persona`` that of the user's avatar."""
 
     group: str
     file: st.ChatFile
+    persona: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ def work_below(content: Path, warn: Warn) -> list[Work]:
     """
     root = next((path for path in _folders(content) if any((path / mark).exists() for mark in ROOT_MARKS)), None)
     if root is not None:
-        return list(_data_folder(st.DataFolder(root, warn=warn)))
+        return list(_data_folder(st.DataFolder(root, warn=warn), warn))
     paths = sorted(files_below(content), key=lambda path: (_may_be_chat(path), path))
     return [(str(path.relative_to(content)), _reading(path, path.relative_to(content), warn)) for path in paths]
 
@@ -167,7 +169,11 @@ _BY_KEYS: tuple[tuple[tuple[str, ...], Kind], ...] = (
 """What the objects of each kind have, in the order they are asked."""
 
 
-def _data_folder(source: st.DataFolder) -> Iterator[Work]:
+EXTENSIONS = ("note", "memory", "cfg", "vectors", "attachments")
+"""Extensions whose settings shape prompts and are not taken over."""
+
+
+def _data_folder(source: st.DataFolder, warn: Warn) -> Iterator[Work]:
     root = source.path
 
     def item(kind: Kind, *parts: str) -> Work:
@@ -183,11 +189,14 @@ def _data_folder(source: st.DataFolder) -> Iterator[Work]:
         yield item("book", "worlds", f"{name}.json")
     for name in source.presets():
         yield item("preset", "OpenAI Settings", f"{name}.json")
-    for persona in _personas(source):
-        yield f"persona {persona.name}", lambda persona=persona: persona_item(persona)
+    for avatar, persona in _personas(source):
+        yield f"User Avatars/{avatar}", lambda persona=persona: persona_item(persona)
     power_user = source.settings.source.get("power_user")
     if is_mapping(power_user) and (settings := chosen_settings(power_user)):
         yield "settings.json: settings of chats", lambda: FoundSettings(settings)
+    left_out = [name for name in EXTENSIONS if source.settings.extension_settings.get(name)]
+    if left_out:
+        warn(f"settings.json: the settings of these extensions are left out: {', '.join(left_out)}")
     scripts = source.settings.extension_settings.get("regex")
     if is_sequence(scripts) and scripts:
         switched_off = source.settings.extension_settings.get("disabledExtensions")
@@ -198,7 +207,10 @@ def _data_folder(source: st.DataFolder) -> Iterator[Work]:
         )
     for avatar in source.characters():
         for chat in source.chats(avatar):
-            yield f"chats/{avatar}/{chat}", lambda a=avatar, c=chat: FoundChat(source.chat(a, c), a)
+            yield (
+                f"chats/{avatar}/{chat}",
+                lambda a=avatar, c=chat: FoundChat(source.chat(a, c), a, _quiet(source).persona(a, c).avatar),
+            )
     for group_id in source.groups():
         yield f"groups/{group_id}", lambda group_id=group_id: FoundGroup(group_id, source.group(group_id))
         yield from _group_chats(source, group_id)
@@ -240,19 +252,27 @@ def _group_chats(source: st.DataFolder, group_id: str) -> Iterator[Work]:
     for name in dict.fromkeys(name for name in names if isinstance(name, str) and name):
         yield (
             f"group chats/{name}",
-            lambda name=name: FoundGroupChat(group_id, source.group_chat(name)),
+            lambda name=name: FoundGroupChat(
+                group_id, source.group_chat(name), _quiet(source).persona(chat=name, group=group_id).avatar
+            ),
         )
 
 
-def _personas(source: st.DataFolder) -> list[StoredPersona]:
+def _quiet(source: st.DataFolder) -> st.DataFolder:
+    """The same folder for a second look, whose warnings were given before."""
+    return st.DataFolder(source.path, warn=lambda _: None)
+
+
+def _personas(source: st.DataFolder) -> list[tuple[str, StoredPersona]]:
+    """The personas, with the files of their avatars: chats are locked to those."""
     power_user = source.settings.source.get("power_user")
     names = power_user.get("personas") if is_mapping(power_user) else None
     texts = power_user.get("persona_descriptions") if is_mapping(power_user) else None
-    found: list[StoredPersona] = []
+    found: list[tuple[str, StoredPersona]] = []
     for avatar, name in names.items() if is_mapping(names) else ():
         stored = texts.get(avatar) if is_mapping(texts) else None
         details = stored if is_mapping(stored) else EMPTY_OBJECT
         book = details.get("lorebook")
         books = [slug(book)] if isinstance(book, str) and book else []
-        found.append(read_persona({**details, "name": str(name), "books": books}))
+        found.append((avatar, read_persona({**details, "name": str(name), "books": books})))
     return found

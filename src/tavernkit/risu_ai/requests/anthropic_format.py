@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tavernkit.dialects.shapes import anthropic_base64, anthropic_block, split_data_url
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.requests.messages import RequestRules
 from tavernkit.risu_ai.requests.parameters import parameter_values
@@ -124,12 +125,11 @@ def _add(chat: list[JsonObject], role: str, content: str, message: PromptMessage
 def _media(part: object) -> JsonObject | None:
     if not is_mapping(part) or part.get("type") != "image":
         return None
-    url, data, kind = part.get("url"), part.get("data"), part.get("media_type")
-    if isinstance(url, str) and url.startswith("data:") and ";base64," in url:
-        kind, _, data = url.removeprefix("data:").partition(";base64,")
+    url = part.get("url")
+    kind, data = split_data_url(url) or (part.get("media_type"), part.get("data"))
     if isinstance(data, str):
-        return {"type": "image", "source": {"type": "base64", "media_type": str(kind or "image/png"), "data": data}}
-    return {"type": "image", "source": {"type": "url", "url": url}} if isinstance(url, str) else None
+        return anthropic_block("image", source=anthropic_base64(str(kind or "image/png"), data))
+    return anthropic_block("image", source={"type": "url", "url": url}) if isinstance(url, str) else None
 
 
 def _message(role: str, content: list[Json]) -> JsonObject:
@@ -137,7 +137,7 @@ def _message(role: str, content: list[Json]) -> JsonObject:
 
 
 def _text(text: str) -> JsonObject:
-    return {"type": "text", "text": text}
+    return anthropic_block("text", text=text)
 
 
 def _objects(value: Json) -> list[JsonObject]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tavernkit.dialects.shapes import google_part, split_data_url
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.requests.json_schema import wanted_schema
 from tavernkit.risu_ai.requests.messages import RequestRules
@@ -43,7 +44,7 @@ def google_body(
         "safetySettings": _safety(rules),
     }
     if instruction is not None:
-        body["systemInstruction"] = {"parts": [{"text": instruction}]}
+        body["systemInstruction"] = {"parts": [google_part("text", instruction)]}
     return body
 
 
@@ -74,7 +75,7 @@ def _contents(messages: Sequence[PromptMessage]) -> list[JsonObject]:
         media = [part for each in message.multimodals if (part := _media(each)) is not None]
         pieces = around_tool_calls(message.content)
         for number, piece in enumerate(pieces):
-            parts: list[Json] = [{"text": piece}, *(media if number == len(pieces) - 1 else ())]
+            parts: list[Json] = [google_part("text", piece), *(media if number == len(pieces) - 1 else ())]
             found.append({"role": role, "parts": parts})
     return _joined(found)
 
@@ -84,7 +85,7 @@ def _add_system(found: list[JsonObject], content: str) -> None:
         first = _parts(found[-1])[0]
         first["text"] = f"{first.get('text', '')}\nsystem:{content}"
     else:
-        found.append({"role": "user", "parts": [{"text": f"system:{content}"}]})
+        found.append({"role": "user", "parts": [google_part("text", f"system:{content}")]})
 
 
 def _joined(messages: list[JsonObject]) -> list[JsonObject]:
@@ -109,10 +110,10 @@ def _parts(message: JsonObject) -> list[JsonObject]:
 def _media(part: object) -> JsonObject | None:
     if not is_mapping(part):
         return None
-    url, data, kind = part.get("url"), part.get("data"), part.get("media_type")
-    if isinstance(url, str) and url.startswith("data:") and ";base64," in url:
-        kind, _, data = url.removeprefix("data:").partition(";base64,")
-    return {"inlineData": {"mimeType": str(kind or "image/png"), "data": data}} if isinstance(data, str) else None
+    kind, data = split_data_url(part.get("url")) or (part.get("media_type"), part.get("data"))
+    if not isinstance(data, str):
+        return None
+    return google_part("inlineData", {"mimeType": str(kind or "image/png"), "data": data})
 
 
 def _config(rules: RequestRules, wire_name: str, max_tokens: int, mode: str) -> JsonObject:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tavernkit.dialects.shapes import openai_part
 from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern.chat.attachments import has_media
 from tavernkit.silly_tavern.chat.core_chat import NAMES_FIELD, CoreMessage, name_prefix, role_of
@@ -18,7 +19,7 @@ from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.provenance import message_source, reason_of, source, title_of
 from tavernkit.silly_tavern.token_counting.messages import MessageCounter
 from tavernkit.text.js_values import json_stringify
-from tavernkit.values import FrozenObject, JsonObject
+from tavernkit.values import FrozenObject
 
 _BAD_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
 MAX_NAME_LENGTH = 64
@@ -93,7 +94,7 @@ class HistoryConverter:
             resolve=self.resolve,
         )
         if media is not None:
-            text: JsonObject = {"type": "text", "text": placed.content}
+            text = openai_part("text", placed.content)
             placed.parts = [text, *(each.part for each in media)]
             placed.tokens += sum(each.tokens for each in media)
 

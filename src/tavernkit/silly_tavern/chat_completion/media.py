@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tavernkit.dialects.shapes import openai_part
 from tavernkit.silly_tavern.chat.attachments import AUDIO, IMAGE, VIDEO, shown_media
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.files.preset import Preset
@@ -206,7 +207,7 @@ def _jpeg_size(data: bytes) -> MediaSize | None:
 def _picture(url: str, quality: str, measure: Measure | None) -> InlineMedia:
     size = size_of_data_url(url) or (measure(url) if measure is not None else None)
     return InlineMedia(
-        {"type": "image_url", "image_url": {"url": url, "detail": quality or "auto"}}, picture_tokens(size, quality)
+        openai_part("image_url", {"url": url, "detail": quality or "auto"}), picture_tokens(size, quality)
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from tavernkit.dialects.shapes import openai_part
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
@@ -159,7 +160,7 @@ def _request_message(block: Block) -> JsonObject:
     message: JsonObject = {"role": block.role}
     metadata = block.message_metadata or EMPTY_OBJECT
     if block.attachments is not None:
-        message["content"] = [{"type": "text", "text": block.content}, *(thaw(part) for part in block.attachments)]
+        message["content"] = [openai_part("text", block.content), *(thaw(part) for part in block.attachments)]
     elif "tool_calls" not in metadata:
         message["content"] = block.content
     if block.name:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tavernkit.dialects.shapes import anthropic_block
 from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.messages import (
     MessageConversionError,
@@ -47,14 +48,14 @@ def convert_claude(
         while turns and turns[0].get("role") == "system":
             first = turns.pop(0)
             names.name_example(first)
-            system_prompt.append({"type": "text", **present(first, text="content")})
+            system_prompt.append(anthropic_block("text", **present(first, text="content")))
         if not turns:
             turns.append({"role": "user", "content": config.prompt_placeholder})
     for turn in turns:
         _to_parts(turn, names)
     _move_assistant_images(turns)
     if prefill:
-        turns.append({"role": "assistant", "content": [{"type": "text", "text": trim_end(prefill)}]})
+        turns.append({"role": "assistant", "content": [anthropic_block("text", text=trim_end(prefill))]})
     merged = _merge(turns)
     if not use_tools:
         for turn in merged:
@@ -67,7 +68,8 @@ def _to_parts(turn: JsonObject, names: PromptNames) -> None:
     if turn.get("role") == "assistant" and is_list(calls):
         turn["content"] = [_tool_use(call) for call in tool_calls(turn)]
     if turn.get("role") == "tool":
-        turn["content"] = [{"type": "tool_result", **present(turn, tool_use_id="tool_call_id", content="content")}]
+        result = present(turn, tool_use_id="tool_call_id", content="content")
+        turn["content"] = [anthropic_block("tool_result", **result)]
         turn["role"] = "user"
     if turn.get("role") == "system":
         names.name_example(turn)
@@ -79,14 +81,14 @@ def _to_parts(turn: JsonObject, names: PromptNames) -> None:
     if is_list(content):
         turn["content"] = [_part(part, prefix) for part in content]
     elif isinstance(content, str):
-        turn["content"] = [{"type": "text", "text": prefix + content}]
+        turn["content"] = [anthropic_block("text", text=prefix + content)]
     for key in ("name", "tool_calls", "tool_call_id"):
         turn.pop(key, None)
 
 
 def _tool_use(call: JsonObject) -> JsonObject:
     function = function_of(call)
-    used: JsonObject = {"type": "tool_use", **present(call, id="id")}
+    used = anthropic_block("tool_use", **present(call, id="id"))
     used.update(present(function, name="name", input="arguments"))
     arguments = function.get("arguments")
     if isinstance(arguments, str):
@@ -110,7 +112,7 @@ def _part(part: Json, prefix: str) -> Json:
             source["media_type"] = media_type.split(":")[0]
         if "," in url:
             source["data"] = url.split(",")[1]
-        return {"type": "image", "source": source}
+        return anthropic_block("image", source=source)
     if part.get("type") == "text":
         text = part.get("text")
         return {**part, "text": prefix + (to_string(text) if text else "") or ZERO_WIDTH_SPACE}
@@ -146,9 +148,10 @@ def _merge(turns: Messages) -> Messages:
 
 def _tool_part_as_text(part: Json) -> Json:
     if is_object(part) and part.get("type") == "tool_use":
-        return {"type": "text", "text": json_stringify(part["input"])} if "input" in part else {"type": "text"}
+        written: JsonObject = {"text": json_stringify(part["input"])} if "input" in part else {}
+        return anthropic_block("text", **written)
     if is_object(part) and part.get("type") == "tool_result":
-        return {"type": "text", **present(part, text="content")}
+        return anthropic_block("text", **present(part, text="content"))
     return part
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tavernkit.dialects.shapes import google_part
 from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.messages import Messages, copied, function_of, part_url, present
 from tavernkit.silly_tavern.providers.converters.names import EXAMPLE_ASSISTANT, EXAMPLE_USER, PromptNames, with_prefix
@@ -97,10 +98,11 @@ def _named(piece: JsonObject, turn: JsonObject, names: PromptNames) -> JsonObjec
 def _parts(piece: JsonObject, model: str, functions: dict[str, Json]) -> list[Json]:
     kind = piece.get("type")
     if kind == "text":
-        return [{"text": piece.get("text")}]
+        return [google_part("text", piece.get("text"))]
     if kind == "tool_call_id":
         name = functions.get(to_string(piece.get("tool_call_id")), "unknown")
-        return [{"functionResponse": {"name": name, "response": {"name": name, "content": piece.get("content")}}}]
+        response: JsonObject = {"name": name, "content": piece.get("content")}
+        return [google_part("functionResponse", {"name": name, "response": response})]
     if kind == "tool_calls":
         calls = piece.get("tool_calls")
         return [_function_call(call, functions) for call in (calls if is_list(calls) else []) if is_object(call)]
@@ -117,7 +119,7 @@ def _function_call(call: JsonObject, functions: dict[str, Json]) -> JsonObject:
     called = present(function, name="name", args="arguments")
     if isinstance(arguments, str):
         called["args"] = _parsed(arguments)
-    part: JsonObject = {"functionCall": called}
+    part = google_part("functionCall", called)
     if call.get("signature"):
         part["thoughtSignature"] = call["signature"]
     return part
@@ -134,7 +136,7 @@ def _media_part(piece: JsonObject, kind: str, default_mime: str, model: str) -> 
     found = _DATA_URL.match(part_url(piece, kind))
     if not found:
         return []
-    part: JsonObject = {"inlineData": {"mimeType": found[1] or default_mime, "data": found[2]}}
+    part = google_part("inlineData", {"mimeType": found[1] or default_mime, "data": found[2]})
     media = piece.get(kind)
     detail = media.get("detail") if is_object(media) else None
     if "gemini-3" in model and detail in ("low", "high"):
