@@ -15,7 +15,7 @@ from tavernkit.testing import HttpReply, HttpRequest, LoopbackServer
 from tests.cache.provider_caches import MarkCache, SlotCache, UnitCache, tokens_of
 
 CLOSE = 0.02
-TURNS = 24
+TURNS = 16
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["reference", "keep"])

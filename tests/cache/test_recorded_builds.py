@@ -33,7 +33,7 @@ def texts(plan: Plan) -> list[str]:
 
 @pytest.mark.parametrize(
     "case",
-    [case for place, case in enumerate(CASES) if place % 25 == 0 or case.id == UNREACHED_NOTE],
+    [case for place, case in enumerate(CASES) if place % 40 == 0 or case.id == UNREACHED_NOTE],
     ids=lambda case: case.id,
 )
 def test_a_recorded_scene(case: runner.Case) -> None:
