@@ -115,7 +115,7 @@ class Generation:
             line["swipe_id"] = shown
 
     def _take(self, plan: ChatPlan, generation_type: str) -> None:
-        """Keep what a build changed: the user's line, the first message, variables, timed lore."""
+        """Keep what a build changed: the user's line, the first message, variables, timed lore, the history's cut."""
         state, lines = self._state, self._state.lines
         if generation_type == "regenerate":
             del lines[len(plan.chat) :]
@@ -134,6 +134,7 @@ class Generation:
         if plan.macro_memory is not None:
             state.memory = plan.macro_memory
         state.header["timedWorldInfo"] = {"sticky": {}, "cooldown": {}} | thaw_object(plan.timed_world_info)
+        state.header.update(thaw_object(plan.metadata_changes))
         before_last = generation_type in ("swipe", "regenerate", "continue")
         state.header["lastInContextMessageId"] = max(0, len(lines) - plan.chat_messages_sent - before_last)
 
