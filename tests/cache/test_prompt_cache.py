@@ -184,6 +184,9 @@ def test_prefixes_below_the_minimum_get_no_mark() -> None:
 def test_marks_stop_before_what_moves_inside_the_chat() -> None:
     spans = [HEAD, message(1), message(2), note(), message(3)]
     assert choose_breakpoints(spans, "anthropic")[-1] == 2
+    moody = Span("Mood: calm.", 5, "system", Origin("preset prompt", "mood", "Mood", macros={"random": "random"}))
+    assert choose_breakpoints([HEAD, message(1), TAIL, moody], "anthropic")[-1] == 1
+    assert choose_breakpoints([HEAD, moody, message(1)], "anthropic") == ()
 
 
 def test_a_plan_with_marks_gives_a_request_with_cache_control() -> None:

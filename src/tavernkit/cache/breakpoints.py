@@ -12,11 +12,10 @@ from tavernkit.values import JsonObject
 
 def stable_end(spans: Sequence[Span]) -> int:
     """Return how many spans at the start will stand in the next request, too: all before what moves or changes."""
-    for number, span in enumerate(spans):
-        origin = span.origin
-        if origin.depth is not None or any(kind != "variable" for kind in origin.macros.values()):
-            return number
     last = max((number for number, span in enumerate(spans) if span.origin.in_history), default=len(spans) - 1)
+    for number, span in enumerate(spans[: last + 1]):
+        if span.origin.floats or any(kind != "variable" for kind in span.origin.macros.values()):
+            return number
     return last + 1
 
 

@@ -108,8 +108,7 @@ def _why(before: Sequence[Span], after: Sequence[Span], at: int) -> tuple[Cause,
         if any(span.origin.in_history for span in before[at:]):
             return _inside_the_chat(old)
         return "new message", new.origin, f"{new.origin.title} is new; what stands behind the chat moves with it"
-    floats = old.origin.depth is not None or old.origin.kind == "depth prompt"
-    if floats or (new is not None and new.origin.in_history and not old.origin.in_history):
+    if old.origin.floats or (new is not None and new.origin.in_history and not old.origin.in_history):
         return _inside_the_chat(old)
     return "changed", old.origin, f"{old.origin.title} has another place"
 

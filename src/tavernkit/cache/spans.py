@@ -44,6 +44,11 @@ class Origin:
     """Macros that change the span from prompt to prompt."""
 
     @property
+    def floats(self) -> bool:
+        """True for what stands in the chat at a depth and moves with every message."""
+        return self.depth is not None or self.kind == "depth prompt"
+
+    @property
     def in_history(self) -> bool:
         """True for a message of the chat itself, its greeting, and lore that was frozen in it."""
         return self.kind in (HISTORY, "greeting", "frozen lore")
