@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tavernkit.models.script import Disconnect
-from tavernkit.server.talks.silly_tavern import SHORT_REPLY
 from tavernkit.testing import ScriptedModel, streamed
 from tests.server.conftest import Client, StartApp
 from tests.server.test_groups import crew, stored
@@ -72,7 +71,7 @@ async def test_what_the_model_writes_for_the_user_is_cleaned_as_theirs(start: St
 
 
 async def test_what_goes_on_with_a_reply_keeps_its_distance(start: StartApp) -> None:
-    async with start(ScriptedModel("Once upon", " a time  \nUser: what?", "\n\nThe end. ")) as client:
+    async with start(ScriptedModel("Once upon", "a time  \nUser: what?", "\n\nThe end. ")) as client:
         session = (await client.post(CHAT, json=says("Hi", user="s"))).json()["tavernkit"]["session_id"]
         replies = [(await client.post(f"/api/sessions/{session}/continue", json={})).json() for _ in range(2)]
         assert await last(client) == "Once upon a time\n\nThe end."
@@ -104,7 +103,7 @@ async def test_what_broke_off_is_stored_as_it_came(start: StartApp) -> None:
 
 
 async def test_a_long_reply_is_cleaned_as_well(start: StartApp) -> None:
-    text = "The tide turns. " * (SHORT_REPLY // 16 + 1)
+    text = "The tide turns. " * 1500
     async with start(ScriptedModel(text)) as client:
         assert content(await client.post(CHAT, json=says("Hi"))) == text.strip()
 

@@ -138,7 +138,7 @@ async def test_a_call_of_a_tool_ends_the_round(start: StartApp) -> None:
 
 
 async def test_regenerating_replaces_the_whole_round_and_swiping_the_last_reply(start: StartApp) -> None:
-    model = ScriptedModel("A1.", "B1.", "A2.", "B2.", "B3.", " and more")
+    model = ScriptedModel("A1.", "B1.", "A2.", "B2.", "B3.", "and more")
     async with crew(start, model, disabled_members=["cid"]) as client:
         await client.post(CHAT, json=says("Hi"))
         session = (await client.get("/api/sessions")).json()["data"][0]["id"]

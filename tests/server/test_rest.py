@@ -139,7 +139,7 @@ async def test_books_presets_and_personas_are_used_by_their_ids(start: StartApp)
 
 
 async def test_every_way_to_go_on_with_a_session(start: StartApp) -> None:
-    model = ScriptedModel("first", "better", "other", " and on", "I would say this")
+    model = ScriptedModel("first", "better", "other", "and on", "I would say this")
     async with start(model) as client:
         made = await session(client)
         base = f"/api/sessions/{made['id']}"

@@ -29,8 +29,8 @@ def owned_by(client: Client) -> str | None:
     return None if client.may("admin") else client.owner
 
 
-Rewrite: TypeAlias = Callable[[AsyncConnection, ChatState, ChatLine, str], Awaitable[str]]
-"""What a platform stores of an edited text."""
+Rewrite: TypeAlias = Callable[[AsyncConnection, ChatState, ChatLine, str], Awaitable[ChatLine]]
+"""Gives a message that was edited, as the platform stores it."""
 
 
 async def edit_message(
@@ -38,8 +38,7 @@ async def edit_message(
 ) -> ChatLine:
     """Give a message another text."""
     async with _editing(database, client, chat_id, message_id) as (connection, chat, line):
-        content = await rewrite(connection, chat, line, content)
-        return await _store(connection, chat, line, line.native, content)
+        return await _store(connection, chat, line, await rewrite(connection, chat, line, content))
 
 
 async def remove_messages(
@@ -57,7 +56,8 @@ async def pick_swipe(database: Database, client: Client, chat_id: str, message_i
         found = swipes_of(line.native)
         if found is None or swipe >= len(found[0]):
             raise ServiceError(422, f"the message has no swipe {swipe}", code="no_such_swipe", param="swipe")
-        return await _store(connection, chat, line, with_swipe(line.native, swipe), found[0][swipe])
+        changed = with_content(chat, line, with_swipe(line.native, swipe), found[0][swipe])
+        return await _store(connection, chat, line, changed)
 
 
 async def branch_chat(database: Database, client: Client, chat_id: str, message_id: str, external_id: str) -> ChatState:
@@ -89,17 +89,23 @@ async def _editing(
         yield connection, chat, await chats.get_line(connection, chat_id, message_id)
 
 
-async def _store(
-    connection: AsyncConnection, chat: ChatState, line: ChatLine, native: JsonObject, content: str
-) -> ChatLine:
-    changed = replace(line, content=content, native=_native(chat, native, content), status=chats.COMPLETE)
+async def _store(connection: AsyncConnection, chat: ChatState, line: ChatLine, changed: ChatLine) -> ChatLine:
+    changed = replace(changed, status=chats.COMPLETE)
     await chats.store_lines(connection, chat.id, [line], [changed])
     await chats.update_chat(connection, chat)
     return changed
 
 
-def _native(chat: ChatState, native: JsonObject, content: str) -> JsonObject:
-    """The platform's object with another text; the swipe that is shown follows it."""
+def with_content(chat: ChatState, line: ChatLine, native: JsonObject, content: str) -> ChatLine:
+    """The line with another text; the swipe that is shown follows it.
+
+    Args:
+        chat: Its chat, whose platform says where the text is kept.
+        line: The line.
+        native: The platform's object of the line.
+        content: The text.
+    """
     if "metadata" in native:
-        return {**native, "content": content}
-    return {**with_text(native, content), ("data" if chat.selection.platform == RISU_AI else "mes"): content}
+        return replace(line, content=content, native={**native, "content": content})
+    key = "data" if chat.selection.platform == RISU_AI else "mes"
+    return replace(line, content=content, native={**with_text(native, content), key: content})

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tavernkit.server.chat_edits import with_content
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast, Library
@@ -279,16 +280,15 @@ class TurnLog:
         if greeting is not None:
             talk = self._talks.of(selection.platform)
             _check_greeting(greeting, talk.greetings(cast))
-            lines = await talk.greeting(cast, user_name=self._config.user_name, index=greeting)
-            details = talk.greeting_details(greeting)
+            lines, details = await talk.greeting(cast, user_name=self._config.user_name, index=greeting)
         return await chats.create_chat(connection, owner, external_id, selection, lines, details=details)
 
-    async def edited(self, connection: AsyncConnection, chat: ChatState, line: ChatLine, content: str) -> str:
-        """What is stored of an edited message; one whose character is gone is stored as it is."""
+    async def edited(self, connection: AsyncConnection, chat: ChatState, line: ChatLine, content: str) -> ChatLine:
+        """An edited message as it is stored; one whose character is gone has just the new text."""
         try:
             cast = await self._library.cast(connection, chat.selection)
         except ServiceError:
-            return content
+            return with_content(chat, line, line.native, content)
         talk = self._talks.of(chat.selection.platform)
         return await talk.edited(line, content, cast, user_name=self._config.user_name)
 

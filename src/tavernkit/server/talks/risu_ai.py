@@ -12,6 +12,7 @@ from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
+from tavernkit.server.swipes import with_text
 from tavernkit.server.talks import risu_ai_groups as groups
 from tavernkit.server.talks import risu_ai_lines as lines_of_chats
 from tavernkit.server.talks.risu_ai_sending import ANY_MODEL, Sending, own_options, speaking
@@ -49,19 +50,18 @@ class RisuTalk:
         card = cast.character.character if cast.character is not None else None
         return [(card.name, 1 + len(card.alternate_greetings))] if card is not None else []
 
-    async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> list[ChatLine]:
-        """Nothing: RisuAI's greeting is part of the prompt, not of the stored chat."""
-        del cast, user_name, index
-        return []
+    async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> tuple[list[ChatLine], JsonObject]:
+        """No lines, as RisuAI's greeting is part of the prompt: which one it is. The alternate ones count from 0."""
+        del cast, user_name
+        return [], {"fmIndex": index - 1}
 
-    def greeting_details(self, index: int) -> JsonObject:
-        """Which greeting the prompt has: RisuAI counts the alternate ones from 0."""
-        return {"fmIndex": index - 1}
-
-    async def edited(self, line: ChatLine, content: str, cast: Cast, *, user_name: str) -> str:
+    async def edited(self, line: ChatLine, content: str, cast: Cast, *, user_name: str) -> ChatLine:
         """An edited message as it is typed: RisuAI's scripts run when it is sent or shown."""
-        del line, cast, user_name
-        return content
+        del cast, user_name
+        if "metadata" in line.native:
+            return dataclasses.replace(line, content=content, native={**line.native, "content": content})
+        native = {**with_text(line.native, content), "data": content}
+        return dataclasses.replace(line, content=content, native=native)
 
     async def build(self, given: TalkInput) -> BuiltPrompt:
         """Build the prompt of a turn."""

@@ -1,29 +1,28 @@
-"""Chats in the way of SillyTavern."""
+"""Chats in the way of SillyTavern: for a turn, stored lines become a :class:`tavernkit.silly_tavern.Chat`."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from tavernkit import silly_tavern as st
-from tavernkit.cards import Character
 from tavernkit.errors import TavernKitError
-from tavernkit.models import Reply, Request
+from tavernkit.models import Reply, Request, ToolCall
+from tavernkit.prompt.plan import Plan
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import Cast
-from tavernkit.server.storage.chats import ChatLine, new_id, new_line
+from tavernkit.server.storage.chats import COMPLETE, ChatLine, new_line
 from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
-from tavernkit.server.talks.silly_tavern_builds import Builds, card_of, pending_line, typed_line
-from tavernkit.server.talks.silly_tavern_lines import NEUTRAL
-from tavernkit.server.talks.silly_tavern_long_chats import TIMED, moved
-from tavernkit.server.talks.silly_tavern_scripts import Said
+from tavernkit.server.talks.silly_tavern_builds import Builds, pending_line, typed_line
+from tavernkit.server.talks.silly_tavern_lines import NEUTRAL, StoredLines
+from tavernkit.server.talks.silly_tavern_long_chats import TIMED, moved, without_unread
 from tavernkit.server.talks.talk import Ask, BuiltPrompt, Spoken, TalkInput, TalkResult, joined_reply, with_parts
 from tavernkit.server.upstreams import ClientDisconnectedError
-from tavernkit.stores import InMemoryVariablesStore
-from tavernkit.values import JsonObject, thaw_object
+from tavernkit.turns import Exchange, OnPiece, ToolOutcome, Turn
+from tavernkit.values import JsonObject, is_object
 
-SHORT_REPLY = 20_000
-"""Characters of a reply that is cleaned up at once when there are no scripts."""
+T = TypeVar("T")
 
 
 class SillyTavernTalk:
@@ -39,225 +38,235 @@ class SillyTavernTalk:
 
     def greetings(self, cast: Cast) -> list[tuple[str, int]]:
         """Who may begin a chat, and how many greetings each has."""
-        return [(card.name, len(card.all_greetings)) for _, card in _speaking(cast)]
+        cards = [bundle.character for bundle in cast.members.values()]
+        if cast.group is None and cast.character is not None:
+            cards = [cast.character.character]
+        return [(card.name, len(card.all_greetings)) for card in cards]
 
-    async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> list[ChatLine]:
-        """The lines a new chat begins with; whoever has no greetings says nothing."""
-        key = (cast.key, "greeting")
-        return await self._build_executor.run(key, lambda: self._greeting(cast, user_name=user_name, index=index))
+    async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> tuple[list[ChatLine], JsonObject]:
+        """The lines and the header that a new chat begins with; whoever has no greetings says nothing."""
+        host = _Host(TalkInput(cast=cast, chat_id="", lines=(), user_name=user_name), _ask_nobody)
+        chat = self._chat(host, [])
 
-    def _greeting(self, cast: Cast, *, user_name: str, index: int) -> list[ChatLine]:
-        lines: list[ChatLine] = []
-        for avatar, card in _speaking(cast):
-            if not card.all_greetings:
-                continue
-            texts = self._builds.texts(cast, card, user_name=user_name)
-            expanded = [texts.greeting(greeting) for greeting in card.all_greetings]
-            message = st.ChatMessage(
-                name=card.name, mes=expanded[index], send_date=lines_of_chats.now(), original_avatar=avatar
-            )
-            if len(expanded) > 1:
-                message = message.replace(swipes=tuple(expanded), swipe_id=index)
-            lines.append(new_line("assistant", message.mes, message.to_json()))
-        return lines
+        await self._build_executor.run((cast.key, "greeting"), lambda: chat.open(greeting=index))
+        lines = [new_line("assistant", str(line.get("mes") or ""), line) for line in chat.lines]
+        return lines, chat.metadata
 
-    def greeting_details(self, index: int) -> JsonObject:
-        """Nothing: the greeting is a line of the chat."""
-        del index
-        return {}
-
-    async def edited(self, line: ChatLine, content: str, cast: Cast, *, user_name: str) -> str:
-        """What is stored of an edited message."""
+    async def edited(self, line: ChatLine, content: str, cast: Cast, *, user_name: str) -> ChatLine:
+        """An edited message as it is stored."""
         if NEUTRAL in line.native:
-            return content
-        message = st.ChatMessage.from_json(line.native)
-        texts = self._builds.texts(cast, card_of(cast, message.original_avatar), user_name=user_name)
-        return await self._build_executor.run((cast.key, "edited"), lambda: texts.edited(content, message))
+            return dataclasses.replace(line, content=content, native={**line.native, "content": content})
+        host = _Host(TalkInput(cast=cast, chat_id="", lines=[line], user_name=user_name), _ask_nobody)
+        chat = self._chat(host, [dict(line.native)])
+        await self._build_executor.run((cast.key, "edited"), lambda: chat.edit(0, content))
+        native = chat.lines[0]
+        return dataclasses.replace(line, content=str(native.get("mes") or ""), native=native, status=COMPLETE)
 
     async def build(self, given: TalkInput) -> BuiltPrompt:
         """Build the prompt of a turn, in a group that of its first speaker."""
-        variables = _variables(given)
-        given = await self._with_sent_text(given, variables)
-        speakers = await self._speakers(given, variables)
-        plan = await self._build(dataclasses.replace(given, speaker=speakers[0] if speakers else None), variables)
-        return BuiltPrompt(plan=plan, request=_request(plan, given), speaker=_speaker(plan, given.cast))
+        host = _Host(given, _ask_nobody)
+        stored, chat = self._opened(host)
+        del stored
+
+        def preview() -> st.ChatPlan:
+            sent = pending_line(given)
+            kind = given.kind
+            if kind == "regenerate" and given.cast.group is not None:
+                chat.remove_last_round()
+                kind = "normal"
+            if sent is not None and typed_line(given) is None:
+                chat.add_message(sent.content, **lines_of_chats.added_keys(sent))
+            if kind == "normal" and typed_line(given) is None:
+                return chat.state.build(kind, "", given.speaker, {"tool_recursion": 1})
+            return chat.state.build(kind, sent.content if sent is not None else "", given.speaker)
+
+        plan = await self._build_executor.run(_size(given), preview)
+        return BuiltPrompt(plan=plan, request=host.request(plan), speaker=_speaker(plan, given.cast))
 
     async def run(self, given: TalkInput, ask: Ask) -> TalkResult:
-        """Build, ask the model, and say what the chat becomes: in a group once for each who speaks."""
-        variables = _variables(given)
-        turn = _Turn(await self._begun(given, variables))
-        speakers = await self._speakers(turn.given, variables)
-        turn.several = several = len(speakers) > 1
-        if not speakers:  # nobody has anything to say: what the user says is kept
-            turn.lines = [*(await self._sent(turn.given, variables)).lines]
-        for number, speaker in enumerate(speakers):
-            now = dataclasses.replace(turn.given, speaker=speaker)
-            try:
-                plan = await self._build(now, variables)
-                plan.variables.apply(variables)
-                name = _speaker(plan, given.cast)
-                reply = await ask(_request(plan, now), speaker=name if several else None)
-            except (TavernKitError, ClientDisconnectedError) as error:
-                if not turn.spoken:
-                    raise
-                # Those who spoke before have spoken: what they said is kept, and the round ends here.
-                turn.interrupted = str(error) or type(error).__name__
-                break
-            stored = await self._as_stored(now, reply, variables, name)
-            if reply.text.strip() and not stored.text.strip():
-                turn.notes.append(f"nothing is left of the reply of {name}: it spoke for others, or scripts removed it")
-            turn.take(plan, stored, name, speaker)
-            if reply.interrupted or reply.tool_calls:
-                break
-            if number + 1 < len(speakers):
-                turn.next_speaker()
-        return turn.result(variables, given)
-
-    async def _as_stored(
-        self, given: TalkInput, reply: Reply, variables: InMemoryVariablesStore, speaker: str
-    ) -> Reply:
-        """A reply as regex scripts and the clean-up leave it; one that broke off may go on, so its end stays."""
-        cast = given.cast
-        clean_up = self._clean_up and bool(speaker) and not reply.interrupted
-        texts = self._builds.texts(cast, card_of(cast, given.speaker), user_name=given.user_name, variables=variables)
-        if texts.leave_replies and not clean_up:
-            return reply
-        said = Said(
-            kind=given.kind,
-            user=texts.environment.user_name or "User",
-            character=speaker,
-            members=[bundle.character.name for bundle in cast.members.values()],
-            stop=given.options.get("stop"),
-        )
-
-        def written() -> Reply:
-            if clean_up:
-                text = texts.cleaned(reply.text, said, cast.power_user)
-            else:
-                text = (texts.impersonated if given.kind == "impersonate" else texts.reply)(reply.text)
-            return dataclasses.replace(reply, text=text, reasoning=texts.reasoning(reply.reasoning))
-
-        if texts.leave_replies and len(reply.text) <= SHORT_REPLY:
-            return written()
-        return await self._build_executor.run((cast.key, "reply"), written)
-
-    async def _begun(self, given: TalkInput, variables: InMemoryVariablesStore) -> TalkInput:
-        """The turn as it begins: what it replaces is gone, what it needs is there."""
+        """Run a turn: in a group each who speaks says what there is to say."""
         if given.kind in ("swipe", "continue"):
             lines_of_chats.last_reply(given.lines, given.kind)
-        if given.kind == "regenerate" and given.cast.group is not None:
-            # In a group the whole round is regenerated: whoever speaks then answers what came before it.
-            lines = lines_of_chats.without_last_round(given.lines, in_group=True)
-            return dataclasses.replace(given, kind="normal", lines=lines)
-        return await self._with_sent_text(given, variables)
+        host = _Host(given, ask)
+        stored, chat = self._opened(host)
+        host.several = lambda: len(chat.state.speakers) > 1
+        begun = [str(line.get("mes") or "") for line in chat.lines]
+        interrupted = ""
+        try:
+            turn = await _operate(chat, given)
+        except (TavernKitError, ClientDisconnectedError) as error:
+            if not host.exchanges:
+                raise
+            # Those who spoke before have spoken: what they said is kept, and the round ends here.
+            interrupted = str(error) or type(error).__name__
+            turn = Turn(kind="send", exchanges=tuple(host.exchanges))
+        return _result(given, host, stored, chat, turn, begun, interrupted)
 
-    async def _with_sent_text(self, given: TalkInput, variables: InMemoryVariablesStore) -> TalkInput:
-        """A line that does not go through the input box gets its text here."""
-        return given if given.kind != "normal" or typed_line(given) is not None else await self._sent(given, variables)
+    def _opened(self, host: _Host) -> tuple[StoredLines, st.Chat]:
+        """The chat as it was before the user's last message, which is what a turn begins with."""
+        given = host.given
+        lines = list(given.lines)
+        if pending_line(given) is not None and given.kind == "normal":
+            lines.pop()
+        stored = StoredLines(lines)
+        return stored, self._chat(host, stored.lines)
 
-    async def _sent(self, given: TalkInput, variables: InMemoryVariablesStore) -> TalkInput:
-        """The turn with the user's words as they are stored."""
-        sent = pending_line(given)
-        if sent is None:
-            return given
-        card = card_of(given.cast, given.speaker)
-        texts = self._builds.texts(given.cast, card, user_name=given.user_name, variables=variables)
-        text = await self._build_executor.run((given.cast.key, "sent"), lambda: texts.user_input(sent.content))
-        line = lines_of_chats.with_text(sent, text)
-        return dataclasses.replace(given, lines=[*given.lines[:-1], line])
+    def _chat(self, host: _Host, lines: Sequence[JsonObject]) -> st.Chat:
+        given = host.given
 
-    async def _speakers(self, given: TalkInput, variables: InMemoryVariablesStore) -> Sequence[str | None]:
-        """Who speaks in this turn: the character, or members of the group by its own rules."""
-        if given.cast.group is None:
-            return (given.speaker,)
-        key = (given.cast.key, "decide")
-        decision = await self._build_executor.run(key, lambda: self._builds.decide(given, variables))
-        # Swiping and going on are about the last reply, which is one.
-        return decision.activated if given.kind in ("normal", "regenerate") else decision.activated[-1:]
+        async def work(function: Callable[[], T], /) -> T:
+            return await self._build_executor.run(_size(given), function)
 
-    async def _build(self, given: TalkInput, variables: InMemoryVariablesStore) -> st.ChatPlan:
-        size = len(given.lines).bit_length()
-        return await self._build_executor.run((given.cast.key, size), lambda: self._builds.plan(given, variables))
+        chat = st.Chat(
+            host,
+            builder=self._builds.builder(given.cast),
+            run_tools=False,
+            clean_up=self._clean_up,
+            work=work,
+            **self._builds.inputs(given),
+        )
+        variables: JsonObject = {"variables": given.local_variables} if given.local_variables else {}
+        chat.restore(
+            {
+                "chat_id": given.chat_id,
+                "chat_metadata": {**without_unread(given.details, given.unread), **variables},
+                "lines": list(lines),
+                "global_variables": given.global_variables,
+            }
+        )
+        return chat
 
 
-class _Turn:
-    """What a turn has come to so far."""
+async def _operate(chat: st.Chat, given: TalkInput) -> Turn:
+    match given.kind:
+        case "regenerate":
+            return await chat.regenerate()
+        case "swipe":
+            return await chat.new_swipe()
+        case "continue":
+            return await chat.continue_reply()
+        case "impersonate":
+            return await chat.impersonate()
+        case "normal":
+            sent = pending_line(given)
+            if sent is not None and typed_line(given) is not None:
+                return await chat.send(sent.content, speaker=given.speaker)
+            if sent is not None:
+                await chat.state.work(lambda: chat.add_message(sent.content, **lines_of_chats.added_keys(sent)))
+            return await chat.answer(speaker=given.speaker)
 
-    def __init__(self, given: TalkInput) -> None:
+
+class _Host:
+    """Asks the service's model for a chat. Nothing is saved before the turn ends: the service does that itself."""
+
+    def __init__(self, given: TalkInput, ask: Ask) -> None:
         self.given = given
-        self.lines = list(given.lines)
-        self.details: JsonObject = given.details
-        self.spoken: list[Spoken] = []
-        self.plan: st.ChatPlan | None = None
-        self.several = False
-        self.interrupted = ""
-        self.notes: list[str] = []
-        self._round = new_id() if given.cast.group is not None else None
+        self.exchanges: list[Exchange] = []
+        self.several: Callable[[], bool] = bool
+        self._ask = ask
 
-    def take(self, plan: st.ChatPlan, reply: Reply, speaker: str, avatar: str | None) -> None:
-        """Add a reply."""
-        self.plan = plan
-        self.details = {**self.details, TIMED: moved(thaw_object(plan.timed_world_info), self.given.unread)}
-        line_id = self._place(plan, reply, speaker, avatar)
-        self.spoken.append(Spoken(speaker=speaker, reply=reply, line_id=line_id))
+    def request(self, plan: Plan) -> Request:
+        """The request of a prompt: the preset's options, with the client's winning."""
+        given = self.given
+        own = plan.llm_options.get("model") if given.cast.preset is not None else None
+        request = plan.request(given.dialect, model=given.model or str(own or ""), options=given.options)
+        return with_parts(request, given)
 
-    def next_speaker(self) -> None:
-        """Let the next member answer what has been said by now."""
-        self.given = dataclasses.replace(
-            self.given, kind="normal", lines=list(self.lines), pending=None, details=self.details
-        )
+    async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
+        """Ask the model; the client hears the reply as it comes."""
+        del on_piece
+        speaker = _speaker(plan, self.given.cast) if self.several() else None
+        reply = await self._ask(self.request(plan), speaker=speaker)
+        self.exchanges.append(Exchange(plan=plan, reply=reply))
+        return reply
 
-    def result(self, variables: InMemoryVariablesStore, given: TalkInput) -> TalkResult:
-        """Everything that is stored together."""
-        stored = variables.to_dict()
-        reply = joined_reply(self.spoken, named=self.several, interrupted=self.interrupted)
-        return TalkResult(
-            reply=reply,
-            text=reply.text,
-            speaker=self.spoken[-1].speaker if self.spoken else given.cast.name,
-            plan=self.plan,
-            lines=self.lines,
-            reply_id=self.spoken[-1].line_id if self.spoken else None,
-            details=self.details,
-            local_variables=stored.get("local", {}),
-            global_variables=stored.get("global", {}),
-            warnings=tuple(self.plan.warnings) if self.plan is not None else (),
-            spoken=tuple(self.spoken),
-            notes=tuple(self.notes),
-        )
+    async def checkpoint(self) -> None:
+        """What the user said is stored already."""
 
-    def _place(self, plan: st.ChatPlan, reply: Reply, speaker: str, avatar: str | None) -> str | None:
-        given, lines = self.given, self.lines
-        if given.kind == "impersonate":
-            return None
-        if given.kind in ("swipe", "continue"):
-            lines[-1] = lines_of_chats.changed_reply(lines[-1], reply, kind=given.kind)
-            return lines[-1].id
-        if given.kind == "regenerate":
-            self.lines = lines = lines_of_chats.without_last_round(lines, in_group=False)
-        if given.pending is not None and lines and lines[-1].id == given.pending:
-            lines[-1] = lines_of_chats.as_sent(lines[-1], plan.chat)
-        member = avatar if given.cast.group is not None else None
-        lines.append(lines_of_chats.reply_line(reply, speaker, avatar=member, round_id=self._round))
-        return lines[-1].id
+    async def call_tool(self, call: ToolCall) -> ToolOutcome:
+        """Clients run their tools themselves."""
+        raise NotImplementedError(call.name)
 
 
-def _speaking(cast: Cast) -> list[tuple[str | None, Character]]:
-    """The character, or the members of a group with their ids."""
-    if cast.group is not None:
-        return [(member, bundle.character) for member, bundle in cast.members.items()]
-    return [(None, cast.character.character)] if cast.character is not None else []
+async def _ask_nobody(_request: Request, /, *, speaker: str | None = None) -> Reply:
+    raise NotImplementedError(speaker)
 
 
-def _variables(given: TalkInput) -> InMemoryVariablesStore:
-    return InMemoryVariablesStore({"local": given.local_variables, "global": given.global_variables})
+def _result(
+    given: TalkInput,
+    host: _Host,
+    stored: StoredLines,
+    chat: st.Chat,
+    turn: Turn,
+    begun: Sequence[str],
+    interrupted: str,
+) -> TalkResult:
+    """Everything that is stored together."""
+    cast, last = given.cast, turn.exchanges[-1] if turn.exchanges else None
+    plan = last.plan if last is not None else None
+    calling = last is not None and bool(last.reply.tool_calls) and given.kind != "impersonate"
+    lines = stored.lines_after(chat.lines, pending_line(given))
+    if calling and last is not None:
+        said = lines.pop() if given.kind in ("normal", "regenerate") else None
+        lines.append(lines_of_chats.calling_line(last.reply, said.content if said is not None else ""))
+    spoken: list[Spoken] = []
+    if given.kind != "impersonate":
+        answers = lines[len(lines) - len(turn.exchanges) :] if turn.exchanges else []
+        for exchange, line in zip(turn.exchanges, answers, strict=True):
+            spoken.append(_spoken(exchange, line, cast, given.kind, begun))
+    elif last is not None:
+        reply = dataclasses.replace(last.reply, text=turn.text)
+        spoken.append(Spoken(speaker=_speaker(last.plan, cast), reply=reply, line_id=None))
+    reply = joined_reply(spoken, named=len(chat.state.speakers) > 1, interrupted=interrupted)
+    variables = chat.variables.to_dict()
+    details = {key: value for key, value in chat.metadata.items() if key != "variables"}
+    timed = details.get(TIMED)
+    if is_object(timed):
+        details[TIMED] = moved(timed, given.unread)
+    return TalkResult(
+        reply=reply,
+        text=reply.text,
+        speaker=spoken[-1].speaker if spoken else cast.name,
+        plan=plan,
+        lines=lines,
+        reply_id=spoken[-1].line_id if spoken else None,
+        details=details,
+        local_variables=variables.get("local", {}),
+        global_variables=variables.get("global", {}),
+        warnings=tuple(plan.warnings) if plan is not None else (),
+        spoken=tuple(spoken),
+        notes=[
+            _emptied(each.speaker)
+            for each, asked in zip(spoken, turn.exchanges, strict=False)
+            if _is_emptied(each, asked)
+        ],
+    )
 
 
-def _request(plan: st.ChatPlan, given: TalkInput) -> Request:
-    own = plan.llm_options.get("model") if given.cast.preset is not None else None
-    return with_parts(plan.request(given.dialect, model=given.model or str(own or ""), options=given.options), given)
+def _spoken(exchange: Exchange, line: ChatLine, cast: Cast, kind: str, begun: Sequence[str]) -> Spoken:
+    text = line.content
+    if kind == "continue" and begun and text.startswith(begun[-1]):
+        text = text[len(begun[-1]) :]
+    extra = line.native.get("extra")
+    reasoning = extra.get("reasoning") if is_object(extra) else None
+    reply = dataclasses.replace(
+        exchange.reply, text=text, reasoning=reasoning if isinstance(reasoning, str) else exchange.reply.reasoning
+    )
+    return Spoken(speaker=_speaker(exchange.plan, cast), reply=reply, line_id=line.id)
 
 
-def _speaker(plan: st.ChatPlan, cast: Cast) -> str:
+def _is_emptied(spoken: Spoken, exchange: Exchange) -> bool:
+    return bool(exchange.reply.text.strip()) and not spoken.reply.text.strip()
+
+
+def _emptied(speaker: str) -> str:
+    return f"nothing is left of the reply of {speaker}: it spoke for others, or scripts removed it"
+
+
+def _size(given: TalkInput) -> tuple[object, ...]:
+    return given.cast.key, len(given.lines).bit_length()
+
+
+def _speaker(plan: Plan, cast: Cast) -> str:
     name = plan.llm_options.get("char_name")
     return name if isinstance(name, str) and name else cast.name

@@ -5,14 +5,13 @@ from __future__ import annotations
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character, User
 from tavernkit.server.library import Cast
-from tavernkit.server.limits import CACHED_BUILDERS
+from tavernkit.server.limits import CACHED_BUILDERS, MAX_STOP_STRINGS
 from tavernkit.server.storage.chats import ChatLine
-from tavernkit.server.talks.silly_tavern_lines import has_media, is_about_tools, is_named, to_message
-from tavernkit.server.talks.silly_tavern_long_chats import without_unread
-from tavernkit.server.talks.silly_tavern_scripts import StoredTexts, scripts_of
+from tavernkit.server.talks.silly_tavern_lines import has_media, is_about_tools, is_named
 from tavernkit.server.talks.talk import TalkInput
-from tavernkit.stores import InMemoryVariablesStore
-from tavernkit.values import LRUCache, is_mapping, is_object, is_sequence
+from tavernkit.values import LRUCache, is_mapping, is_object, is_sequence, thaw
+
+API = "openai"
 
 
 class Builds:
@@ -23,59 +22,35 @@ class Builds:
         self._builders: LRUCache[tuple[object, ...], st.Builder] = LRUCache(CACHED_BUILDERS)
         self._scripts: LRUCache[tuple[object, ...], st.RegexScripts] = LRUCache(CACHED_BUILDERS)
 
-    def plan(self, given: TalkInput, variables: InMemoryVariablesStore) -> st.ChatPlan:
-        """Build the prompt of a turn."""
-        return self._builder(given.cast).build(**self._inputs(given, variables))
+    def builder(self, cast: Cast) -> st.Builder:
+        """The builder of a cast."""
+        return self._builders.get_or_make(cast.key, lambda: self._make_builder(cast))
 
-    def decide(self, given: TalkInput, variables: InMemoryVariablesStore) -> st.GroupDecision:
-        """Say who speaks in a group's turn."""
-        return self._builder(given.cast).decide(**self._inputs(given, variables))
-
-    def texts(
-        self, cast: Cast, card: Character | None, *, user_name: str, variables: InMemoryVariablesStore | None = None
-    ) -> StoredTexts:
-        """What regex scripts and macros make of stored texts."""
-        persona = cast.persona
-        environment = st.MacroEnvironment(
-            user_name=persona.name if persona is not None else user_name,
-            character_name=card.name if card is not None else "",
-            persona=persona.description if persona is not None else "",
-        )
-        if variables is not None:
-            environment = environment.replace(variables=variables)
-        return StoredTexts(self._regex_scripts(cast, card), self._services.macro_engine, environment)
-
-    def _inputs(self, given: TalkInput, variables: InMemoryVariablesStore) -> st.SillyTavernInputs:
+    def inputs(self, given: TalkInput) -> st.SillyTavernInputs:
+        """What this turn's builds are given besides the chat."""
         cast = given.cast
         inputs: st.SillyTavernInputs = {
-            "chat_metadata": {**without_unread(given.details, given.unread), "variables": {}},
-            "chat_id": given.chat_id,
-            "variables": variables,
-            "generation_type": given.kind,
             "response_length": given.response_length,
             "context_length": given.context_size(
                 cast.preset.openai_max_context if isinstance(cast.preset, st.Preset) else None
             ),
             "regex_scripts": self._regex_scripts(cast, card_of(cast, given.speaker)),
+            "stop_strings": _stop_strings(given.options.get("stop")),
         }
         if given.dialect == "text":
             inputs["dialect"] = "text"
+        if cast.group is not None:
+            inputs["member_extras"] = {
+                member: st.CharacterExtras(regex_scripts=self._regex_scripts(cast, bundle.character))
+                for member, bundle in cast.members.items()
+            }
         if cast.persona is None:
             inputs["user"] = User(name=given.user_name)
         if given.seed is not None:
             inputs["seed"] = given.seed
-        if given.speaker is not None:
-            inputs["speaker"] = given.speaker
-        history = list(given.lines)
-        if given.kind == "normal":
-            if typed_line(given) is not None:
-                inputs["message"] = history.pop().content
-            else:
-                inputs["tool_recursion"] = 1
-        inputs["history"] = [to_message(line) for line in history]
         tools = given.options.get("tools")
-        if tools or any(is_about_tools(line) for line in history):
-            preset = self._builder(cast).make_context().active_preset
+        if tools or any(is_about_tools(line) for line in given.lines):
+            preset = self.builder(cast).make_context().active_preset
             inputs["preset"] = preset.replace(function_calling=True)
             inputs["tools"] = _tools(tools)
         return inputs
@@ -83,10 +58,7 @@ class Builds:
     def _regex_scripts(self, cast: Cast, card: Character | None) -> st.RegexScripts:
         member = next((each for each, bundle in cast.members.items() if bundle.card is card), None)
         key = (cast.key, member, card is None)  # members of a group may share a name
-        return self._scripts.get_or_make(key, lambda: scripts_of(cast, card))
-
-    def _builder(self, cast: Cast) -> st.Builder:
-        return self._builders.get_or_make(cast.key, lambda: self._make_builder(cast))
+        return self._scripts.get_or_make(key, lambda: _scripts_of(cast, card))
 
     def _make_builder(self, cast: Cast) -> st.Builder:
         inputs: st.SillyTavernInputs = {
@@ -138,6 +110,12 @@ def card_of(cast: Cast, speaker: str | None) -> Character | None:
     return next((card for card in cards if card.name == speaker), None)
 
 
+def _stop_strings(given: object) -> list[str]:
+    """The stop strings of the client's request: one, or a list."""
+    listed = given if is_sequence(given) else (given,)
+    return [each for each in listed if isinstance(each, str)][:MAX_STOP_STRINGS]
+
+
 def _tools(tools: object) -> list[st.Tool]:
     found: list[st.Tool] = []
     for each in tools if is_sequence(tools) else ():
@@ -152,3 +130,26 @@ def _tools(tools: object) -> list[st.Tool]:
                 )
             )
     return found
+
+
+def _scripts_of(cast: Cast, card: Character | None) -> st.RegexScripts:
+    """The global scripts, those of the preset and those of the character: who added them has allowed them."""
+    preset = cast.preset if isinstance(cast.preset, st.Preset) else None
+    avatar = card.name if card is not None else None
+    return st.RegexScripts.from_settings(
+        {
+            "regex": thaw(cast.regex_scripts),
+            "character_allowed_regex": [avatar],
+            "preset_allowed_regex": {API: [preset.name] if preset is not None else []},
+        },
+        card_data={"extensions": card.extensions} if card is not None else None,
+        avatar=avatar,
+        preset={"extensions": preset.extensions} if preset is not None else None,
+        preset_name=preset.name if preset is not None else None,
+        api=API,
+        warn=_ignore,
+    )
+
+
+def _ignore(_: str) -> None:
+    """What is wrong with a script is reported when it is imported, and by lint."""

@@ -10,13 +10,14 @@ from tavernkit import silly_tavern as st
 from tavernkit.models import Reply
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_line
-from tavernkit.values import JsonObject, is_mapping, is_object
+from tavernkit.silly_tavern.chat.chat_log import ChatLog
+from tavernkit.values import Json, JsonObject, is_mapping, is_object
 
 NEUTRAL = "role"
 """A key that only neutral messages have: tool calls and their results, and what a client brings along."""
 
-ROUND = "gen_id"
-"""What SillyTavern marks the replies of one round of a group with."""
+_NUMBER = "tavernkit_line"
+"""Where a line of a chat has, during a turn, the number of the stored line it came from."""
 
 
 def to_message(line: ChatLine) -> st.ChatMessage | JsonObject:
@@ -63,84 +64,86 @@ def last_reply(lines: Sequence[ChatLine], kind: str) -> ChatLine:
     return last
 
 
-def without_last_round(lines: Sequence[ChatLine], *, in_group: bool) -> list[ChatLine]:
-    """The lines before the last reply; in a group, before all replies of its round."""
-    kept = list(lines)
-    if not kept or kept[-1].role != "assistant":
-        return kept
-    round_id = _round(kept.pop())
-    while in_group and round_id is not None and kept and kept[-1].role == "assistant" and _round(kept[-1]) == round_id:
-        kept.pop()
-    return kept
+def calling_line(reply: Reply, text: str) -> ChatLine:
+    """A reply that calls tools, which the client runs; ``text`` is what stands beside the calls."""
+    calls: list[Json] = [call.to_dict() for call in reply.tool_calls]
+    native: JsonObject = {"role": "assistant", "content": text, "metadata": {"tool_calls": calls}}
+    return new_line("assistant", text, native, status=PARTIAL if reply.interrupted else COMPLETE)
 
 
-def as_sent(line: ChatLine, chat: Sequence[st.ChatMessage]) -> ChatLine:
-    """What the user wrote, with macros expanded and scripts run."""
-    sent = chat[-1] if chat else None
-    if sent is None or not sent.is_user or sent.mes == line.content:
-        return line
-    return with_text(line, sent.mes, {**line.native, **sent.to_json()})
+class StoredLines:
+    """Stored lines as lines of a chat, and back again once a turn has changed them.
+
+    Lines of the chat carry the number of the stored line they came from. Neutral messages about tools become lines as
+    SillyTavern has them; they stay stored as they were.
+    """
+
+    def __init__(self, stored: Sequence[ChatLine]) -> None:
+        self._sources: list[list[ChatLine]] = []
+        log, numbers = ChatLog(), list[int]()
+        for line in stored:
+            before = len(log.lines)
+            log.append(to_message(line))
+            if len(log.lines) == before:  # the result of a call: the line of the call has it now
+                self._sources[-1].append(line)
+                continue
+            numbers += [len(self._sources)] * (len(log.lines) - before)
+            self._sources.append([line])
+        self.lines: list[JsonObject] = [
+            {**message.to_json(), _NUMBER: number} for message, number in zip(log.lines, numbers, strict=True)
+        ]
+        """The lines of the chat."""
+
+    def lines_after(self, lines: Sequence[JsonObject], sent: ChatLine | None) -> list[ChatLine]:
+        """The lines to store.
+
+        Args:
+            lines: The lines of the chat after the turn.
+            sent: The stored line of what the user has just sent.
+        """
+        found: list[ChatLine] = []
+        last: object = None
+        for line in lines:
+            number = line.pop(_NUMBER, None)
+            if isinstance(number, int):
+                if number != last:
+                    found += self._changed(self._sources[number], line)
+                last = number
+            elif sent is not None and line.get("is_user"):
+                found.append(_with_native(sent, _sent_native(sent, line)))
+                sent = None
+            else:
+                role = "user" if line.get("is_user") else "assistant"
+                found.append(_with_native(new_line(role, "", {}), line))
+        return found
+
+    def _changed(self, sources: list[ChatLine], line: JsonObject) -> list[ChatLine]:
+        source = sources[0]
+        if NEUTRAL in source.native or source.native == line:
+            return sources
+        return [_with_native(source, line)]
 
 
-def with_text(line: ChatLine, text: str, native: JsonObject | None = None) -> ChatLine:
-    """A line of the user with another text."""
-    return dataclasses.replace(line, content=text, native={**(native or line.native), "mes": text})
+def _with_native(line: ChatLine, native: JsonObject) -> ChatLine:
+    mes, extra = native.get("mes"), native.get("extra")
+    own = extra.get("tavernkit") if is_object(extra) else None
+    partial = is_object(own) and bool(own.get("partial"))
+    content = mes if isinstance(mes, str) else ""
+    return dataclasses.replace(line, content=content, native=native, status=PARTIAL if partial else COMPLETE)
 
 
-def reply_line(reply: Reply, speaker: str, *, avatar: str | None = None, round_id: str | None = None) -> ChatLine:
-    """A new reply. In a group it says whose it is and which round it belongs to."""
-    status = PARTIAL if reply.interrupted else COMPLETE
-    if reply.tool_calls:
-        native: JsonObject = {
-            "role": "assistant",
-            "content": reply.text,
-            "metadata": {"tool_calls": [call.to_dict() for call in reply.tool_calls]},
-        }
-        return new_line("assistant", reply.text, native, status=status)
-    extra = _extra(reply) if round_id is None else {**_extra(reply), ROUND: round_id}
-    message = st.ChatMessage(name=speaker, mes=reply.text, send_date=now(), extra=extra, original_avatar=avatar)
-    return new_line("assistant", reply.text, message.to_json(), status=status)
+def _sent_native(sent: ChatLine, line: JsonObject) -> JsonObject:
+    """What is stored of the user's words, with what came with them (sounds, files)."""
+    before, extra = sent.native.get("extra"), line.get("extra")
+    both = {**(before if is_object(before) else {}), **(extra if is_object(extra) else {})}
+    return {**sent.native, **line, "extra": both}
 
 
-def changed_reply(line: ChatLine, reply: Reply, *, kind: str) -> ChatLine:
-    """A reply with another beside it (``swipe``), or with what the model adds (``continue``)."""
-    message = st.ChatMessage.from_json(line.native)
-    changed = _swiped(message, reply) if kind == "swipe" else _continued(message, reply)
-    status = PARTIAL if reply.interrupted else COMPLETE
-    return dataclasses.replace(line, content=changed.mes, native=changed.to_json(), status=status)
+def added_keys(line: ChatLine) -> dict[str, Json]:
+    """The keys of a user's line that :meth:`tavernkit.silly_tavern.Chat.add_message` shall keep."""
+    return {key: line.native[key] for key in ("name", "extra", "force_avatar") if key in line.native}
 
 
 def now() -> str:
     """The time as chat files have it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _round(line: ChatLine) -> object:
-    extra = line.native.get("extra")
-    return extra.get(ROUND) if is_mapping(extra) else None
-
-
-def _extra(reply: Reply) -> JsonObject:
-    extra: JsonObject = {}
-    if reply.reasoning:
-        extra["reasoning"] = reply.reasoning
-    if reply.interrupted:
-        extra["tavernkit"] = {"partial": reply.interrupted}
-    return extra
-
-
-def _swiped(message: st.ChatMessage, reply: Reply) -> st.ChatMessage:
-    swipes = [*(message.swipes or (message.mes,)), reply.text]
-    kept = {ROUND: message.extra[ROUND]} if ROUND in message.extra else {}
-    return message.replace(
-        mes=reply.text, swipes=tuple(swipes), swipe_id=len(swipes) - 1, extra={**kept, **_extra(reply)}
-    )
-
-
-def _continued(message: st.ChatMessage, reply: Reply) -> st.ChatMessage:
-    text = message.mes + reply.text
-    if message.swipes is not None and message.swipe_id is not None and message.swipe_id < len(message.swipes):
-        swipes = [*message.swipes]
-        swipes[message.swipe_id] = text
-        message = message.replace(swipes=tuple(swipes))
-    return message.replace(mes=text)

@@ -14,7 +14,7 @@ from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.chat.turn import inline_bias, without_macros
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.conversation import lines as of
-from tavernkit.silly_tavern.conversation.chat_state import ChatState, object_or_empty, scripted
+from tavernkit.silly_tavern.conversation.chat_state import ChatState, Work, object_or_empty, scripted
 from tavernkit.silly_tavern.conversation.generation import Generation
 from tavernkit.silly_tavern.files.chat_file import ChatFile
 from tavernkit.silly_tavern.groups.group import Group
@@ -23,7 +23,7 @@ from tavernkit.silly_tavern.scripts.regex_scripts import RegexPlacement
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.text.js_values import trim
 from tavernkit.turns import Host, Turn, TurnKind
-from tavernkit.values import JsonObject, is_object
+from tavernkit.values import Json, JsonObject, is_object
 
 _KEPT_BY_THE_CHAT: Final = "history", "message", "chat_metadata", "variables", "macro_memory", "generation_type"
 _BRANCH = re.compile(r" - Branch #\d+\Z")
@@ -42,6 +42,9 @@ class Chat:
         chat: The chat so far; a new one by default.
         builder: Builds the prompts; made of the other inputs by default.
         user_avatar: The file name of the persona in use, if it is one of the user's personas.
+        run_tools: Run the tools that replies call; otherwise a turn ends with the calls.
+        clean_up: Clean replies up before they are stored; otherwise only regex scripts run.
+        work: Runs builds, for programs that must not be held up by them; by default they run at once.
         inputs: Inputs of every build.
     """
 
@@ -52,6 +55,9 @@ class Chat:
         chat: ChatFile | None = None,
         builder: Builder | None = None,
         user_avatar: str | None = None,
+        run_tools: bool = True,
+        clean_up: bool = True,
+        work: Work | None = None,
         **inputs: Unpack[SillyTavernInputs],
     ) -> None:
         wrong = [name for name in _KEPT_BY_THE_CHAT if name in inputs]
@@ -62,6 +68,9 @@ class Chat:
         self.host = host
         self.state = ChatState(builder, chat if chat is not None else ChatFile(), inputs)
         self.state.user_avatar = user_avatar
+        self.state.runs_tools, self.state.cleans_up = run_tools, clean_up
+        if work is not None:
+            self.state.work = work
 
     @property
     def lines(self) -> Sequence[JsonObject]:
@@ -114,10 +123,13 @@ class Chat:
 
     # Opening
 
-    def open(self) -> None:
+    def open(self, *, greeting: int = 0) -> None:
         """Open the chat: fill in the header, greet if nothing has been said, and show the first message.
 
         Showing the first message expands its macros for good.
+
+        Args:
+            greeting: Which greeting a new chat begins with: 0 is the first message, 1 the first alternate.
         """
         note = self.state.context().settings.note
         defaults: JsonObject = {
@@ -130,34 +142,40 @@ class Chat:
         for key, value in defaults.items():
             self.state.header.setdefault(key, value)
         if not self.state.lines:
-            self._greet()
+            self._greet(greeting)
         for line in self.state.lines:
             of.extra_of(line)
             of.show(line)
         self.state.show_first()
 
-    def _greet(self) -> None:
+    def _greet(self, index: int) -> None:
         context = self.state.context()
         if context.group is None:
             if context.card is not None:
-                self._greet_as(context.card)
+                self._greet_as(context.card, index)
             return
         for avatar in context.group.members:
             card = context.members.get(avatar)
-            if card is not None and card.first_mes:
-                self._greet_in_group(avatar, card)
+            texts = (card.first_mes, *card.alternate_greetings) if card is not None else ()
+            if card is not None and index < len(texts) and texts[index]:
+                self._greet_in_group(avatar, card, texts[index])
 
-    def _greet_as(self, card: Character) -> None:
-        with self.state.expanding() as state:
+    def _greet_as(self, card: Character, index: int) -> None:
+        with self.state.expanding() as workspace:
             texts = [
-                scripted(state, text, RegexPlacement.AI_OUTPUT) for text in (card.first_mes, *card.alternate_greetings)
+                scripted(workspace, text, RegexPlacement.AI_OUTPUT)
+                for text in (card.first_mes, *card.alternate_greetings)
             ]
-        if any(texts):
-            self.state.lines.append(of.greeting_line(card.name, texts, self.state.now()))
+        if not any(texts):
+            return
+        line = of.greeting_line(card.name, texts, self.state.now())
+        self.state.lines.append(line)
+        if 0 < index < len(of.swipes_of(line)):
+            of.arrive_at_swipe(line, index)
 
-    def _greet_in_group(self, avatar: str, card: Character) -> None:
+    def _greet_in_group(self, avatar: str, card: Character, text: str) -> None:
         with self.state.expanding(speaker=avatar) as state:
-            text = state.macros(scripted(state, card.first_mes, RegexPlacement.AI_OUTPUT))
+            text = state.macros(scripted(state, text, RegexPlacement.AI_OUTPUT))
         line = of.greeting_line(card.name, [text], self.state.now())
         self.state.round += 1
         of.extra_of(line)["gen_id"] = self.state.round
@@ -169,19 +187,19 @@ class Chat:
         if card is None:
             return
         del self.state.lines[:]
-        self._greet_as(card)
-        if self.state.lines and 0 < of.swipe_id_of(line) < len(of.swipes_of(self.state.lines[0])):
-            of.arrive_at_swipe(self.state.lines[0], of.swipe_id_of(line))
+        self._greet_as(card, of.swipe_id_of(line))
         for each in self.state.lines:
             of.show(each)
         self.state.show_first()
 
     # Turns
 
-    async def send(self, text: str = "") -> Turn:
+    async def send(self, text: str = "", *, speaker: str | None = None) -> Turn:
         """Store the user's message and ask for a reply; in a group, for one of each speaker whose turn it is.
 
-        A text that is a slash command is run instead.
+        Args:
+            text: The message. A slash command is run instead.
+            speaker: The member of the group who answers, even if muted.
         """
         if trim(text).startswith("/"):
             return await self.run_command(text)
@@ -190,13 +208,22 @@ class Chat:
             last = self.state.lines[-1]
             if not of.is_user(last) and not of.is_hidden(last):
                 return await self.continue_reply()
-        return await self._turn("send", "normal", text)
+        return await self._turn("send", "normal", text, speaker=speaker)
+
+    async def answer(self, *, speaker: str | None = None) -> Turn:
+        """Ask for a reply to the chat as it is.
+
+        Args:
+            speaker: The member of the group who answers, even if muted.
+        """
+        # Nothing is in the input box, and the preset's text for an empty one is not sent.
+        return await self._turn("send", "normal", speaker=speaker, options={"tool_recursion": 1})
 
     async def regenerate(self) -> Turn:
         """Ask for the last reply (in a group: the last round) again."""
         if self.state.context().group is None:
             return await self._turn("regenerate", "regenerate")
-        self._remove_round()
+        self.remove_last_round()
         return await self._turn("regenerate", "normal")
 
     async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
@@ -214,6 +241,13 @@ class Chat:
         self._show_swipe((at + step) % len(swipes), keep=not untouched)
         await self.host.checkpoint()
         return dataclasses.replace(turn, text=of.text_of(line))
+
+    async def new_swipe(self) -> Turn:
+        """Ask for another version of the last reply, whichever is shown."""
+        if not self.state.lines or not of.can_swipe(self.state.lines[-1]):
+            return Turn(kind="swipe")
+        of.show(self.state.lines[-1])
+        return await self._turn("swipe", "swipe")
 
     def _show_swipe(self, at: int, *, keep: bool) -> None:
         """Show a swipe of the last line; ``keep`` what is shown now as it is."""
@@ -278,8 +312,8 @@ class Chat:
         await self.host.checkpoint()
         return generation.result()
 
-    def _remove_round(self) -> None:
-        """Remove the lines at the end that belong to one round of a group."""
+    def remove_last_round(self) -> None:
+        """Remove the replies at the end that belong to one round of a group."""
         if not self.state.lines or of.is_user(self.state.lines[-1]):
             return
         round_id = of.extra_of(self.state.lines[-1]).get("gen_id")
@@ -298,6 +332,26 @@ class Chat:
         self.state.ephemeral_injects.clear()
 
     # Changes
+
+    def add_message(self, text: str, **keys: Json) -> JsonObject:
+        """Store a message of the user and ask nobody; scripts and macros run as they do when it is sent.
+
+        Args:
+            text: The message.
+            keys: More keys of the line, or other values for them (``name``, ``force_avatar``, ``extra``).
+        """
+        state = self.state
+        with state.expanding() as workspace:
+            bias = inline_bias(text, workspace.warn)
+            text = workspace.macros.typed(scripted(workspace, text, RegexPlacement.USER_INPUT))
+            name = workspace.context.user_name
+        if bias:
+            text = without_macros(text)
+        line = of.user_line(name, text, state.now(), bias=bias, avatar=state.user_avatar)
+        of.extra_of(line).update(object_or_empty(keys.pop("extra", None)))
+        line.update(keys)
+        self.add_line(line)
+        return line
 
     def add_line(self, line: JsonObject) -> None:
         """Add a line of the file's own format at the end, as a slash command does."""
@@ -323,10 +377,6 @@ class Chat:
         if show:
             of.leave_swipe(line)
             of.arrive_at_swipe(line, len(of.swipes_of(line)) - 1)
-
-    async def ask_for_reply(self) -> Turn:
-        """Ask for a reply to the chat as it is."""
-        return await self._turn("send", "normal")
 
     def delete_range(self, start: int, end: int) -> None:
         """Delete lines ``start`` to ``end`` (included)."""

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Unpack
+from typing import Protocol, TypeVar, Unpack
 
 from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
@@ -23,6 +23,20 @@ from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.text.js_values import trim, trim_start
 from tavernkit.values import Json, JsonObject, freeze_object, is_list, is_object, thaw_object
+
+T = TypeVar("T")
+
+
+class Work(Protocol):
+    """Runs a function, here or in a thread, and waits for it."""
+
+    async def __call__(self, function: Callable[[], T], /) -> T:
+        """Return what the function returns."""
+        ...
+
+
+async def _work_here(function: Callable[[], T], /) -> T:
+    return function()
 
 
 class ChatState:
@@ -42,6 +56,14 @@ class ChatState:
         self.branches: set[str] = {self.chat_id}
         self.ephemeral_injects: set[str] = set()
         """Texts of ``/inject`` that go away after the next turn."""
+        self.runs_tools = True
+        """Run the tools that a reply calls, and ask again; otherwise the turn ends with the calls."""
+        self.cleans_up = True
+        """Clean replies up before they are stored; otherwise only regex scripts run."""
+        self.work: Work = _work_here
+        """Runs builds and other long work, perhaps in a thread."""
+        self.speakers: tuple[str, ...] = ()
+        """Who speaks in the group's round that runs, or ran last."""
         self.round = 0
         """Number of the last round of a group."""
 
@@ -123,7 +145,6 @@ class ChatState:
             "macro_memory": self.memory,
             "generation_type": generation_type,
             "message": text,
-            "on_overflow": "return",
         }
         if speaker is not None:
             found["speaker"] = speaker

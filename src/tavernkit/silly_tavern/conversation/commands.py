@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from tavernkit.errors import log_warning
 from tavernkit.silly_tavern.chat.turn import inline_bias, without_macros
 from tavernkit.silly_tavern.conversation import lines as of
-from tavernkit.silly_tavern.conversation.chat_state import scripted
-from tavernkit.silly_tavern.scripts.regex_scripts import RegexPlacement
 from tavernkit.text.js_values import trim
 from tavernkit.turns import Turn
 from tavernkit.values import JsonObject, is_object
@@ -84,17 +82,10 @@ def _arguments(text: str) -> tuple[dict[str, str], str]:
 
 async def _send(call: _Call) -> str:
     """Store a line of the user without asking for a reply."""
-    state = call.chat.state
-    with state.expanding() as workspace:
-        bias = inline_bias(call.text, workspace.warn)
-        text = workspace.macros.typed(scripted(workspace, call.text, RegexPlacement.USER_INPUT))
-        name = call.named.get("name") or workspace.context.user_name
-    if bias:
-        text = without_macros(text)
-    line = of.user_line(name, text, state.now(), bias=bias, avatar=state.user_avatar)
+    keys: JsonObject = {"name": call.named["name"]} if call.named.get("name") else {}
     if call.is_on("compact"):
-        of.extra_of(line)["isSmallSys"] = True
-    call.chat.add_line(line)
+        keys["extra"] = {"isSmallSys": True}
+    call.chat.add_message(call.text, **keys)
     return ""
 
 
@@ -166,7 +157,7 @@ async def _send_as(call: _Call) -> str:
 
 async def _trigger(call: _Call) -> Turn:
     member = trim(call.text)
-    turn = await (call.chat.speak(member) if member else call.chat.ask_for_reply())
+    turn = await (call.chat.speak(member) if member else call.chat.answer())
     return replace(turn, text="")  # the command gives nothing back
 
 

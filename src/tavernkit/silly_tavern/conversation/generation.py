@@ -20,8 +20,6 @@ from tavernkit.text.js_values import trim
 from tavernkit.turns import Exchange, Host, Turn, TurnKind
 from tavernkit.values import JsonObject, thaw_object
 
-REPORTS_NO_REASONING = ("openai",)
-"""Sources whose replies have no reasoning, as far as SillyTavern is concerned."""
 MAX_AUTOMATIC = 5
 """A reply is swiped or continued automatically at most this often in a turn."""
 
@@ -62,13 +60,16 @@ class Generation:
         """
         state = self._state
         state.round += 1
-        decision = state.builder.decide(**state.inputs(generation_type, text, speaker))
+        decision = await state.work(lambda: state.builder.decide(**state.inputs(generation_type, text, speaker)))
+        state.speakers = tuple(decision.activated)
         if not decision.activated and generation_type == "normal":
             self._send_as_user(text)
             await self._host.checkpoint()
         for avatar, its_type in zip(decision.activated, decision.generation_types, strict=True):
             await self.generate(its_type, text, avatar)
-            text = ""
+            text, reply = "", self._exchanges[-1].reply
+            if reply.interrupted or (reply.tool_calls and not state.runs_tools):
+                return  # the next one would answer something unfinished
 
     def _send_as_user(self, text: str) -> None:
         """Store the user's message when nobody answers it, even an empty one."""
@@ -92,7 +93,7 @@ class Generation:
         options = self._options
         if depth:
             options = (options or {}) | {"tool_recursion": depth}
-        plan = self._build(generation_type, text, speaker, options)
+        plan = await self._state.work(lambda: self._build(generation_type, text, speaker, options))
         self._take(plan, generation_type)
         await self._host.checkpoint()
         reply = await self._ask(plan, generation_type, speaker)
@@ -171,10 +172,14 @@ class Generation:
         self, plan: ChatPlan, reply: Reply, generation_type: str, speaker: str | None, depth: int
     ) -> None:
         """Store a reply, then do what follows from it."""
-        self._store(plan, reply, generation_type, speaker)
+        await self._state.work(lambda: self._store(plan, reply, generation_type, speaker))
         if generation_type in ("quiet", "impersonate"):
             return
         context = self._state.context()
+        if reply.interrupted:
+            return
+        if reply.tool_calls and not self._state.runs_tools:
+            return
         if reply.tool_calls and not context.text_completion and context.active_preset.function_calling:
             await self._run_tools(reply, generation_type, speaker, depth)
             return
@@ -203,11 +208,15 @@ class Generation:
 
     # Storing
 
-    def _cleaned(self, plan: ChatPlan, text: str, generation_type: str, speaker: str | None) -> str:
-        """Clean up a text; what its macros write is kept."""
+    def _cleaned(
+        self, plan: ChatPlan, text: str, generation_type: str, speaker: str | None, *, whole: bool = True
+    ) -> str:
+        """Clean up a text; what its macros write is kept. One that is not whole may go on: its end stays."""
         with self._state.expanding(generation_type, speaker=speaker) as workspace:
             workspace.turn = replace(workspace.turn, chat=tuple(plan.chat))
             options = reply_clean_up(workspace, reply_stop_strings(workspace))
+            if not self._state.cleans_up or not whole:
+                return options.scripts(text)
             if generation_type == "quiet":
                 options = replace(options, trim_sentences=False)
             return clean_up(text, options)
@@ -219,11 +228,12 @@ class Generation:
             self._text = self._handed_back(plan, reply, generation_type, speaker)
             return
         # SillyTavern cleans a reply up twice, each time from the raw text: effects of macros in scripts count twice.
-        self._cleaned(plan, reply.text, generation_type, speaker)
+        whole = not reply.interrupted
+        self._cleaned(plan, reply.text, generation_type, speaker, whole=whole)
         raw = reply.text
         if generation_type == "continue":
             raw = self._joint(plan) + raw
-        text = self._cleaned(plan, raw, generation_type, speaker)
+        text = self._cleaned(plan, raw, generation_type, speaker, whole=whole)
         extra = self._extra(reply, speaker)
         if state.lines:
             # SillyTavern gives the last line empty reasoning before it stores a reply, whosever it is.
@@ -233,7 +243,7 @@ class Generation:
         elif generation_type == "swipe" and "swipe_id" in state.lines[-1] and not of.is_user(state.lines[-1]):
             line = self._add_swipe(text, extra)
         else:
-            line = self._add_line(text, extra, speaker)
+            line = self._add_line(text, extra, speaker, whole=whole)
         of.mark_partial(line, reply.interrupted)
         if line is state.lines[0]:
             state.show_first()
@@ -266,7 +276,7 @@ class Generation:
         context = self._state.context()
         preset = context.active_preset
         api = context.main_api if context.text_completion else preset.chat_completion_source
-        reasoning = reply.reasoning if api not in REPORTS_NO_REASONING else ""
+        reasoning = reply.reasoning
         if reasoning:
             with self._state.expanding(speaker=speaker) as workspace:
                 reasoning = scripted(workspace, reasoning, RegexPlacement.REASONING)
@@ -282,11 +292,11 @@ class Generation:
             extra["reasoning_type"] = "model"
         return extra
 
-    def _add_line(self, text: str, extra: JsonObject, speaker: str | None) -> JsonObject:
+    def _add_line(self, text: str, extra: JsonObject, speaker: str | None, *, whole: bool) -> JsonObject:
         state = self._state
         with state.expanding(speaker=speaker) as workspace:
             context = workspace.context
-        if context.settings.power_user.trim_spaces:
+        if context.settings.power_user.trim_spaces and state.cleans_up and whole:
             text = trim(text)
         line: JsonObject = {
             "extra": extra,

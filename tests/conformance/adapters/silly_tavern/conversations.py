@@ -79,6 +79,7 @@ class Talk:
             "random": self.draw,
             "clock": lambda: self.time,
             "tools": given.get("tools", []),
+            "on_overflow": "return",
             "warn": None,
             "books": [self.book(name) for name in given.get("global_books", [])],
             "chat_books": self.books(given.get("chat_metadata", {}).get("world_info")),
@@ -174,7 +175,8 @@ class Talk:
                 on_piece(ReplyPiece(text=chunk))
         return Reply(
             text=text,
-            reasoning=reply.get("reasoning", ""),
+            # SillyTavern reads no reasoning from replies of this source.
+            reasoning=reply.get("reasoning", "") if self.preset["chat_completion_source"] != "openai" else "",
             tool_calls=tuple(
                 ToolCall(id=each["id"], name=each["name"], arguments=each["arguments"])
                 for each in reply.get("tool_calls", [])
