@@ -29,8 +29,8 @@ def owned_by(client: Client) -> str | None:
     return None if client.may("admin") else client.owner
 
 
-Rewrite: TypeAlias = Callable[[AsyncConnection, ChatState, ChatLine, str], Awaitable[ChatLine]]
-"""Gives a message that was edited, as the platform stores it."""
+Rewrite: TypeAlias = Callable[[AsyncConnection, ChatState, ChatLine, str], Awaitable[tuple[ChatLine, JsonObject]]]
+"""Gives a message that was edited, as the platform stores it, and the chat's variables."""
 
 
 async def edit_message(
@@ -38,7 +38,8 @@ async def edit_message(
 ) -> ChatLine:
     """Give a message another text."""
     async with _editing(database, client, chat_id, message_id) as (connection, chat, line):
-        return await _store(connection, chat, line, await rewrite(connection, chat, line, content))
+        changed, variables = await rewrite(connection, chat, line, content)
+        return await _store(connection, chat, line, changed, variables={**chat.variables, "local": variables})
 
 
 async def remove_messages(
@@ -89,10 +90,12 @@ async def _editing(
         yield connection, chat, await chats.get_line(connection, chat_id, message_id)
 
 
-async def _store(connection: AsyncConnection, chat: ChatState, line: ChatLine, changed: ChatLine) -> ChatLine:
+async def _store(
+    connection: AsyncConnection, chat: ChatState, line: ChatLine, changed: ChatLine, **columns: object
+) -> ChatLine:
     changed = replace(changed, status=chats.COMPLETE)
     await chats.store_lines(connection, chat.id, [line], [changed])
-    await chats.update_chat(connection, chat)
+    await chats.update_chat(connection, chat, **columns)
     return changed
 
 

@@ -26,7 +26,7 @@ from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.talk import TalkInput, TalkResult
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
 from tavernkit.server.upstreams import Listener
-from tavernkit.values import JsonObject, LRUCache
+from tavernkit.values import JsonObject, LRUCache, is_object
 
 logger = logging.getLogger("tavernkit.server")
 
@@ -283,14 +283,19 @@ class TurnLog:
             lines, details = await talk.greeting(cast, user_name=self._config.user_name, index=greeting)
         return await chats.create_chat(connection, owner, external_id, selection, lines, details=details)
 
-    async def edited(self, connection: AsyncConnection, chat: ChatState, line: ChatLine, content: str) -> ChatLine:
-        """An edited message as it is stored; one whose character is gone has just the new text."""
+    async def edited(
+        self, connection: AsyncConnection, chat: ChatState, line: ChatLine, content: str
+    ) -> tuple[ChatLine, JsonObject]:
+        """An edited message as it is stored, and the chat's variables. If the character is gone, no macro runs."""
+        local = chat.variables.get("local")
+        variables = local if is_object(local) else {}
         try:
             cast = await self._library.cast(connection, chat.selection)
         except ServiceError:
-            return with_content(chat, line, line.native, content)
+            return with_content(chat, line, line.native, content), variables
         talk = self._talks.of(chat.selection.platform)
-        return await talk.edited(line, content, cast, user_name=self._config.user_name)
+        name = self._config.user_name
+        return await talk.edited(line, content, cast, user_name=name, variables=variables)
 
     async def _chat_lines(self, connection: AsyncConnection, chat: ChatState) -> tuple[list[ChatLine], int]:
         known = self._lines.get(chat.id)

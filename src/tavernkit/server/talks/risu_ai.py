@@ -55,13 +55,15 @@ class RisuTalk:
         del cast, user_name
         return [], {"fmIndex": index - 1}
 
-    async def edited(self, line: ChatLine, content: str, cast: Cast, *, user_name: str) -> ChatLine:
+    async def edited(
+        self, line: ChatLine, content: str, cast: Cast, *, user_name: str, variables: JsonObject
+    ) -> tuple[ChatLine, JsonObject]:
         """An edited message as it is typed: RisuAI's scripts run when it is sent or shown."""
         del cast, user_name
-        if "metadata" in line.native:
-            return dataclasses.replace(line, content=content, native={**line.native, "content": content})
         native = {**with_text(line.native, content), "data": content}
-        return dataclasses.replace(line, content=content, native=native)
+        if "metadata" in line.native:
+            native = {**line.native, "content": content}
+        return dataclasses.replace(line, content=content, native=native), variables
 
     async def build(self, given: TalkInput) -> BuiltPrompt:
         """Build the prompt of a turn."""

@@ -52,15 +52,20 @@ class SillyTavernTalk:
         lines = [new_line("assistant", str(line.get("mes") or ""), line) for line in chat.lines]
         return lines, chat.metadata
 
-    async def edited(self, line: ChatLine, content: str, cast: Cast, *, user_name: str) -> ChatLine:
-        """An edited message as it is stored."""
+    async def edited(
+        self, line: ChatLine, content: str, cast: Cast, *, user_name: str, variables: JsonObject
+    ) -> tuple[ChatLine, JsonObject]:
+        """An edited message as it is stored, and the chat's variables, which its macros may change."""
         if NEUTRAL in line.native:
-            return dataclasses.replace(line, content=content, native={**line.native, "content": content})
-        host = _Host(TalkInput(cast=cast, chat_id="", lines=[line], user_name=user_name), _ask_nobody)
+            native = {**line.native, "content": content}
+            return dataclasses.replace(line, content=content, native=native), variables
+        given = TalkInput(cast=cast, chat_id="", lines=[line], user_name=user_name, local_variables=variables)
+        host = _Host(given, _ask_nobody)
         chat = self._chat(host, [dict(line.native)])
         await self._build_executor.run((cast.key, "edited"), lambda: chat.edit(0, content))
         native = chat.lines[0]
-        return dataclasses.replace(line, content=str(native.get("mes") or ""), native=native, status=COMPLETE)
+        changed = dataclasses.replace(line, content=str(native.get("mes") or ""), native=native, status=COMPLETE)
+        return changed, chat.variables.to_dict().get("local", {})
 
     async def build(self, given: TalkInput) -> BuiltPrompt:
         """Build the prompt of a turn, in a group that of its first speaker."""
