@@ -138,22 +138,22 @@ def _copy(
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Json]]:
-    """Tell whether a parsed JSON value is an object."""
+    """Return True if a parsed JSON value is an object."""
     return isinstance(value, dict)
 
 
 def is_list(value: object) -> TypeGuard[list[Json]]:
-    """Tell whether a parsed JSON value is a list."""
+    """Return True if a parsed JSON value is a list."""
     return isinstance(value, list)
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
-    """Tell whether a value of unknown origin is a mapping (frozen or not); keys are taken to be text."""
+    """Return True if a value of unknown origin is a mapping (frozen or not); keys are taken to be text."""
     return isinstance(value, Mapping)
 
 
 def is_sequence(value: object) -> TypeGuard[Sequence[object]]:
-    """Tell whether a value of unknown origin is a list or tuple (text is not)."""
+    """Return True if a value of unknown origin is a list or tuple (text is not)."""
     return isinstance(value, (list, tuple))
 
 

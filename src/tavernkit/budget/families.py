@@ -1,4 +1,4 @@
-"""Which tokenizer a model uses, told from its name."""
+"""Which tokenizer a model uses, by its name."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def _load_or_error(path: str | os.PathLike[str]) -> FileTokenizer | Exception:
 def _load(path: Path) -> _Codec:
     data = path.read_bytes()
     if not is_object(json.loads(data)):
-        raise ValueError(f"{path} is no tokenizer.json: it does not hold a JSON object")
+        raise ValueError(f"{path} is not a tokenizer.json: it does not hold a JSON object")
     if importlib.util.find_spec("tokenizers") is not None:
         return _huggingface_codec(path, data)
     return splintr_codec(data)

@@ -44,7 +44,7 @@ class RegistryEntry:
 
     @classmethod
     def parse(cls, raw: object) -> RegistryEntry | None:
-        """Read an entry; keys may be written in any case and with hyphens. What is no mapping is no entry."""
+        """Read an entry; keys may be written in any case and with hyphens. What is not a mapping is not an entry."""
         if not is_mapping(raw):
             return None
         fields = {str(key).strip().lower().replace("-", "_"): value for key, value in raw.items()}

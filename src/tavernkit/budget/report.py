@@ -11,7 +11,7 @@ from tavernkit.values import FrozenJson, JsonObject, thaw_object
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionRecord:
-    """One block that was left out for want of room.
+    """One block that was left out because there was no room.
 
     ``reason`` is ``budget_exceeded``, ``group_overflow`` (it went with its bundle) or ``priority_cutoff``; a platform's
     own algorithm may have others. ``source`` is the block's provenance.

@@ -215,7 +215,7 @@ def tokenizer_for_model(model: str | None) -> BundledTokenizer:
 
 
 def without_lone_surrogates(text: str) -> str:
-    """Replace what is no character (half a surrogate pair, as broken JSON escapes leave behind) by U+FFFD."""
+    """Replace what is not a character (half a surrogate pair, as broken JSON escapes leave behind) by U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

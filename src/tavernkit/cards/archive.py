@@ -146,7 +146,7 @@ def open_archive(source: Source, limits: Limits, warn: Warn) -> Archive:
         if end is None:
             members = tuple(_salvage(stream, limits))
             if not members:
-                raise ZipError("the file is no archive")
+                raise ZipError("the file is not an archive")
             warn("the archive's directory is missing; its members were read one after the other")
         else:
             shift = end.start - end.stated_start

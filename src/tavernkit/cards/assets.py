@@ -128,7 +128,7 @@ class Asset:
         return self.blob is not None
 
     def same_as(self, other: Asset) -> bool:
-        """Tell whether another asset stands for the same bytes of the same file."""
+        """Return True if another asset stands for the same bytes of the same file."""
         return self.blob is other.blob or (self.path != "" and self.path == other.path)
 
     def read(self, max_bytes: int | None = None) -> bytes:
@@ -160,7 +160,7 @@ def embedded_path(uri: str) -> str | None:
 
 
 def is_embedded(uri: str) -> bool:
-    """Tell whether a uri points into the file."""
+    """Return True if a uri points into the file."""
     return _EMBEDDED.match(uri) is not None
 
 

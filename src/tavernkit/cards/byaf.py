@@ -141,7 +141,7 @@ def _kept_character(parts: Parts, data: JsonObject, warn: Warn) -> Character | N
 
 
 def fingerprint(data: JsonObject) -> str:
-    """A digest of what a card takes from Backyard's own fields: it tells whether they were changed."""
+    """A digest of what a card takes from Backyard's own fields: it shows whether they were changed."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 

@@ -196,7 +196,7 @@ def card_version(card: object, *, warn: Warn = log_warning) -> CardVersion:
         return version
     if any(key in card for key in ("name", "char_name")) and not _is_book(card):
         return "v1"
-    raise NotACardError(f"this is no character card: {_looks_like(card)}")
+    raise NotACardError(f"this is not a character card: {_looks_like(card)}")
 
 
 def fields_home(raw: FrozenObject) -> tuple[FrozenObject, str]:

@@ -16,13 +16,13 @@ _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")
 
 
 def read_head(source: Source) -> bytes:
-    """Give the first bytes of a file, by which its format is told."""
+    """Give the first bytes of a file, which show its format."""
     with source.open() as stream:
         return stream.read(_HEAD_BYTES)
 
 
 def has_archive(source: Source) -> bool:
-    """Tell whether a file ends as an archive does."""
+    """Return True if a file ends as an archive does."""
     with source.open() as stream:
         return find_end(stream) is not None
 
@@ -35,7 +35,7 @@ def archive_format(archive: Archive) -> Format:
         return Format.CHARX
     if archive.find_ending("manifest.json"):
         return Format.BYAF
-    raise ZipError("the archive has neither a card.json nor a manifest.json: it is no character")
+    raise ZipError("the archive has neither a card.json nor a manifest.json: it is not a character")
 
 
 def detect_format(readable: Readable, *, limits: Limits = DEFAULT_LIMITS) -> Format:

@@ -77,7 +77,7 @@ class RisumVersionError(RisumError, UnsupportedVersionError):
 
 
 class NotACardError(InvalidCardError):
-    """The JSON is well-formed and is no character card."""
+    """The JSON is well-formed and is not a character card."""
 
 
 class StrictCardError(InvalidCardError, StrictModeError):

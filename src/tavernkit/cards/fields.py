@@ -226,7 +226,7 @@ def read_number(value: object, where: str, warn: Warn) -> int | float:
 
 
 def read_date(value: object, where: str, warn: Warn) -> int | None:
-    """Read Unix seconds; digits in a text are taken, anything else is no date."""
+    """Read Unix seconds; digits in a text are taken, anything else is not a date."""
     found = read_optional_number(value, where, warn)
     if isinstance(found, float) and not math.isfinite(found):
         warn(f"{where} is {found} where a date is expected; it was left out")

@@ -41,7 +41,7 @@ def load(
 ) -> Bundle:
     """Open a card file: a path, bytes, or a binary file object (which must stay open while assets are read).
 
-    The format is told from the content; ``readers`` are for formats that a program adds. Damage that leaves a card is
+    The content shows the format; ``readers`` are for formats that a program adds. Damage that leaves a card is
     reported in ``bundle.warnings`` (and to ``warn``); in ``strict`` mode it raises an :class:`InvalidCardError`
     that is a :class:`StrictModeError` too, and an :class:`UnsupportedVersionError` if the card's version is not
     known. A file without a usable card raises a :class:`FileFormatError` or

@@ -155,7 +155,7 @@ def add_entries(card: JsonObject, assets: Sequence[Asset], uri_of: Callable[[Ass
 
 
 def default_icon(card: JsonObject, uri: str) -> bool:
-    """Point the default icon of a V3 card to a picture's new place; tells whether there was one."""
+    """Point the default icon of a V3 card to a picture's new place; return True if there was one."""
     data = card.get("data")
     found = False
     for asset in _list(data.get("assets") if is_object(data) else None):

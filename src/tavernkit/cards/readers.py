@@ -45,7 +45,7 @@ class ReaderRegistry:
         return tuple(self._readers)
 
     def find(self, readable: Readable) -> Reader | None:
-        """Find the reader for a path; what is no path has no ending."""
+        """Find the reader for a path; what is not a path has no ending."""
         require_readable("readable", readable)
         if not self._readers or not isinstance(readable, (str, os.PathLike)):
             return None

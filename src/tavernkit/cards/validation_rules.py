@@ -49,17 +49,17 @@ class Rule:
 
 
 def is_text(value: object) -> bool:
-    """Tell whether a value is a text."""
+    """Return True if a value is a text."""
     return isinstance(value, str)
 
 
 def is_texts(value: object) -> bool:
-    """Tell whether a value is a list of texts."""
+    """Return True if a value is a list of texts."""
     return is_sequence(value) and all(isinstance(item, str) for item in value)
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a number."""
+    """Return True if a value is a number."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -240,7 +240,11 @@ def _key_problems(key: object, where: str, *, regex: bool) -> Iterator[Problem]:
         JSRegex.compile(source, flags)
     except JSRegexSyntaxError as error:
         yield Problem(
-            where, f"is no regular expression: {error}", "a JavaScript regular expression", Severity.ERROR, "BAD_REGEX"
+            where,
+            f"is not a regular expression: {error}",
+            "a JavaScript regular expression",
+            Severity.ERROR,
+            "BAD_REGEX",
         )
 
 

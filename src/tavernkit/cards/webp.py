@@ -37,7 +37,7 @@ class Chunk:
 
 
 def is_webp(head: bytes) -> bool:
-    """Tell whether a file starts as a WebP does."""
+    """Return True if a file starts as a WebP does."""
     return head[:4] == b"RIFF" and head[8:12] == b"WEBP"
 
 

@@ -193,7 +193,7 @@ def resolve_scalar(text: str, warn: Warn, *, keep_infinity: bool = False) -> Jso
     if _NOT_FINITE.match(text):
         if keep_infinity:
             return float(text.replace(".", ""))
-        warn(f"YAML: {text} is no number of JSON and was read as null")
+        warn(f"YAML: {text} is not a number of JSON and was read as null")
         return None
     return text
 

@@ -42,7 +42,7 @@ def result_object(content: str) -> JsonObject | None:
 
 
 def failed(content: str) -> bool:
-    """Tell whether a tool's result is an envelope that says ``"ok": false``."""
+    """Return True if a tool's result is an envelope that says ``"ok": false``."""
     envelope = _json_object(content)
     return envelope is not None and envelope.get("ok") is False
 

@@ -136,6 +136,6 @@ def lint_json_text(text: str) -> Iterator[Finding]:
 
 
 def has_scripts(value: object) -> bool:
-    """Tell whether JSON is a list of regex scripts or one of them."""
+    """Return True if JSON is a list of regex scripts or one of them."""
     items = value if is_sequence(value) else (value,)
     return bool(items) and all(is_mapping(item) and ("findRegex" in item) for item in items)

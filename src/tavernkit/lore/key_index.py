@@ -209,6 +209,6 @@ class _Automaton:
 
 
 def stands_alone(text: str, start: int, end: int, word_characters: frozenset[str] = ASCII_WORD) -> bool:
-    """Tell whether no word character stands directly before ``start`` or at ``end``."""
+    """Return True if no word character stands directly before ``start`` or at ``end``."""
     before_is_free = start == 0 or text[start - 1] not in word_characters
     return before_is_free and (end >= len(text) or text[end] not in word_characters)

@@ -31,7 +31,7 @@ class MacroEnvironment(Protocol):
         ...
 
     def has_var(self, name: str, scope: str = "local") -> bool:
-        """Tell whether a variable is set."""
+        """Return True if a variable is set."""
         ...
 
 

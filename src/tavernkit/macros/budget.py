@@ -8,14 +8,14 @@ from tavernkit.cards.limits import DEFAULT_LIMITS, Limits
 class BuildBudget:
     """Counts what the texts of a build have used: each is bounded by itself, but a build may have thousands of them."""
 
-    __slots__ = ("_characters", "_limits", "_steps", "told")
+    __slots__ = ("_characters", "_limits", "_steps", "reported")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._steps = 0
         self._characters = 0
-        self.told = False
-        """Whether somebody was told that it is used up."""
+        self.reported = False
+        """Whether it was reported that it is used up."""
 
     @property
     def spent(self) -> bool:

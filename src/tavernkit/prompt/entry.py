@@ -86,11 +86,11 @@ class PromptEntry:
         )
 
     def triggered_by(self, generation_type: str) -> bool:
-        """Tell whether it counts for a kind of generation; without triggers it counts for all."""
+        """Return True if it counts for a kind of generation; without triggers it counts for all."""
         return not self.triggers or generation_type in self.triggers
 
     def active_for(self, context: EntryConditions | None) -> bool:
-        """Tell whether its conditions hold; without conditions they do."""
+        """Return True if its conditions hold; without conditions they do."""
         if not self.conditions:
             return True
         return context is not None and _holds(self.conditions, context)

@@ -1,4 +1,4 @@
-"""A plan told to people: what is in it, from where, at what cost, and what is not."""
+"""A plan explained to people: what is in it, from where, at what cost, and what is not."""
 
 from __future__ import annotations
 

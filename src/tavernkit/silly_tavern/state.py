@@ -110,7 +110,7 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         self.assembled: Assembled | None = None
         """plan_assembly: what found its place, what did not, what is left of the budget."""
         self.trim_report: TrimReport | None = None
-        """trimming: what was left out for want of room."""
+        """trimming: what did not fit."""
 
     def new_macros(self) -> Substitution:
         """Bind the macro engine to the inputs as they are now."""

@@ -88,7 +88,7 @@ class LoopbackServer:
                 await writer.wait_closed()
 
     async def _answered(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer while watching whether the client is still there; tell whether the connection can go on."""
+        """Answer while watching whether the client is still there; return True if the connection can go on."""
         answering = asyncio.ensure_future(self._answer(request, writer))
         watching = asyncio.ensure_future(reader.read(1))
         try:

@@ -54,7 +54,7 @@ def from_tokens(keys: Iterable[object] | None) -> str:
 
 
 def is_valid(pointer: object) -> bool:
-    """Tell whether a value is a JSON pointer."""
+    """Return True if a value is a JSON pointer."""
     try:
         tokens(pointer)
     except ConfigError:

@@ -40,5 +40,5 @@ def normalize(value: object) -> str | None:
 
 
 def is_valid(value: object) -> bool:
-    """Tell whether a value is a language tag."""
+    """Return True if a value is a language tag."""
     return normalize(value) is not None

@@ -22,7 +22,7 @@ def matches(
     timeout: float | None = DEFAULT_TIMEOUT,
     warn: Warn | None = None,
 ) -> bool:
-    """Tell whether a pattern is found in a text.
+    """Return True if a pattern is found in a text.
 
     Of a regex only the flags ``i`` and ``s`` count. Whole words are asked for only of patterns of one word. A regex
     that cannot be read matches nothing and is reported.

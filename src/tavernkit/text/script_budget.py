@@ -20,7 +20,7 @@ MAX_SLOW_SCRIPTS = 50
 class ScriptBudget:
     """Counts over all texts of a build: a script that is slow again and again is left out, and in the end all are.
 
-    What is wrong with a script is told once, not for every text.
+    What is wrong with a script is reported once, not for every text.
     """
 
     __slots__ = ("_left", "_reported", "_slow", "_slow_in_all", "incidents")
@@ -41,7 +41,7 @@ class ScriptBudget:
         return self._left < 0
 
     def may_run(self, script: Hashable, text: str, warn: Warn) -> bool:
-        """Count a run of a script over a text, and tell whether it may take place."""
+        """Count a run of a script over a text; return True if it may take place."""
         if self._left < 0 or (self._slow and self._slow.get(script, 0) >= MAX_SLOW_SCRIPT):
             self.incidents += 1
             return False

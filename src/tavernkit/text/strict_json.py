@@ -30,7 +30,7 @@ def compact(value: object) -> str:
 
 
 def plain_text(value: object) -> str:
-    """The text of a value where text is wanted: nothing is empty, what is no text is written as JSON."""
+    """The text of a value where text is wanted: nothing is empty, what is not text is written as JSON."""
     if isinstance(value, bool) or is_sequence(value) or is_mapping(value):
         try:
             return json.dumps(_plain(value), ensure_ascii=False)
@@ -56,7 +56,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def is_too_deep(text: str) -> bool:
-    """Tell whether a text nests too deeply, without parsing it: a parser would recurse before it could complain."""
+    """Return True if a text nests too deeply, without parsing it: a parser would recurse before it could complain."""
     if text.count("[") + text.count("{") <= MAX_JSON_NESTING:
         return False
     depth = 0

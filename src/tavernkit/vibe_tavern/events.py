@@ -1,4 +1,4 @@
-"""Events: what a run tells whoever watches it, as it happens.
+"""Events: what happens during a run, as it happens.
 
 An event is a mapping with a ``type`` and the fields that the type has. They hold sizes, names, codes and messages, no
 prompts, no answers (but for ``final_stream_delta``) and no keys.

@@ -1,4 +1,4 @@
-"""Every limit of this room in one place. Each is well above honest use; what hits one is told so."""
+"""Every limit of this room in one place. Each is well above honest use; hitting one is reported."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def names(value: object) -> list[str] | None:
 def merge_names(left: object, right: object) -> object:
     """Merge lists of names: nothing and an empty list clear, otherwise each name once.
 
-    What is not a list of names stays as it is, for whoever reads the options to refuse.
+    What is not a list of names stays as it is, to be refused where the options are read.
     """
     if not _are_names(right):
         return right

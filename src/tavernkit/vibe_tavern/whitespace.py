@@ -6,5 +6,5 @@ from tavernkit.text.blank import trim_blanks
 
 
 def is_blank(value: object) -> bool:
-    """Tell whether a value is nothing, or text that is nothing but blanks."""
+    """Return True if a value is nothing, or text that is nothing but blanks."""
     return value is None or (isinstance(value, str) and not trim_blanks(value))

@@ -11,7 +11,7 @@ _noted: ContextVar[list[str] | None] = ContextVar("degraded", default=None)
 
 @contextmanager
 def noting_degraded() -> Generator[list[str]]:
-    """Collect what :func:`note_degraded` is told meanwhile."""
+    """Collect what :func:`note_degraded` reports meanwhile."""
     reasons: list[str] = []
     token = _noted.set(reasons)
     try:
@@ -21,7 +21,7 @@ def noting_degraded() -> Generator[list[str]]:
 
 
 def note_degraded(reason: str) -> None:
-    """Tell whoever collects that a result is not what it would be on a machine that is not stuck."""
+    """Note that a result is not what it would be on a machine that is not stuck."""
     reasons = _noted.get()
     if reasons is not None and reason not in reasons:
         reasons.append(reason)

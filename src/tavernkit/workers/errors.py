@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class WorkerError(Exception):
-    """A worker process could not be started, or ended without an answer, for want of memory for example."""
+    """A worker process could not be started, or ended without an answer, for lack of memory for example."""
 
 
 class RetiredError(WorkerError):

@@ -11,7 +11,7 @@ class Job:
     """A kind of work: a file that a worker process loads once.
 
     The file defines ``Handler``, a class without arguments whose ``handle(payload, ask)`` gets the bytes of a request
-    and returns those of its reply; ``ask`` sends bytes to whoever made the request and returns the answer. It should
+    and returns those of its reply; ``ask`` sends bytes to the caller and returns the answer. It should
     import little: that is done when a worker process is first asked.
     """
 

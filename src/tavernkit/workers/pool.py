@@ -35,7 +35,7 @@ def seconds_waited() -> float:
 
 
 class WorkerPool:
-    """Workers for whoever needs one; at most :data:`limits.MAX_WORKERS` at a time."""
+    """A pool of workers; at most :data:`limits.MAX_WORKERS` at a time."""
 
     def __init__(self) -> None:
         self._reset()
@@ -164,7 +164,7 @@ class WorkerPool:
         try:
             spare = Worker(self._jobs)
         except WorkerError:
-            # Whoever needs a worker next will be told why there is none.
+            # The next request for a worker fails with the reason.
             return False
         finally:
             with self._lock:

@@ -95,7 +95,7 @@ class _Process:
         """Do what is asked until there is no more; jobs that will be asked for are loaded before."""
         self._write(_STARTED.pack(READY))
         for name in jobs:
-            with suppress(Exception):  # whoever asks for it is told
+            with suppress(Exception):  # reported when it is asked for
                 self.load(name)
         while True:
             self._end_after(0 if self._keeps_state else self._idle_seconds)
@@ -118,7 +118,7 @@ class _Process:
             reply, kind = handler.handle(payload, self._ask), DONE
         except MemoryError:
             reply, kind = b"it used more memory than it may", FAILED
-        except Exception as error:  # noqa: BLE001  # the parent is told
+        except Exception as error:  # noqa: BLE001  # reported to the parent
             reply, kind = f"{type(error).__name__}: {error}".encode("utf-8", "replace"), FAILED
         self._depth -= 1
         if not self._depth:

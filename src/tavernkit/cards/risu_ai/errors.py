@@ -12,7 +12,7 @@ class ImportRefusedError(InvalidCardError):
 class ImportThrewError(InvalidCardError):
     """RisuAI's import throws.
 
-    ``error`` is the JavaScript error's class; ``in_progress`` tells whether its progress box stays on the screen.
+    ``error`` is the JavaScript error's class; ``in_progress`` is True if its progress box stays on the screen.
     """
 
     def __init__(self, message: str, *, error: str, in_progress: bool = False) -> None:

@@ -84,13 +84,13 @@ def _parse(data: bytes, limits: Limits, *, in_progress: bool = False) -> Json:
 def _read_json(data: bytes, imported: RisuImport, limits: Limits) -> None:
     card = _parse(data, limits)
     if not is_object(card):
-        raise ImportRefusedError("the JSON is no character card")
+        raise ImportRefusedError("the JSON is not a character card")
     if card.get("spec") in _SPECS:
         imported.character |= from_card(card, {}, imported.store)
     elif all(truthy(card.get(old)) or truthy(card.get(key)) for old, key in _OFF_SPEC):
         imported.character |= from_off_spec(card)
     else:
-        raise ImportRefusedError("the JSON is no character card")
+        raise ImportRefusedError("the JSON is not a character card")
 
 
 _OFF_SPEC = (("char_name", "name"), ("char_persona", "description"), ("char_greeting", "first_mes"))

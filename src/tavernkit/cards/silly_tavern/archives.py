@@ -98,7 +98,7 @@ def _open(data: bytes, limits: Limits) -> Archive:
     """List the members as SillyTavern's ZIP reader does: from the first local header on, up to an unsafe name."""
     start = data.find(LOCAL)
     if start < 0:
-        raise ZipError("the file is no archive")
+        raise ZipError("the file is not an archive")
     source = BytesSource(data[start:])
     members: list[Member] = []
     with source.open() as stream:

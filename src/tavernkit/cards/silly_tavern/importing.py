@@ -120,7 +120,7 @@ def _read_json(data: bytes, now: datetime, limits: Limits) -> _Draft:
         fields: dict[str, object] = dict(card)
         fields |= {key: card.get(source) if source else None for key, source in _PYGMALION.items()}
         return _Draft(from_v1(fields, name, now, chat=chat_name(card.get("name", UNDEFINED), now)), name)
-    raise ImportRefusedError("the JSON is no character card")
+    raise ImportRefusedError("the JSON is not a character card")
 
 
 _PYGMALION: Mapping[str, str | None] = {

@@ -1,4 +1,4 @@
-"""What was left out for want of room: told, or refused."""
+"""Reports what did not fit, or refuses it."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def expand_each(block: Block, body: str, *, limit: int = MAX_CHARACTERS) -> str:
 
 
 def legacy_block(content: str) -> str | None:
-    """Evaluate ``{# ... #}``; nothing when it is no block of that kind."""
+    """Evaluate ``{# ... #}``; nothing when it is not a block of that kind."""
     logic, found, body = content.partition("\n")
     words = logic.split(" ")
     if not found or words[0] != "if":

@@ -160,7 +160,7 @@ def _divide(left: float, right: float) -> float:
 
 
 def power(base: float, exponent: float) -> float:
-    """Raise to a power (``**``): anything to the power 0 is 1, and 1 to an infinite power is no number."""
+    """Raise to a power (``**``): anything to the power 0 is 1, and 1 to an infinite power is not a number."""
     if exponent == 0:
         return 1.0
     if base != base or exponent != exponent or (abs(base) == 1 and math.isinf(exponent)):

@@ -350,7 +350,7 @@ class Compiler:
         self._add_node(BlockNode(closed.opener, closed.block, closed.parts, place, skippable=skippable))
 
     def _skippable(self, closed: _OpenBlock) -> bool:
-        """Tell whether a block that may turn out false ends here as well if its body is not evaluated."""
+        """Return True if a block that may turn out false ends here as well if its body is not evaluated."""
         head = closed.opener[0]
         may_be_false = isinstance(head, str) and head.startswith("#if")
         return may_be_false and closes_alike(self._tokens, closed.token, self._index)

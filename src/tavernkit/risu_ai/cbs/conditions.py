@@ -33,7 +33,7 @@ class WhenResult(NamedTuple):
 
 
 def is_true(word: str | None) -> bool:
-    """Tell whether a word counts as true in a block."""
+    """Return True if a word counts as true in a block."""
     return word in ("1", "true")
 
 

@@ -228,7 +228,7 @@ class CBSContext:
         self.variables.set(name, value, scope)
 
     def has_var(self, name: str, scope: str = LOCAL) -> bool:
-        """Tell whether a variable is stored (defaults do not count)."""
+        """Return True if a variable is stored (defaults do not count)."""
         return self.variables.has(name, scope)
 
 

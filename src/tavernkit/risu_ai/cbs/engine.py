@@ -103,11 +103,11 @@ class CBSEngine:
         return text
 
     def _refuse(self, text: str, budget: BuildBudget, report: Report, *, strict: bool) -> str:
-        """Keep a text of a build that has used up what all its texts may take; told once for all of them."""
+        """Keep a text of a build that has used up what all its texts may take; reported once for all of them."""
         if strict:
             raise CBSLimitError("the texts of this build take too much together", limit="MAX_BUILD_STEPS")
-        if not budget.told:
-            budget.told = True
+        if not budget.reported:
+            budget.reported = True
             report(
                 CBSDiagnostic("limit", "the texts of this build take too much together: the rest are kept as they are")
             )

@@ -51,7 +51,7 @@ def evaluate_expression(run: Run, tag: str, position: int) -> str:
 
 
 def is_for_other_stages(tag: str, name: str) -> bool:
-    """Tell whether a tag is a comment, or one that other stages of RisuAI replace."""
+    """Return True if a tag is a comment, or one that other stages of RisuAI replace."""
     return tag.startswith("//") or normalize(name) in OTHER_STAGES
 
 

@@ -9,7 +9,7 @@ _BLOCK, _RAW, _TAG = range(3)
 
 
 def closes_alike(tokens: list[str], start: int, end: int) -> bool:
-    """Tell whether a block closes at the same token when its body is not evaluated, and has nothing to carry out.
+    """Return True if a block closes at the same token when its body is not evaluated, and has nothing to carry out.
 
     ``tokens`` alternate between plain text and what opens or closes; ``start`` is the first of the body, ``end`` the
     one that closes the block when the body is evaluated.

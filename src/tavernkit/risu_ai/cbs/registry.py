@@ -110,7 +110,7 @@ class CBSRegistry:
         return self._by_name.get(name) or self._by_name.get(normalize(name))
 
     def has(self, name: str) -> bool:
-        """Tell whether a name is known."""
+        """Return True if a name is known."""
         return self.get(name) is not None
 
     def copy(self) -> CBSRegistry:

@@ -65,7 +65,7 @@ def joined(parts: list[str]) -> str:
 
 
 def needs_joining(inserted: str, rest: str) -> bool:
-    """Tell whether the end of an inserted text and the text after it make something together."""
+    """Return True if the end of an inserted text and the text after it make something together."""
     return inserted[-1:] + rest[:1] in _SEAMS
 
 

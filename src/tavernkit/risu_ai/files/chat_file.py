@@ -101,7 +101,7 @@ def read_chats(data: bytes, *, warn: Warn = log_warning) -> ChatFile:
     items = (content,) if kind == ONE_CHAT else content if is_sequence(content) else ()
     chats = tuple(RisuChat.from_json(item) for item in items if is_mapping(item))
     if len(chats) < len(items):
-        warn(f"chat: {len(items) - len(chats)} of the chats are no objects; they are left out")
+        warn(f"chat: {len(items) - len(chats)} of the chats are not objects; they are left out")
     return ChatFile(
         chats,
         tuple(freeze_object(each) for each in folders if is_mapping(each)) if is_sequence(folders) else (),

@@ -1,4 +1,4 @@
-"""Compressed bytes as RisuAI reads them: gzip, zlib or bare deflate, told by their first bytes."""
+"""Compressed bytes as RisuAI reads them: gzip, zlib or bare deflate, recognised by their first bytes."""
 
 from __future__ import annotations
 

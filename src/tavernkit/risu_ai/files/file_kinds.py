@@ -49,7 +49,7 @@ def foreign_file(start: bytes) -> str:
 
 
 def foreign_json(value: object) -> str:
-    """Name the kind of a JSON value or unpacked file that is no database, or nothing."""
+    """Name the kind of a JSON value or unpacked file that is not a database, or nothing."""
     if isinstance(value, list):
         return "a list: perhaps triggers, a bias table or a data set"
     if not is_mapping(value) or isinstance(value.get("characters"), list):

@@ -160,7 +160,7 @@ class Preset:
     ) -> Preset:
         """Read ``.json``, ``.risupreset`` or ``.risup``, RisuAI's or a SillyTavern chat preset.
 
-        The kind is told by the content. ``name`` is what a file that is given as bytes was called.
+        The kind is recognised by the content. ``name`` is what a file that is given as bytes was called.
         """
         from tavernkit.risu_ai.files.preset_file import read_preset
 

@@ -31,7 +31,7 @@ _COMPRESSED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 def read_preset(data: bytes, *, name: str = "", warn: Warn = log_warning) -> Preset:
-    """Read a preset file of any kind, told by its content; raises :class:`InvalidPresetError` if it is none."""
+    """Read a preset file of any kind; raises :class:`InvalidPresetError` if it is not one."""
     what = name or "preset"
     if len(data) > MAX_PRESET_BYTES:
         raise LimitExceededError(
@@ -101,7 +101,7 @@ def _json(value: object) -> Json:
 
 
 def _is_deflated(data: bytes) -> bool:
-    """Tell whether bytes without any header are deflated and hold a MessagePack map of a few keys."""
+    """Return True if bytes without any header are deflated and hold a MessagePack map of a few keys."""
     try:
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, 1) in _SMALL_MAPS
     except zlib.error:

@@ -76,7 +76,7 @@ class Save:
     ) -> Save:
         """Read a local backup, a database in any of its forms, or the folder in which RisuAI keeps its data.
 
-        What kind of file it is, is told by its content. Of a backup only the database is read; assets are read when
+        The kind of file is recognised by its content. Of a backup only the database is read; assets are read when
         they are asked for.
 
         Args:

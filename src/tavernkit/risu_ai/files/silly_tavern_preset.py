@@ -28,7 +28,7 @@ _JAILBREAKS = frozenset({"jailbreak", "nsfw"})
 
 
 def is_chat_preset(value: Mapping[str, object]) -> bool:
-    """Tell whether a JSON object is a SillyTavern chat preset."""
+    """Return True if a JSON object is a SillyTavern chat preset."""
     orders = value.get("prompt_order")
     first = orders[0] if is_sequence(orders) and orders else None
     return is_sequence(value.get("prompts")) and is_mapping(first) and is_sequence(first.get("order"))

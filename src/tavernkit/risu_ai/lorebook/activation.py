@@ -40,7 +40,7 @@ class RunState:
         return self.keep or self.dont
 
     def marked(self, prefix: str, entry: LorebookEntry) -> bool:
-        """Tell whether an entry has a marker."""
+        """Return True if an entry has a marker."""
         name = prefix + (content_id(entry.content) if entry.id is None else entry.id)
         return self.markers.get(name, self.chat_variable(name)) == "true"
 
@@ -76,7 +76,7 @@ class EntryState:
 
 
 Handler = Callable[[Decorator, LorebookEntry, EntryState, RunState], bool]
-"""Carries out a decorator; tells whether it was understood."""
+"""Carries out a decorator; returns True if it was understood."""
 
 _HANDLERS: dict[str, Handler] = {}
 

@@ -126,7 +126,7 @@ class _Scan:
         return again
 
     def consider(self, index: int) -> bool:
-        """Look at one entry; tell whether its text joined the recursive pool."""
+        """Look at one entry; return True if its text joined the recursive pool."""
         entry = self.entries.get(index, self.lore.entries[index])
         if not entry.reachable or index in self.broken:
             return False

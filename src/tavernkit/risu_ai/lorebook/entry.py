@@ -40,7 +40,7 @@ class LorebookEntry:
     def from_json(
         cls, data: object, *, warn: Warn | None = None, where: str = "entry", book: str = ""
     ) -> LorebookEntry | None:
-        """Read an entry; what is no object is reported and left out."""
+        """Read an entry; what is not an object is reported and left out."""
         if not is_mapping(data):
             if warn is not None:
                 warn(f"lorebook {where} is left out: it must be an object, not {type(data).__name__}")

@@ -27,7 +27,7 @@ def import_lorebook(value: object, *, warn: Warn | None = None) -> list[JsonObje
         return [thaw_object(entry) for entry in _objects(data, warn)]
     if is_mapping(value) and value.get("entries") is not None:
         return convert_entries(value["entries"], warn=warn)
-    raise LoreParseError("this is no lorebook: it has neither RisuAI's type and data nor entries")
+    raise LoreParseError("this is not a lorebook: it has neither RisuAI's type and data nor entries")
 
 
 def export_lorebook(entries: Sequence[Mapping[str, object]]) -> JsonObject:

@@ -64,7 +64,7 @@ class Injections:
         self._injected: dict[int, list[ActiveLore]] = {}
 
     def put(self, lore: ActiveLore, injection: LoreInjection) -> bool:
-        """Put an entry where it wants to be; tells whether its target is there."""
+        """Put an entry where it wants to be; return True if its target is there."""
         place = self._places.get(injection.location)
         if place is None:
             return False

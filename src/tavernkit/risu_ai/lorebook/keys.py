@@ -70,7 +70,7 @@ class LiteralKeys:
         return self._lowered[key] if full_word else self._squeezed[key]
 
     def contains(self, text: str, key: str, *, full_word: bool) -> bool:
-        """Tell whether one of the keys is in a text."""
+        """Return True if one of the keys is in a text."""
         return self.searched(key, full_word=full_word) in (
             self.word_hits(text) if full_word else self.partial_hits(text)
         )
@@ -87,7 +87,7 @@ class RegexKeys:
     def find(self, query: Query, texts: Iterable[tuple[int, str]]) -> tuple[int, str] | None:
         """Return where which key is found. The first slash of a key stays in its pattern, which replaces the first key.
 
-        That is RisuAI's way, as is looking no further once a key is no regular expression.
+        That is RisuAI's way, as is looking no further once a key is not a regular expression.
         """
         keys = list(query.keys)
         for place, text in texts:

@@ -23,7 +23,7 @@ SUPA_MEMORY = "SupaMemory"
 
 
 def uses_memory(settings: FrozenObject) -> bool:
-    """Tell whether RisuAI's database has a kind of memory switched on."""
+    """Return True if RisuAI's database has a kind of memory switched on."""
     kind = settings.get("supaModelType")
     named = kind is not None and kind != "none"
     return named or any(settings.get(key) for key in ("hanuraiEnable", "hypav2", "hypaV3"))

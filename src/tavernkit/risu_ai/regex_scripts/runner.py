@@ -181,7 +181,7 @@ class _Call:
         return ScriptResult(text, self.emotion_changed, tuple(self.emotions), self.stored)
 
     def run_telling(self, ready: ReadyScript, text: str) -> tuple[str, bool]:
-        """Run a script, and tell whether its result depends on the context."""
+        """Run a script, and say whether its result depends on the context."""
         before = self.varied + self.budget.incidents
         made = self.run(ready, text)
         return made, self.varied + self.budget.incidents != before
@@ -197,7 +197,7 @@ class _Call:
         try:
             regex = ready.regex(pattern)
         except JSRegexSyntaxError as error:
-            self._report(script, f"its pattern is no regular expression ({error})")
+            self._report(script, f"its pattern is not a regular expression ({error})")
             return text
         if not out.startswith("@@") and not compiled.actions:
             return self.expand(self._replaced(regex, text, out, 0))

@@ -42,7 +42,7 @@ class RegexScript:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RegexScript:
-        """Read a script object; values that are no texts count as empty."""
+        """Read a script object; values that are not texts count as empty."""
 
         def text(name: str) -> str:
             found = data.get(name)
@@ -130,7 +130,7 @@ def in_order(scripts: Sequence[CompiledScript]) -> Sequence[CompiledScript]:
 
 
 def read_scripts(value: object, where: str, warn: Warn | None = None) -> list[RegexScript]:
-    """Read a list of scripts or an export file; what is no script is reported and left out."""
+    """Read a list of scripts or an export file; what is not a script is reported and left out."""
     require("value", value, AnyJson, "a list of scripts or RisuAI's export file")
     if is_mapping(value) and value.get("type") == FILE_TYPE:
         value = value.get("data")

@@ -32,7 +32,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """One trigger. ``conditions`` is nothing when it is no list, which makes RisuAI throw."""
+    """One trigger. ``conditions`` is nothing when it is not a list, which makes RisuAI throw."""
 
     comment: str
     type: str

@@ -78,7 +78,7 @@ class Run:
         self.effects: tuple[Effect, ...] = ()
 
     def run(self) -> bool:
-        """Run all triggers that are meant; tells whether there are any at all."""
+        """Run all triggers that are meant; return True if there are any at all."""
         world, arguments = self.world, self.arguments
         triggers = all_triggers(world.context, self.character)
         if not triggers:
@@ -101,7 +101,7 @@ class Run:
         world.budget.step()
         self.low_level = owned.low_level
         if trigger.conditions is None:
-            raise TriggerFailedError("its conditions are no list")
+            raise TriggerFailedError("its conditions are not a list")
         if not conditions_hold(self, trigger.conditions):
             world.event("conditions_failed")
             return
@@ -265,7 +265,7 @@ class Run:
         run_stored(self.world, self.lua, name, depth=self.arguments.depth + 1)
 
     def run_inside(self) -> bool:
-        """Run as part of another run; tells whether there is a result."""
+        """Run as part of another run; return True if there is a result."""
         world = self.world
         trigger, effect = world.trigger, world.effect
         world.budget.nested_runs += 1

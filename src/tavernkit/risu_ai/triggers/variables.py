@@ -52,7 +52,7 @@ class ScriptState:
             self.changes[name] = value
 
     def has(self, name: str, scope: str = LOCAL) -> bool:
-        """Tell whether the name is set."""
+        """Return True if the name is set."""
         if scope == LOCAL and name in self.changes:
             return self.changes[name] is not UNDEFINED
         return self._base.has(name, scope)

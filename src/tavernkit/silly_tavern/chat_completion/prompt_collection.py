@@ -116,7 +116,7 @@ def collect(
 ) -> PromptCollection:
     """Walk the order list and take the prompts that are active for this generation, expanding each in turn.
 
-    ``objection`` says why a prompt that is switched on is not active, if it is not; ``leave_out`` is told about those
+    ``objection`` says why a prompt that is switched on is not active, if it is not; ``leave_out`` is called with those
     and the ones that are off. A main prompt that is not active stays, empty, as a place.
     """
     by_identifier: dict[str, PresetPrompt] = {}

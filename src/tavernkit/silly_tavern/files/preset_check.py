@@ -56,7 +56,7 @@ def _order(preset: Preset) -> Iterator[str]:
     counts = Counter(entry.identifier for entry in preset.effective_order)
     for identifier, count in counts.items():
         if identifier not in known:
-            yield f"prompt_order names {identifier!r}, which is no prompt"
+            yield f"prompt_order names {identifier!r}, which is not a prompt"
         elif count > 1:
             yield f"prompt_order names {identifier!r} {count} times: only the first place counts, but each is paid for"
 

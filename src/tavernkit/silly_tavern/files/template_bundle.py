@@ -1,4 +1,4 @@
-"""Template files of any kind, told apart by their keys, and master files that hold several."""
+"""Template files of any kind, recognised by their keys, and master files that hold several."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TemplateBundle:
         reply = sections.get(START_REPLY_WITH)
         text = reply.get("value") if is_mapping(reply) else None
         if not found and not isinstance(text, str):
-            raise FileFormatError("this is no template file: it has the keys of none of SillyTavern's templates")
+            raise FileFormatError("this is not a template file: it has the keys of none of SillyTavern's templates")
         return cls(
             instruct=InstructTemplate.from_json(found["instruct"], warn=warn) if "instruct" in found else None,
             context=ContextTemplate.from_json(found["context"], warn=warn) if "context" in found else None,

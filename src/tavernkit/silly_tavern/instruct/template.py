@@ -34,7 +34,7 @@ ADDED_KEYS: Mapping[str, Json] = {
 """Keys that older templates lack, and what they get."""
 
 LIVE_ONLY = frozenset({"enabled", "bind_to_context"})
-"""Keys of the live settings that are no part of a template."""
+"""Keys of the live settings that are not part of a template."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

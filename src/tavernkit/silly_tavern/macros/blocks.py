@@ -21,7 +21,7 @@ def dedent(text: str) -> str:
 
 
 def is_falsy(text: str) -> bool:
-    """Tell whether a condition's text means no."""
+    """Return True if a condition's text means no."""
     return not text or trim(text).lower() in _FALSE
 
 

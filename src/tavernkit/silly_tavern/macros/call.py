@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tavernkit.silly_tavern.macros.run import Expansion
 
 
-class MacroFailure(Exception):  # noqa: N818 - it is no error of the program: the macro stays in the text
+class MacroFailure(Exception):  # noqa: N818 - it is not an error of the program: the macro stays in the text
     """Raised by a handler that cannot answer: the macro stays in the text and the reason is reported."""
 
 

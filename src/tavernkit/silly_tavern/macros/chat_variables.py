@@ -41,7 +41,7 @@ class ChatVariables:
             self._version += 1
 
     def has(self, name: str, scope: str = LOCAL) -> bool:
-        """Tell whether the name is set, whatever its value."""
+        """Return True if the name is set, whatever its value."""
         if scope != LOCAL:
             return name in self._global
         values = self._metadata.get(KEY)

@@ -81,7 +81,7 @@ class Document:
         return self.source.offset_at(self.start)
 
     def may_parse(self, run: Run) -> bool:
-        """Count a text that is parsed once more; tells whether that may still be done."""
+        """Count a text that is parsed once more; return True if that may still be done."""
         return not self.again or run.take_parsing(self.end - self.start, self.source.position)
 
     def report_syntax(self, run: Run) -> None:

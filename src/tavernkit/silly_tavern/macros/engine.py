@@ -121,5 +121,5 @@ class MacroEngine(Expander):
         return self._preparing is not None
 
     def is_plain(self, text: str) -> bool:
-        """Tell whether a text can hold nothing to expand."""
+        """Return True if a text can hold nothing to expand."""
         return super().is_plain(text) or (self._preparing is None and self._completing is None and is_plain(text))

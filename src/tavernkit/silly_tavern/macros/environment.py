@@ -146,7 +146,7 @@ class MacroEnvironment:
         self.variables.set(name, value, scope)
 
     def has_var(self, name: str, scope: str = "local") -> bool:
-        """Tell whether a variable is set."""
+        """Return True if a variable is set."""
         return self.variables.has(name, scope)
 
     def now(self) -> datetime:

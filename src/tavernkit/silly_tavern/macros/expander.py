@@ -97,5 +97,5 @@ class Expander(ABC):
         """Expand a text that is not plain."""
 
     def is_plain(self, text: str) -> bool:
-        """Tell whether nothing happens when the text is expanded."""
+        """Return True if nothing happens when the text is expanded."""
         return not text

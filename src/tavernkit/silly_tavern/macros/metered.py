@@ -48,7 +48,7 @@ class MeteredVariables:
         self._store.set(name, value, scope)
 
     def has(self, name: str, scope: str = LOCAL) -> bool:
-        """Tell whether a variable is set."""
+        """Return True if a variable is set."""
         return self._store.has(name, scope)
 
     def delete(self, name: str, scope: str = LOCAL) -> None:

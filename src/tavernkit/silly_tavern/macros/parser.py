@@ -272,7 +272,7 @@ class _Parser:
     def resume(self, *, inside: bool) -> None:
         """Skip to the first token that any open rule can go on with, and leave the rules that cannot.
 
-        ``inside`` tells whether the error is in the body of the innermost macro, which a ``}}`` ends.
+        ``inside`` is True if the error is in the body of the innermost macro, which a ``}}`` ends.
         """
         kinds, frames = self.kinds, self.frames
         mask = frames[-1].mask

@@ -79,7 +79,7 @@ def remove_else_markers(text: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether there is nothing to expand in a text, and nothing to process."""
+    """Return True if there is nothing to expand in a text, and nothing to process."""
     # One character is found many times faster than two, and most texts have none of these.
     if "{" in text and "{{" in text:
         return False

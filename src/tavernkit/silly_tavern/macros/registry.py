@@ -120,14 +120,14 @@ class MacroDefinition:
         return (*self.aliases, *self.hidden_aliases)
 
     def accepts(self, count: int) -> bool:
-        """Tell whether a call may have so many arguments."""
+        """Return True if a call may have so many arguments."""
         if self.list is None:
             return self.required <= count <= len(self.args)
         beyond = count - len(self.args)
         return count >= self.required + self.list.min and (self.list.max is None or beyond <= self.list.max)
 
     def takes_scope(self, inline: int) -> bool:
-        """Tell whether a call with so many inline arguments can have a block as its last one."""
+        """Return True if a call with so many inline arguments can have a block as its last one."""
         return self.list is None and self.required <= inline + 1 <= len(self.args)
 
     @property
@@ -219,7 +219,7 @@ class MacroRegistry:
         return self._names.get(key)
 
     def has(self, name: str) -> bool:
-        """Tell whether a name or alias is registered."""
+        """Return True if a name or alias is registered."""
         return name.lower() in self._names
 
     def remove(self, name: str) -> None:

@@ -54,7 +54,7 @@ class Overrides:
 
 @dataclass(slots=True)
 class Budget:
-    """What an expansion has used of its limits, nested ones included; ``reported`` are limits it was told of."""
+    """What an expansion has used of its limits, nested ones included; ``reported`` are limits it has hit."""
 
     steps: int = 0
     produced: int = 0
@@ -65,7 +65,7 @@ class Budget:
     reported: set[str] = field(default_factory=set[str])
 
     def fits(self, length: int) -> bool:
-        """Count characters that a macro gave; tells whether there is room for them."""
+        """Count characters that a macro gave; return True if there is room for them."""
         self.produced += length
         return self.produced <= MAX_OUTPUT_CHARS
 
@@ -151,7 +151,7 @@ class Expansion(ABC):
             )
 
     def take_output(self, length: int, position: int | None = None, macro: str = "") -> bool:
-        """Count what a macro gave; tells whether there is still room for it."""
+        """Count what a macro gave; return True if there is still room for it."""
         if self.budget.fits(length):
             return True
         message = f"the macros of one expansion give more than {MAX_OUTPUT_CHARS} characters; the rest stays as text"
@@ -159,7 +159,7 @@ class Expansion(ABC):
         return False
 
     def take_dice(self, count: int) -> bool:
-        """Count dice; tells whether they may be thrown."""
+        """Count dice; return True if they may be thrown."""
         self.budget.dice += count
         if self.budget.dice <= MAX_DICE_IN_ALL:
             return True
@@ -244,7 +244,7 @@ class Run(Expansion):
         return Run(self.engine, self.environment, overrides, self.send, text, budget=self.budget, where=where)
 
     def take_step(self, position: int, macro: str = "") -> bool:
-        """Count one macro; tells whether it may still run."""
+        """Count one macro; return True if it may still run."""
         self.budget.steps += 1
         if self.budget.steps <= MAX_STEPS:
             return True
@@ -253,7 +253,7 @@ class Run(Expansion):
         return False
 
     def take_parsing(self, length: int, position: int) -> bool:
-        """Count text that is parsed once more; tells whether that may still be done."""
+        """Count text that is parsed once more; return True if that may still be done."""
         self.budget.parsed += length
         if self.budget.parsed <= MAX_PARSED_CHARS:
             return True
@@ -265,9 +265,9 @@ class Run(Expansion):
 
 
 def refused(text: str, budget: BuildBudget, send: Report) -> str:
-    """Keep a text of a build that has used up what all its texts may take; told once for all of them."""
-    if not budget.told:
-        budget.told = True
+    """Keep a text of a build that has used up what all its texts may take; reported once for all of them."""
+    if not budget.reported:
+        budget.reported = True
         message = "the macros of this build take too much together: the other texts stay as they are"
         send(Diagnostic(kind="limit", message=message, about="build"))
     return text

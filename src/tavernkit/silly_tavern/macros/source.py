@@ -61,7 +61,7 @@ class Source:
         return self._macros
 
     def trusts(self, macro: ParsedMacro) -> bool:
-        """Tell whether the macros inside this one are what its arguments parse to on their own."""
+        """Return True if the macros inside this one are what its arguments parse to on their own."""
         return macro.clean and not self.parsed.lexing_errors
 
     def part(self, macros: list[ParsedMacro]) -> Source:
@@ -93,7 +93,7 @@ class Source:
         return self._partners
 
     def has_closing(self, name: str, registry: MacroRegistry) -> bool:
-        """Tell whether any tag closes this name."""
+        """Return True if any tag closes this name."""
         self.partners(registry)
         return name.lower() in self._closers
 
@@ -118,7 +118,7 @@ class Source:
         return partners
 
     def is_closing(self, macro: ParsedMacro) -> bool:
-        """Tell whether a macro is a closing tag: ``{{/name}}``, or ``{{///}}`` for a comment."""
+        """Return True if a macro is a closing tag: ``{{/name}}``, or ``{{///}}`` for a comment."""
         if macro.prefix:
             return False
         if "/" in macro.flags:
@@ -189,7 +189,7 @@ class FreeClosers:
 
 
 def takes_scope(macro: ParsedMacro, registry: MacroRegistry) -> bool:
-    """Tell whether a call can have a block as its last argument; names nobody knows can."""
+    """Return True if a call can have a block as its last argument; names nobody knows can."""
     known = registry.lookup((macro.name or "").lower())
     return known is None or known[1].takes_scope(len(macro.args))
 

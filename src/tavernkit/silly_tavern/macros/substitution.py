@@ -67,13 +67,13 @@ class Substitution:
         return self._expand(text, Overrides(macros=self._extra, original=original))
 
     def typed(self, text: str) -> str:
-        """Expand what the user typed; ``{{bias "…"}}`` stays for whoever reads it."""
+        """Expand what the user typed; ``{{bias "…"}}`` stays for the step that reads it."""
         if _BIAS_MACRO[0] not in text:
             return self(text)
         return self._expand(text, Overrides(macros=self._extra, leave=_BIAS_MACRO))
 
     def sequence(self, text: str) -> str:
-        """Expand a sequence of instruct mode; ``{{name}}`` stays for whoever writes with it."""
+        """Expand a sequence of instruct mode; ``{{name}}`` stays for the formatter."""
         return self._expand(text, self._in_sequences)
 
     def with_macros(self, text: str, macros: Mapping[str, DynamicMacro]) -> str:
@@ -81,7 +81,7 @@ class Substitution:
         return self._expand(text, Overrides(macros={**(self._extra or {}), **macros}))
 
     def is_plain(self, text: str) -> bool:
-        """Tell whether nothing happens when the text is expanded."""
+        """Return True if nothing happens when the text is expanded."""
         return self._engine.is_plain(text)
 
     def in_script(

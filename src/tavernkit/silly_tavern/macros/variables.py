@@ -35,7 +35,7 @@ def read(store: VariablesStore, name: str, scope: str) -> Json:
 
 
 def exists(store: VariablesStore, name: str, scope: str) -> bool:
-    """Tell whether a variable is set."""
+    """Return True if a variable is set."""
     return store.has(name, scope)
 
 
@@ -88,7 +88,7 @@ def read_key(store: VariablesStore, name: str, key: str, scope: str) -> Json:
 
 
 def write_key(store: VariablesStore, name: str, key: str, value: str, scope: str) -> bool:
-    """Write one value into a JSON array or object and store it as JSON; tells whether that was possible."""
+    """Write one value into a JSON array or object and store it as JSON; return True if that was possible."""
     _require_name(name)
     parsed = _parse(store.get(name, scope))
     if parsed is None:
@@ -106,7 +106,7 @@ def write_key(store: VariablesStore, name: str, key: str, value: str, scope: str
 
 
 def is_false(value: Json) -> bool:
-    """Tell whether ``||`` takes its other side: empty, zero, null, false, or text that says so."""
+    """Return True if ``||`` takes its other side: empty, zero, null, false, or text that says so."""
     if isinstance(value, str):
         return not value or trim(value).lower() in ("false", "off", "0")
     return not truthy(value)

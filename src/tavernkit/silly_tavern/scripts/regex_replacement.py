@@ -58,7 +58,7 @@ class RegexScriptError(TavernKitError):
 
 @lru_cache(COMPILED_PATTERNS)
 def regex_from_string(text: str) -> JSRegex | None:
-    """Read the pattern of a script, with or without slashes; nothing if it is no valid regular expression."""
+    """Read the pattern of a script, with or without slashes; nothing if it is not a valid regular expression."""
     found = _PATTERN.search(text)
     if found is None:
         return None
@@ -138,7 +138,7 @@ class Replacement:
         if number == len(groups) + 1:
             return match.input
         if number == len(groups) + 2 and match.named:
-            raise RegexScriptError(f"${digits} is the set of named groups, which is no text", code="type_error")
+            raise RegexScriptError(f"${digits} is the set of named groups, which is not text", code="type_error")
         return None
 
     def _trimmed(self, value: str) -> str:

@@ -102,7 +102,7 @@ class RegexScript:
         is_edit: bool = False,
         depth: float | None = None,
     ) -> bool:
-        """Tell whether the script is meant for a text of this kind at this depth."""
+        """Return True if the script is meant for a text of this kind at this depth."""
         return applies(self, placement, is_markdown=is_markdown, is_prompt=is_prompt, is_edit=is_edit, depth=depth)
 
     def run(
@@ -127,7 +127,7 @@ class RegexScript:
 def applies(
     script: RegexScript, placement: int, *, is_markdown: bool, is_prompt: bool, is_edit: bool, depth: float | None
 ) -> bool:
-    """Tell whether a script is meant for a text, as :meth:`RegexScript.applies_to` does for programs."""
+    """Return True if a script is meant for a text, as :meth:`RegexScript.applies_to` does for programs."""
     if script.markdown_only or script.prompt_only:
         wanted = (script.markdown_only and is_markdown) or (script.prompt_only and is_prompt)
     else:

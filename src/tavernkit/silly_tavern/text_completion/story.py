@@ -109,10 +109,10 @@ def _render(state: SillyTavernState, parameters: dict[str, str]) -> StoryString:
 
 def _tell_unasked(state: SillyTavernState, story: StoryString, parameters: dict[str, str]) -> None:
     """Name what the story string has no place for: SillyTavern leaves it out without a word."""
-    told = {_identifier(part.parameter) for part in story.parts}
+    named = {_identifier(part.parameter) for part in story.parts}
     for parameter in _EXPECTED:
         text, identifier = trim(parameters[parameter]), _identifier(parameter)
-        if text and identifier not in told and text not in story.text:
+        if text and identifier not in named and text not in story.text:
             kind = "injection" if parameter.startswith("anchor") else "prompt"
             title = title_of(_origin(state, parameter).source)
             state.omit(Omission(kind, identifier, "the story string does not ask for it", title))

@@ -1,4 +1,4 @@
-"""What the budget of a text prompt left out, told."""
+"""Reports what the budget of a text prompt left out."""
 
 from __future__ import annotations
 

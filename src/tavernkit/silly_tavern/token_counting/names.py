@@ -177,7 +177,7 @@ def tokenizer_name(source: str, model: str, model_list: Sequence[Mapping[str, ob
     Args:
         source: ``chat_completion_source``.
         model: The source's model.
-        model_list: OpenRouter's list of models. It is not in a data folder; without it, models are told by name.
+        model_list: OpenRouter's list of models. It is not in a data folder; without it, models are recognised by name.
     """
     patterns = NAMES.get(source, ())
     if source == "openrouter":

@@ -166,7 +166,7 @@ def match_keys(entry: Entry, keys: EntryKeys, view: View | None, matcher: Matche
 
 
 def uses_secondary_keys(entry: Entry) -> bool:
-    """Tell whether an entry's secondary keys count."""
+    """Return True if an entry's secondary keys count."""
     return entry.selective and is_list(entry.raw.get("keysecondary")) and bool(entry.secondary_keys)
 
 

@@ -9,7 +9,7 @@ from tavernkit.values import JsonObject, is_list, is_object, thaw
 
 
 def new_entry(world: JsonObject) -> JsonObject:
-    """Make a template entry with the lowest uid that is no key of the world's map, and add it to the world."""
+    """Make a template entry with the lowest uid that is not a key of the world's map, and add it to the world."""
     entries = world.get("entries")
     uid = len(entries) if is_list(entries) else 0
     while is_object(entries) and str(uid) in entries:

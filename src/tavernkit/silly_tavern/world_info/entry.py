@@ -91,7 +91,7 @@ class Entry:
         self.raw = raw
         self.world = to_string(raw["world"]) if "world" in raw else world
         content = text(raw.get("content"))
-        # Forced objects arrive as they are: their decorators were parsed, if at all, by whoever made them.
+        # Forced objects arrive as they are: their decorators were parsed, if at all, by the program that made them.
         self.decorators, self.content = parse_decorators(content) if decorated else ((), content)
 
     uid = Field("uid", verbatim)

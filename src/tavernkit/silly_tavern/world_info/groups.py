@@ -26,7 +26,7 @@ def group_names(entry: Entry) -> list[str]:
 
 
 class GroupFilter:
-    """Filters the candidates of one pass; ``lost`` is told about each one that goes."""
+    """Filters the candidates of one pass; ``lost`` is called with each one that goes."""
 
     def __init__(
         self,

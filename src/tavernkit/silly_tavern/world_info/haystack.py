@@ -62,7 +62,7 @@ class View:
     recursion: bool
 
     def sees(self, piece: Piece) -> bool:
-        """Tell whether a piece is part of the haystack."""
+        """Return True if a piece is part of the haystack."""
         if piece.origin is Origin.MESSAGE:
             return piece.index < self.messages
         if piece.origin is Origin.SOURCE:

@@ -23,7 +23,7 @@ KEYWORD = b"naidata"
 
 
 def is_png(content: bytes) -> bool:
-    """Tell whether a file is a picture of the kind that can hold a lorebook."""
+    """Return True if a file is a picture of the kind that can hold a lorebook."""
     return content.startswith(SIGNATURE)
 
 

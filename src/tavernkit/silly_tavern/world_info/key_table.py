@@ -179,7 +179,7 @@ class KeyTable:
         return loose
 
     def _collect_needs(self, key: str, owner: int | None) -> bool:
-        """Let the automaton look for what a regex key needs; tells whether that is enough to notice the entry."""
+        """Let the automaton look for what a regex key needs; return True if that is enough to notice the entry."""
         regex = None if may_hold_macro(key) else parse_regex_key(trim(key))
         needs = None if regex is None else regex_needs(regex)
         for text in needs or ():
@@ -212,7 +212,7 @@ class KeyTable:
         return keys
 
     def modes(self, entry: Entry) -> tuple[bool, bool]:
-        """Tell whether an entry is case-sensitive and whether it wants whole words: its own setting or the global."""
+        """Return True if an entry is case-sensitive and whether it wants whole words: its own setting or the global."""
         case, whole = entry.case_sensitive, entry.match_whole_words
         return self._case_sensitive if case is None else case, self._whole_words if whole is None else whole
 

@@ -16,7 +16,7 @@ _BLANK = re.compile(f"[{WHITESPACE}]")
 
 
 def parse_regex_key(key: str) -> JSRegex | None:
-    """Read a key ``/pattern/flags``; one that is no valid regular expression is plain text, slashes included."""
+    """Read a key ``/pattern/flags``; one that is not a valid regular expression is plain text, slashes included."""
     if not key.startswith("/"):
         return None
     found = _REGEX_KEY.fullmatch(key)
@@ -29,12 +29,12 @@ def parse_regex_key(key: str) -> JSRegex | None:
 
 
 def may_hold_macro(key: str) -> bool:
-    """Tell whether macro substitution could change a key; others never need to be substituted."""
+    """Return True if macro substitution could change a key; others never need to be substituted."""
     return _MAY_HOLD_MACRO.search(key) is not None
 
 
 def is_one_word(key: str) -> bool:
-    """Tell whether a key has no white space in it; only such keys are looked up as whole words."""
+    """Return True if a key has no white space in it; only such keys are looked up as whole words."""
     return _BLANK.search(key) is None
 
 

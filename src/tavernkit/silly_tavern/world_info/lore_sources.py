@@ -42,11 +42,11 @@ class LoreSources:
 def lore_reason(entries: Iterable[object]) -> str:
     """The entries with their causes and books in one line; a book is named once for its neighbouring entries."""
     listed = [each for each in entries if is_mapping(each)]
-    told: list[str] = []
+    parts: list[str] = []
     for book, neighbours in groupby(listed, key=lambda each: each["book"]):
         names = ", ".join(f"{each['name']} ({each['cause']})" for each in neighbours)
-        told.append(f"{names} in {book}" if book else names)
-    return "; ".join(told)
+        parts.append(f"{names} in {book}" if book else names)
+    return "; ".join(parts)
 
 
 def _cause(why: Explanation) -> str:

@@ -190,7 +190,7 @@ class Matcher:
 
 
 def logic_holds(logic: object, found: list[bool]) -> bool:
-    """Tell whether secondary keys let an entry through; a logic that is no number from 0 to 3 never does."""
+    """Return True if secondary keys let an entry through; a logic that is not a number from 0 to 3 never does."""
     if isinstance(logic, bool) or not isinstance(logic, (int, float)):
         return False
     if logic == AND_ANY:

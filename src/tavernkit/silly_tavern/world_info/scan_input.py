@@ -82,7 +82,7 @@ class ScanInput:
     ``messages`` is the scan list, newest first. ``random`` gives numbers from 0 up to 1; without
     it, a generator with a fixed seed is used. ``expand`` is expected to leave a text alone that holds none of
     ``{``, ``<`` and ``\}``, so that most keys never need it; ``count_tokens`` to count at most one token a UTF-8 byte
-    and a small constant, so that most counts can be skipped while there is plenty of room. What is no object among
+    and a small constant, so that most counts can be skipped while there is plenty of room. What is not an object among
     the ``forced`` is reported and left out.
     """
 

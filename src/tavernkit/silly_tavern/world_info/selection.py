@@ -85,7 +85,7 @@ def file_stem(avatar: str) -> str:
 
 
 def sort_by_order(items: Sequence[T], orders: Sequence[float]) -> list[T]:
-    """Sort by descending ``order``, stable. An order that is no number is equal to every other, as in JavaScript."""
+    """Sort by descending ``order``, stable. An order that is not a number is equal to every other, as in JavaScript."""
     places = list(range(len(items)))
     if any(map(math.isnan, orders)):
 

@@ -82,26 +82,26 @@ class TimedEffects:
         end = self.length + to_number(duration)
         record: JsonObject = {} if hash_value is None else {"hash": hash_value}
         record["start"] = self.length
-        # A duration that is no number gives no end: null, which is how JSON writes NaN and infinity.
+        # A duration that is not a number gives no end: null, which is how JSON writes NaN and infinity.
         record["end"] = int(end) if end.is_integer() else end if math.isfinite(end) else None
         record["protected"] = protected
         return record
 
     def is_sticky(self, position: int | None) -> bool:
-        """Tell whether the entry at a place of the list is sticky now."""
+        """Return True if the entry at a place of the list is sticky now."""
         return position in self.active["sticky"]
 
     def on_cooldown(self, position: int | None) -> bool:
-        """Tell whether the entry at a place of the list is on cooldown now."""
+        """Return True if the entry at a place of the list is on cooldown now."""
         return position in self.active["cooldown"]
 
     def is_delayed(self, entry: Entry) -> bool:
-        """Tell whether the chat is too short for an entry yet."""
+        """Return True if the chat is too short for an entry yet."""
         delay = entry.raw.get("delay")
         return truthy(delay) and less_than(self.length, delay)
 
     def is_delayed_at(self, position: int | None) -> bool:
-        """Tell whether the chat is too short yet for the entry at a place of the list."""
+        """Return True if the chat is too short yet for the entry at a place of the list."""
         return position is not None and self.is_delayed(self._books.entry(position))
 
     def cooldown_end(self, entry: Entry) -> float | None:

@@ -55,7 +55,7 @@ class TokenBudget:
         self._uncounted += size
 
     def is_exceeded(self) -> bool:
-        """Tell whether the limit is reached."""
+        """Return True if the limit is reached."""
         if self._trusted and self._counted is not None:
             most = self._most_fed() + self._counted + self._uncounted + TOKENS_OVERHEAD
             if most < self.limit:

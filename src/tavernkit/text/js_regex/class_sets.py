@@ -56,7 +56,7 @@ def parse_set_class(scanner: Scanner, depth: int = 1) -> SetClass:
 
 
 def _combined(before: bool, own: bool, operator: str | None, *, first: bool) -> bool:
-    """Tell whether a class may match strings, with one more operand."""
+    """Return True if a class may match strings, with one more operand."""
     if first:
         return own
     return {None: before or own, "&&": before and own, "--": before}[operator]

@@ -237,7 +237,7 @@ def _power_sum(ways: float, rounds: int) -> float:
 
 
 def _anchored(node: Node) -> bool:
-    """Tell whether every match begins at a ``^``."""
+    """Return True if every match begins at a ``^``."""
     match node:
         case Assertion(kind):
             return kind == "^"

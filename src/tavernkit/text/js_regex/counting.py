@@ -44,7 +44,7 @@ class _SeesUnitsError(Exception):
 
 
 def counts_characters(pattern: Pattern) -> bool:
-    """Tell whether a pattern counts characters, or finds the same as if it did."""
+    """Return True if a pattern counts characters, or finds the same as if it did."""
     if pattern.unicode or "y" in pattern.flags:
         return pattern.unicode
     try:
@@ -142,7 +142,7 @@ def _only_fails(node: Char | Dot | CharClass) -> _Between:
 
 
 def _takes_units(node: Node) -> bool:
-    """Tell whether a part is one character out of a set that has the units of pairs: all of them, or it can tell."""
+    """Return True if a part is one character out of a set that has the units of pairs: all of them, or it can tell."""
     match node:
         case Char(code):
             if _FIRST_UNIT <= code <= _LAST_UNIT:

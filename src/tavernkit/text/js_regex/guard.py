@@ -44,14 +44,14 @@ class Guard:
         """The texts that need no second look."""
 
     def is_known_quick(self, text: str, timeout: float) -> bool:
-        """Tell whether :meth:`is_quick` is already known to be true, by length or from before; this costs nothing."""
+        """Return True if :meth:`is_quick` is already known to be true, by length or from before; this costs nothing."""
         if timeout >= limits.DEFAULT_TIMEOUT and (text is self.known.text or len(text) <= self.known.length):
             return True
         measures = known_measures(text)
         return measures is not None and measures.bounds.get(self.known, inf) <= timeout * limits.STEPS_PER_SECOND
 
     def is_quick(self, text: str, timeout: float) -> bool:
-        """Tell whether the pattern certainly takes no longer than ``timeout`` seconds on a text."""
+        """Return True if the pattern certainly takes no longer than ``timeout`` seconds on a text."""
         if not self._judged:
             return False
         if self._model is None:

@@ -28,12 +28,12 @@ def needs_of(pattern: Pattern) -> Needs:
 
 
 def ignores_case(pattern: Pattern) -> bool:
-    """Tell whether some of a pattern may match letters of the other case."""
+    """Return True if some of a pattern may match letters of the other case."""
     return "i" in pattern.flags or pattern.has_modifiers
 
 
 def begins_with_characters(node: Node) -> bool:
-    """Tell whether every match begins with one of a few characters: the engine itself looks for those quickly."""
+    """Return True if every match begins with one of a few characters: the engine itself looks for those quickly."""
     match node:
         case Char():
             return True

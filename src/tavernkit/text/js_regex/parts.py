@@ -92,7 +92,7 @@ class Choice:
 class Loop:
     """A part several times; ``first`` and ``alphabet`` are the characters a round begins with and consists of.
 
-    ``empty_rounds`` tells whether a round, or a round of a loop inside, may match nothing. Around such a loop a loop
+    ``empty_rounds`` is True if a round, or a round of a loop inside, may match nothing. Around such a loop a loop
     is ``endless``: the engine is known to go round forever in some of these cases.
     """
 
@@ -268,7 +268,7 @@ def alphabet_of(part: Part) -> int:
 
 
 def _exclusive(branches: tuple[Part, ...]) -> bool:
-    """Tell whether at most one branch can match at any place: their beginnings differ in some character."""
+    """Return True if at most one branch can match at any place: their beginnings differ in some character."""
     seen = 0
     for branch in branches:
         first = follow_of(branch, EVERYTHING)

@@ -138,7 +138,7 @@ class JSRegex:
         return match
 
     def test(self, text: str, timeout: float | None = DEFAULT_TIMEOUT, warn: Warn | None = None) -> bool:
-        """Tell whether there is a match."""
+        """Return True if there is a match."""
         quick = self._quick
         seen = quick.seen
         if text is seen.text and timeout == DEFAULT_TIMEOUT:
@@ -215,7 +215,7 @@ class JSRegex:
         return parts if limit is None else parts[:limit]
 
     def _lacks_needs(self, subject: Subject) -> bool:
-        """Tell whether a text certainly has no match: this is quick where the engine would try every place."""
+        """Return True if a text certainly has no match: this is quick where the engine would try every place."""
         if not self._needs:
             return False
         if isinstance(subject, str):

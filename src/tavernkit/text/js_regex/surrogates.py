@@ -67,7 +67,7 @@ def count_astral(text: str) -> int:
 
 
 def is_inside_pair(data: bytes, offset: int) -> bool:
-    """Tell whether an offset is between the two stand-ins of a character."""
+    """Return True if an offset is between the two stand-ins of a character."""
     return (
         data.startswith(STAND_IN_LEAD, offset)
         and data[offset + 2] >= _FIRST_LOW

@@ -25,7 +25,7 @@ _INDEX_LIMIT = 2**32 - 1
 
 
 def is_index_key(key: str) -> bool:
-    """Tell whether JavaScript takes a key for an array index, which moves it before all other keys of an object."""
+    """Return True if JavaScript takes a key for an array index, which moves it before all other keys of an object."""
     return (
         key.isascii()
         and key.isdigit()

@@ -49,17 +49,17 @@ def js_upper(text: str) -> str:
 
 
 def is_basic(text: str) -> bool:
-    """Tell whether every character is one UTF-16 code unit, so that Python offsets are JavaScript offsets."""
+    """Return True if every character is one UTF-16 code unit, so that Python offsets are JavaScript offsets."""
     return text.isascii() or not has_astral(text)
 
 
 def has_astral(text: str) -> bool:
-    """Tell whether a text has characters outside the basic plane, which are two UTF-16 code units."""
+    """Return True if a text has characters outside the basic plane, which are two UTF-16 code units."""
     return len(utf16_units(text)) != 2 * len(text)
 
 
 def has_surrogates(text: str) -> bool:
-    """Tell whether a text has surrogates, which no encoding but this one holds."""
+    """Return True if a text has surrogates, which no encoding but this one holds."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -43,8 +43,8 @@ def default_directives() -> Options:
 def provider_defaults(provider: str, *, require_parameters: bool = True) -> Options:
     """The preset of a provider; empty for an unknown one.
 
-    OpenRouter is told to use only providers that take the parameters, where the answer's form depends on them; without
-    ``require_parameters`` it is told nothing.
+    OpenRouter is asked to use only providers that take the parameters, where the answer's form depends on them; without
+    ``require_parameters`` nothing is asked of it.
     """
     if provider_id(provider) != "openrouter" or not require_parameters:
         return {}

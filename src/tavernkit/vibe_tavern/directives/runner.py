@@ -68,7 +68,7 @@ class DirectivesResult:
 
 
 ResultValidator: TypeAlias = Callable[[DirectivesResult], Sequence[str] | None]
-"""Says what is wrong with a valid envelope, in one text or several (the model is told, and asked again), or nothing."""
+"""Says what is wrong with a valid envelope, in one text or several: the model sees it and is asked again."""
 
 
 class DirectivesRunner:
@@ -111,7 +111,7 @@ class DirectivesRunner:
             llm_options: Options of the requests.
             dialect: How messages are written; by default as the model's protocol wants them.
             structured_output_options: What directives are allowed.
-            result_validator: Checks a result; the model is told what is wrong and asked again.
+            result_validator: Checks a result; the model gets what is wrong and is asked again.
         """
         ladder = _Ladder(
             runner=self._runner,

@@ -51,7 +51,7 @@ class SamplingProfile:
         return (self.id, *self.tags)
 
     def applies_to(self, model: EvalModel) -> bool:
-        """Tell whether the profile is meant for a model."""
+        """Return True if the profile is meant for a model."""
         return not self.models or any(fnmatchcase(model.id, pattern) for pattern in self.models)
 
 
@@ -82,7 +82,7 @@ def shipped_profiles() -> tuple[SamplingProfile, ...]:
 
 
 def matches(labels: Iterable[str], wanted: str | Sequence[str] | None) -> bool:
-    """Tell whether labels fit a filter.
+    """Return True if labels fit a filter.
 
     A filter is a list of names with commas: ``all`` takes everything, ``*`` stands for anything, ``!`` excludes. An
     empty filter takes everything.

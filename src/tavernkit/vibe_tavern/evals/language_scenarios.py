@@ -93,5 +93,5 @@ LANGUAGE_SCENARIOS: Final = (
 
 
 def drifted(text: str, language: str | None) -> bool:
-    """Tell whether a text is in another language than asked for."""
+    """Return True if a text is in another language than asked for."""
     return language is not None and language_shape(text, language) == "drift"

@@ -147,7 +147,7 @@ class EvalReport:
             if is_object(value):
                 records.append(RunRecord.from_dict(value))
             else:
-                warn(f"{path.name} was left out: it is no record of a run")
+                warn(f"{path.name} was left out: it is not a record of a run")
         return cls(tuple(records))
 
     @property

@@ -34,7 +34,7 @@ class RunLog:
             stream.write(line)
 
     def read(self, *, warn: Warn = log_warning) -> Iterator[RunRecord]:
-        """The runs so far; a line that is no record, as an interrupt may leave one, is left out with a warning."""
+        """The runs so far; a line that is not a record, as an interrupt may leave one, is left out with a warning."""
         if not self.path.exists():
             return
         with self.path.open(encoding="utf-8", errors="replace") as stream:
@@ -46,4 +46,4 @@ class RunLog:
                 if is_object(value):
                     yield RunRecord.from_dict(value)
                 else:
-                    warn(f"{self.path.name}, line {number} was left out: it is no record of a run")
+                    warn(f"{self.path.name}, line {number} was left out: it is not a record of a run")

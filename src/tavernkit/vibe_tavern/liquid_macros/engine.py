@@ -329,7 +329,7 @@ def error_detail(error: BaseException) -> str:
 
 
 def _work(name: str, operands: Sequence[object]) -> int:
-    """How large the result of a filter can get, told before it is made."""
+    """How large the result of a filter can get, worked out before it is made."""
     sizes = [_size(operand) for operand in operands]
     if name == "replace" and len(operands) == 3 and isinstance(operands[0], str):
         return sizes[0] + operands[0].count(to_text(operands[1])) * sizes[2]

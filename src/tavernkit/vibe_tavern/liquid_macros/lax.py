@@ -69,7 +69,7 @@ def loop_source(text: str) -> str | None:
 
 
 def is_reversed(text: str) -> bool:
-    """Tell whether a loop runs backwards."""
+    """Return True if a loop runs backwards."""
     match = _LOOP.match(text)
     return match is not None and match["reversed"] is not None
 

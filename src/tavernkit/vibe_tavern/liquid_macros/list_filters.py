@@ -74,7 +74,7 @@ def find_index(value: object, key: object, target: object = None) -> int | None:
 
 
 def has(value: object, key: object, target: object = None) -> bool | None:
-    """Tell whether the property of an element is a value, or is there."""
+    """Return True if the property of an element is a value, or is there."""
     return None if _comparable(value) is None else any(True for _ in _found(value, key, target))
 
 

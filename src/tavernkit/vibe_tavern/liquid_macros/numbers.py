@@ -43,7 +43,7 @@ def order(left: object, right: object) -> int | None:
 
 
 def equal(left: object, right: object) -> bool:
-    """Tell whether two values are the same; yes and no are not numbers."""
+    """Return True if two values are the same; yes and no are not numbers."""
     return left is right if isinstance(left, bool) or isinstance(right, bool) else left == right
 
 

@@ -164,7 +164,7 @@ def _kind(error: Exception) -> str:
 
 
 def _has_unclosed_tags(text: str) -> bool:
-    """Tell whether many tags are never closed: the engine would look for the end of each of them, to the end."""
+    """Return True if many tags are never closed: the engine would look for the end of each of them, to the end."""
     for opening, closing in _PAIRS:
         end = -1
         for match in closing.finditer(text):

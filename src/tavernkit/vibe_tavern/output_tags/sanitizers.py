@@ -72,7 +72,7 @@ def lang_spans(text: str, options: FrozenObject) -> tuple[str, Sequence[TagWarni
 
 
 def on_invalid_code(options: FrozenObject) -> str | None:
-    """What ``lang_spans`` does with a span whose code is no language; nothing if its options name no such treatment."""
+    """What ``lang_spans`` does with a span whose code is not a language; None if its options do not say."""
     given = options.get("on_invalid_code")
     name = "strip" if given is None else option_name(given)
     return name if name in ("strip", "keep", "drop") else None

@@ -68,7 +68,7 @@ class OutputTagsStream:
         return transform(held[:end], self._config, sanitizers=self._sanitizers).text if end else ""
 
     def _is_settled(self, text: str) -> bool:
-        """Tell whether every piece of code, template and tag in the text is complete, whatever may follow."""
+        """Return True if every piece of code, template and tag in the text is complete, whatever may follow."""
         if text.endswith(("`", "\\", "{")) or not _code_and_templates_are_complete(text):
             return False
         masked, _ = mask(text, self._config.escape_hatch)
@@ -84,7 +84,7 @@ class OutputTagsStream:
 
 
 def _code_and_templates_are_complete(text: str) -> bool:
-    """Tell whether nothing that follows could make code or a template of what is there, in the order of masking."""
+    """Return True if nothing that follows could make code or a template of what is there, in the order of masking."""
     outside_fences = text.split("```")
     if len(outside_fences) % 2 == 0:
         return False

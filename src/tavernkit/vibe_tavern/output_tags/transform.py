@@ -78,7 +78,7 @@ def transform(text: str, config: OutputTagsConfig, *, sanitizers: SanitizerRegis
 
 
 def has_work(text: str, config: OutputTagsConfig) -> bool:
-    """Tell whether the pass has anything to do or to say: rules and our own sanitizer only look at tags."""
+    """Return True if the pass has anything to do or to say: rules and our own sanitizer only look at tags."""
     sanitizers = config.enabled_sanitizers
     if any(name != LANG_SPANS or on_invalid_code(options) is None for name, options in sanitizers):
         return True

@@ -11,7 +11,7 @@ from tavernkit.vibe_tavern.tool_calling.arguments import arguments_size
 
 
 def read_tool_calls(value: Json) -> list[JsonObject]:
-    """Read calls from a list or a single object; what is no object is left out, ids are made unique."""
+    """Read calls from a list or a single object; what is not an object is left out, ids are made unique."""
     listed = value if is_list(value) else [value] if is_object(value) else []
     return with_unique_ids([_trimmed(call) for call in listed if is_object(call)])
 

@@ -110,7 +110,7 @@ class ToolDispatcher:
 
 
 class _OutOfTimeError(Exception):
-    """The dispatcher's own time limit, told apart from a tool that raises TimeoutError."""
+    """The dispatcher's own time limit, as opposed to a tool that raises TimeoutError."""
 
 
 def _caught(executor: Callable[..., object], name: str, args: JsonObject, extra: Mapping[str, str]) -> object:

@@ -24,7 +24,7 @@ MESSAGES: Mapping[str, str] = {
     TOOL_OUTPUT_SERIALIZATION_ERROR: "The tool output could not be written as JSON.",
     TOOL_TIMEOUT: "The tool did not finish in time.",
 }
-"""What the model is told."""
+"""What the model gets to read."""
 
 
 def ok_envelope(tool_name: str, value: object) -> dict[str, object]:

@@ -99,7 +99,7 @@ class ToolRegistry:
         return find_tool(self, name, expose=expose)
 
     def include(self, name: str, *, expose: Expose = "model") -> bool:
-        """Tell whether a tool is there (and may be seen by the model)."""
+        """Return True if a tool is there (and may be seen by the model)."""
         return self.get(name, expose=expose) is not None
 
     def openai_tools(self, *, expose: Expose = "model") -> list[JsonObject]:

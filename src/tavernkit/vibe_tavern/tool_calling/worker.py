@@ -46,7 +46,7 @@ async def run_in_thread(work: Callable[[], T], *, timeout: float | None = None) 
         done.cancel()
     if cancelled is not None:
         if finished:
-            done.exception()  # read, so that nobody is told it was never looked at
+            done.exception()  # read, so that asyncio does not log it as never retrieved
         raise cancelled
     if not finished:
         raise TimeoutError

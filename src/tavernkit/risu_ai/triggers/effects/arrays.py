@@ -116,7 +116,7 @@ def _put(run: Run, items: list[Json], number: float, text: str) -> None:
 
 
 def _change(run: Run, effect: Effect, change: Callable[[list[Json]], None]) -> None:
-    """Change a list and write it back; what is no list becomes an empty one."""
+    """Change a list and write it back; what is not a list becomes an empty one."""
     name = run.name(effect, "var")
     value = parse(run.get(name))
     if not isinstance(value, list):

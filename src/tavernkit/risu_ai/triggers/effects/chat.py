@@ -49,7 +49,7 @@ def cut_chat_v1(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2CutChat")
 def cut_chat(run: Run, effect: Effect) -> None:
-    """Keep a slice of the messages; an end that is no number keeps all."""
+    """Keep a slice of the messages; an end that is not a number keeps all."""
     start, end = run.number(effect, "start"), run.number(effect, "end")
     _cut(run, start, len(run.messages) if end != end else end)
 
@@ -118,7 +118,7 @@ def get_first_message(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2QuickSearchChat")
 def search_chat(run: Run, effect: Effect) -> None:
-    """Tell whether a text is among the newest messages."""
+    """Return True if a text is among the newest messages."""
     value, depth = run.value(effect, "value"), run.number(effect, "depth")
     found = depth == depth and search_messages(
         run.messages, value, effect.fields.get("condition"), depth, run.world.warn

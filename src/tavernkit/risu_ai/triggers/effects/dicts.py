@@ -108,7 +108,7 @@ def delete_key(run: Run, effect: Effect) -> None:
 
 @effects.effect("v2HasDictKey")
 def has_key(run: Run, effect: Effect) -> None:
-    """Tell whether a key is there."""
+    """Return True if a key is there."""
     value, key = parse(run.value(effect, "var")), run.value(effect, "key")
     found = key in own_items(value) or (key == "length" and isinstance(value, (list, str)))
     run.output(effect, "1" if found else "0")

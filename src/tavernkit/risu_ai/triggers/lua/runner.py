@@ -31,7 +31,7 @@ class LuaRunner:
         self._world = world
 
     def run_effect(self, run: Run, code: str) -> bool:
-        """Call the function of a mode or of a manual name; tells whether sending is to stop."""
+        """Call the function of a mode or of a manual name; return True if sending is to stop."""
         mode = run.arguments.name or run.mode
         if mode in EDIT_KINDS:
             call, _ = self._call(mode, code, run.low_level, run, lambda e, c: e.listen(c, mode, '""', "{}"))

@@ -86,7 +86,7 @@ class RequestWindow:
         self._count = 0
 
     def allow(self, now: datetime) -> bool:
-        """Count a request; tells whether it may be made."""
+        """Count a request; return True if it may be made."""
         moment = (now if now.tzinfo is not None else now.replace(tzinfo=UTC)).timestamp() * 1000
         if abs(moment - self._started) > REQUEST_WINDOW_MILLISECONDS:
             self._started, self._count = moment, 0

@@ -183,7 +183,7 @@ def _deny(target: object, name: object, setting: object) -> object:
 class _LuaState:
     """A Lua state with the sandbox in place; scripts only see Lua functions around those of the link.
 
-    lupa works on a state outside of protected calls: an error there, be it for want of memory, ends the process. So a
+    lupa works on a state outside of protected calls: an error there, also for lack of memory, ends the process. So a
     state is only entered while it has room, and leaves room behind (``budget.lua``); scripts never see the real table
     of globals, which lupa reads.
     """

@@ -54,9 +54,9 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the names in a template mean that are no parameters.
+    """What the names in a template mean that are not parameters.
 
-    ``missing`` gives the text of one that is no helper either. With ``strict`` such a name may not have arguments.
+    ``missing`` gives the text of one that is not a helper either. With ``strict`` such a name may not have arguments.
     """
 
     missing: Callable[[str], str | None]
@@ -142,7 +142,7 @@ class Rendering:
 
     def _not_callable(self, call: Call, value: object) -> str | None:
         if value or self._names.strict:
-            raise self.error(f"{call.path.original!r} is no helper and takes no arguments", call.position)
+            raise self.error(f"{call.path.original!r} is not a helper and takes no arguments", call.position)
         return self._names.missing(call.path.original)
 
     def _helper_call(self, call: Call, frame: Frame, block: Block | None) -> HelperCall:

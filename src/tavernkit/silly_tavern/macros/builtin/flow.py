@@ -64,7 +64,7 @@ def _resolve(part: Part, node: MacroNode, run: Run) -> Steps:
 
 
 def _resolve_text(text: str, node: MacroNode, run: Run) -> Steps:
-    """Expand a text that is no part of the one being evaluated."""
+    """Expand a text that is not part of the one being evaluated."""
     engine = run.engine
     if "{{" not in text and not engine.prepares_parts:
         return engine.complete(text, run.environment)

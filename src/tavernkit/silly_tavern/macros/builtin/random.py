@@ -38,7 +38,7 @@ def chat_hash(environment: MacroEnvironment) -> int | float:
 
 
 def chat_name_hash(environment: MacroEnvironment) -> int:
-    """The hash of the name of the chat, or of the one it branched off; a name that is no text has none."""
+    """The hash of the name of the chat, or of the one it branched off; a name that is not text has none."""
     name = environment.chat_id if environment.main_chat is None else environment.main_chat
     return text_hash(name) if isinstance(name, str) else 0
 
@@ -94,6 +94,6 @@ def roll(call: MacroCall) -> object:
         formula = f"1d{formula}"
     total = roll_dice(call.run, formula)
     if total is None:
-        call.warn("roll", f"{formula!r:.80} is no dice formula such as 2d6+1 (at most {MAX_DICE} dice)")
+        call.warn("roll", f"{formula!r:.80} is not a dice formula such as 2d6+1 (at most {MAX_DICE} dice)")
         return ""
     return total

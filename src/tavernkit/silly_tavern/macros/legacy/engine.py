@@ -50,7 +50,7 @@ class LegacyMacroEngine(Expander):
 
 
 def _report_left_over(run: LegacyRun, text: str) -> None:
-    """Report macros that no pass knew, each once, and braces that are no macro at all."""
+    """Report macros that no pass knew, each once, and braces that are not a macro at all."""
     names = {_NAME_END.split(found[1], maxsplit=1)[0] for found in _LEFT_OVER.finditer(text)}
     for name in sorted(names):
         if name.lower() not in run.overrides.leave:
