@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, overload
 
 from tavernkit.budget.report import TrimReport
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from tavernkit.models.request import Request, WireRequest
     from tavernkit.prompt.explain import Explanation
     from tavernkit.prompt.source_map import Place, SourceMap, Span, TextSource, Use
+
+SCHEMA_VERSION = 1
+"""The schema of saved plans. A field that an older TavernKit could not do without makes a new one."""
 
 ListDialect: TypeAlias = Literal["openai", "mistral", "ai21", "xai"]
 """Dialects whose payload is a list of messages."""
@@ -278,8 +283,9 @@ class Plan:
         return self.source_map().uses(source)
 
     def to_dict(self) -> JsonObject:
-        """Blocks, messages and everything that was left out, ready for :mod:`json`."""
+        """Blocks, messages and everything that was left out, ready for :mod:`json`; :meth:`from_dict` reads it back."""
         return {
+            "schema_version": SCHEMA_VERSION,
             "blocks": [block.to_dict() for block in self.blocks],
             "messages": [message.to_serializable_dict() for message in self.messages],
             "rendered": None
@@ -293,11 +299,40 @@ class Plan:
             "greeting": self.greeting,
             "greeting_index": self.greeting_index,
             "llm_options": thaw(self.llm_options),
+            "sampling": thaw(self.sampling),
+            "counting_note": self.counting_note,
+            "variables": self.variables.to_dict(),
+            "metadata_changes": thaw(self.metadata_changes),
             "warnings": list(self.warnings),
             "degraded": list(self.degraded),
             "omissions": [dataclasses.asdict(omission) for omission in self.omissions],
             "moved": [dataclasses.asdict(moved) for moved in self.moved],
         }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> Plan:
+        """Read what :meth:`to_dict` gave, of this version of the schema or an older one.
+
+        The plan has the same blocks, messages, request and omissions. It is a plain :class:`Plan`, whatever platform
+        made it: lore results, trim reports and reference requests are not saved.
+
+        Raises:
+            ConfigError: It is not a saved plan, or one of a newer schema.
+        """
+        from tavernkit.prompt.saved_plan import read_plan
+
+        return read_plan(data)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write :meth:`to_dict` to a file; :meth:`load` reads it."""
+        Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Plan:
+        """Read a plan that was saved with :meth:`save` or ``tavernkit build --save``; see :meth:`from_dict`."""
+        from tavernkit.prompt.saved_plan import load_plan
+
+        return load_plan(Path(path))
 
     def debug_dump(self) -> str:
         """Every block with its fields that are not the default, then its content."""

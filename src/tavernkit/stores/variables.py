@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeGuard, runtime_checkable
 
-from tavernkit.values import FrozenJson, Json, JsonObject, freeze, is_mapping, thaw
+from tavernkit.values import FrozenJson, Json, JsonObject, freeze, freeze_object, is_mapping, is_sequence, thaw
 
 LOCAL = "local"
 GLOBAL = "global"
@@ -140,6 +140,25 @@ class VariableChanges:
 
     def __bool__(self) -> bool:
         return bool(self.values or self.deleted)
+
+    def to_dict(self) -> JsonObject:
+        """The changes, ready for :mod:`json`."""
+        return {
+            "values": {scope: thaw(values) for scope, values in self.values.items()},
+            "deleted": {scope: [*sorted(names)] for scope, names in self.deleted.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> VariableChanges:
+        """Read what :meth:`to_dict` gave."""
+        values, deleted = data.get("values"), data.get("deleted")
+        kept: dict[str, Mapping[str, FrozenJson]] = {}
+        gone: dict[str, frozenset[str]] = {}
+        if is_mapping(values):
+            kept = {scope: freeze_object(each) for scope, each in values.items() if is_mapping(each)}
+        if is_mapping(deleted):
+            gone = {scope: frozenset(map(str, names)) for scope, names in deleted.items() if is_sequence(names)}
+        return cls(kept, gone)
 
     def apply(self, store: VariablesStore) -> None:
         """Write the changes to a store."""
