@@ -51,8 +51,9 @@ def start(settings: dict[str, object]) -> StartApp:
     """Start a server in this process, with a model of one's own and other settings at will."""
 
     def begin(model: object = None, **changes: object) -> AbstractAsyncContextManager[Client]:
+        named = changes.pop("models", None)
         config = ServerConfig.model_validate({**settings, **changes})
-        models = {"scripted": model} if model is not None else None
+        models = {"scripted": model} if model is not None else named
         return running(create_app(config, upstream_models=models))  # type: ignore[arg-type]
 
     return begin

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from tavernkit.errors import ConfigError
 from tavernkit.models import HTTPError, ModelError, Request, RequestTimeoutError
 from tavernkit.models.script import Disconnect, Hang
 from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.circuit_breaker import CircuitBreaker
-from tavernkit.server.config import UpstreamConfig
+from tavernkit.server.config import ServerConfig, UpstreamConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.upstreams import ClientDisconnectedError, Upstream, as_service_error
+from tavernkit.server.upstreams import ClientDisconnectedError, Upstream, Upstreams, as_service_error, kind_of_failure
 from tavernkit.testing import ScriptedModel, failure, streamed
 from tests.server.conftest import StartApp
 
@@ -154,3 +155,73 @@ async def test_named_upstreams_are_chosen_by_the_request(start: StartApp) -> Non
     assert first["choices"][0]["message"]["content"] == "default"
     assert "scripted model" in other["choices"][0]["message"]["content"]
     assert (unknown.status_code, dialect.status_code) == (400, 400)
+
+
+ROUTE: dict[str, Any] = {
+    "main": {
+        "route": [
+            {"upstream": "a", "weight": 3},
+            {"upstream": "b"},
+            {"upstream": "spare", "weight": 0, "on": ["timeout"]},
+        ]
+    },
+    "a": {"dialect": "scripted", "model": "model-a", "max_retries": 0},
+    "b": {"dialect": "scripted", "model": "model-b", "max_retries": 0},
+    "spare": {"dialect": "scripted", "max_retries": 0},
+}
+
+
+def test_sessions_keep_their_upstream_and_weights_share_them_out() -> None:
+    found = Upstreams(ServerConfig.model_validate({"upstreams": ROUTE}))
+    chosen = [found.route(None, None, f"session {number}")[0][0].name for number in range(400)]
+    assert chosen == [found.route(None, None, f"session {number}")[0][0].name for number in range(400)]
+    assert 240 < chosen.count("a") < 360
+    assert chosen.count("a") + chosen.count("b") == 400
+    assert [each.name for each, _ in found.route("b", None, "x")] == ["b"]
+    with pytest.raises(ConfigError, match="'nobody'"):
+        Upstreams(ServerConfig.model_validate({"upstreams": {"main": {"route": [{"upstream": "nobody"}]}}}))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (HTTPError("slow down", status=429), "rate_limit"),
+        (HTTPError("maximum context length is 8192 tokens", status=400), "context_length"),
+        (HTTPError("bad", status=400), None),
+        (HTTPError("who?", status=401), "error"),
+        (RequestTimeoutError("late"), "timeout"),
+        (ServiceError(503, "open", code="upstream_unavailable"), "error"),
+        (ServiceError(400, "no", code="invalid_request"), None),
+    ],
+)
+def test_why_another_upstream_is_asked(error: Exception, kind: str | None) -> None:
+    assert kind_of_failure(error) == kind
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_next_upstream_is_asked_when_one_fails(start: StartApp, stream: bool) -> None:
+    one, other, spare = ScriptedModel(failure(500)), ScriptedModel("From the other."), ScriptedModel()
+    listed = [
+        {"upstream": "a"},
+        {"upstream": "spare", "on": ["timeout"], "weight": 0},
+        {"upstream": "b", "weight": 0},
+    ]
+    route = {**ROUTE, "main": {"route": listed}}
+    models = {"a": one, "b": other, "spare": spare}
+    body: dict[str, Any] = {"model": "aria", "messages": [{"role": "user", "content": "Hi"}], "stream": stream}
+    async with start(upstreams=route, models=models) as client:
+        answer = await client.post("/v1/chat/completions", json=body)
+        metrics = (await client.get("/metrics")).text
+    assert "other." in answer.text
+    assert [model.requests[0]["model"] for model in (one, other)] == ["model-a", "model-b"]
+    assert spare.requests == []
+    assert 'tavernkit_upstream_errors_total{reason="500",upstream="a"} 1.0' in metrics
+
+
+async def test_a_mistake_of_the_request_is_told_at_once(start: StartApp) -> None:
+    one, other = ScriptedModel(failure(400, "bad")), ScriptedModel("never")
+    route = {**ROUTE, "main": {"route": [{"upstream": "a"}, {"upstream": "b", "weight": 0}]}}
+    body = {"model": "aria", "messages": [{"role": "user", "content": "Hi"}]}
+    async with start(upstreams=route, models={"a": one, "b": other}) as client:
+        assert (await client.post("/v1/chat/completions", json=body)).status_code == 400
+    assert other.requests == []

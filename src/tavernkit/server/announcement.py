@@ -1,12 +1,16 @@
-"""Listeners around a client: one tells who speaks where several do, one measures."""
+"""Listeners around a client: one tells who speaks where several do, one measures, one keeps what is said."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from tavernkit.models import ReplyPiece
+from tavernkit.server.limits import KEPT_CHARACTERS, KEPT_SECONDS
 from tavernkit.server.upstreams import Listener, Speaks
+from tavernkit.values import JsonObject
 
 
 class AnnouncingListener:
@@ -63,3 +67,64 @@ class TimedListener:
         if self.first is None:
             self.first = self.seconds
         await self._inner.piece(piece)
+
+
+class KeepingListener:
+    """Has what is said stored from time to time, so that a process that dies loses at most the last second of it."""
+
+    def __init__(self, inner: Listener, store: Callable[[list[JsonObject]], Awaitable[None]]) -> None:
+        """Listen.
+
+        Args:
+            inner: The client.
+            store: Stores what each speaker has said so far.
+        """
+        self._inner = inner
+        self._store = store
+        self._said: list[tuple[str | None, list[str]]] = []
+        self._unstored = 0
+        self._much = asyncio.Event()
+        self._storing = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def streaming(self) -> bool:
+        """Whether pieces are wanted."""
+        return self._inner.streaming
+
+    @property
+    def gone(self) -> asyncio.Event:
+        """Set when nobody listens any more."""
+        return self._inner.gone
+
+    async def piece(self, piece: ReplyPiece | Speaks) -> None:
+        """Take a piece."""
+        if isinstance(piece, Speaks):
+            self._said.append((piece.speaker, []))
+        elif piece.text:
+            if not self._said:
+                self._said.append((None, []))
+            self._said[-1][1].append(piece.text)
+            self._unstored += len(piece.text)
+            if self._unstored >= KEPT_CHARACTERS:
+                self._much.set()
+            if self._task is None:
+                self._task = asyncio.create_task(self._keep())
+        await self._inner.piece(piece)
+
+    async def close(self) -> None:
+        """Store no more: the whole reply is stored now."""
+        async with self._storing:
+            if self._task is not None:
+                self._task.cancel()
+
+    async def _keep(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._much.wait(), KEPT_SECONDS)
+            if not self._unstored:
+                continue
+            async with self._storing:
+                self._much.clear()
+                self._unstored = 0
+                await self._store([{"speaker": name, "text": "".join(texts)} for name, texts in self._said])

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, ValidationError, field_validator
 
@@ -18,6 +18,23 @@ from tavernkit.values import deep_merge, is_mapping
 ENV_PREFIX = "TAVERNKIT_SERVER_"
 SCRIPTED = "scripted"
 """The upstream that needs no network: a scripted model."""
+
+
+Failure = Literal["error", "timeout", "rate_limit", "context_length"]
+"""Why another upstream is asked."""
+FAILURES: tuple[Failure, ...] = get_args(Failure)
+
+
+class RouteConfig(BaseModel):
+    """One of several upstreams that stand for one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    upstream: str
+    weight: float = Field(default=1.0, ge=0)
+    """Its share of the sessions; with 0 it is asked only when others fail."""
+    on: tuple[Failure, ...] = FAILURES
+    """The failures of others after which it is asked."""
 
 
 class UpstreamConfig(BaseModel):
@@ -32,6 +49,8 @@ class UpstreamConfig(BaseModel):
     model: str | None = None
     timeout: float = Field(default=120.0, gt=0)
     max_retries: int = Field(default=limits.MAX_RETRIES, ge=0, le=10)
+    route: tuple[RouteConfig, ...] = ()
+    """Other upstreams that this one stands for; then nothing else is set here."""
     fields: tuple[str, ...] | None = None
     """The only options of a request that the server knows, ``stop`` too; by default the model's name tells."""
     body: dict[str, JsonValue] = Field(default_factory=dict)

@@ -74,6 +74,10 @@ BUSY_SECONDS: Final = 30.0
 SHUTDOWN_SECONDS: Final = 20.0
 """How long running turns may take when the server stops; what is said by then is kept as a partial reply."""
 
+KEPT_SECONDS: Final = 1.0
+KEPT_CHARACTERS: Final = 2048
+"""After how much of a stream what was said is stored, in case the process dies."""
+
 TURN_DAYS: Final = 30.0
 """How long answers are kept for requests that are repeated with their idempotency key."""
 JOB_DAYS: Final = 30.0

@@ -20,7 +20,7 @@ from tavernkit.server.library import Cast, Library
 from tavernkit.server.limits import CACHED_CHATS, MAX_CACHED_CHAT_LINES, MAX_SESSION_MESSAGES
 from tavernkit.server.repetitions import BusyError, known_turn, last_id, repeated_lines
 from tavernkit.server.storage import chats, turns
-from tavernkit.server.storage.chats import ChatLine, ChatState, Selection
+from tavernkit.server.storage.chats import PARTIAL, ChatLine, ChatState, Selection
 from tavernkit.server.storage.database import Database
 from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.talk import TalkInput, TalkResult
@@ -96,10 +96,14 @@ class TurnLog:
             now = time.time()
             if chat.busy(now):
                 raise BusyError
-            if chat.turn_id is not None:
-                await turns.fail_turn(connection, chat.turn_id, INTERRUPTED)
             chosen = merged_selection(chat.selection, request)
             lines, unread = await self._chat_lines(connection, chat)
+            if known is not None:
+                lines = await _without_recovered(connection, chat, lines, known.id)
+            if (dead := chat.turn_id) is not None:
+                if known is None or known.id != dead:
+                    chat, lines = await self._recovered(connection, chat, lines, request)
+                await turns.fail_turn(connection, dead, INTERRUPTED)
             own = await repeated_lines(connection, request, chat, lines, known)
             if isinstance(own, TurnOutcome):
                 return own
@@ -131,6 +135,45 @@ class TurnLog:
             global_variables=shared,
             unread=unread,
         )
+
+    async def note_said(self, opened: OpenTurn, said: list[JsonObject]) -> None:
+        """Store what a running turn has said so far; if that fails, the turn goes on."""
+        try:
+            async with self._database.write() as connection:
+                await turns.note_said(connection, opened.turn_id, said)
+        except Exception:
+            logger.warning("what a turn has said could not be stored", exc_info=True)
+
+    async def recover(self, chat_id: str) -> None:
+        """Put what a dead process had said into its chat, if nobody has since."""
+        async with self._database.write() as connection:
+            chat = await chats.get_chat(connection, chat_id, lock=True)
+            if chat.turn_id is None or chat.busy(time.time()):
+                return
+            lines, unread = await self._chat_lines(connection, chat)
+            turn_id = chat.turn_id
+            chat, lines = await self._recovered(connection, chat, lines)
+            await turns.fail_turn(connection, turn_id, INTERRUPTED)
+            await chats.update_chat(connection, chat, turn_id=None, lease_until=0.0, next_position=chat.next_position)
+        self._remember(replace(chat, turn_id=None, version=chat.version + 1), lines, unread)
+
+    async def _recovered(
+        self, connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], request: TurnRequest | None = None
+    ) -> tuple[ChatState, list[ChatLine]]:
+        """The chat with what a dead process had said, as partial replies; not if the same words are sent again."""
+        assert chat.turn_id is not None
+        said = [each for each in await turns.said_before_it_died(connection, chat.turn_id) if each.get("text")]
+        repeated = request is not None and lines and [lines[-1].content] == [each.content for each in request.messages]
+        if not said or repeated or not lines or lines[-1].role == "assistant":
+            return chat, lines
+        try:
+            cast = await self._library.cast(connection, chat.selection)
+        except ServiceError:
+            return chat, lines  # whoever spoke is gone
+        made = [self._talks.partial_line(each, cast) for each in said]
+        placed = [replace(line, position=chat.next_position + at, turn_id=chat.turn_id) for at, line in enumerate(made)]
+        await chats.insert_lines(connection, chat.id, placed, now=time.time(), turn_id=chat.turn_id)
+        return replace(chat, next_position=chat.next_position + len(placed)), [*lines, *placed]
 
     async def _with_own_lines(
         self,
@@ -306,6 +349,16 @@ class TurnLog:
     def _remember(self, chat: ChatState, lines: list[ChatLine], unread: int) -> None:
         if len(lines) <= MAX_CACHED_CHAT_LINES and not unread:
             self._lines.put(chat.id, (chat.version, lines))
+
+
+async def _without_recovered(
+    connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], turn_id: str
+) -> list[ChatLine]:
+    """The chat without what an attempt had said whose request comes again: it is answered anew."""
+    gone = [line for line in lines if line.turn_id == turn_id and line.role == "assistant" and line.status == PARTIAL]
+    for line in gone:
+        await chats.remove_lines(connection, chat.id, line, following=False)
+    return [line for line in lines if line not in gone] if gone else lines
 
 
 def _check_greeting(greeting: int, known: Sequence[tuple[str, int]]) -> None:

@@ -7,11 +7,12 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import TypeAlias
 
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
 from tavernkit.models import ModelError, Reply, Request
 from tavernkit.server.admission import Admission
-from tavernkit.server.announcement import AnnouncingListener, TimedListener
+from tavernkit.server.announcement import AnnouncingListener, KeepingListener, TimedListener
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
@@ -34,9 +35,13 @@ from tavernkit.server.upstreams import (
     Upstreams,
     as_service_error,
     failure_reason,
+    kind_of_failure,
     left_out,
 )
 from tavernkit.values import JsonObject, is_object, thaw_object
+
+Route: TypeAlias = Sequence[tuple[Upstream, frozenset[str]]]
+"""The upstreams to ask, and the failures after which each is."""
 
 
 class Turns:
@@ -126,7 +131,8 @@ class Turns:
 
     async def _run(self, request: TurnRequest, listener: Listener) -> TurnOutcome:
         await self._upstream_keys.keep_fresh()
-        upstream = self._upstreams.get(request.upstream, request.dialect)
+        key = request.chat_id or request.session or request.turn_id
+        route = self._upstreams.route(request.upstream, request.dialect, f"{request.owner}\0{key}")
         queue = request.chat_id or (f"{request.owner}\0{request.session}" if request.session else None)
         async with self._turn_of(queue):
             opened = await self.log.open(request)
@@ -134,7 +140,7 @@ class Turns:
                 return opened
             heartbeat = asyncio.create_task(self.log.keep(opened, listener))
             try:
-                return await self._talk(request, opened, upstream, listener)
+                return await self._talk(request, opened, route, listener)
             except Exception as error:
                 await self.log.give_up(opened, error)
                 raise _as_service_error(error) from error
@@ -144,12 +150,12 @@ class Turns:
             finally:
                 heartbeat.cancel()
 
-    async def _talk(
-        self, request: TurnRequest, opened: OpenTurn, upstream: Upstream, listener: Listener
-    ) -> TurnOutcome:
-        given = await self._talk_input(request, opened, upstream)
+    async def _talk(self, request: TurnRequest, opened: OpenTurn, route: Route, listener: Listener) -> TurnOutcome:
+        given = await self._talk_input(request, opened, route[0][0])
+        keeping: KeepingListener | None = None
+        if listener.streaming and opened.chat is not None and request.kind == "normal":
+            listener = keeping = KeepingListener(listener, lambda said: self.log.note_said(opened, said))
         asked = 0.0
-
         speakers = 0
 
         async def ask(wanted: Request, *, speaker: str | None = None) -> Reply:
@@ -158,29 +164,51 @@ class Turns:
             if speaker is not None:
                 lead = f"{speaker}: " if speakers == 0 else f"\n\n{speaker}: "
                 told, speakers = AnnouncingListener(listener, Speaks(speaker, lead)), speakers + 1
-            timed = TimedListener(told)
-            try:
-                reply = await upstream.ask(upstream.addressed(wanted), timed)
-            except ModelError as error:
-                self._metrics.upstream_failed(upstream.name, failure_reason(error))
-                raise
-            finally:
-                asked += timed.seconds
-                if timed.first is not None:
-                    self._metrics.first_token(upstream.name, timed.first)
-            self._metrics.used(upstream.name, reply.usage)
-            if reply.interrupted and reply.interrupted != CANCELLED:
-                self._metrics.upstream_failed(upstream.name, "broken")
-            return reply
+            failed: str | None = None
+            last: Exception | None = None
+            for upstream, conditions in route:
+                if last is not None and failed not in conditions:
+                    continue
+                timed = TimedListener(told)
+                try:
+                    return await self._asked(upstream, wanted, timed)
+                except (ModelError, ServiceError) as error:
+                    failed, last = kind_of_failure(error), error
+                    if timed.first is not None or failed is None:
+                        raise
+                finally:
+                    asked += timed.seconds
+                wanted = wanted.replace(model="")  # the next one has a model of its own
+            assert last is not None
+            raise last
 
         started = time.perf_counter()
-        with self._upstreams.span(opened.cast.name), left_out() as options:
-            result = await self._talks.of(opened.selection.platform).run(given, ask)
+        try:
+            with self._upstreams.span(opened.cast.name), left_out() as options:
+                result = await self._talks.of(opened.selection.platform).run(given, ask)
+        finally:
+            if keeping is not None:
+                await keeping.close()
         self._metrics.built(time.perf_counter() - started - asked)
-        self._metrics.asked(upstream.name, asked)
+        self._metrics.asked(route[0][0].name, asked)
         response = _response(request, opened, result, options)
         await self.log.finish(opened, given, result, response)
         return TurnOutcome(turn_id=opened.turn_id, response=response, result=result)
+
+    async def _asked(self, upstream: Upstream, wanted: Request, listener: TimedListener) -> Reply:
+        """Ask an upstream, and note what became of it."""
+        try:
+            reply = await upstream.ask(upstream.addressed(wanted), listener)
+        except ModelError as error:
+            self._metrics.upstream_failed(upstream.name, failure_reason(error))
+            raise
+        finally:
+            if listener.first is not None:
+                self._metrics.first_token(upstream.name, listener.first)
+        self._metrics.used(upstream.name, reply.usage)
+        if reply.interrupted and reply.interrupted != CANCELLED:
+            self._metrics.upstream_failed(upstream.name, "broken")
+        return reply
 
     async def _talk_input(
         self, request: TurnRequest, opened: OpenTurn, upstream: Upstream | None, dialect: str | None = None

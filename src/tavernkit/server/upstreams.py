@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager, nullcontext
@@ -268,7 +269,13 @@ class Upstreams:
         self._upstreams = {
             name: Upstream(name, each, self._watched(given.get(name) or _first_model(name, each)))
             for name, each in config.upstreams.items()
+            if not each.route
         }
+        self._routes = {name: each.route for name, each in config.upstreams.items() if each.route}
+        for name, route in self._routes.items():
+            if unknown := [each.upstream for each in route if each.upstream not in self._upstreams]:
+                message = f"the setting 'upstreams.{name}.route' of the server: there is no upstream {unknown[0]!r}"
+                raise ConfigError(message, code="NO_UPSTREAM")
 
     def _watched(self, model: Model) -> Model:
         return model if self._telemetry is None else self._telemetry.model(model)
@@ -281,6 +288,22 @@ class Upstreams:
         """Names of the upstreams, the default one first."""
         return sorted(self._upstreams, key=lambda name: name != self._default)
 
+    def route(self, name: str | None, dialect: str | None, key: str) -> list[tuple[Upstream, frozenset[str]]]:
+        """The upstreams to ask, in order, each with the failures of those before after which it is asked.
+
+        Args:
+            name: The name that a client gives, if it does.
+            dialect: The dialect that it asks for, if it does.
+            key: What shall always get the same one: a provider's cache knows its session.
+        """
+        routes = self._routes.get(name if name is not None else self._default)
+        if routes is None or dialect is not None:
+            return [(self.get(name, dialect), frozenset())]
+        weighted = [each for each in routes if each.weight > 0] or list(routes[:1])
+        first = max(weighted, key=lambda each: _lot(key, each.upstream) ** (1 / max(each.weight, 1e-9)))
+        others = [each for each in routes if each is not first]
+        return [(self._upstreams[each.upstream], frozenset(each.on)) for each in (first, *others)]
+
     def find(self, name: str | None = None, dialect: str | None = None) -> Upstream | None:
         """The upstream that :meth:`get` gives; None if none speaks the dialect."""
         try:
@@ -292,12 +315,15 @@ class Upstreams:
 
     def get(self, name: str | None = None, dialect: str | None = None) -> Upstream:
         """An upstream by name, else the default one, else the first that speaks the dialect."""
+        named = name if name is not None else self._default
+        if named in self._routes and (name is not None or dialect is None):
+            return self._upstreams[self._routes[named][0].upstream]
         if name is not None:
             if name not in self._upstreams:
                 raise ServiceError(400, f"there is no upstream {name!r}", code="upstream_not_found", param="upstream")
             return self._upstreams[name]
-        chosen = self._upstreams[self._default]
-        if dialect is None or chosen.model.dialect == dialect:
+        chosen = self._upstreams.get(self._default)
+        if chosen is not None and dialect in (None, chosen.model.dialect):
             return chosen
         for upstream in self._upstreams.values():
             if upstream.model.dialect == dialect:
@@ -409,6 +435,29 @@ def as_service_error(error: Exception) -> ServiceError:
     if isinstance(error, RequestTimeoutError):
         return ServiceError(504, str(error), code="upstream_timeout")
     return ServiceError(502, f"the model's server failed: {error}", code="upstream_error")
+
+
+def _lot(key: str, name: str) -> float:
+    """A number between 0 and 1 that a session always draws for an upstream."""
+    drawn = int.from_bytes(hashlib.sha256(f"{key}\0{name}".encode()).digest()[:8], "big")
+    return (drawn + 1) / (2**64 + 1)
+
+
+def kind_of_failure(error: Exception) -> str | None:
+    """Which condition of a route an error fulfils; None if another upstream would fail the same way."""
+    if isinstance(error, ServiceError):
+        return "error" if error.code == "upstream_unavailable" else None
+    if isinstance(error, RequestTimeoutError):
+        return "timeout"
+    if not isinstance(error, HTTPError):
+        return "error" if isinstance(error, ModelError) else None
+    if error.status == 429:
+        return "rate_limit"
+    said = str(error).lower()
+    if error.status in (400, 413, 422):
+        too_long = "context" in said or "too long" in said or ("maximum" in said and "token" in said)
+        return "context_length" if too_long else None
+    return "error"
 
 
 def failure_reason(error: ModelError) -> str:

@@ -145,6 +145,9 @@ async def list_messages(
     """The last messages, oldest first; ``next`` of the answer is the ``before`` of older ones."""
     async with service.database.read() as connection:
         chat = await chats.get_chat(connection, session_id, owner=owned_by(client))
+    if chat.turn_id is not None and not chat.busy(time.time()):
+        await service.turns.log.recover(chat.id)
+    async with service.database.read() as connection:
         lines = await chats.read_lines(connection, chat.id, limit=limit, before=before)
     older = lines[0].position if len(lines) == limit else None
     return MessageList(data=[MessageOut.of(line) for line in lines], next=older)

@@ -13,9 +13,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit.server.storage.database import advisory_lock
 from tavernkit.server.storage.statements import change, insert_into, select_by
 from tavernkit.server.storage.tables import Chat, GlobalVariables, Turn
-from tavernkit.values import Json, JsonObject
+from tavernkit.values import Json, JsonObject, is_list, is_object
 
 RUNNING, DONE, PARTIAL, FAILED = "running", "done", "partial", "failed"
+
+SAID = "said"
+"""Where a running turn keeps what it has said so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,19 @@ async def begin_turn(connection: AsyncConnection, turn_id: str, **values: object
 async def update_turn(connection: AsyncConnection, turn_id: str, **values: object) -> None:
     """Change a turn."""
     await connection.execute(*change(Turn, {"updated_at": time.time(), **values}, id=turn_id))
+
+
+async def note_said(connection: AsyncConnection, turn_id: str, said: list[JsonObject]) -> None:
+    """Store what a running turn has said so far."""
+    values = {"response": {SAID: said}, "updated_at": time.time()}
+    await connection.execute(*change(Turn, values, id=turn_id, status=RUNNING))
+
+
+async def said_before_it_died(connection: AsyncConnection, turn_id: str) -> list[JsonObject]:
+    """What a turn had said whose process is gone."""
+    row = (await connection.execute(select_by(Turn, ("response",), ("id",)), {"id": turn_id})).one_or_none()
+    said = row[0].get(SAID) if row is not None and is_object(row[0]) else None
+    return [each for each in said if is_object(each)] if is_list(said) else []
 
 
 async def fail_turn(connection: AsyncConnection, turn_id: str, error: str) -> None:

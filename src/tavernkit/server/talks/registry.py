@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from tavernkit.models import Reply
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import RISU_AI, Cast
-from tavernkit.server.storage.chats import ChatLine
+from tavernkit.server.storage.chats import PARTIAL, ChatLine
+from tavernkit.server.talks import silly_tavern_lines
 from tavernkit.server.talks.risu_ai import RisuTalk
 from tavernkit.server.talks.silly_tavern import SillyTavernTalk
 from tavernkit.server.turn_request import NewMessage
-from tavernkit.values import is_object
+from tavernkit.values import JsonObject, is_object
 
 
 class Talks:
@@ -29,6 +32,15 @@ class Talks:
         talk = self.of(cast.selection.platform)
         name = cast.persona.name if cast.persona is not None else user_name
         return [_line(talk, message, name) for message in messages]
+
+    def partial_line(self, said: JsonObject, cast: Cast) -> ChatLine:
+        """A reply of which no more than this is known."""
+        text, speaker = str(said.get("text")), str(said.get("speaker") or cast.name)
+        if cast.selection.platform == RISU_AI:
+            return replace(self._risu_ai.reply_line(text), status=PARTIAL)
+        members = {bundle.character.name: member for member, bundle in cast.members.items()}
+        reply = Reply(text=text, interrupted="the server stopped")
+        return silly_tavern_lines.reply_line(reply, speaker, avatar=members.get(speaker))
 
 
 def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str) -> ChatLine:

@@ -1,0 +1,103 @@
+"""A process that dies in mid-stream: what the client saw is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from tavernkit.models.script import Hang
+from tavernkit.server import announcement
+from tavernkit.server.storage.tables import Chat, Turn
+from tavernkit.testing import ScriptedModel
+from tests.server.conftest import Client, StartApp
+
+CHAT = "/v1/chat/completions"
+
+
+def dying() -> ScriptedModel:
+    """A model that is cut off in mid-stream."""
+    return ScriptedModel(Hang(after=["Once ", "upon"]))
+
+
+@pytest.fixture(autouse=True)
+def kept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits a second."""
+    monkeypatch.setattr(announcement, "KEPT_SECONDS", 0.01)
+
+
+def body(text: str, platform: str = "silly_tavern", **more: Any) -> dict[str, Any]:
+    tavernkit = {"platform": platform, "session": "s"}
+    return {"model": "aria", "messages": [{"role": "user", "content": text}], "tavernkit": tavernkit, **more}
+
+
+async def die(client: Client, text: str, platform: str = "silly_tavern", key: str = "k") -> asyncio.Task[Any]:
+    """Let a stream say something, then take its lease away, as a dead process loses it."""
+    headers = {"Idempotency-Key": key}
+    streaming = asyncio.create_task(client.post(CHAT, json=body(text, platform, stream=True), headers=headers))
+    database = client.service.database
+    while True:
+        async with database.read() as connection:
+            rows = (await connection.execute(Turn.__table__.select())).mappings().all()
+        if any("Once upon" in json.dumps(row["response"]) for row in rows):
+            break
+        await asyncio.sleep(0.01)
+    async with database.write() as connection:
+        await connection.execute(update(Chat).values(lease_until=0.0))
+        await connection.execute(update(Turn).values(lease_until=0.0))
+    return streaming
+
+
+async def texts(client: Client) -> list[tuple[str, str, str]]:
+    session = (await client.get("/api/sessions")).json()["data"][0]["id"]
+    found = (await client.get(f"/api/sessions/{session}/messages")).json()["data"]
+    return [(each["role"], each["content"], each["status"]) for each in found]
+
+
+async def ended(*streams: asyncio.Task[Any]) -> None:
+    for stream in streams:
+        stream.cancel()
+    await asyncio.gather(*streams, return_exceptions=True)
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+@pytest.mark.parametrize("read", [False, True])
+async def test_the_next_turn_finds_what_was_said(start: StartApp, platform: str, read: bool) -> None:
+    model = ScriptedModel("Next.")
+    async with start(dying(), shutdown_seconds=0) as dead, start(model) as client:
+        stream = await die(dead, "Hi", platform)
+        if read:
+            assert (await texts(client))[-2:] == [("user", "Hi", "complete"), ("assistant", "Once upon", "partial")]
+        assert (await client.post(CHAT, json=body("Go on", platform))).status_code == 200
+        assert (await texts(client))[-4:] == [
+            ("user", "Hi", "complete"),
+            ("assistant", "Once upon", "partial"),
+            ("user", "Go on", "complete"),
+            ("assistant", "Next.", "complete"),
+        ]
+        await ended(stream)
+    assert "Once upon" in json.dumps(model.requests[0])
+
+
+@pytest.mark.parametrize("read", [False, True])
+async def test_a_repeated_request_is_answered_anew(start: StartApp, read: bool) -> None:
+    async with start(dying(), shutdown_seconds=0) as dead, start(ScriptedModel("Whole.")) as client:
+        stream = await die(dead, "Hi")
+        if read:
+            assert (await texts(client))[-1] == ("assistant", "Once upon", "partial")
+        again = await client.post(CHAT, json=body("Hi"), headers={"Idempotency-Key": "k"})
+        assert again.status_code == 200, again.text
+        assert (await texts(client))[-2:] == [("user", "Hi", "complete"), ("assistant", "Whole.", "complete")]
+        await ended(stream)
+
+
+async def test_a_whole_reply_is_stored_once(start: StartApp) -> None:
+    async with start(ScriptedModel("Once upon a time.")) as client:
+        await client.post(CHAT, json=body("Hi", stream=True))
+        assert (await texts(client))[-2:] == [
+            ("user", "Hi", "complete"),
+            ("assistant", "Once upon a time.", "complete"),
+        ]
