@@ -15,9 +15,6 @@ from tavernkit.dialects.attachments import Attachment
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai.conversation.chat import Chat as RisuAIChat
 from tavernkit.silly_tavern.conversation.chat import Chat as SillyTavernChat
-from tavernkit.silly_tavern.conversation.chat_state import scripted
-from tavernkit.silly_tavern.conversation.lines import extra_of, user_line
-from tavernkit.silly_tavern.scripts.regex_scripts import RegexPlacement
 from tavernkit.turns import Chat, Turn
 from tavernkit.values import Json, JsonObject
 
@@ -59,15 +56,9 @@ async def send_with_attachments(chat: Chat, text: str, attachments: Sequence[Att
     """
     if isinstance(chat, SillyTavernChat):
         # The line is stored before the prompt is built: builds take a text, not a line, for what is sent now.
-        extra = line_extra(attachments)
-        with chat.state.expanding() as workspace:
-            stored = workspace.macros.typed(scripted(workspace, text, RegexPlacement.USER_INPUT))
-            name = workspace.context.user_name
-        line = user_line(name, stored, chat.state.now(), avatar=chat.state.user_avatar)
-        extra_of(line).update(extra)
-        chat.state.lines.append(line)
+        chat.add_message(text, extra=line_extra(attachments))
         await chat.host.checkpoint()
-        return await chat.send()
+        return await chat.answer()
     if isinstance(chat, RisuAIChat):
         if any(each.kind == "file" for each in attachments):
             raise ConfigError("RisuAI's messages take pictures, sounds and films, not other files")
