@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
@@ -325,3 +328,30 @@ async def test_lines_count_from_either_end_and_must_be_there() -> None:
             await work
     with pytest.raises(ConfigError, match="index"):
         await talk.edit("0", "x")  # pyright: ignore[reportArgumentType]
+
+
+def test_an_interrupt_between_two_pieces_ends_the_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk, chat, _ = conversation(Hang(("One",)), "Next.")
+    schedule = asyncio.run_coroutine_threadsafe
+
+    class Interrupted:
+        """The user presses Ctrl+C before the event loop has begun to wait for the next piece."""
+
+        def __init__(self, future: Future[object]) -> None:
+            self.cancel = future.cancel
+
+        def result(self) -> object:
+            raise KeyboardInterrupt
+
+    def interrupt(work: Coroutine[Any, Any, object], loop: asyncio.AbstractEventLoop) -> Interrupted:
+        monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", schedule)
+        return Interrupted(schedule(work, loop))
+
+    with talk.blocking() as blocking:
+        pieces = blocking.stream("Hi")
+        assert next(pieces).text == "One"
+        monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            next(pieces)
+        assert chat.texts == ["Hello.", "Hi", "One"]
+        assert blocking.send("And?").text == "Next."

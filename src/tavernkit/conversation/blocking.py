@@ -78,10 +78,10 @@ class BlockingConversation:
             return await anext(stream, None)
 
         try:
-            while (piece := self._run(read())) is not None:
+            while (piece := self._run(read(), settle=False)) is not None:
                 yield piece
         finally:
-            self._run(stream.aclose())
+            self._run(stream.aclose(), settle=False)
 
     def regenerate(self) -> Turn:
         """Ask for the last reply again."""
@@ -174,7 +174,14 @@ class BlockingConversation:
     ) -> None:
         self.close()
 
-    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+    def _run(self, work: Coroutine[Any, Any, _T], *, settle: bool = True) -> _T:
+        """Run a coroutine to its end.
+
+        Args:
+            work: The coroutine.
+            settle: When the caller is interrupted, wait until the operation has stopped. Reading a piece of a stream
+                is none: its turn runs on until the stream is closed.
+        """
         if self._loop.is_closed():
             work.close()
             raise ConfigError("this conversation is closed", code="CONVERSATION_CLOSED")
@@ -183,6 +190,8 @@ class BlockingConversation:
             return future.result()
         except KeyboardInterrupt:
             future.cancel()
+            if not settle:
+                raise
             with suppress(TavernKitError):  # it waits for the operation to end
                 asyncio.run_coroutine_threadsafe(self.conversation.save(), self._loop).result()
             raise
