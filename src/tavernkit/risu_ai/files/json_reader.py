@@ -12,6 +12,9 @@ AnyJson: TypeAlias = str | float | bool | Sequence[object] | Mapping[str, object
 """What files may hold where something else is expected: it is reported, while what is not JSON at all is refused."""
 
 
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+
+
 class JsonReader(json_reader.JsonReader):
     """Reads keys of one object as RisuAI does: null is the default, and of a fraction the whole number is taken."""
 
@@ -22,10 +25,15 @@ class JsonReader(json_reader.JsonReader):
         return default if self.data.get(key) is None else super().text(key, default)
 
     def number(self, key: str, default: float) -> float:
-        """Read a number (also written as text); null is the default. NaN stays: RisuAI's own imports make it."""
+        """Read a number (also written as text); null is the default. NaN stays: RisuAI's own imports make it.
+
+        So does infinity, with which a chat card may end.
+        """
         found = self.data.get(key)
         if isinstance(found, (int, float)) and not isinstance(found, bool):
             return found
+        if isinstance(found, str) and found.strip() in _NOT_FINITE:
+            return float(found)
         return default if found is None else super().number(key, default)
 
     def integer(self, key: str, default: int) -> int:

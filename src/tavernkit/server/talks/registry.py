@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tavernkit.models import Reply
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import RISU_AI, Cast
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
@@ -39,8 +38,8 @@ class Talks:
         if cast.selection.platform == RISU_AI:
             return replace(self._risu_ai.reply_line(text), status=PARTIAL)
         members = {bundle.character.name: member for member, bundle in cast.members.items()}
-        reply = Reply(text=text, interrupted="the server stopped")
-        return silly_tavern_lines.reply_line(reply, speaker, avatar=members.get(speaker))
+        avatar = members.get(speaker)
+        return silly_tavern_lines.partial_reply(text, speaker, avatar=avatar, reason="the server stopped")
 
 
 def _line(talk: SillyTavernTalk | RisuTalk, message: NewMessage, user_name: str) -> ChatLine:

@@ -71,6 +71,20 @@ def calling_line(reply: Reply, text: str) -> ChatLine:
     return new_line("assistant", text, native, status=PARTIAL if reply.interrupted else COMPLETE)
 
 
+def partial_reply(text: str, speaker: str, *, avatar: str | None, reason: str) -> ChatLine:
+    """A reply that broke off, as far as it is known.
+
+    Args:
+        text: What there is of it.
+        speaker: Who spoke.
+        avatar: The speaker's id, in a group.
+        reason: Why it broke off.
+    """
+    extra: JsonObject = {"tavernkit": {"partial": reason}}
+    message = st.ChatMessage(name=speaker, mes=text, send_date=now(), extra=extra, original_avatar=avatar)
+    return new_line("assistant", text, message.to_json(), status=PARTIAL)
+
+
 class StoredLines:
     """Stored lines as lines of a chat, and back again once a turn has changed them.
 
