@@ -65,6 +65,7 @@ def is_told(reply: httpx.Response) -> bool:
     if reply.status_code < 400:
         return True
     told = reply.json()
+    told.pop("type", None)  # Anthropic's protocol has it
     return reply.status_code < 500 and set(told) == {"error"} and set(told["error"]) == ERROR_KEYS
 
 

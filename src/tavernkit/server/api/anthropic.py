@@ -87,7 +87,7 @@ async def messages(
 def error_body(error: ServiceError) -> JsonObject:
     """An error as Anthropic's API writes it."""
     kind = ERROR_TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "api_error")
-    return {"type": "error", "error": {"type": kind, "message": str(error), "code": error.code}}
+    return {"type": "error", "error": {"type": kind, "message": str(error), "param": error.param, "code": error.code}}
 
 
 def _translated(body: MessagesRequest) -> ChatCompletionRequest:
