@@ -333,19 +333,17 @@ async def test_lines_count_from_either_end_and_must_be_there() -> None:
 def test_an_interrupt_between_two_pieces_ends_the_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     talk, chat, _ = conversation(Hang(("One",)), "Next.")
     schedule = asyncio.run_coroutine_threadsafe
+    monkeypatch.setattr("tavernkit.conversation.blocking.SIGNAL_CHECK_SECONDS", 0)
 
-    class Interrupted:
+    def interrupt(work: Coroutine[Any, Any, object], loop: asyncio.AbstractEventLoop) -> Future[object]:
         """The user presses Ctrl+C before the event loop has begun to wait for the next piece."""
-
-        def __init__(self, future: Future[object]) -> None:
-            self.cancel = future.cancel
-
-        def result(self) -> object:
-            raise KeyboardInterrupt
-
-    def interrupt(work: Coroutine[Any, Any, object], loop: asyncio.AbstractEventLoop) -> Interrupted:
         monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", schedule)
-        return Interrupted(schedule(work, loop))
+        future = schedule(work, loop)
+        monkeypatch.setattr(future, "done", pressed)
+        return future
+
+    def pressed() -> bool:
+        raise KeyboardInterrupt
 
     with talk.blocking() as blocking:
         pieces = blocking.stream("Hi")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import wait
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from tavernkit.conversation.stores import ConversationStore
 
 _T = TypeVar("_T")
+
+SIGNAL_CHECK_SECONDS = 0.2
+"""How long Ctrl+C may go unnoticed."""
 
 
 class BlockingConversation:
@@ -187,7 +191,11 @@ class BlockingConversation:
             raise ConfigError("this conversation is closed", code="CONVERSATION_CLOSED")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return future.result()
+            while True:
+                # A signal that comes just before a thread begins to wait does not wake it up.
+                wait([future], timeout=SIGNAL_CHECK_SECONDS)
+                if future.done():
+                    return future.result()
         except KeyboardInterrupt:
             future.cancel()
             if not settle:
