@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Literal
 
 import pytest
 
-from tavernkit.models import ConnectionFailedError, Endpoint, OpenAIModel
+import tavernkit as tk
+from tavernkit.models import ConnectionFailedError, Endpoint, OpenAIModel, ProviderError
 from tavernkit.testing import Answer, ScriptedModel, failure, serve
+from tavernkit.values import thaw_object
+from tavernkit.vibe_tavern.directives.model import DirectivesModel, DirectivesReply
 from tavernkit.vibe_tavern.directives.runner import DirectivesResult, DirectivesRunner
 from tavernkit.vibe_tavern.prompt_runner import PromptRunner
 from tests.vibe_tavern.support import config, loose, scripted, sent
@@ -80,3 +84,25 @@ async def test_ladder_over_a_real_connection() -> None:
     assert loose(result.attempts[0])["structured_output_unsupported"] is True
     assert sent(model, 0)["response_format"]["json_schema"]["strict"] is False
     assert "parallel_tool_calls" not in sent(model, 0)
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+async def test_a_conversation_stores_the_text_and_gives_the_directives(
+    platform: Literal["silly_tavern", "risu_ai"],
+) -> None:
+    model = DirectivesModel(ScriptedModel("not JSON", GOOD), {"allowed_types": ["ui.toast"]})
+    chat = tk.Conversation.open(card=tk.Character(name="Aria"), model=model, platform=platform)
+    pieces = [piece.text async for piece in chat.stream("Hi")]
+    assert "".join(pieces) == "ok"
+    assert chat.lines[-1].get("mes", chat.lines[-1].get("data")) == "ok"
+    assert chat.last is not None
+    reply = chat.last.reply
+    assert isinstance(reply, DirectivesReply)
+    assert [thaw_object(each) for each in reply.directives] == [{"type": "ui.toast", "payload": {"message": "m"}}]
+
+
+async def test_without_a_usable_envelope_the_turn_fails() -> None:
+    model = DirectivesModel(ScriptedModel("no", repeat_last=True))
+    chat = tk.Conversation.open(card=tk.Character(name="Aria"), model=model)
+    with pytest.raises(ProviderError, match="no usable directives envelope: 'no'"):
+        await chat.send("Hi")

@@ -3,6 +3,8 @@ from tavernkit.vibe_tavern.capabilities import Capabilities as Capabilities
 from tavernkit.vibe_tavern.capabilities import CapabilitiesRegistry as CapabilitiesRegistry
 from tavernkit.vibe_tavern.context import VibeTavernContext as VibeTavernContext
 from tavernkit.vibe_tavern.context import VibeTavernInputs as VibeTavernInputs
+from tavernkit.vibe_tavern.directives.model import DirectivesModel as DirectivesModel
+from tavernkit.vibe_tavern.directives.model import DirectivesReply as DirectivesReply
 from tavernkit.vibe_tavern.directives.output_options import StructuredOutputOptions as StructuredOutputOptions
 from tavernkit.vibe_tavern.directives.payload_validators import (
     pydantic_payload_validator as pydantic_payload_validator,
