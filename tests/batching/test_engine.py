@@ -246,7 +246,7 @@ def parquet_rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
-    grid = write_grid(tmp_path, cards=3, seeds=20)
+    grid = write_grid(tmp_path, cards=3, seeds=1000)
     out = tmp_path / "out"
     run = subprocess.Popen(
         [sys.executable, "-c", RUN, str(grid), str(out), "2", "jsonl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -258,7 +258,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     assert b"KeyboardInterrupt" in error
     told = max([told, *map(int, rest.split())])
     assert json.loads((out / "manifest.json").read_text())["status"] == "interrupted"
-    assert len(by_key(out)) == told < 180
+    assert len(by_key(out)) == told < 9000
 
 
 def test_a_worker_that_dies_costs_only_the_record_it_dies_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

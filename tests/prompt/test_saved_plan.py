@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tavernkit import risu_ai, silly_tavern
-from tavernkit.errors import ConfigError
+from tavernkit.errors import ConfigError, FileFormatError
 from tavernkit.prompt import Plan
 from tests.risu_ai.building import scene as risu_scene
 from tests.silly_tavern import scene
@@ -67,7 +67,7 @@ def test_what_is_not_a_saved_plan_is_refused(data: Any):
 def test_a_file_that_is_not_json_is_refused(tmp_path: Path):
     path = tmp_path / "plan.json"
     path.write_text("{")
-    with pytest.raises(ConfigError, match="not JSON"):
+    with pytest.raises(FileFormatError, match=r"plan\.json is no JSON"):
         Plan.load(path)
 
 

@@ -60,7 +60,12 @@ def test_what_is_old_is_counted_then_removed_then_gone(options: list[str], capsy
     code, told = pruned(capsys, *options, *days, "--json")
     assert (code, json.loads(told)) == (
         0,
-        {"dry_run": False, "days": {"turns": 7.0, "jobs": 4.5}, "removed": {"turns": 0, "jobs": 0}},
+        {
+            "schema_version": 1,
+            "dry_run": False,
+            "days": {"turns": 7.0, "jobs": 4.5},
+            "removed": {"turns": 0, "jobs": 0},
+        },
     )
 
 

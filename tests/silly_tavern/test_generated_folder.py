@@ -109,7 +109,7 @@ def test_what_runs_code_is_named_once(folder: Path, tmp_path: Path):
     data.builder(made.name_of(0), made.chat_name(0))
     data.builder(made.name_of(0), made.chat_name(0))
     assert len(log.messages) == 3
-    assert "'Third-Party'" in log.messages[0]
+    assert "Third-Party" in log.messages[0]
     assert log.messages[1].endswith("are not run here: Rain")
     assert "'Bad' cannot be read" in log.messages[2]
 

@@ -14,7 +14,7 @@ from tests.vibe_tavern.support import config
 
 
 def threads() -> set[str]:
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("tavernkit")}
+    return {thread.name for thread in threading.enumerate() if thread.name == "tavernkit-runner"}
 
 
 def test_requests_streams_and_loops_without_an_event_loop() -> None:

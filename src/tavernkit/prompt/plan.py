@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, overload
 
 from tavernkit.budget.report import TrimReport
-from tavernkit.errors import ConfigError, Warn, log_warning
+from tavernkit.cards.source import FileContent
+from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
 from tavernkit.lore.contracts import LoreResult
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
@@ -328,11 +329,20 @@ class Plan:
         Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Plan:
-        """Read a plan that was saved with :meth:`save` or ``tavernkit build --save``; see :meth:`from_dict`."""
+    def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Plan:
+        """Read a plan that was saved with :meth:`save` or ``tavernkit build --save``; see :meth:`from_dict`.
+
+        Args:
+            source: The path of the file, or its bytes.
+            warn: Called with what is odd in it.
+            strict: Raise instead.
+
+        Raises:
+            FileFormatError: It is not a saved plan, or one of a newer schema.
+        """
         from tavernkit.prompt.saved_plan import load_plan
 
-        return load_plan(Path(path))
+        return load_plan(source, refuse_warning if strict else warn)
 
     def debug_dump(self) -> str:
         """Every block with its fields that are not the default, then its content."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TypeVar
 
-from tavernkit.errors import ConfigError
+from tavernkit.cards.json_text import parse_json
+from tavernkit.cards.source import FileContent, called, read_file
+from tavernkit.errors import ConfigError, FileFormatError, Warn
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.omission import Moved, Omission
 from tavernkit.prompt.plan import SCHEMA_VERSION, Plan, RenderedText, TextSpan
@@ -23,15 +23,13 @@ MAX_PLAN_BYTES = 256 << 20
 _CODE = "INVALID_PLAN"
 
 
-def load_plan(path: Path) -> Plan:
-    """Read a file; see :meth:`Plan.from_dict`."""
-    if path.stat().st_size > MAX_PLAN_BYTES:
-        raise ConfigError(f"{path.name} is larger than {MAX_PLAN_BYTES >> 20} MB", code=_CODE)
+def load_plan(source: FileContent, warn: Warn) -> Plan:
+    """Read a file; see :meth:`Plan.load`."""
+    content = read_file(source, MAX_PLAN_BYTES, limit="MAX_PLAN_BYTES")
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path.name} is not JSON: {error}", code=_CODE) from error
-    return read_plan(data)
+        return read_plan(parse_json(content, what=called(source), warn=warn))
+    except ConfigError as error:
+        raise FileFormatError(f"{called(source)}: {error}") from error
 
 
 def read_plan(data: object) -> Plan:
