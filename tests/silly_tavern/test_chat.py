@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st_
 
-from tavernkit import ConfigError
+from tavernkit import ConfigError, MaxTokensExceededError
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character, User
 from tavernkit.models import ModelError, Reply, ReplyPiece, ToolCall
@@ -106,6 +106,14 @@ async def test_cancelling_keeps_the_partial_reply() -> None:
     with pytest.raises(asyncio.CancelledError):
         await made.send("Go")
     assert texts(made)[-1] == "Once"
+
+
+async def test_what_the_user_says_is_kept_when_no_prompt_can_be_built() -> None:
+    made, host = chat(context_length=40, response_length=20)
+    with pytest.raises(MaxTokensExceededError):
+        await made.send("Hello, {{char}}!")
+    assert texts(made)[-1] == "Hello, Aria!"
+    assert host.log == ["save 2"]
 
 
 async def test_tools_are_run_until_the_limit() -> None:

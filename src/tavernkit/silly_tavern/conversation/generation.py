@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from tavernkit.errors import TavernKitError
 from tavernkit.models.reply import Reply, ReplyPiece, ToolCall
 from tavernkit.silly_tavern.chat.output_cleanup import clean_up
-from tavernkit.silly_tavern.chat.turn import inline_bias, without_macros
+from tavernkit.silly_tavern.chat.turn import SENDING_TYPES, inline_bias, without_macros
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.conversation import lines as of
@@ -93,7 +94,14 @@ class Generation:
         options = self._options
         if depth:
             options = (options or {}) | {"tool_recursion": depth}
-        plan = await self._state.work(lambda: self._build(generation_type, text, speaker, options))
+        try:
+            plan = await self._state.work(lambda: self._build(generation_type, text, speaker, options))
+        except TavernKitError:
+            # What the user said is kept, though there is no prompt to send.
+            if text and generation_type in SENDING_TYPES:
+                self._send_as_user(text)
+                await self._host.checkpoint()
+            raise
         self._take(plan, generation_type)
         await self._host.checkpoint()
         reply = await self._ask(plan, generation_type, speaker)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tavernkit.silly_tavern.chat.chat_message import NARRATOR
 from tavernkit.text.js_values import trim
@@ -264,9 +264,3 @@ def mark_partial(line: JsonObject, reason: str) -> None:
         own.pop(PARTIAL, None)
         if not own:
             del extra["tavernkit"]
-
-
-def message_of(line: Mapping[str, object]) -> str:
-    """Return a line's text for the result of ``/cut``."""
-    mes = line.get("mes")
-    return mes if isinstance(mes, str) else ""
