@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import tavernkit as tk
+from tavernkit.cache import PromptCache
 from tavernkit.conversation import (
     Conversation,
     ConversationBusyError,
@@ -21,7 +23,7 @@ from tavernkit.conversation import (
 )
 from tavernkit.errors import ConfigError
 from tavernkit.models import ModelError, Usage
-from tavernkit.testing import Disconnect, Hang, ScriptedModel, answer, calls, failure, streamed, tool_call
+from tavernkit.testing import Disconnect, Hang, ScriptedModel, answer, calls, failure, streamed, tool_call, usage
 from tests.conversation.fake_chat import FakeChat
 
 
@@ -353,3 +355,15 @@ def test_an_interrupt_between_two_pieces_ends_the_reply(monkeypatch: pytest.Monk
             next(pieces)
         assert chat.texts == ["Hello.", "Hi", "One"]
         assert blocking.send("And?").text == "Next."
+
+
+async def test_a_conversation_puts_the_providers_report_beside_the_predicted_cache() -> None:
+    card = tk.Character(name="Aria", description="Keeps the light. " * 300)
+    chat = tk.Conversation.open(card=card, model=ScriptedModel(answer("One.", usage=usage(900, 2)), "Two."))
+    chat.cache = PromptCache("openai")
+    await chat.send("Hi")
+    await chat.send("And?")
+    first, second = chat.cache.report.turns
+    assert (first.cached_tokens, first.reported_tokens) == (0, 0)
+    assert second.cached_tokens > 1000
+    assert second.reported_tokens is None

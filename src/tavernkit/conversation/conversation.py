@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tavernkit.arguments import require, require_choice
+from tavernkit.cache import PromptCache
 from tavernkit.cards.participant import User
 from tavernkit.conversation.attachments import AttachmentInput, load_attachments, send_with_attachments
 from tavernkit.conversation.errors import ConversationBusyError
@@ -97,6 +99,9 @@ class Conversation(AsyncContext):
         self.options: JsonObject = dict(options or {})  # pyright: ignore[reportAttributeAccessIssue]  # JSON by contract
         self.last: Turn | None = None
         """The newest turn: ``last.plan`` is the prompt that the last reply saw."""
+        self.cache: PromptCache | None = None
+        """Set one (``PromptCache("anthropic")``) to have what the provider should have cached added up, beside what it
+        reports: ``cache.report``."""
         self.tools = tools if isinstance(tools, ToolBox) else ToolBox(tools)
         self._undo: deque[JsonObject] = deque(maxlen=undo_limit)
         self._lock = asyncio.Lock()
@@ -106,6 +111,7 @@ class Conversation(AsyncContext):
         self._on_piece: OnPiece | None = None
         self._usage: Usage | None = None
         self._saved: SavedChat | None = None
+        self._asked_at = time.monotonic()
         self._closed = False
         chat.host = self
 
@@ -477,6 +483,10 @@ class Conversation(AsyncContext):
             raise ConfigError("this conversation has no model: pass model=tk.model(…)", code="MODEL_REQUIRED")
         request = plan.request(self.model.dialect, options=self.options)
         collected = Accumulator(self.model.name)
+        if self.cache is not None:
+            now = time.monotonic()
+            self.cache.send(plan, idle_seconds=now - self._asked_at)
+            self._asked_at = now
 
         def pass_on(piece: ReplyPiece) -> None:
             for take in (collected.add, on_piece, self._on_piece):
@@ -494,6 +504,8 @@ class Conversation(AsyncContext):
             self._note(Exchange(plan=plan, reply=collected.reply(interrupted=interrupted)))
             raise
         self._note(Exchange(plan=plan, reply=reply))
+        if self.cache is not None:
+            self.cache.receive(reply.usage)
         return reply
 
     async def checkpoint(self) -> None:
