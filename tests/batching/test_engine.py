@@ -20,6 +20,7 @@ from tavernkit.batching.executors import Job, processes
 from tavernkit.batching.grid import Selection
 from tavernkit.examples import example_path
 from tests.batching.grids import by_key, copy_example, records, write_card, write_grid
+from tests.cli.terminal import heed_interrupts
 
 RUN = """
 import sys
@@ -249,7 +250,10 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     grid = write_grid(tmp_path, cards=3, seeds=1000)
     out = tmp_path / "out"
     run = subprocess.Popen(
-        [sys.executable, "-c", RUN, str(grid), str(out), "2", "jsonl"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", RUN, str(grid), str(out), "2", "jsonl"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=heed_interrupts,
     )
     assert run.stdout is not None
     told = int(run.stdout.readline())

@@ -53,6 +53,11 @@ def in_process(*arguments: str, stdin: str | None = None) -> Outcome:
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
+def heed_interrupts() -> None:
+    """Let a new process heed Ctrl+C, which one that is started in the background of a shell does not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Terminal:
     """A real process in a pseudo-terminal, with somebody typing."""
 
@@ -67,6 +72,7 @@ class Terminal:
             stderr=slave,
             env=settings,
             close_fds=True,
+            preexec_fn=heed_interrupts,
         )
         os.close(slave)
         self.seen = ""
