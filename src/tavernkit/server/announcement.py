@@ -13,22 +13,29 @@ from tavernkit.server.upstreams import Listener, Speaks
 from tavernkit.values import JsonObject
 
 
-class AnnouncingListener:
-    """Tells the speaker's name with the first piece: until then the request may still fail as a whole."""
+class _Around:
+    """A listener around another one."""
 
-    def __init__(self, inner: Listener, speaks: Speaks) -> None:
+    def __init__(self, inner: Listener) -> None:
         self._inner = inner
-        self._speaks: Speaks | None = speaks
 
     @property
     def streaming(self) -> bool:
-        """Whether pieces are wanted."""
+        """True if pieces are wanted."""
         return self._inner.streaming
 
     @property
     def gone(self) -> asyncio.Event:
         """Set when nobody listens any more."""
         return self._inner.gone
+
+
+class AnnouncingListener(_Around):
+    """Tells the speaker's name with the first piece: until then the request may still fail as a whole."""
+
+    def __init__(self, inner: Listener, speaks: Speaks) -> None:
+        super().__init__(inner)
+        self._speaks: Speaks | None = speaks
 
     async def piece(self, piece: ReplyPiece | Speaks) -> None:
         """Take a piece."""
@@ -38,11 +45,11 @@ class AnnouncingListener:
         await self._inner.piece(piece)
 
 
-class TimedListener:
+class TimedListener(_Around):
     """Measures how long a model takes."""
 
     def __init__(self, inner: Listener) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._began = time.perf_counter()
         self.first: float | None = None
         """Seconds until the first piece."""
@@ -52,16 +59,6 @@ class TimedListener:
         """Seconds since the model was asked."""
         return time.perf_counter() - self._began
 
-    @property
-    def streaming(self) -> bool:
-        """Whether pieces are wanted."""
-        return self._inner.streaming
-
-    @property
-    def gone(self) -> asyncio.Event:
-        """Set when nobody listens any more."""
-        return self._inner.gone
-
     async def piece(self, piece: ReplyPiece | Speaks) -> None:
         """Take a piece."""
         if self.first is None:
@@ -69,7 +66,7 @@ class TimedListener:
         await self._inner.piece(piece)
 
 
-class KeepingListener:
+class KeepingListener(_Around):
     """Has what is said stored from time to time, so that a process that dies loses at most the last second of it."""
 
     def __init__(self, inner: Listener, store: Callable[[list[JsonObject]], Awaitable[None]]) -> None:
@@ -79,23 +76,13 @@ class KeepingListener:
             inner: The client.
             store: Stores what each speaker has said so far.
         """
-        self._inner = inner
+        super().__init__(inner)
         self._store = store
         self._said: list[tuple[str | None, list[str]]] = []
         self._unstored = 0
         self._much = asyncio.Event()
         self._storing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def streaming(self) -> bool:
-        """Whether pieces are wanted."""
-        return self._inner.streaming
-
-    @property
-    def gone(self) -> asyncio.Event:
-        """Set when nobody listens any more."""
-        return self._inner.gone
 
     async def piece(self, piece: ReplyPiece | Speaks) -> None:
         """Take a piece."""

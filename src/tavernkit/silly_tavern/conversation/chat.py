@@ -13,7 +13,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.chat.turn import inline_bias, without_macros
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
-from tavernkit.silly_tavern.conversation import lines as of
+from tavernkit.silly_tavern.conversation import lines as chat_lines
 from tavernkit.silly_tavern.conversation.chat_state import ChatState, Work, object_or_empty, scripted
 from tavernkit.silly_tavern.conversation.generation import Generation
 from tavernkit.silly_tavern.files.chat_file import ChatFile
@@ -118,7 +118,11 @@ class Chat:
         """
         self.state.user_avatar = user_avatar
         self.change(**inputs)
-        if len(self.state.lines) == 1 and not self.state.header.get("tainted") and not of.is_user(self.state.lines[0]):
+        if (
+            len(self.state.lines) == 1
+            and not self.state.header.get("tainted")
+            and not chat_lines.is_user(self.state.lines[0])
+        ):
             self._show_greeting_again()
 
     # Opening
@@ -144,8 +148,8 @@ class Chat:
         if not self.state.lines:
             self._greet(greeting)
         for line in self.state.lines:
-            of.extra_of(line)
-            of.show(line)
+            chat_lines.extra_of(line)
+            chat_lines.show(line)
         self.state.show_first()
 
     def _greet(self, index: int) -> None:
@@ -168,18 +172,18 @@ class Chat:
             ]
         if not any(texts):
             return
-        line = of.greeting_line(card.name, texts, self.state.now())
+        line = chat_lines.greeting_line(card.name, texts, self.state.now())
         self.state.lines.append(line)
-        if 0 < index < len(of.swipes_of(line)):
-            of.arrive_at_swipe(line, index)
+        if 0 < index < len(chat_lines.swipes_of(line)):
+            chat_lines.arrive_at_swipe(line, index)
 
     def _greet_in_group(self, avatar: str, card: Character, text: str) -> None:
         with self.state.expanding(speaker=avatar) as state:
             text = state.macros(scripted(state, text, RegexPlacement.AI_OUTPUT))
-        line = of.greeting_line(card.name, [text], self.state.now())
+        line = chat_lines.greeting_line(card.name, [text], self.state.now())
         self.state.round += 1
-        of.extra_of(line)["gen_id"] = self.state.round
-        line |= {"original_avatar": avatar, "force_avatar": of.CHARACTER_AVATAR.format(avatar)}
+        chat_lines.extra_of(line)["gen_id"] = self.state.round
+        line |= {"original_avatar": avatar, "force_avatar": chat_lines.CHARACTER_AVATAR.format(avatar)}
         self.state.lines.append(line)
 
     def _show_greeting_again(self) -> None:
@@ -187,9 +191,9 @@ class Chat:
         if card is None:
             return
         del self.state.lines[:]
-        self._greet_as(card, of.swipe_id_of(line))
+        self._greet_as(card, chat_lines.swipe_id_of(line))
         for each in self.state.lines:
-            of.show(each)
+            chat_lines.show(each)
         self.state.show_first()
 
     # Turns
@@ -206,7 +210,7 @@ class Chat:
         context = self.state.context()
         if not text and context.group is None and context.settings.power_user.continue_on_send and self.state.lines:
             last = self.state.lines[-1]
-            if not of.is_user(last) and not of.is_hidden(last):
+            if not chat_lines.is_user(last) and not chat_lines.is_hidden(last):
                 return await self.continue_reply()
         return await self._turn("send", "normal", text, speaker=speaker)
 
@@ -229,35 +233,35 @@ class Chat:
     async def swipe(self, direction: Literal["left", "right"] = "right") -> Turn:
         """Show the swipe beside the one that is shown; right of the newest asks for another reply."""
         turn = Turn(kind="swipe")
-        if not self.state.lines or not of.can_swipe(self.state.lines[-1]):
+        if not self.state.lines or not chat_lines.can_swipe(self.state.lines[-1]):
             return turn
         line = self.state.lines[-1]
-        of.show(line)
-        swipes, at = of.swipes_of(line), of.swipe_id_of(line)
+        chat_lines.show(line)
+        swipes, at = chat_lines.swipes_of(line), chat_lines.swipe_id_of(line)
         untouched = len(self.state.lines) == 1 and not self.state.header.get("tainted")
         step = 1 if direction == "right" else -1
-        if direction == "right" and at + 1 >= len(swipes) and not untouched and not of.is_hidden(line):
+        if direction == "right" and at + 1 >= len(swipes) and not untouched and not chat_lines.is_hidden(line):
             return await self._turn("swipe", "swipe")
         self._show_swipe((at + step) % len(swipes), keep=not untouched)
         await self.host.checkpoint()
-        return dataclasses.replace(turn, text=of.text_of(line))
+        return dataclasses.replace(turn, text=chat_lines.text_of(line))
 
     async def new_swipe(self) -> Turn:
         """Ask for another version of the last reply, whichever is shown."""
-        if not self.state.lines or not of.can_swipe(self.state.lines[-1]):
+        if not self.state.lines or not chat_lines.can_swipe(self.state.lines[-1]):
             return Turn(kind="swipe")
-        of.show(self.state.lines[-1])
+        chat_lines.show(self.state.lines[-1])
         return await self._turn("swipe", "swipe")
 
     def _show_swipe(self, at: int, *, keep: bool) -> None:
         """Show a swipe of the last line; ``keep`` what is shown now as it is."""
         line = self.state.lines[-1]
         if keep:
-            of.leave_swipe(line)
-        of.arrive_at_swipe(line, at)
+            chat_lines.leave_swipe(line)
+        chat_lines.arrive_at_swipe(line, at)
         if len(self.state.lines) == 1:
             with self.state.expanding() as state:
-                line["mes"] = state.macros(of.text_of(line))
+                line["mes"] = state.macros(chat_lines.text_of(line))
 
     async def continue_reply(self, text: str = "") -> Turn:
         """Let the model go on with the last message; a text is sent first, and then is what it goes on with."""
@@ -314,13 +318,17 @@ class Chat:
 
     def remove_last_round(self) -> None:
         """Remove the replies at the end that belong to one round of a group."""
-        if not self.state.lines or of.is_user(self.state.lines[-1]):
+        if not self.state.lines or chat_lines.is_user(self.state.lines[-1]):
             return
-        round_id = of.extra_of(self.state.lines[-1]).get("gen_id")
+        round_id = chat_lines.extra_of(self.state.lines[-1]).get("gen_id")
         self.state.lines.pop()
         while round_id is not None and self.state.lines:
             line = self.state.lines[-1]
-            if of.is_user(line) or of.is_hidden(line) or of.extra_of(line).get("gen_id") != round_id:
+            if (
+                chat_lines.is_user(line)
+                or chat_lines.is_hidden(line)
+                or chat_lines.extra_of(line).get("gen_id") != round_id
+            ):
                 return
             self.state.lines.pop()
 
@@ -347,15 +355,15 @@ class Chat:
             name = workspace.context.user_name
         if bias:
             text = without_macros(text)
-        line = of.user_line(name, text, state.now(), bias=bias, avatar=state.user_avatar)
-        of.extra_of(line).update(object_or_empty(keys.pop("extra", None)))
+        line = chat_lines.user_line(name, text, state.now(), bias=bias, avatar=state.user_avatar)
+        chat_lines.extra_of(line).update(object_or_empty(keys.pop("extra", None)))
         line.update(keys)
         self.add_line(line)
         return line
 
     def add_line(self, line: JsonObject) -> None:
         """Add a line of the file's own format at the end, as a slash command does."""
-        of.show(line)
+        chat_lines.show(line)
         self.state.lines.append(line)
         self.state.header["tainted"] = True
 
@@ -366,17 +374,17 @@ class Chat:
             text: The text.
             show: Show it at once.
         """
-        if not self.state.lines or not of.can_swipe(self.state.lines[-1]):
+        if not self.state.lines or not chat_lines.can_swipe(self.state.lines[-1]):
             return
         line = self.state.lines[-1]
-        of.show(line)
+        chat_lines.show(line)
         with self.state.expanding(speaker=_speaker(line)) as workspace:
-            of.swipes_of(line).append(workspace.macros(text))
+            chat_lines.swipes_of(line).append(workspace.macros(text))
         info: JsonObject = {"send_date": self.state.now(), "extra": {}}
-        of.infos_of(line)[-1] = info
+        chat_lines.infos_of(line)[-1] = info
         if show:
-            of.leave_swipe(line)
-            of.arrive_at_swipe(line, len(of.swipes_of(line)) - 1)
+            chat_lines.leave_swipe(line)
+            chat_lines.arrive_at_swipe(line, len(chat_lines.swipes_of(line)) - 1)
 
     def delete_range(self, start: int, end: int) -> None:
         """Delete lines ``start`` to ``end`` (included)."""
@@ -387,17 +395,17 @@ class Chat:
         """Show another greeting. 0 is the first message, 1 the first alternate."""
         if len(self.state.lines) != 1:
             raise ConfigError("the greeting can be chosen only before anything else is said")
-        swipes = of.swipes_of(self.state.lines[0])
+        swipes = chat_lines.swipes_of(self.state.lines[0])
         if not 0 <= index < len(swipes):
             raise ConfigError(f"there is no greeting {index}: the card has 0 to {len(swipes) - 1}")
-        if index != of.swipe_id_of(self.state.lines[0]):
+        if index != chat_lines.swipe_id_of(self.state.lines[0]):
             self._show_swipe(index, keep=bool(self.state.header.get("tainted")))
 
     def edit(self, index: int, text: str) -> None:
         """Replace the text of a line, as SillyTavern's editor does: scripts and macros run once."""
         line = self._line(index)
-        placement = RegexPlacement.USER_INPUT if of.is_user(line) else RegexPlacement.AI_OUTPUT
-        if of.is_narrator(line):
+        placement = RegexPlacement.USER_INPUT if chat_lines.is_user(line) else RegexPlacement.AI_OUTPUT
+        if chat_lines.is_narrator(line):
             placement = RegexPlacement.SLASH_COMMAND
         with self.state.expanding(speaker=_speaker(line)) as state:
             text = scripted(state, text, placement, is_edit=True, character=str(line.get("name") or ""))
@@ -407,20 +415,20 @@ class Chat:
             if bias:
                 text = without_macros(text)
             line["mes"] = state.macros(text)
-        of.extra_of(line)["bias"] = bias if of.may_hold_bias(line) else None
+        chat_lines.extra_of(line)["bias"] = bias if chat_lines.may_hold_bias(line) else None
         self.state.take_reasoning(line)
-        if of.swipes_of(line):
-            at = of.swipe_id_of(line)
-            if at < len(of.swipes_of(line)):
-                of.swipes_of(line)[at] = line["mes"]
+        if chat_lines.swipes_of(line):
+            at = chat_lines.swipe_id_of(line)
+            if at < len(chat_lines.swipes_of(line)):
+                chat_lines.swipes_of(line)[at] = line["mes"]
         self.state.header["tainted"] = True
 
     def delete(self, index: int) -> None:
         """Delete a line; with a reply the tool calls directly before it go, too."""
         at = self._place(index)
         start = at
-        if not of.is_user(self.state.lines[at]):
-            while start > 0 and of.is_tool_line(self.state.lines[start - 1]):
+        if not chat_lines.is_user(self.state.lines[at]):
+            while start > 0 and chat_lines.is_tool_line(self.state.lines[start - 1]):
                 start -= 1
         del self.state.lines[start : at + 1]
         self.state.header["tainted"] = True
@@ -443,7 +451,7 @@ class Chat:
             swipe: The number of the version, from 0.
             index: The line; the last one by default.
         """
-        of.delete_swipe(self._line(index), swipe)
+        chat_lines.delete_swipe(self._line(index), swipe)
 
     def hide(self, start: int, end: int | None = None) -> None:
         """Keep lines ``start`` to ``end`` (included) out of prompts. A range beyond the chat does nothing."""
@@ -526,7 +534,7 @@ class Chat:
         object_or_empty(saved["chat_metadata"])["main_chat"] = self.state.chat_id
         twin.restore(saved)
         twin.state.branches = self.state.branches
-        branches = of.extra_of(self.state.lines[at]).setdefault("branches", [])
+        branches = chat_lines.extra_of(self.state.lines[at]).setdefault("branches", [])
         if isinstance(branches, list):
             branches.append(name)
         return twin

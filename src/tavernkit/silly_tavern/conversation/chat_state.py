@@ -12,7 +12,7 @@ from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.context import SillyTavernContext
-from tavernkit.silly_tavern.conversation import lines as of
+from tavernkit.silly_tavern.conversation import lines as chat_lines
 from tavernkit.silly_tavern.files.chat_file import ChatFile, ChatMetadata
 from tavernkit.silly_tavern.groups.speakers import with_speaker
 from tavernkit.silly_tavern.inputs import SillyTavernInputs
@@ -170,19 +170,21 @@ class ChatState:
 
     def show_first(self) -> None:
         """Expand the first message for good, as SillyTavern does whenever it is shown."""
-        if not self.lines or of.is_user(self.lines[0]) or of.is_hidden(self.lines[0]):
+        if not self.lines or chat_lines.is_user(self.lines[0]) or chat_lines.is_hidden(self.lines[0]):
             return
         line = self.lines[0]
         with self.expanding() as state:
-            line["mes"] = state.macros(of.text_of(line))
-        if len(of.swipes_of(line)) == 1:
-            of.swipes_of(line)[0] = line["mes"]
+            line["mes"] = state.macros(chat_lines.text_of(line))
+        if len(chat_lines.swipes_of(line)) == 1:
+            chat_lines.swipes_of(line)[0] = line["mes"]
 
     def take_reasoning(self, line: JsonObject) -> None:
         """Move a marked block at the start of a text to where reasoning is kept, if the settings say so."""
         settings = self.context().settings.power_user.reasoning
-        extra = of.extra_of(line)
-        found = split_reasoning(of.text_of(line), settings.prefix, settings.suffix) if settings.auto_parse else None
+        extra = chat_lines.extra_of(line)
+        found = (
+            split_reasoning(chat_lines.text_of(line), settings.prefix, settings.suffix) if settings.auto_parse else None
+        )
         if found is not None and not extra.get("reasoning"):
             reasoning, line["mes"] = found
             extra |= {"reasoning": reasoning, "reasoning_type": "parsed"}

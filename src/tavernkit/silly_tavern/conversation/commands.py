@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tavernkit.errors import log_warning
 from tavernkit.silly_tavern.chat.turn import inline_bias, without_macros
-from tavernkit.silly_tavern.conversation import lines as of
+from tavernkit.silly_tavern.conversation import lines as chat_lines
 from tavernkit.text.js_values import trim
 from tavernkit.turns import Turn
 from tavernkit.values import JsonObject, is_object
@@ -97,7 +97,7 @@ async def _narrate(call: _Call) -> str:
     hidden = bool(bias) and not without_macros(text)
     name = call.named.get("name") or "System"
     call.chat.add_line(
-        of.narrator_line(text, bias, state.now(), name=name, compact=call.is_on("compact"), hidden=hidden)
+        chat_lines.narrator_line(text, bias, state.now(), name=name, compact=call.is_on("compact"), hidden=hidden)
     )
     return ""
 
@@ -112,7 +112,7 @@ async def _comment(call: _Call) -> str:
         "is_system": True,
         "send_date": state.now(),
         "mes": text,
-        "force_avatar": of.SYSTEM_AVATAR,
+        "force_avatar": chat_lines.SYSTEM_AVATAR,
         "extra": {
             "type": "comment",
             "gen_id": 0,
@@ -141,10 +141,10 @@ async def _send_as(call: _Call) -> str:
         "is_system": True if bias and not without_macros(text) else "",
         "send_date": state.now(),
         "mes": text,
-        "force_avatar": of.CHARACTER_AVATAR.format(avatar) if avatar is not None else of.UNKNOWN_AVATAR,
-        "original_avatar": avatar if avatar is not None else of.UNKNOWN_AVATAR,
+        "force_avatar": chat_lines.CHARACTER_AVATAR.format(avatar) if avatar is not None else chat_lines.UNKNOWN_AVATAR,
+        "original_avatar": avatar if avatar is not None else chat_lines.UNKNOWN_AVATAR,
         "extra": {
-            "bias": of.trimmed_bias(bias),
+            "bias": chat_lines.trimmed_bias(bias),
             "gen_id": 0,
             "isSmallSys": call.is_on("compact"),
             "api": "manual",
@@ -186,7 +186,7 @@ async def _cut(call: _Call) -> str:
     if call.range is None:
         return ""
     start, end = call.range
-    texts = [of.text_of(line) for line in call.chat.lines[start : end + 1]]
+    texts = [chat_lines.text_of(line) for line in call.chat.lines[start : end + 1]]
     call.chat.delete_range(start, end)
     return "".join(f"{text}\n" for text in texts)
 

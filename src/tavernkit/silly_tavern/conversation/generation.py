@@ -11,7 +11,7 @@ from tavernkit.silly_tavern.chat.output_cleanup import clean_up
 from tavernkit.silly_tavern.chat.turn import SENDING_TYPES, inline_bias, without_macros
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.context import SillyTavernContext
-from tavernkit.silly_tavern.conversation import lines as of
+from tavernkit.silly_tavern.conversation import lines as chat_lines
 from tavernkit.silly_tavern.conversation.chat_state import ChatState, scripted, split_reasoning
 from tavernkit.silly_tavern.conversation.json_errors import json_error
 from tavernkit.silly_tavern.inputs import SillyTavernInputs
@@ -80,7 +80,7 @@ class Generation:
             stored = workspace.macros.typed(scripted(workspace, text, RegexPlacement.USER_INPUT))
             name = workspace.context.user_name
         stored = without_macros(stored) if bias else stored
-        state.lines.append(of.user_line(name, stored, state.now(), bias=bias, avatar=state.user_avatar))
+        state.lines.append(chat_lines.user_line(name, stored, state.now(), bias=bias, avatar=state.user_avatar))
 
     async def generate(self, generation_type: str, text: str, speaker: str | None, *, depth: int = 0) -> None:
         """Build a prompt, ask for the reply and store it; then run the tools that it calls.
@@ -116,8 +116,8 @@ class Generation:
         # While a swipe is made, its number is shown already: macros about swipes see it.
         line = state.lines[-1]
         shown = line.get("swipe_id")
-        of.leave_swipe(line)
-        line["swipe_id"] = len(of.swipes_of(line))
+        chat_lines.leave_swipe(line)
+        line["swipe_id"] = len(chat_lines.swipes_of(line))
         try:
             return state.build(generation_type, text, speaker, options)
         finally:
@@ -132,11 +132,11 @@ class Generation:
             bias = message.extra.get("bias")
             bias = bias if isinstance(bias, str) else ""
             if message.is_system:
-                lines.append(of.bias_line(bias, state.now()))
-                of.show(lines[-1])
+                lines.append(chat_lines.bias_line(bias, state.now()))
+                chat_lines.show(lines[-1])
             else:
                 avatar = state.user_avatar
-                lines.append(of.user_line(message.name, message.mes, state.now(), bias=bias, avatar=avatar))
+                lines.append(chat_lines.user_line(message.name, message.mes, state.now(), bias=bias, avatar=avatar))
         if lines and lines[0].get("mes") != plan.chat[0].mes:
             lines[0]["mes"] = plan.chat[0].mes
         plan.variables.apply(state.variables)
@@ -202,7 +202,7 @@ class Generation:
         swiping, continuing = power_user.auto_swipe, power_user.auto_continue
         if len(self._exchanges) > MAX_AUTOMATIC or not lines:
             return
-        text = of.text_of(lines[-1])
+        text = chat_lines.text_of(lines[-1])
         if swiping is not None and generation_type in ("normal", "regenerate", "swipe"):
             found = sum(text.lower().count(word.lower()) for word in swiping.words if word)
             too_short = bool(swiping.minimum_length) and len(text) < swiping.minimum_length
@@ -245,24 +245,24 @@ class Generation:
         extra = self._extra(reply, speaker)
         if state.lines:
             # SillyTavern gives the last line empty reasoning before it stores a reply, whosever it is.
-            of.extra_of(state.lines[-1]).setdefault("reasoning", "")
+            chat_lines.extra_of(state.lines[-1]).setdefault("reasoning", "")
         if generation_type == "continue" and state.lines:
             line = self._continue_line(text, extra)
-        elif generation_type == "swipe" and "swipe_id" in state.lines[-1] and not of.is_user(state.lines[-1]):
+        elif generation_type == "swipe" and "swipe_id" in state.lines[-1] and not chat_lines.is_user(state.lines[-1]):
             line = self._add_swipe(text, extra)
         else:
             line = self._add_line(text, extra, speaker, whole=whole)
-        of.mark_partial(line, reply.interrupted)
+        chat_lines.mark_partial(line, reply.interrupted)
         if line is state.lines[0]:
             state.show_first()
         if generation_type != "continue":
             state.take_reasoning(line)
             self._add_alternatives(plan, line, reply, generation_type, speaker)
-        swipes, at = of.swipes_of(line), of.swipe_id_of(line)
+        swipes, at = chat_lines.swipes_of(line), chat_lines.swipe_id_of(line)
         if at < len(swipes):
             swipes[at] = line["mes"]
-            of.infos_of(line)[at] = of.info_of(line)
-        self._text = of.text_of(line)
+            chat_lines.infos_of(line)[at] = chat_lines.info_of(line)
+        self._text = chat_lines.text_of(line)
 
     def _joint(self, plan: ChatPlan) -> str:
         """Return the text that a continue goes on with, and what comes between."""
@@ -315,26 +315,26 @@ class Generation:
         }
         if context.group is not None and speaker is not None:
             extra["gen_id"] = state.round
-            line |= {"force_avatar": of.CHARACTER_AVATAR.format(speaker), "original_avatar": speaker}
-        of.show(line)
+            line |= {"force_avatar": chat_lines.CHARACTER_AVATAR.format(speaker), "original_avatar": speaker}
+        chat_lines.show(line)
         state.lines.append(line)
         return line
 
     def _add_swipe(self, text: str, extra: JsonObject) -> JsonObject:
         line = self._state.lines[-1]
-        line["extra"] = of.extra_of(line) | extra
-        line |= {"mes": text, "send_date": self._state.now(), "swipe_id": len(of.swipes_of(line))}
-        of.swipes_of(line).append(text)
-        of.infos_of(line)
+        line["extra"] = chat_lines.extra_of(line) | extra
+        line |= {"mes": text, "send_date": self._state.now(), "swipe_id": len(chat_lines.swipes_of(line))}
+        chat_lines.swipes_of(line).append(text)
+        chat_lines.infos_of(line)
         return line
 
     def _continue_line(self, text: str, extra: JsonObject) -> JsonObject:
         line = self._state.lines[-1]
         line["mes"] = text
-        own = of.extra_of(line)
+        own = chat_lines.extra_of(line)
         before = own.get("reasoning")
         own |= extra | {"reasoning": f"{before if isinstance(before, str) else ''}{extra['reasoning']}"}
-        if not of.swipes_of(line):
+        if not chat_lines.swipes_of(line):
             line |= {"swipe_id": 0, "swipes": [text], "swipe_info": [{}]}
         return line
 
@@ -343,10 +343,10 @@ class Generation:
     ) -> None:
         """Add further candidates as swipes."""
         for other in reply.alternatives:
-            of.swipes_of(line).append(self._cleaned(plan, other, generation_type, speaker))
-            info = of.info_of(line)
-            of.extra_of(info).pop("reasoning", None)
-            infos = of.infos_of(line)
+            chat_lines.swipes_of(line).append(self._cleaned(plan, other, generation_type, speaker))
+            info = chat_lines.info_of(line)
+            chat_lines.extra_of(info).pop("reasoning", None)
+            infos = chat_lines.infos_of(line)
             infos[-1] = info
 
     # Tools
@@ -355,7 +355,7 @@ class Generation:
         """Run the tools that a reply calls, store calls and results, and ask again."""
         state = self._state
         context = state.context()
-        if generation_type != "swipe" and not self._text and not of.extra_of(state.lines[-1]).get("reasoning"):
+        if generation_type != "swipe" and not self._text and not chat_lines.extra_of(state.lines[-1]).get("reasoning"):
             state.lines.pop()
         tools = {tool.name: tool for tool in context.tools}
         invocations: list[JsonObject] = []
@@ -378,7 +378,7 @@ class Generation:
         if len(quiet) < len(invocations):
             extra = self._extra(replace(reply, reasoning=""), speaker)
             api, model = str(extra["api"]), str(extra["model"])
-            state.lines.append(of.tool_line(invocations, state.now(), api=api, model=model))
+            state.lines.append(chat_lines.tool_line(invocations, state.now(), api=api, model=model))
         await self._host.checkpoint()
         if quiet or depth >= context.active_preset.tool_call_recurse_limit:
             return
