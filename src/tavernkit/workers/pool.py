@@ -17,13 +17,14 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from tavernkit.workers import limits
-from tavernkit.workers.errors import BusyError, JobFailedError, RetiredError, WorkerError
+from tavernkit.workers.errors import BusyError, JobFailedError, OutOfTimeError, RetiredError, WorkerError
 from tavernkit.workers.job import Job
 from tavernkit.workers.worker import Answer, Worker
 
 
 class _Waited(threading.local):
     seconds = 0.0
+    processor_seconds = 0.0
 
 
 _waited = _Waited()
@@ -32,6 +33,11 @@ _waited = _Waited()
 def seconds_waited() -> float:
     """How long this thread has waited for workers in all: its own clock does not count that."""
     return _waited.seconds
+
+
+def processor_seconds() -> float:
+    """How much processor time jobs of this thread have taken in workers in all. A busy machine does not add to it."""
+    return _waited.processor_seconds
 
 
 class WorkerPool:
@@ -87,9 +93,14 @@ class WorkerPool:
         except JobFailedError:
             self.give_back(one)
             raise
+        except OutOfTimeError:
+            _waited.processor_seconds += seconds
+            self.discard(one, replace=True)
+            raise
         except BaseException:
             self.discard(one, replace=True)
             raise
+        _waited.processor_seconds += one.processor_time
         self.give_back(one)
         return reply
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tavernkit.risu_ai.triggers import TriggerEngine, TriggerLimits
+from tavernkit.workers.pool import processor_seconds
 from tests.quickness import linear_time
 from tests.risu_ai.triggers.programs import run, trigger, world
 from tests.risu_ai.triggers.test_limits import stopped_by
@@ -31,9 +32,11 @@ def test_groups_that_would_fill_the_memory_are_not_filled_in(group: str, version
 def test_slow_names_of_lore_end_a_run_in_the_middle_of_an_effect() -> None:
     lore = [{"key": "k", "comment": f"{'a' * 60}b{number}", "content": "c"} for number in range(2000)]
     find = {"type": "v2GetLorebookByName", "name": "^(a+)+$", "nameType": "value", "outputVar": "out", "indent": 0}
+    before = processor_seconds()
     with linear_time():
         outcome = run(trigger(find), globalLore=lore, limits=TriggerLimits(seconds=0.5))
         assert stopped_by(outcome) == "seconds"
+    assert processor_seconds() - before < 2, "what workers do for a run counts as its time"
 
 
 def test_many_conditions_over_a_long_chat_end_a_run() -> None:

@@ -6,9 +6,15 @@ import time
 
 from tavernkit.risu_ai.triggers.limits import TriggerLimits
 from tavernkit.risu_ai.triggers.signals import TriggerLimitError
+from tavernkit.workers.pool import processor_seconds
 
 _STEPS_BETWEEN_LOOKS = 16
 """To look at the clock takes as long as a small effect."""
+
+
+def _clock() -> float:
+    """Processor time of this thread and of the workers that ran its regular expressions."""
+    return time.thread_time() + processor_seconds()
 
 
 class Budget:
@@ -22,7 +28,7 @@ class Budget:
         self._steps = limits.steps
         self._text = limits.all_text
         self._host_calls = limits.host_calls
-        self._started = time.thread_time()
+        self._started = _clock()
         self._spent = 0.0
 
     def step(self) -> None:
@@ -35,7 +41,7 @@ class Budget:
 
     def check_time(self) -> None:
         """Stop a run that takes too long; for what goes through many things in one effect."""
-        if time.thread_time() - self._started + self._spent > self.limits.seconds:
+        if _clock() - self._started + self._spent > self.limits.seconds:
             raise TriggerLimitError(f"the run took more than {self.limits.seconds} seconds", limit="seconds")
 
     def text(self, text: str) -> str:
