@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import update
 
 from tavernkit.models.script import Hang
-from tavernkit.server import announcement
+from tavernkit.server import listeners
 from tavernkit.server.storage.tables import Chat, Turn
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
@@ -26,7 +26,7 @@ def dying() -> ScriptedModel:
 @pytest.fixture(autouse=True)
 def kept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits a second."""
-    monkeypatch.setattr(announcement, "KEPT_SECONDS", 0.01)
+    monkeypatch.setattr(listeners, "KEPT_SECONDS", 0.01)
 
 
 def body(text: str, platform: str = "silly_tavern", **more: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.config import UpstreamConfig
 from tavernkit.server.limits import UPSTREAM_KEY_SECONDS
 from tavernkit.server.metrics import SHARED_FOLDER, Metrics
-from tavernkit.server.upstreams import Upstream
+from tavernkit.server.upstream import Upstream
 from tavernkit.testing import ScriptedModel, serve
 from tests.server.conftest import Client, StartApp
 

@@ -14,7 +14,10 @@ from tavernkit.server.api.replies import ReplyListener
 from tavernkit.server.circuit_breaker import CircuitBreaker
 from tavernkit.server.config import ServerConfig, UpstreamConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.upstreams import ClientDisconnectedError, Upstream, Upstreams, as_service_error, kind_of_failure
+from tavernkit.server.listeners import ClientDisconnectedError
+from tavernkit.server.upstream import Upstream
+from tavernkit.server.upstream_errors import as_service_error, kind_of_failure
+from tavernkit.server.upstreams import Upstreams
 from tavernkit.testing import ScriptedModel, failure, streamed
 from tests.server.conftest import StartApp
 

@@ -18,6 +18,7 @@ from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast, Library
 from tavernkit.server.limits import CACHED_CHATS, MAX_CACHED_CHAT_LINES, MAX_SESSION_MESSAGES
+from tavernkit.server.listeners import Listener
 from tavernkit.server.repetitions import BusyError, known_turn, last_id, repeated_lines
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import PARTIAL, ChatLine, ChatState, Selection
@@ -25,7 +26,6 @@ from tavernkit.server.storage.database import Database
 from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.talk import TalkInput, TalkResult
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
-from tavernkit.server.upstreams import Listener
 from tavernkit.values import JsonObject, LRUCache, is_object
 
 logger = logging.getLogger("tavernkit.server")

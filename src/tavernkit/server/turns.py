@@ -12,11 +12,18 @@ from typing import TypeAlias
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
 from tavernkit.models import ModelError, Reply, Request
 from tavernkit.server.admission import Admission
-from tavernkit.server.announcement import AnnouncingListener, KeepingListener, TimedListener
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Library
+from tavernkit.server.listeners import (
+    AnnouncingListener,
+    ClientDisconnectedError,
+    KeepingListener,
+    Listener,
+    Speaks,
+    TimedListener,
+)
 from tavernkit.server.metrics import Metrics
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine
@@ -25,19 +32,10 @@ from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.talk import BuiltPrompt, Spoken, TalkInput, TalkResult
 from tavernkit.server.turn_log import INTERRUPTED, OpenTurn, TurnLog, merged_selection
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
+from tavernkit.server.upstream import CANCELLED, Upstream, left_out
+from tavernkit.server.upstream_errors import as_service_error, failure_reason, kind_of_failure
 from tavernkit.server.upstream_keys import UpstreamKeys
-from tavernkit.server.upstreams import (
-    CANCELLED,
-    ClientDisconnectedError,
-    Listener,
-    Speaks,
-    Upstream,
-    Upstreams,
-    as_service_error,
-    failure_reason,
-    kind_of_failure,
-    left_out,
-)
+from tavernkit.server.upstreams import Upstreams
 from tavernkit.values import JsonObject, is_object, thaw_object
 
 Route: TypeAlias = Sequence[tuple[Upstream, frozenset[str]]]

@@ -19,7 +19,7 @@ from tavernkit.server.api.replies import EventStream
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
-from tavernkit.server.upstreams import Speaks
+from tavernkit.server.listeners import Speaks
 from tavernkit.text import strict_json
 from tavernkit.values import Json, JsonObject, is_list, is_object
 

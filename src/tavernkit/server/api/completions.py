@@ -20,8 +20,9 @@ from tavernkit.server.api.replies import DONE, EventStream, summed_usage
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.limits import MAX_CHOICES, MAX_ID_CHARACTERS
+from tavernkit.server.listeners import Speaks
 from tavernkit.server.service import Service
-from tavernkit.server.upstreams import Speaks, as_service_error
+from tavernkit.server.upstream_errors import as_service_error
 from tavernkit.values import Json, JsonObject
 
 router = APIRouter(prefix="/v1", tags=["openai"])

@@ -36,13 +36,13 @@ from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.keys import Client
 from tavernkit.server.library import SILLY_TAVERN
 from tavernkit.server.limits import MAX_ID_CHARACTERS
+from tavernkit.server.listeners import Speaks
 from tavernkit.server.models import GROUP_PREFIX
 from tavernkit.server.service import Service
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable, storable_json
 from tavernkit.server.talks.talk import PARTS
 from tavernkit.server.turn_request import NewMessage, TurnOutcome, TurnRequest
-from tavernkit.server.upstreams import Speaks
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 router = APIRouter(prefix="/v1", tags=["openai"])

@@ -13,8 +13,8 @@ from starlette.types import Receive, Scope, Send
 from tavernkit.models import ReplyPiece, ToolCallPiece
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.limits import MAX_STREAM_BACKLOG
+from tavernkit.server.listeners import Speaks
 from tavernkit.server.turn_request import TurnOutcome
-from tavernkit.server.upstreams import Speaks
 from tavernkit.values import Json, JsonObject, is_list, is_object, thaw_object
 
 

@@ -23,10 +23,10 @@ from tavernkit.server.errors import ServiceError, error_body, not_found
 from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.keys import Client
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_TOOLS
+from tavernkit.server.listeners import Speaks
 from tavernkit.server.service import Service
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.tables import Turn
-from tavernkit.server.upstreams import Speaks
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 router = APIRouter(prefix="/v1", tags=["openai"])

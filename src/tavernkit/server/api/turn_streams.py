@@ -14,9 +14,9 @@ from tavernkit.server.api.openai import explanation
 from tavernkit.server.api.replies import EventStream, ReplyListener, begun, call_delta, until_done
 from tavernkit.server.api.rest_types import TurnOut
 from tavernkit.server.errors import ServiceError, error_body
+from tavernkit.server.listeners import Speaks
 from tavernkit.server.service import Service
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
-from tavernkit.server.upstreams import Speaks
 from tavernkit.values import JsonObject
 
 SHOWN = (

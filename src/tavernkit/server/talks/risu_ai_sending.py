@@ -8,11 +8,11 @@ from tavernkit import risu_ai
 from tavernkit.errors import TavernKitError
 from tavernkit.models import Reply
 from tavernkit.server.build_executor import BuildExecutor
+from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.talks import talk
 from tavernkit.server.talks.risu_ai_lines import open_exchange, system_messages
 from tavernkit.server.talks.talk import TalkInput, model_request
-from tavernkit.server.upstreams import ClientDisconnectedError
 
 ANY_MODEL = "openrouter"
 """RisuAI's name for a model that it knows nothing of but that it speaks OpenAI's protocol: chats without a preset."""

@@ -12,13 +12,13 @@ from tavernkit.models import Reply, Request, ToolCall
 from tavernkit.prompt.plan import Plan
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.library import Cast
+from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.storage.chats import COMPLETE, ChatLine, new_line
 from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
 from tavernkit.server.talks.silly_tavern_builds import Builds, pending_line, typed_line
 from tavernkit.server.talks.silly_tavern_lines import NEUTRAL, StoredLines
 from tavernkit.server.talks.silly_tavern_long_chats import TIMED, moved, without_unread
 from tavernkit.server.talks.talk import Ask, BuiltPrompt, Spoken, TalkInput, TalkResult, joined_reply, with_parts
-from tavernkit.server.upstreams import ClientDisconnectedError
 from tavernkit.turns import Exchange, OnPiece, ToolOutcome, Turn
 from tavernkit.values import JsonObject, is_object
 

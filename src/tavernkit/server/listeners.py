@@ -1,4 +1,4 @@
-"""Listeners around a client: one tells who speaks where several do, one measures, one keeps what is said."""
+"""Clients that wait for a reply, and what stands around one: who speaks is told, time measured, what is said kept."""
 
 from __future__ import annotations
 
@@ -6,11 +6,42 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
 
 from tavernkit.models import ReplyPiece
 from tavernkit.server.limits import KEPT_CHARACTERS, KEPT_SECONDS
-from tavernkit.server.upstreams import Listener, Speaks
 from tavernkit.values import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Speaks:
+    """Who speaks from here on; ``lead`` is what stands before their words in one text of all speakers."""
+
+    speaker: str
+    lead: str
+
+
+class Listener(Protocol):
+    """A client that waits for a reply."""
+
+    @property
+    def streaming(self) -> bool:
+        """Whether pieces are wanted."""
+        ...
+
+    @property
+    def gone(self) -> asyncio.Event:
+        """Set when the client has disconnected."""
+        ...
+
+    async def piece(self, piece: ReplyPiece | Speaks) -> None:
+        """Take a piece; may wait for a slow client."""
+        ...
+
+
+class ClientDisconnectedError(Exception):
+    """The client left before the model said anything."""
 
 
 class _Around:
