@@ -11,13 +11,21 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tavernkit.embeddings import IndexItem, LocalEmbedder, VectorIndex, index
 from tavernkit.errors import ConfigError
 
 NUMBERS = st.floats(-10, 10, width=32)
+
+
+@pytest.fixture(params=["numpy", "without"], autouse=True)
+def with_or_without_numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "without":
+        monkeypatch.setattr(index, "numpy", lambda: None)
+    else:
+        pytest.importorskip("numpy")
 
 
 def items(count: int) -> list[IndexItem]:
@@ -32,6 +40,7 @@ def cosines(vectors: list[list[float]], wanted: list[float]) -> list[float]:
     return [product(each, wanted) / length if length else 0.0 for each, length in zip(vectors, lengths, strict=True)]
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.lists(NUMBERS, min_size=3, max_size=3), min_size=1, max_size=60),
     st.lists(NUMBERS, min_size=3, max_size=3),
@@ -116,3 +125,23 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastembed", None)
     with pytest.raises(ConfigError, match=r"tavernkit\[fastembed\]"):
         LocalEmbedder()
+
+
+def test_a_collection_that_grew_is_read_again() -> None:
+    searched = VectorIndex()
+    searched.add("c", items(1), [[1, 0]])
+    assert searched.search(["c"], [0, 1], top_k=1)[0].score == 0
+    searched.add("c", [IndexItem("later", "later")], [[0, 1]])
+    assert searched.search(["c"], [0, 1], top_k=1)[0].key == "later"
+
+
+def test_both_ways_give_the_same_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numpy")
+    numbers = random.Random(5)
+    vectors = [[numbers.gauss(0, 1) for _ in range(32)] for _ in range(500)]
+    fast = VectorIndex()
+    monkeypatch.setattr(index, "numpy", lambda: None)
+    slow = VectorIndex()
+    for searched in (fast, slow):
+        searched.add("c", items(500), vectors)
+    assert fast.search(["c"], vectors[3], top_k=20) == slow.search(["c"], vectors[3], top_k=20)

@@ -1,9 +1,10 @@
 """An index of vectors in SQLite, searched exactly.
 
-Comparing a hundred thousand vectors number by number takes Python seconds. So collections are kept in blocks of columns
-of small whole numbers, one column for each dimension and all items of the block in one large integer; multiplying a
-column by a number of the vector searched for scores all of its items at once. These scores are a little off, but by how
-much at most is known: every item that may be among the best is compared again with its own vector.
+Comparing a hundred thousand vectors number by number takes Python seconds. If NumPy is installed, a collection that was
+searched is kept in memory as a matrix. Without it, collections are kept in blocks of columns of small whole numbers,
+one column for each dimension and all items of the block in one large integer; multiplying a column by a number of the
+vector searched for scores all of its items at once. Scores of either kind are a little off, but by how much at most is
+known: every item that may be among the best is compared again with its own vector.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import mul
-from typing import Final
+from typing import Final, Protocol
 
+from tavernkit.embeddings.matrix import Matrix, numpy
 from tavernkit.errors import ConfigError
 
 CODE_LIMIT, QUERY_LIMIT = 127, 2047
@@ -93,6 +95,28 @@ class _Block:
         return found
 
 
+class _Searchable(Protocol):
+    """Items of a collection whose vectors have the same length."""
+
+    @property
+    def ids(self) -> Sequence[int]: ...
+
+    def candidates(self, wanted: array[float], top_k: int) -> Sequence[int]:
+        """Return the ids of all items that may be among the best, judged by scores that may be a little off."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Items as blocks of columns."""
+
+    ids: Sequence[int]
+    blocks: Sequence[_Block]
+
+    def candidates(self, wanted: array[float], top_k: int) -> list[int]:
+        return _candidates(self.blocks, wanted, top_k)
+
+
 class VectorIndex:
     """Texts and their vectors by collection. It can be shared between threads."""
 
@@ -103,7 +127,8 @@ class VectorIndex:
             self._connection.execute(_SCHEMA)
             if self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'items'").fetchone():
                 self._move_items()
-        self._loaded: dict[str, dict[int, list[_Block]]] = {}
+        self._numpy = numpy()
+        self._loaded: dict[str, dict[int, _Searchable]] = {}
 
     def _move_items(self) -> None:
         """Take over the table of version 0.1."""
@@ -173,10 +198,10 @@ class VectorIndex:
 
     def _nearest(self, collection: str, wanted: array[float], top_k: int) -> list[Match]:
         """All items of a collection that may be among its ``top_k`` best, compared exactly."""
-        blocks = self._blocks(collection).get(len(wanted), [])
-        ids = [item_id for block in blocks for item_id in block.ids]
-        if len(ids) > top_k:
-            ids = _candidates(blocks, wanted, top_k)
+        items = self._searchable(collection).get(len(wanted))
+        if items is None:
+            return []
+        ids = items.ids if len(items.ids) <= top_k else items.candidates(wanted, top_k)
         found: list[Match] = []
         for start in range(0, len(ids), ASKED_AT_ONCE):
             asked = ids[start : start + ASKED_AT_ONCE]
@@ -188,19 +213,25 @@ class VectorIndex:
                 found.append(Match(collection, text, key, place, score))
         return found
 
-    def _blocks(self, collection: str) -> dict[int, list[_Block]]:
-        """The blocks of a collection by the length of their vectors."""
+    def _searchable(self, collection: str) -> dict[int, _Searchable]:
+        """The items of a collection by the length of their vectors."""
         loaded = self._loaded.get(collection)
         if loaded is None:
             rows: dict[int, list[tuple[int, bytes, float]]] = {}
-            query = "SELECT id, codes, error FROM vectors WHERE collection = ? ORDER BY id"
+            column = "codes" if self._numpy is None else "vector"
+            query = f"SELECT id, {column}, error FROM vectors WHERE collection = ? ORDER BY id"  # noqa: S608  # one of two names
             for row in self._connection.execute(query, (collection,)):
                 rows.setdefault(len(row[1]), []).append(row)
-            loaded = self._loaded[collection] = {
-                size: [_block(size, items[at : at + BLOCK_ITEMS]) for at in range(0, len(items), BLOCK_ITEMS)]
-                for size, items in rows.items()
-            }
+            loaded = self._loaded[collection] = dict(self._made(size, items) for size, items in rows.items())
         return loaded
+
+    def _made(self, size: int, items: Sequence[tuple[int, bytes, float]]) -> tuple[int, _Searchable]:
+        ids = [item[0] for item in items]
+        if self._numpy is not None:
+            length = size // array("f").itemsize
+            return length, Matrix(self._numpy, ids, b"".join(item[1] for item in items), length)
+        blocks = [_block(size, items[at : at + BLOCK_ITEMS]) for at in range(0, len(items), BLOCK_ITEMS)]
+        return size, _Columns(ids, blocks)
 
 
 _MIDDLE: Final = 1 << (8 * SLOT_BYTES - 1)
@@ -236,7 +267,6 @@ def _block(size: int, items: Sequence[tuple[int, bytes, float]]) -> _Block:
 
 
 def _candidates(blocks: Sequence[_Block], wanted: array[float], top_k: int) -> list[int]:
-    """The ids of all items that may be among the best, judged by their scores and how far off those may be."""
     scale = max(map(abs, wanted), default=0.0) / QUERY_LIMIT or 1.0
     query = [round(number / scale) for number in wanted]
     query_error = math.sqrt(sum((number - code * scale) ** 2 for number, code in zip(wanted, query, strict=True)))
