@@ -51,6 +51,11 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state, services=Services())
 
+    @property
+    def inputs(self) -> RisuAIInputs:
+        """The builder's own inputs."""
+        return RisuAIInputs(**self._inputs)  # pyright: ignore[reportArgumentType]  # checked when they were given
+
     def make_context(self, **inputs: Unpack[RisuAIInputs]) -> RisuAIContext:
         """Make the frozen context of one build."""
         return self._context(inputs)

@@ -47,6 +47,8 @@ class RisuPlan(Plan):
     memory_data: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     purpose: str = MAIN_MODE
     """What the prompt is for: ``model``, or a helper request such as ``memory`` or ``emotion``."""
+    is_helper: bool = False
+    """True for a request beside the chat, whose reply is no message: of a trigger, of memory and so on."""
 
     def asked_as(self, messages: Sequence[PromptMessage], rules: RequestRules) -> RisuPlan:
         """Return the plan as a model is asked: with the messages that request triggers left, for a fallback model."""
@@ -176,7 +178,7 @@ def helper_plan(messages: Sequence[PromptMessage], rules: RequestRules, purpose:
     preset = rules.preset
     options = {**llm_options(preset, 0), "model": rules.model, "max_tokens": preset.max_response}
     blocks = make_blocks(messages, [0] * len(messages))
-    return RisuPlan(blocks=blocks, llm_options=freeze_object(options), rules=rules, purpose=purpose)
+    return RisuPlan(blocks=blocks, llm_options=freeze_object(options), rules=rules, purpose=purpose, is_helper=True)
 
 
 def make_blocks(messages: Sequence[PromptMessage], tokens: Sequence[int]) -> list[Block]:

@@ -76,6 +76,18 @@ class AnnouncingListener(_Around):
         await self._inner.piece(piece)
 
 
+class QuietListener(_Around):
+    """Keeps a reply from the client: what is asked beside the chat."""
+
+    @property
+    def streaming(self) -> bool:
+        """False: no pieces are wanted."""
+        return False
+
+    async def piece(self, piece: ReplyPiece | Speaks) -> None:
+        """Take a piece and drop it."""
+
+
 class TimedListener(_Around):
     """Measures how long a model takes."""
 

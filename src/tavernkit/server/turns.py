@@ -21,6 +21,7 @@ from tavernkit.server.listeners import (
     ClientDisconnectedError,
     KeepingListener,
     Listener,
+    QuietListener,
     Speaks,
     TimedListener,
 )
@@ -156,9 +157,9 @@ class Turns:
         asked = 0.0
         speakers = 0
 
-        async def ask(wanted: Request, *, speaker: str | None = None) -> Reply:
+        async def ask(wanted: Request, *, speaker: str | None = None, quiet: bool = False) -> Reply:
             nonlocal asked, speakers
-            told = listener
+            told = QuietListener(listener) if quiet else listener
             if speaker is not None:
                 lead = f"{speaker}: " if speakers == 0 else f"\n\n{speaker}: "
                 told, speakers = AnnouncingListener(listener, Speaks(speaker, lead)), speakers + 1

@@ -7,7 +7,7 @@ import concurrent.futures
 import contextvars
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from tavernkit.models.errors import ModelError
 from tavernkit.models.reply import Reply
@@ -33,10 +33,18 @@ _threads = concurrent.futures.ThreadPoolExecutor(MAX_THREADS, "tavernkit-risu")
 """Builds run here. Some wait for a model, so that they must not take the event loop's own threads."""
 
 
+class Work(Protocol):
+    """Runs a build and waits for it, wherever it runs."""
+
+    async def __call__(self, function: Callable[[], T], /) -> T:
+        """Run a function and return its result."""
+        ...
+
+
 class Asker:
     """One operation's way to the model: remembers what was asked, and lets work in threads ask as well."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, work: Work | None = None) -> None:
         self.exchanges: list[Exchange] = []
         self.broken = False
         """Whether the last reply broke off after it had begun."""
@@ -47,6 +55,7 @@ class Asker:
         self.wants_reply = False
         """Whether a command wants the chat to be answered."""
         self._host = host
+        self._work = work
         self._loop = asyncio.get_running_loop()
         self._waiting: concurrent.futures.Future[Reply] | None = None
 
@@ -66,6 +75,8 @@ class Asker:
 
     async def work(self, function: Callable[[], T]) -> T:
         """Run a build in a thread. Cancelling ends what it waits for, and waits until it has stopped."""
+        if self._work is not None:
+            return await self._work(function)
         future = self._loop.run_in_executor(_threads, contextvars.copy_context().run, function)
         try:
             return await asyncio.shield(future)

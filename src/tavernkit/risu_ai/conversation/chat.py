@@ -12,7 +12,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.models.errors import HTTPError, ModelError
 from tavernkit.models.reply import ReplyPiece
 from tavernkit.prompt.block import Block
-from tavernkit.risu_ai.chat.chat_log import ROLES, sent_messages
+from tavernkit.risu_ai.chat.chat_log import ROLES, sent_messages, with_messages
 from tavernkit.risu_ai.chat.groups import group_members
 from tavernkit.risu_ai.chat.ids import made_id
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
@@ -72,29 +72,38 @@ class Chat(ChatState):
 
     # Turns
 
-    async def send(self, text: str = "", *, files: Sequence[str] = ()) -> Turn:
+    async def send(
+        self, text: str = "", *, files: Sequence[str] = (), speaker: str | None = None, commands: bool = True
+    ) -> Turn:
         """Store the user's message and ask for a reply; in a group, for one of each speaker whose turn it is.
 
         Args:
             text: The message. One that begins with ``/`` is a command line; it is sent if a command is not known.
             files: Ids of pictures (among ``inlays``) that are attached.
+            speaker: Who answers in a group (name or id), even if muted.
+            commands: Run command lines; otherwise they are texts as any other.
         """
         self.rerolls.meet(self.character.id)
-        if text.startswith("/"):
-            asker = Asker(self.host)
+        if commands and text.startswith("/"):
+            asker = self._asker()
             if await self._operate(lambda operation: operation.command(text), asker):
                 return await self._generate("send") if asker.wants_reply else Turn(kind="send")
             if asker.wants_reply and self._quirks:
                 return await self._lose_reply(text)
-        return await self._typed("send", text, files)
+        return await self._typed("send", text, files, speaker=self._member(speaker))
 
-    async def continue_reply(self, text: str = "") -> Turn:
-        """Let the model go on with the last message. What the user typed is put before what the model adds."""
+    async def continue_reply(self, text: str = "", *, speaker: str | None = None) -> Turn:
+        """Let the model go on with the last message.
+
+        Args:
+            text: What the user typed; it is put before what the model adds.
+            speaker: Who goes on in a group (name or id). By default a whole round speaks, as in RisuAI.
+        """
         messages = self.chat.messages
         if len(messages) < 2 or messages[-1].role != "char":
             return Turn(kind="continue")
         self.rerolls.meet(self.character.id)
-        return await self._typed("continue", text)
+        return await self._typed("continue", text, speaker=self._member(speaker))
 
     async def generate(self) -> Turn:
         """Let the model answer the chat as it is, as RisuAI's auto mode does each time."""
@@ -121,25 +130,19 @@ class Chat(ChatState):
         Raises:
             ConfigError: The group has no such member.
         """
-        members = group_members(self.character, self.members)
-        found = next((each.id for each in members if member in (each.id, each.name)), None)
-        if found is None:
-            names = ", ".join(each.name for each in members) or "(there are none)"
-            raise ConfigError(f"the group has no member {member!r}: choose one of {names}")
-        return await self._generate("speak", speaker=found)
+        return await self._generate("speak", speaker=self._member(member))
 
     async def impersonate(self) -> Turn:
         """Let the model write the user's next message. It is returned, not stored."""
-        text = IMPERSONATION.format(user=self.settings.username, char=self.character.name)
-        return await self._beside("impersonate", text)
+        return await self._ask_beside("impersonate", self._impersonation())
 
     async def quiet(self, prompt: str) -> Turn:
         """Ask something beside the chat. The answer is returned, not stored."""
-        return await self._beside("quiet", prompt)
+        return await self._ask_beside("quiet", prompt)
 
     async def suggest(self) -> list[str]:
         """Ask the auxiliary model what the user could say next (RisuAI's auto-suggest). Nothing is stored."""
-        asker = Asker(self.host)
+        asker = self._asker()
         stated = self.settings.raw.get("autoSuggestPrompt")
         prompt = stated if isinstance(stated, str) and stated else self.settings.texts.auto_suggest_prompt
         expanded = await asker.work(lambda: self._operation(asker).expand(prompt))
@@ -161,7 +164,7 @@ class Chat(ChatState):
             language: The language to translate into.
             translator: Translates; by default the auxiliary model does.
         """
-        asker = Asker(self.host)
+        asker = self._asker()
         hidden, styles = hide_styles(text)
         if translator is not None:
             made = await translator(hidden, language)
@@ -171,11 +174,29 @@ class Chat(ChatState):
             made = (await asker.ask(self._helpers(asker).plan(asked, TRANSLATION_MODE))).text
         return await asker.work(lambda: self._operation(asker).translated(restore_styles(made, styles)))
 
-    def preview(self, text: str = "") -> RisuPlan:
-        """Return the prompt that :meth:`send` would send. Nothing changes, so memory makes no summaries."""
-        dice = random.Random(f"{self._seed} {self._turns}").random  # those of the application would be used up
-        context = self._context(None, message=text, say_nothing=self._says_nothing(), random=dice)
-        return self._builder.run(context)
+    def preview(self, text: str = "", *, kind: TurnKind = "send", speaker: str | None = None) -> RisuPlan:
+        """Return the prompt that an operation would send. Nothing changes, so memory makes no summaries.
+
+        Args:
+            text: What the user says, or what a ``quiet`` prompt asks.
+            kind: The operation.
+            speaker: Who answers in a group (name or id); by default the first one whose turn it is.
+        """
+        changes: RisuAIInputs = {
+            # The application's own random numbers would be used up.
+            "random": random.Random(f"{self._seed} {self._turns}").random,
+            "speaker": self._member(speaker),
+        }
+        if kind in ("regenerate", "swipe"):
+            changes["history"] = with_messages(self.chat, taken_back(self.chat.messages))
+        elif kind in ("send", "continue"):
+            changes |= {"message": text, "say_nothing": self._says_nothing()}
+        if kind == "continue":
+            changes["generation_type"] = "continue"
+        plan = self._builder.run(self._context(None, **changes))
+        if kind in ("impersonate", "quiet"):
+            return _with_question(plan, kind, self._impersonation() if kind == "impersonate" else text)
+        return plan
 
     # Triggers
 
@@ -193,10 +214,27 @@ class Chat(ChatState):
 
     # Inside
 
-    async def _typed(self, kind: TurnKind, text: str, files: Sequence[str] = ()) -> Turn:
+    def _asker(self) -> Asker:
+        return Asker(self.host, self._work)
+
+    def _member(self, named: str | None) -> str | None:
+        """The id of a member of the group, by id or name."""
+        if named is None:
+            return None
+        members = group_members(self.character, self.members)
+        found = next((each.id for each in members if named in (each.id, each.name)), None)
+        if found is None:
+            names = ", ".join(each.name for each in members) or "(there are none)"
+            raise ConfigError(f"the group has no member {named!r}: choose one of {names}")
+        return found
+
+    def _impersonation(self) -> str:
+        return IMPERSONATION.format(user=self.settings.username, char=self.character.name)
+
+    async def _typed(self, kind: TurnKind, text: str, files: Sequence[str] = (), *, speaker: str | None = None) -> Turn:
         text += "".join(f"{{{{inlayed::{file}}}}}" for file in files)
         self.rerolls.tails = []  # the position stays until there is a reply, as in RisuAI
-        return await self._generate(kind, message=text, say_nothing=self._says_nothing())
+        return await self._generate(kind, message=text, say_nothing=self._says_nothing(), speaker=speaker)
 
     async def _lose_reply(self, text: str) -> Turn:
         """Store a text while the reply that a command asked for is on its way: RisuAI loses the reply."""
@@ -214,7 +252,7 @@ class Chat(ChatState):
     async def _generate(
         self, kind: TurnKind, *, message: str = "", say_nothing: bool = False, speaker: str | None = None
     ) -> Turn:
-        asker = Asker(self.host)
+        asker = self._asker()
         context = self._context(
             asker,
             message=message,
@@ -285,6 +323,8 @@ class Chat(ChatState):
                 return Stopped(), error
             body = error.raw_body if request.stream and isinstance(error, HTTPError) else ""
             return Failure(str(error), body), error
+        if reply.tool_calls and not self._runs_tools:
+            return Stopped(), None
         if asker.streaming:
             return Chunk(asker.unsent or None), None
         return Reply(reply.text, reply.alternatives), None
@@ -295,7 +335,7 @@ class Chat(ChatState):
         reply = await asker.ask(request.plan, on_piece)
         said, calls = reply.text, dict[str, Mapping[str, object]]()
         for _ in range(MAX_TOOL_ROUNDS):
-            if not reply.tool_calls:
+            if not reply.tool_calls or not self._runs_tools:
                 break
             for call in reply.tool_calls:
                 outcome = await self.host.call_tool(call)
@@ -308,21 +348,18 @@ class Chat(ChatState):
             said += reply.text
         return dataclasses.replace(reply, text=said)
 
-    async def _beside(self, kind: TurnKind, text: str) -> Turn:
+    async def _ask_beside(self, kind: TurnKind, text: str) -> Turn:
         """Ask with a text behind the prompt; the chat stays as it is."""
-        asker = Asker(self.host)
+        asker = self._asker()
         context = self._context(asker)
         plan = await asker.work(lambda: self._builder.run(context))
-        source: FrozenObject = {"stage": "application", "kind": kind, "reason": f"asked for with {kind}"}
-        asked = plan.append_block(Block(role="system", content=text, id=kind, metadata={"source": source}))
-        assert isinstance(asked, RisuPlan)
-        reply = await asker.ask(asked, _ignore)
+        reply = await asker.ask(_with_question(plan, kind, text), _ignore)
         return Turn(kind=kind, text=reply.text, exchanges=tuple(asker.exchanges))
 
     async def _operate(
         self, function: Callable[[Operation], _T], asker: Asker | None = None, *, message: str = ""
     ) -> _T:
-        asker = asker or Asker(self.host)
+        asker = asker or self._asker()
         operation = self._operation(asker, message=message)
         try:
             return await asker.work(lambda: function(operation))
@@ -369,6 +406,14 @@ class Chat(ChatState):
     def _last_reply(self) -> str:
         messages = self.chat.messages
         return messages[-1].data if messages and messages[-1].role == "char" else ""
+
+
+def _with_question(plan: RisuPlan, kind: TurnKind, text: str) -> RisuPlan:
+    """The plan with a text behind it."""
+    source: FrozenObject = {"stage": "application", "kind": kind, "reason": f"asked for with {kind}"}
+    asked = plan.append_block(Block(role="system", content=text, id=kind, metadata={"source": source}))
+    assert isinstance(asked, RisuPlan)
+    return asked
 
 
 def _advance(steps: Generator[Ask, Answer, SendResult], answer: Answer | None) -> Ask | SendResult:

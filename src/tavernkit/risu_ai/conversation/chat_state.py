@@ -17,6 +17,7 @@ from tavernkit.risu_ai.chat.chat_log import chat_id, with_messages, with_text
 from tavernkit.risu_ai.chat.ids import made_id
 from tavernkit.risu_ai.chat.inlays import Inlay
 from tavernkit.risu_ai.context import RisuAIContext
+from tavernkit.risu_ai.conversation.asking import Work
 from tavernkit.risu_ai.conversation.rerolls import Rerolls
 from tavernkit.risu_ai.conversation.snapshots import settings_changes, with_settings_changes
 from tavernkit.risu_ai.files.chat_file import chat_json, chat_variables
@@ -69,14 +70,38 @@ class ChatState:
     """What a chat is made of: messages, variables, the character's other chats, settings, replies to go back to."""
 
     def __init__(
-        self, *, host: Host | None = None, services: Services | None = None, **inputs: Unpack[RisuAIInputs]
+        self,
+        *,
+        host: Host | None = None,
+        services: Services | None = None,
+        builder: Builder | None = None,
+        run_tools: bool = True,
+        work: Work | None = None,
+        session: tuple[object, ...] | None = None,
+        **inputs: Unpack[RisuAIInputs],
     ) -> None:
+        """Open a chat.
+
+        Args:
+            host: Asks the model, runs tools and saves.
+            services: What is compiled and counted, shared with other chats.
+            builder: Has inputs and services that other chats have as well; ``inputs`` win over its own.
+            run_tools: Run the tools that replies call; otherwise a turn ends with the calls.
+            work: Runs builds; by default they run in threads of their own. Where triggers or memory ask a model, it
+                must not run them in the event loop's thread, where they would wait forever.
+            session: What the results of regex scripts and the globals of Lua scripts are remembered by, among the
+                services; by default they are this object's alone.
+            inputs: Inputs of every build, and the chat so far (``history``).
+        """
+        if builder is not None:
+            services = builder.services
+            inputs = {**builder.inputs, **inputs}
         given = Builder(services=services, **inputs)
         context = given.make_context()
         kept = {name: value for name, value in inputs.items() if name not in _TURN_INPUTS}
         self.host: Host = host if host is not None else _NoHost()  # pyright: ignore[reportAttributeAccessIssue]  # it only raises
         self._builder = Builder(services=given.services, **kept)  # pyright: ignore[reportArgumentType]  # what is left of the inputs
-        self._session: tuple[object, ...] = ("chat", object())
+        self._session = session if session is not None else ("chat", object())
         self._random = context.random if context.seed is None else None
         self._seed: int | str = context.seed if context.seed is not None else random.SystemRandom().getrandbits(48)
         self._trigger_host = context.trigger_host if context.trigger_host is not None else RefusingHost()
@@ -84,6 +109,8 @@ class ChatState:
         self._preset: Preset | None = context.preset
         self._say_nothing = inputs.get("say_nothing")
         self._quirks = bool(context.quirks)
+        self._runs_tools = run_tools
+        self._work = work
         self._turns: int = 0
 
         self.settings: Settings = _with_user(context)

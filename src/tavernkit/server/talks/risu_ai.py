@@ -1,34 +1,46 @@
-"""Chats in the way of RisuAI."""
+"""Chats in the way of RisuAI: for a turn, stored lines become a :class:`tavernkit.risu_ai.Chat`."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from tavernkit import risu_ai
 from tavernkit.cards import User
-from tavernkit.models import Reply, Request
+from tavernkit.errors import TavernKitError
+from tavernkit.models import ModelError, Reply, Request, ToolCall
+from tavernkit.prompt.plan import Plan
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast
-from tavernkit.server.limits import CACHED_BUILDERS
+from tavernkit.server.limits import CACHED_BUILDERS, MAX_HELPER_REQUESTS
+from tavernkit.server.listeners import ClientDisconnectedError
 from tavernkit.server.storage.chats import PARTIAL, ChatLine
 from tavernkit.server.swipes import with_text
 from tavernkit.server.talks import risu_ai_groups as groups
 from tavernkit.server.talks import risu_ai_lines as lines_of_chats
-from tavernkit.server.talks.risu_ai_sending import ANY_MODEL, Sending, own_options, speaking
-from tavernkit.server.talks.talk import Ask, BuiltPrompt, TalkInput, TalkResult, joined_reply, model_request
+from tavernkit.server.talks.talk import (
+    Ask,
+    BuiltPrompt,
+    Spoken,
+    TalkInput,
+    TalkResult,
+    ask_nobody,
+    joined_reply,
+    model_request,
+)
 from tavernkit.silly_tavern import WorldBook
 from tavernkit.stores import InMemoryVariablesStore
+from tavernkit.turns import Exchange, OnPiece, ToolOutcome, Turn, TurnKind
 from tavernkit.values import JsonObject, LRUCache
 
-IMPERSONATION = "[Write the next message of {user}, in their own voice. Write nothing for {char}.]"
-"""RisuAI has no prompt of its own for this: it is added behind everything else."""
+T = TypeVar("T")
 
-
+ANY_MODEL = "openrouter"
+"""RisuAI's name for a model that it knows nothing of but that it speaks OpenAI's protocol: chats without a preset."""
 MERGED_ROLES = "requiresAlternateRole"
 """RisuAI's flag of models whose messages of the same role are merged."""
-
-
 NOBODY_SPEAKS = "nobody_speaks"
 """RisuAI's error for a group of which all are muted; here the user chooses who speaks then."""
 
@@ -43,7 +55,7 @@ class RisuTalk:
     def __init__(self, build_executor: BuildExecutor) -> None:
         self._build_executor = build_executor
         self._services = risu_ai.Builder().services
-        self._builders: LRUCache[tuple[object, ...], risu_ai.Builder] = LRUCache(CACHED_BUILDERS)
+        self._builders: LRUCache[tuple[object, ...], tuple[risu_ai.Builder, bool]] = LRUCache(CACHED_BUILDERS)
 
     def greetings(self, cast: Cast) -> list[tuple[str, int]]:
         """How many greetings the character has; empty ones count, as RisuAI names them by their places."""
@@ -53,7 +65,7 @@ class RisuTalk:
     async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> tuple[list[ChatLine], JsonObject]:
         """No lines, as RisuAI's greeting is part of the prompt: which one it is. The alternate ones count from 0."""
         del cast, user_name
-        return [], {"fmIndex": index - 1}
+        return [], {lines_of_chats.GREETING: index - 1}
 
     async def edited(
         self, line: ChatLine, content: str, cast: Cast, *, user_name: str, variables: JsonObject
@@ -66,72 +78,66 @@ class RisuTalk:
         return dataclasses.replace(line, content=content, native=native), variables
 
     async def build(self, given: TalkInput) -> BuiltPrompt:
-        """Build the prompt of a turn."""
-        plan, request = await self._built(given, _variables(given))
-        return BuiltPrompt(plan=plan, request=request, speaker=speaking(plan) if given.cast.group else given.cast.name)
+        """Build the prompt of a turn, in a group that of its first speaker."""
+        host = _Host(given, ask_nobody)
+        chat, sent = self._opened(host)
+        speaker = groups.chosen_speaker(given)
+        kind: TurnKind = "send" if given.kind == "normal" else given.kind
+
+        def preview() -> risu_ai.RisuPlan:
+            try:
+                return chat.preview(sent, kind=kind, speaker=speaker)
+            except risu_ai.PromptTemplateError:
+                if given.cast.group is None or speaker is not None:
+                    raise
+                return chat.preview(sent, kind=kind, speaker=next(iter(given.cast.members), None))
+
+        plan = await self._build_executor.run(_size(given), preview)
+        return BuiltPrompt(
+            plan=plan, request=host.request(plan), speaker=_speaker(plan) if given.cast.group else given.cast.name
+        )
 
     async def run(self, given: TalkInput, ask: Ask) -> TalkResult:
         """Do a whole send as RisuAI does: several requests, if it takes them."""
-        variables = _variables(given)
-        if given.kind == "impersonate":
-            return await self._impersonated(given, ask, variables)
-        builder = self._builder(given.cast)
-        kept = _kept(given)
-        inputs = _inputs(given, kept, variables)
-        sending = Sending(given, ask, kept)
-        result = await sending.run(builder, lambda: builder.make_context(**inputs), self._build_executor, _kind(given))
-        if result is None:
-            assert sending.calling is not None
-            line = lines_of_chats.calling_line(sending.replies[-1])
-            lines = [*lines_of_chats.lines_of(sending.calling.chat, given, kept), line]
-            return _result(given, variables, sending, sending.calling.chat, sending.calling, lines, line.id)
-        if result.error is not None and result.error.code != NOBODY_SPEAKS and not sending.replies:
-            if result.error.cause is not None:
-                raise result.error.cause
-            raise ServiceError(400, result.error.message, code=result.error.code.lower())
-        # Of a group's round, a member's reply is whole though the next one's failed.
-        interrupted = sending.replies[-1].interrupted if sending.in_round and sending.replies else _interrupted(sending)
-        lines, reply_id = _next_lines(given, kept, result.chat, interrupted=interrupted)
-        plan = result.plans[-1] if result.plans else None
-        made = _result(given, variables, sending, result.chat, plan, lines, reply_id)
-        made = dataclasses.replace(made, warnings=tuple(result.warnings))
-        return _of_group(made, given, kept, sending) if given.cast.group is not None else made
+        host = _Host(given, ask)
+        chat, sent = self._opened(host)
+        interrupted = ""
+        try:
+            turn = await _operate(chat, given, sent)
+        except (TavernKitError, ClientDisconnectedError) as error:
+            if not host.exchanges and not _nobody_speaks(chat):
+                raise _as_service_error(error, chat) from error
+            # Those who spoke before have spoken: RisuAI wanted more, and there is no more.
+            interrupted = "" if _nobody_speaks(chat) else str(error) or type(error).__name__
+            turn = Turn(kind="send", exchanges=tuple(host.exchanges))
+        return _result(given, host, chat, turn, interrupted)
 
-    async def _impersonated(self, given: TalkInput, ask: Ask, variables: InMemoryVariablesStore) -> TalkResult:
-        """Let the model write for the user; the chat stays as it is."""
-        plan, request = await self._built(given, variables)
-        reply = await ask(request)
-        return TalkResult(
-            reply=reply,
-            text=reply.text,
-            speaker=given.cast.name,
-            plan=plan,
-            lines=given.lines,
-            reply_id=None,
-            details=given.details,
-            local_variables=given.local_variables,
-            global_variables=given.global_variables,
-            warnings=tuple(plan.warnings),
+    def _opened(self, host: _Host) -> tuple[risu_ai.Chat, str]:
+        """The chat as it was before the user's last message, and that message."""
+        given = host.given
+        lines = lines_of_chats.own_lines(given.lines)
+        if given.kind in ("swipe", "regenerate", "continue"):
+            last = given.lines[-1] if given.lines else None
+            if last is None or last.role != "assistant" or lines_of_chats.NEUTRAL in last.native:
+                raise ServiceError(409, f"there is no reply to {given.kind}", code="no_reply")
+        sent = lines.pop().content if lines and lines[-1].id == given.pending else ""
+        builder, may_ask = self._builders.get_or_make(given.cast.key, lambda: self._make_builder(given.cast))
+
+        async def work(function: Callable[[], T], /) -> T:
+            return await self._build_executor.run(_size(given), function)
+
+        chat = risu_ai.Chat(
+            host=host,
+            builder=builder,
+            run_tools=False,
+            work=None if may_ask else work,
+            session=("session", given.chat_id, given.cast.key),
+            **_inputs(given, lines),
         )
+        return chat, sent
 
-    async def _built(self, given: TalkInput, variables: InMemoryVariablesStore) -> tuple[risu_ai.RisuPlan, Request]:
-        builder, kept = self._builder(given.cast), _kept(given)
-        inputs = _inputs(given, kept, variables)
-        if given.cast.group is not None and inputs.get("speaker") is None:
-            inputs["speaker"] = groups.first_speaker(builder.make_context(**inputs))
-        plan = await self._build_executor.run(_kind(given), lambda: builder.build(**inputs))
-        posted = plan.posted_messages(warn=_quiet)
-        messages = [*lines_of_chats.system_messages(kept), *posted, *lines_of_chats.open_exchange(kept)]
-        if given.kind == "impersonate":
-            persona = given.cast.persona
-            user = persona.name if persona is not None else given.user_name
-            messages.append({"role": "system", "content": IMPERSONATION.format(user=user, char=given.cast.name)})
-        return plan, model_request(messages, own_options(plan.llm_options), given)
-
-    def _builder(self, cast: Cast) -> risu_ai.Builder:
-        return self._builders.get_or_make(cast.key, lambda: self._make_builder(cast))
-
-    def _make_builder(self, cast: Cast) -> risu_ai.Builder:
+    def _make_builder(self, cast: Cast) -> tuple[risu_ai.Builder, bool]:
+        """The builder of a cast; True if triggers may ask a model in the middle of a build."""
         modules = tuple(module for module in cast.modules if isinstance(module, risu_ai.RisuModule))
         preset = (
             cast.preset if isinstance(cast.preset, risu_ai.Preset) else risu_ai.Preset().replace(ai_model=ANY_MODEL)
@@ -148,71 +154,156 @@ class RisuTalk:
             "preset": preset,
             "settings": settings,
             "modules": [_module(number, book) for number, book in enumerate(cast.books)],
+            "say_nothing": False,
         }
         if cast.persona is not None:
             inputs["user"] = User(name=cast.persona.name, persona=cast.persona.description)
-        return risu_ai.Builder(services=self._services, **inputs)
+        builder = risu_ai.Builder(services=self._services, **inputs)
+        context = builder.make_context()
+        cards = any(each.raw.get("triggerscript") for each in (context.owner, *context.members))
+        return builder, cards or any(module.raw.get("trigger") for module in modules)
 
 
-def _module(number: int, book: WorldBook) -> risu_ai.RisuModule:
-    """A book as RisuAI takes lore from elsewhere: a module that has nothing but lore."""
-    entries = risu_ai.import_lorebook(book.to_json(), warn=_quiet)
-    return risu_ai.RisuModule.from_json(
-        {"id": f"tavernkit-book-{number}", "name": book.name or "", "lorebook": entries}
-    )
+async def _operate(chat: risu_ai.Chat, given: TalkInput, sent: str) -> Turn:
+    speaker = groups.chosen_speaker(given)
+    match given.kind:
+        case "regenerate":
+            return await chat.regenerate()
+        case "swipe" if (
+            speaker is not None
+        ):  # RisuAI has a whole round again; here the last reply gets others beside it
+            chat.delete(-1)
+            return await chat.speak(speaker)
+        case "swipe":
+            return await chat.swipe("right")
+        case "continue":
+            return await chat.continue_reply(speaker=speaker)
+        case "impersonate":
+            return await chat.impersonate()
+        case "normal" if sent:
+            return await chat.send(sent, speaker=speaker, commands=False)
+        case "normal" if speaker is not None:
+            return await chat.speak(speaker)
+        case "normal":
+            return await chat.generate()
 
 
-def _kind(given: TalkInput) -> tuple[object, ...]:
-    return (given.cast.key, len(given.lines).bit_length())
+class _Host:
+    """Asks the service's model for a chat. Nothing is saved before the turn ends: the service does that itself."""
+
+    def __init__(self, given: TalkInput, ask: Ask) -> None:
+        self.given = given
+        self.exchanges: list[Exchange] = []
+        """The replies that are part of the chat."""
+        self._helpers = 0
+        self._ask = ask
+        self._speaker: str | None = None
+
+    def request(self, plan: risu_ai.RisuPlan) -> Request:
+        """The request of a prompt: the preset's options, with the client's winning."""
+        given = self.given
+        own = {key: value for key, value in plan.llm_options.items() if key != "model" or given.cast.preset is not None}
+        posted = plan.posted_messages(warn=_ignore)
+        if plan.is_helper:  # what the client sends is for the chat
+            return model_request(posted, own, dataclasses.replace(given, lines=(), options={}))
+        before, behind = lines_of_chats.system_messages(given.lines), lines_of_chats.open_exchange(given.lines)
+        return model_request([*before, *posted, *behind], own, given)
+
+    async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
+        """Ask the model; the client hears the reply as it comes, but not what is asked beside the chat."""
+        del on_piece
+        assert isinstance(plan, risu_ai.RisuPlan)
+        if self.exchanges and self.exchanges[-1].reply.interrupted:
+            raise ModelError(self.exchanges[-1].reply.interrupted)  # whatever was to follow does not
+        if plan.is_helper:
+            self._helpers += 1
+            if self._helpers > MAX_HELPER_REQUESTS:
+                raise ModelError(f"a turn may ask a model {MAX_HELPER_REQUESTS} times beside the chat")
+            return await self._ask(self.request(plan), quiet=True)
+        before, self._speaker = self._speaker, _speaker(plan) if groups.is_round(self.given) else None
+        reply = await self._ask(self.request(plan), speaker=self._speaker if self._speaker != before else None)
+        self.exchanges.append(Exchange(plan=plan, reply=reply))
+        return reply
+
+    async def checkpoint(self) -> None:
+        """What the user said is stored already."""
+
+    async def call_tool(self, call: ToolCall) -> ToolOutcome:
+        """Clients run their tools themselves."""
+        raise NotImplementedError(call.name)
 
 
-def _kept(given: TalkInput) -> list[ChatLine]:
-    """The lines that stay: a reply that is swiped or regenerated goes."""
-    lines = list(given.lines)
-    if given.kind in ("swipe", "regenerate", "continue"):
-        if not lines or lines[-1].role != "assistant" or lines_of_chats.NEUTRAL in lines[-1].native:
-            raise ServiceError(409, f"there is no reply to {given.kind}", code="no_reply")
-        if given.kind == "regenerate" and given.cast.group is not None:
-            return groups.without_last_round(lines)
-        if given.kind != "continue":
-            lines.pop()
-    return lines
-
-
-def _inputs(given: TalkInput, kept: list[ChatLine], variables: InMemoryVariablesStore) -> risu_ai.RisuAIInputs:
-    lines = lines_of_chats.own_lines(kept)
-    inputs: risu_ai.RisuAIInputs = {
-        "variables": variables,
-        "generation_type": "continue" if given.kind == "continue" else "normal",
-    }
-    if lines and lines[-1].id == given.pending:
-        inputs["message"] = lines.pop().content
-    inputs["history"] = {**given.details, "id": given.chat_id, "message": [line.native for line in lines]}
+def _inputs(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs:
     preset = given.cast.preset if isinstance(given.cast.preset, risu_ai.Preset) else None
     size = given.context_size(preset.max_context if preset is not None else None)
+    inputs: risu_ai.RisuAIInputs = {
+        "variables": InMemoryVariablesStore({"local": given.local_variables, "global": given.global_variables}),
+        "history": {
+            lines_of_chats.GREETING: lines_of_chats.NO_GREETING,
+            **given.details,
+            "id": given.chat_id,
+            "message": [line.native for line in lines],
+        },
+        "inlays": lines_of_chats.inlays_of(given.lines),
+    }
     if preset is None:
         inputs["preset"] = risu_ai.Preset().replace(ai_model=ANY_MODEL, max_context=size)
     elif size != preset.max_context:
         inputs["preset"] = preset.replace(max_context=size)
-    if inlays := lines_of_chats.inlays_of(kept):
-        inputs["inlays"] = inlays
     if given.cast.persona is None:
         inputs["user"] = User(name=given.user_name)
     if given.seed is not None:
         inputs["seed"] = given.seed
-    if given.cast.group is not None:
-        inputs["speaker"] = groups.chosen_speaker(given)
     return inputs
 
 
-def _next_lines(
-    given: TalkInput, kept: list[ChatLine], chat: risu_ai.RisuChat, *, interrupted: str
-) -> tuple[list[ChatLine], str | None]:
-    lines = lines_of_chats.lines_of(chat, given, kept)
+def _result(given: TalkInput, host: _Host, chat: risu_ai.Chat, turn: Turn, interrupted: str) -> TalkResult:
+    """Everything that is stored together."""
+    replies = [each.reply for each in host.exchanges]
+    last = replies[-1] if replies else Reply(finish_reason="stop")
+    lines: Sequence[ChatLine] = lines_of_chats.lines_of(chat.chat, given)
+    spoken: list[Spoken] = []
+    reply_id: str | None = None
+    text = last.text
+    if given.kind == "impersonate":
+        lines = given.lines
+    elif last.tool_calls:
+        calling = lines_of_chats.calling_line(last)
+        lines, reply_id = [*lines, calling], calling.id
+    else:
+        lines, reply_id = _with_reply(given, lines, partial=bool(last.interrupted))
+        text = next((line.content for line in lines if line.id == reply_id and given.kind != "continue"), text)
+    speaker = given.cast.name
+    reply = dataclasses.replace(last, interrupted=interrupted or last.interrupted)
+    if given.cast.group is not None and given.kind != "impersonate":
+        lines = groups.with_speakers(lines, given.cast)
+        speaker = next((groups.speaker_of(line) for line in reversed(lines) if line.id == reply_id), "") or speaker
+    if groups.is_round(given) and not last.tool_calls:
+        spoken = groups.spoken_since(lines, given.lines, replies)
+        reply = joined_reply(spoken, named=True, interrupted=reply.interrupted)
+        text, speaker = reply.text, spoken[-1].speaker if spoken else speaker
+    variables = chat.variables.to_dict()
+    return TalkResult(
+        reply=reply,
+        text=text,
+        speaker=speaker,
+        plan=turn.plan if not host.exchanges else host.exchanges[-1].plan,
+        lines=lines,
+        reply_id=reply_id,
+        details=lines_of_chats.details_of(chat.chat),
+        local_variables=variables.get("local", {}),
+        global_variables=variables.get("global", {}),
+        warnings=chat.warnings,
+        spoken=tuple(spoken),
+    )
+
+
+def _with_reply(given: TalkInput, lines: Sequence[ChatLine], *, partial: bool) -> tuple[list[ChatLine], str | None]:
+    """The lines with the reply as it is stored beside others or instead of what it continues, and its id."""
     last = lines[-1] if lines and lines[-1].role == "assistant" else None
     if last is None:
-        return lines, None
-    if interrupted:
+        return list(lines), None
+    if partial:
         last = dataclasses.replace(last, status=PARTIAL)
     if given.kind == "continue":
         last = lines_of_chats.continued(given.lines[-1], last)
@@ -221,55 +312,31 @@ def _next_lines(
     return [*lines[:-1], last], last.id
 
 
-def _result(
-    given: TalkInput,
-    variables: InMemoryVariablesStore,
-    sending: Sending,
-    chat: risu_ai.RisuChat,
-    plan: risu_ai.RisuPlan | None,
-    lines: list[ChatLine],
-    reply_id: str | None,
-) -> TalkResult:
-    reply = sending.replies[-1] if sending.replies else Reply(finish_reason="stop")
-    reply = dataclasses.replace(reply, interrupted=_interrupted(sending))
-    spoken = next((line.content for line in lines if line.id == reply_id), None)
-    if sending.send is not None:
-        sending.send.variables.changes().apply(variables)
-    stored = variables.to_dict()
-    return TalkResult(
-        reply=reply,
-        text=spoken if spoken is not None and given.kind != "continue" else reply.text,
-        speaker=given.cast.name,
-        plan=plan,
-        lines=lines,
-        reply_id=reply_id,
-        details=lines_of_chats.details_of(chat),
-        local_variables=stored.get("local", {}),
-        global_variables=stored.get("global", {}),
-        warnings=tuple(plan.warnings) if plan is not None else (),
+def _module(number: int, book: WorldBook) -> risu_ai.RisuModule:
+    """A book as RisuAI takes lore from elsewhere: a module that has nothing but lore."""
+    entries = risu_ai.import_lorebook(book.to_json(), warn=_ignore)
+    return risu_ai.RisuModule.from_json(
+        {"id": f"tavernkit-book-{number}", "name": book.name or "", "lorebook": entries}
     )
 
 
-def _of_group(made: TalkResult, given: TalkInput, kept: list[ChatLine], sending: Sending) -> TalkResult:
-    """A turn of a group: who said what, and all of it in one."""
-    lines = groups.with_speakers(made.lines, given.cast)
-    if not sending.in_round:
-        last = next((line for line in lines if line.id == made.reply_id), None)
-        speaker = str(last.native.get(groups.SPEAKER) or made.speaker) if last is not None else made.speaker
-        return dataclasses.replace(made, lines=lines, speaker=speaker)
-    spoken = groups.spoken_since(lines, kept, sending.replies)
-    reply = joined_reply(spoken, named=True, interrupted=_interrupted(sending))
-    speaker = spoken[-1].speaker if spoken else made.speaker
-    return dataclasses.replace(made, lines=lines, speaker=speaker, reply=reply, text=reply.text, spoken=tuple(spoken))
+def _size(given: TalkInput) -> tuple[object, ...]:
+    return given.cast.key, len(given.lines).bit_length()
 
 
-def _interrupted(sending: Sending) -> str:
-    return sending.interrupted or (sending.replies[-1].interrupted if sending.replies else "")
+def _speaker(plan: risu_ai.RisuPlan) -> str:
+    return plan.text_rules.character_name
 
 
-def _variables(given: TalkInput) -> InMemoryVariablesStore:
-    return InMemoryVariablesStore({"local": given.local_variables, "global": given.global_variables})
+def _nobody_speaks(chat: risu_ai.Chat) -> bool:
+    return chat.error is not None and chat.error.code == NOBODY_SPEAKS
 
 
-def _quiet(_: str) -> None:
+def _as_service_error(error: Exception, chat: risu_ai.Chat) -> Exception:
+    if isinstance(error, risu_ai.RequestFailedError) and chat.error is not None:
+        return ServiceError(400, chat.error.message, code=chat.error.code.lower())
+    return error
+
+
+def _ignore(_: str) -> None:
     """Warnings of a build are in its plan."""

@@ -64,6 +64,8 @@ def members_of(cast: Cast) -> list[risu_ai.RisuCharacter]:
 def chosen_speaker(given: TalkInput) -> str | None:
     """The member that a turn is about, by its id: whom the client names, or whoever said what is swiped or goes on."""
     members = given.cast.members
+    if given.cast.group is None:
+        return None
     if given.kind in ("swipe", "continue"):
         saying = given.lines[-1].native.get("saying") if given.lines else None
         return saying if isinstance(saying, str) and saying in members else next(iter(members), None)
@@ -77,30 +79,19 @@ def chosen_speaker(given: TalkInput) -> str | None:
     return named
 
 
-def first_speaker(context: risu_ai.RisuAIContext) -> str | None:
-    """Whoever would speak first in a turn; the first member if nobody would."""
-    messages = context.chat.messages
-    if context.message:
-        messages = (*messages, risu_ai.RisuMessage(role="user", data=context.message))
-    chat = dataclasses.replace(context.chat, messages=messages)
-    try:
-        chosen = risu_ai.speakers(context.owner, context.members, chat, context.random_source)
-    except risu_ai.PromptTemplateError:
-        chosen = []
-    return next(iter([*chosen, *(member.id for member in context.members)]), None)
-
-
-def without_last_round(lines: Sequence[ChatLine]) -> list[ChatLine]:
-    """The lines up to the user's last one."""
-    kept = list(lines)
-    while kept and kept[-1].role == "assistant":
-        kept.pop()
-    return kept
+def is_round(given: TalkInput) -> bool:
+    """Return True if several members of a group may speak in a turn."""
+    return given.cast.group is not None and given.speaker is None and given.kind in ("normal", "regenerate")
 
 
 def with_speakers(lines: Sequence[ChatLine], cast: Cast) -> list[ChatLine]:
     """The lines with the names of those who said them."""
     return [_with_speaker(line, cast) for line in lines]
+
+
+def speaker_of(line: ChatLine) -> str:
+    """The name of whoever said a line; empty if nobody knows."""
+    return str(line.native.get(SPEAKER) or "")
 
 
 def spoken_since(lines: Sequence[ChatLine], kept: Sequence[ChatLine], replies: Sequence[Reply]) -> list[Spoken]:
@@ -111,7 +102,7 @@ def spoken_since(lines: Sequence[ChatLine], kept: Sequence[ChatLine], replies: S
     own = replies if len(replies) == len(new) else [Reply(finish_reason="stop") for _ in new]
     return [
         Spoken(
-            speaker=str(line.native.get(SPEAKER) or ""),
+            speaker=speaker_of(line),
             reply=dataclasses.replace(reply, text=line.content),
             line_id=line.id,
         )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from tavernkit import risu_ai
 from tavernkit.dialects import Attachment
 from tavernkit.models import Reply
+from tavernkit.risu_ai.files.chat_file import chat_json
 from tavernkit.server.storage.chats import COMPLETE, PARTIAL, ChatLine, new_id, new_line
 from tavernkit.server.swipes import RISU_SWIPE, RISU_SWIPES, risu_swipes, with_text
 from tavernkit.server.talks.talk import PARTS, TalkInput
@@ -20,6 +21,8 @@ INLAYS = "tavernkit_inlays"
 NEUTRAL = "metadata"
 """A key that only neutral messages have: tool calls and their results. RisuAI's own chats know nothing of them."""
 SYSTEM = "system"
+GREETING, NO_GREETING = "fmIndex", -2
+"""Where a chat keeps its greeting, and one that does not exist: a chat that names none would get the first."""
 
 
 def user_line(text: str, *, user_name: str, extra: JsonObject | None = None, name: str = "") -> ChatLine:
@@ -82,8 +85,9 @@ def system_messages(lines: Sequence[ChatLine]) -> list[JsonObject]:
     return [_message(line) for line in lines if line.role == SYSTEM and NEUTRAL in line.native]
 
 
-def lines_of(chat: risu_ai.RisuChat, given: TalkInput, kept: Sequence[ChatLine]) -> list[ChatLine]:
-    """The lines of a chat; those of ``kept`` are found again by RisuAI's own ids, neutral ones stay where they are."""
+def lines_of(chat: risu_ai.RisuChat, given: TalkInput) -> list[ChatLine]:
+    """The lines of a chat; stored ones are found again by RisuAI's own ids, neutral ones stay where they are."""
+    kept = given.lines
     known = {str(line.native.get("chatId")): line for line in own_lines(kept)}
     followers = _followers(kept)
     pending = next((line for line in kept if line.id == given.pending), None)
@@ -120,7 +124,11 @@ def continued(old: ChatLine, new: ChatLine) -> ChatLine:
 
 def details_of(chat: risu_ai.RisuChat) -> JsonObject:
     """What a chat holds besides lines and variables."""
-    return {key: value for key, value in thaw_object(chat.raw).items() if key not in ("message", "scriptstate")}
+    stored = chat_json(dataclasses.replace(chat, messages=()))
+    found = {key: value for key, value in stored.items() if key not in ("message", "scriptstate")}
+    if found.get(GREETING) == NO_GREETING:
+        del found[GREETING]
+    return found
 
 
 def _pictures(extra: JsonObject) -> list[str]:

@@ -18,7 +18,16 @@ from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
 from tavernkit.server.talks.silly_tavern_builds import Builds, pending_line, typed_line
 from tavernkit.server.talks.silly_tavern_lines import NEUTRAL, StoredLines
 from tavernkit.server.talks.silly_tavern_long_chats import TIMED, moved, without_unread
-from tavernkit.server.talks.talk import Ask, BuiltPrompt, Spoken, TalkInput, TalkResult, joined_reply, with_parts
+from tavernkit.server.talks.talk import (
+    Ask,
+    BuiltPrompt,
+    Spoken,
+    TalkInput,
+    TalkResult,
+    ask_nobody,
+    joined_reply,
+    with_parts,
+)
 from tavernkit.turns import Exchange, OnPiece, ToolOutcome, Turn
 from tavernkit.values import JsonObject, is_object
 
@@ -45,7 +54,7 @@ class SillyTavernTalk:
 
     async def greeting(self, cast: Cast, *, user_name: str, index: int = 0) -> tuple[list[ChatLine], JsonObject]:
         """The lines and the header that a new chat begins with; whoever has no greetings says nothing."""
-        host = _Host(TalkInput(cast=cast, chat_id="", lines=(), user_name=user_name), _ask_nobody)
+        host = _Host(TalkInput(cast=cast, chat_id="", lines=(), user_name=user_name), ask_nobody)
         chat = self._chat(host, [])
 
         await self._build_executor.run((cast.key, "greeting"), lambda: chat.open(greeting=index))
@@ -60,7 +69,7 @@ class SillyTavernTalk:
             native = {**line.native, "content": content}
             return dataclasses.replace(line, content=content, native=native), variables
         given = TalkInput(cast=cast, chat_id="", lines=[line], user_name=user_name, local_variables=variables)
-        host = _Host(given, _ask_nobody)
+        host = _Host(given, ask_nobody)
         chat = self._chat(host, [dict(line.native)])
         await self._build_executor.run((cast.key, "edited"), lambda: chat.edit(0, content))
         native = chat.lines[0]
@@ -69,7 +78,7 @@ class SillyTavernTalk:
 
     async def build(self, given: TalkInput) -> BuiltPrompt:
         """Build the prompt of a turn, in a group that of its first speaker."""
-        host = _Host(given, _ask_nobody)
+        host = _Host(given, ask_nobody)
         stored, chat = self._opened(host)
         del stored
 
@@ -191,10 +200,6 @@ class _Host:
     async def call_tool(self, call: ToolCall) -> ToolOutcome:
         """Clients run their tools themselves."""
         raise NotImplementedError(call.name)
-
-
-async def _ask_nobody(_request: Request, /, *, speaker: str | None = None) -> Reply:
-    raise NotImplementedError(speaker)
 
 
 def _result(

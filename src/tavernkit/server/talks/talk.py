@@ -113,11 +113,22 @@ class BuiltPrompt:
 
 
 class Ask(Protocol):
-    """Sends a request; ``speaker`` is told to the client where several speak."""
+    """Sends a request and waits for the reply."""
 
-    async def __call__(self, request: Request, /, *, speaker: str | None = None) -> Reply:
-        """Send a request and wait for the reply."""
+    async def __call__(self, request: Request, /, *, speaker: str | None = None, quiet: bool = False) -> Reply:
+        """Send a request.
+
+        Args:
+            request: The request.
+            speaker: Who answers, where several do; the client is told.
+            quiet: Whether the reply is none of the client's business.
+        """
         ...
+
+
+async def ask_nobody(_request: Request, /, *, speaker: str | None = None, quiet: bool = False) -> Reply:
+    """Stands in where a prompt is only built."""
+    raise NotImplementedError(speaker, quiet)
 
 
 def joined_reply(spoken: Sequence[Spoken], *, named: bool, interrupted: str = "") -> Reply:
