@@ -8,7 +8,8 @@ import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,18 +17,20 @@ from sqlalchemy import Table, func, insert, select
 
 from tavernkit import __version__
 from tavernkit.errors import ConfigError
+from tavernkit.server.accounts import Accounts, period, usage_report
 from tavernkit.server.chat_files import chat_file
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.import_records import Progress
 from tavernkit.server.import_sources import find_work, save_work
-from tavernkit.server.keys import ADMIN_OWNER, LOCAL, KeyInfo, Keys, Scope
+from tavernkit.server.keys import ADMIN_OWNER, LOCAL, Allowance, KeyInfo, Keys, Scope
 from tavernkit.server.limits import MAX_PAGE
 from tavernkit.server.served_folders import import_below, import_work
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.database import Database, database_errors
 from tavernkit.server.storage.items import KINDS, all_items, item_file
 from tavernkit.server.storage.tables import Base
+from tavernkit.server.storage.usage import GROUPINGS, Grouping
 from tavernkit.values import JsonObject, is_object
 
 T = TypeVar("T")
@@ -183,6 +186,8 @@ def restore(config: ServerConfig, source: Path) -> dict[str, int]:
                                 "the database is not empty: restore into a new one", code="DATABASE_NOT_EMPTY"
                             )
                     for table in _tables():
+                        if f"{table.name}.jsonl" not in archive.namelist():
+                            continue  # the backup of a version that had no such table
                         with archive.open(f"{table.name}.jsonl") as file:
                             for rows in _batches(_unpacked(json.loads(line)) for line in file if line.strip()):
                                 await connection.execute(insert(table), rows)
@@ -214,7 +219,7 @@ def list_keys(config: ServerConfig) -> list[KeyInfo]:
 
 
 def create_key(
-    config: ServerConfig, name: str, scopes: tuple[Scope, ...], rate_limit: int | None
+    config: ServerConfig, name: str, scopes: tuple[Scope, ...], allowance: Allowance | None = None
 ) -> tuple[KeyInfo, str]:
     """Make an API key; gives it and its text.
 
@@ -222,12 +227,12 @@ def create_key(
         config: The settings.
         name: What it is for.
         scopes: What it may do.
-        rate_limit: Requests a minute.
+        allowance: How much of it.
     """
 
     async def work(database: Database) -> tuple[KeyInfo, str]:
         await database.migrate()
-        return await Keys(config, database).create(name, scopes, rate_limit)
+        return await Keys(config, database).create(name, scopes, allowance)
 
     return _with_database(config, work, create=True)
 
@@ -240,6 +245,26 @@ def revoke_key(config: ServerConfig, key_id: str) -> None:
         await Keys(config, database).revoke(key_id)
 
     _with_database(config, work)
+
+
+def read_usage(
+    config: ServerConfig, first: date | None, last: date | None, by: Sequence[Grouping] = GROUPINGS
+) -> list[dict[str, object]]:
+    """What keys have used, divided as asked.
+
+    Args:
+        config: The settings.
+        first: The first day; by default 29 days before the last.
+        last: The last day; by default today.
+        by: What the sums are divided by.
+    """
+
+    async def work(database: Database) -> list[dict[str, object]]:
+        await database.require_tables()
+        begin, end = period(first, last, Accounts().today)
+        return await usage_report(database, first=begin, last=end, by=by)
+
+    return _with_database(config, work)
 
 
 def _with_database(config: ServerConfig, work: Callable[[Database], Awaitable[T]], *, create: bool = False) -> T:

@@ -5,12 +5,23 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
 
+from tavernkit.cards import DEFAULT_LIMITS, Limits
 from tavernkit.errors import ConfigError
 from tavernkit.server import limits
 from tavernkit.values import deep_merge, is_mapping
@@ -24,6 +35,21 @@ Failure = Literal["error", "timeout", "rate_limit", "context_length"]
 """Why another upstream is asked."""
 FAILURES: tuple[Failure, ...] = get_args(Failure)
 
+BUILD_LIMITS = tuple(each.name for each in fields(Limits) if each.name.startswith("max_build_"))
+"""What of a build can be limited further than it is anyway."""
+
+
+def _build_limits(value: dict[str, int]) -> dict[str, int]:
+    for name, number in value.items():
+        if name not in BUILD_LIMITS:
+            raise ValueError(f"there is no limit {name!r} of builds: {', '.join(BUILD_LIMITS)}")
+        if number < 1:
+            raise ValueError(f"{name} must be a positive whole number")
+    return value
+
+
+BuildLimits = Annotated[dict[str, int], AfterValidator(_build_limits)]
+
 
 class RouteConfig(BaseModel):
     """One of several upstreams that stand for one."""
@@ -35,6 +61,17 @@ class RouteConfig(BaseModel):
     """Its share of the sessions; with 0 it is asked only when others fail."""
     on: tuple[Failure, ...] = FAILURES
     """The failures of others after which it is asked."""
+
+
+class Price(BaseModel):
+    """What a million tokens of a model cost, in whatever currency budgets are in."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cached: float | None = Field(default=None, ge=0)
+    """Input that the provider takes from its cache; by default the price of other input."""
 
 
 class UpstreamConfig(BaseModel):
@@ -61,6 +98,8 @@ class UpstreamConfig(BaseModel):
     """The same for ``/v1/moderations``."""
     context_length: int | None = Field(default=None, ge=256)
     """Tokens of prompt and reply together; by default what the server or a table of models says."""
+    prices: dict[str, Price] = Field(default_factory=dict)
+    """Prices by names of models, which may be patterns (``gpt-5*``); the first that fits counts."""
     latency: float = Field(default=0.0, ge=0)
     """Seconds before each answer of a scripted upstream, for load tests."""
 
@@ -101,6 +140,14 @@ class ServerConfig(BaseModel):
     """Encrypts the secrets in the database. Without it none are stored there."""
     rate_limit: int | None = Field(default=None, ge=1)
     """Requests a minute and key, for keys that have no limit of their own."""
+    daily_tokens: int | None = Field(default=None, ge=1)
+    """Tokens of prompts and replies a day (of UTC) and key, for keys that have no budget of their own."""
+    daily_cost: float | None = Field(default=None, gt=0)
+    """The same in money, by the upstreams' ``prices``."""
+    build_limits: BuildLimits = Field(default_factory=dict)
+    """What the build of a prompt may do at most, below what is allowed anyway: ``max_build_steps`` and others."""
+    key_limits: dict[str, BuildLimits] = Field(default_factory=dict)
+    """The same for keys, by their names or ids; each number that is there counts instead."""
     cors_origins: tuple[str, ...] = ()
     metrics: bool = True
     telemetry: bool = False
@@ -129,6 +176,8 @@ class ServerConfig(BaseModel):
     """How long what became of a request is kept, and its idempotency key with it; 0 keeps it for ever."""
     job_days: float = Field(default=limits.JOB_DAYS, ge=0, le=limits.MAX_DAYS)
     """The same for imports."""
+    usage_days: float = Field(default=limits.USAGE_DAYS, ge=0, le=limits.MAX_DAYS)
+    """How long what keys have used is kept; 0 keeps it for ever."""
 
     @field_validator("upstreams")
     @classmethod
@@ -151,6 +200,14 @@ class ServerConfig(BaseModel):
     def keys_required(self) -> bool:
         """Whether clients need an API key."""
         return not is_loopback(self.host) if self.require_keys is None else self.require_keys
+
+    def limits_of(self, *names: str) -> Limits:
+        """What builds may do for a key, by its names; never more than without any setting."""
+        chosen = dict(self.build_limits)
+        for name in names:
+            chosen |= self.key_limits.get(name, {})
+        lower = {name: min(number, getattr(DEFAULT_LIMITS, name)) for name, number in chosen.items()}
+        return replace(DEFAULT_LIMITS, **lower) if lower else DEFAULT_LIMITS
 
     @property
     def default_upstream(self) -> str:
@@ -217,7 +274,8 @@ def _from_file(path: Path) -> Mapping[str, object]:
         raise ConfigError(f"{path}: {error}", code="INVALID_SETTING") from error
 
 
-_PLAIN = tuple(name for name in ServerConfig.model_fields if name not in ("upstreams", "cors_origins"))
+_STRUCTURED = ("upstreams", "cors_origins", "build_limits", "key_limits")
+_PLAIN = tuple(name for name in ServerConfig.model_fields if name not in _STRUCTURED)
 
 
 def _from_environment(environment: Mapping[str, str]) -> Mapping[str, object]:

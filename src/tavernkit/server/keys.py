@@ -6,19 +6,23 @@ import hashlib
 import hmac
 import secrets
 import time
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, TypeAlias, get_args
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import RowMapping, delete, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tavernkit.cards import DEFAULT_LIMITS, Limits
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import RATE_WINDOW_SECONDS
 from tavernkit.server.storage.chats import new_id
 from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.statements import select_by, table_of
 from tavernkit.server.storage.tables import ApiKey, RateWindow
+from tavernkit.server.storage.usage import KEY_PREFIX
 
 Scope: TypeAlias = Literal["chat", "read", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -34,6 +38,10 @@ class Client:
     owner: str
     scopes: frozenset[str]
     rate_limit: int | None = None
+    daily_tokens: int | None = None
+    daily_cost: float | None = None
+    limits: Limits = DEFAULT_LIMITS
+    """What builds of its prompts may do."""
 
     def may(self, scope: Scope) -> bool:
         """Whether a scope is theirs."""
@@ -48,8 +56,20 @@ class KeyInfo:
     name: str
     scopes: tuple[str, ...]
     rate_limit: int | None
+    daily_tokens: int | None
+    daily_cost: float | None
     created_at: float
     revoked_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """How much a key may ask for."""
+
+    rate_limit: int | None = None
+    """Requests a minute."""
+    daily_tokens: int | None = None
+    daily_cost: float | None = None
 
 
 ADMIN_OWNER = "admin"
@@ -65,22 +85,23 @@ class Keys:
     def __init__(self, config: ServerConfig, database: Database) -> None:
         self._config = config
         self._database = database
+        self._local = replace(LOCAL, limits=config.limits_of(LOCAL.owner))
 
     async def client(self, token: str | None) -> Client:
         """Who a token belongs to; raises when nobody."""
         if self._is_admin_key(token):
-            return Client(ADMIN_OWNER, frozenset(SCOPES))
+            return Client(ADMIN_OWNER, frozenset(SCOPES), limits=self._config.limits_of(ADMIN_OWNER))
         if token is None or not token.startswith(PREFIX):
             if not self._config.keys_required:
                 # Clients such as the openai SDK must send something: without keys, anything will do.
-                return LOCAL
+                return self._local
             raise ServiceError(401, "an API key is needed: Authorization: Bearer …", code="invalid_api_key")
         # Looked up every time: a key that is revoked anywhere opens nothing any more.
         return await self._look_up(digest_of(token))
 
     async def count(self, client: Client) -> None:
         """Count a request; raises when there were too many. All processes count together."""
-        limit = client.rate_limit or (self._config.rate_limit if client is not LOCAL else None)
+        limit = client.rate_limit or (self._config.rate_limit if client is not self._local else None)
         if limit is None:
             return
         now = time.time()
@@ -93,31 +114,41 @@ class Keys:
                 429, f"more than {limit} requests a minute", code="rate_limit_exceeded", retry_after=wait
             )
 
-    async def create(self, name: str, scopes: tuple[Scope, ...], rate_limit: int | None) -> tuple[KeyInfo, str]:
-        """Make a key; its text is shown once and never stored."""
+    async def create(
+        self, name: str, scopes: tuple[Scope, ...], allowance: Allowance | None = None
+    ) -> tuple[KeyInfo, str]:
+        """Make a key; its text is shown once and never stored.
+
+        Args:
+            name: What it is for.
+            scopes: What it may do.
+            allowance: How much of it.
+        """
         token = f"{PREFIX}{secrets.token_urlsafe(32)}"
-        info = KeyInfo(new_id(), name, scopes, rate_limit, time.time(), None)
-        values = {
-            "id": info.id,
-            "name": name,
-            "digest": digest_of(token),
-            "scopes": list(scopes),
-            "rate_limit": rate_limit,
-            "created_at": info.created_at,
-            "revoked_at": None,
-        }
+        allowed = asdict(allowance or Allowance())
+        info = KeyInfo(id=new_id(), name=name, scopes=scopes, created_at=time.time(), revoked_at=None, **allowed)
+        values = {**asdict(info), "scopes": list(scopes), "digest": digest_of(token)}
         async with self._database.write() as connection:
             await connection.execute(insert(ApiKey).values(values))
         return info, token
 
     async def list(self) -> list[KeyInfo]:
         """All keys, revoked ones too."""
-        query = select(
-            ApiKey.id, ApiKey.name, ApiKey.scopes, ApiKey.rate_limit, ApiKey.created_at, ApiKey.revoked_at
-        ).order_by(ApiKey.created_at)
+        query = select(*_KEY_COLUMNS).order_by(ApiKey.created_at)
         async with self._database.read() as connection:
-            rows = (await connection.execute(query)).all()
-        return [KeyInfo(row[0], row[1], tuple(str(each) for each in row[2]), row[3], row[4], row[5]) for row in rows]
+            rows = (await connection.execute(query)).mappings().all()
+        return [_info(row) for row in rows]
+
+    async def change(self, key_id: str, changes: Mapping[str, object]) -> KeyInfo:
+        """Give a key that is in use another name or allowance, from its next request on."""
+        query = select(*_KEY_COLUMNS).where(ApiKey.id == key_id, ApiKey.revoked_at.is_(None))
+        async with self._database.write() as connection:
+            if changes:
+                await connection.execute(update(ApiKey).where(ApiKey.id == key_id).values(dict(changes)))
+            row = (await connection.execute(query)).mappings().one_or_none()
+            if row is None:
+                raise not_found("key", key_id)
+        return _info(row)
 
     async def revoke(self, key_id: str) -> None:
         """Let a key open nothing any more."""
@@ -128,18 +159,35 @@ class Keys:
                 raise not_found("key", key_id)
 
     async def _look_up(self, digest: str) -> Client:
-        query = select(ApiKey.id, ApiKey.scopes, ApiKey.rate_limit, ApiKey.revoked_at).where(ApiKey.digest == digest)
         async with self._database.read() as connection:
-            row = (await connection.execute(query)).one_or_none()
-        if row is None or row[3] is not None:
+            row = (await connection.execute(_BY_DIGEST, {"digest": digest})).mappings().one_or_none()
+        if row is None or row["revoked_at"] is not None:
             raise ServiceError(401, "the API key is unknown or revoked", code="invalid_api_key")
-        return Client(f"key:{row[0]}", frozenset(str(scope) for scope in row[1]), row[2])
+        info = _info(row)
+        return Client(
+            f"{KEY_PREFIX}{info.id}",
+            frozenset(info.scopes),
+            info.rate_limit,
+            info.daily_tokens or self._config.daily_tokens,
+            info.daily_cost or self._config.daily_cost,
+            self._config.limits_of(info.name, info.id),
+        )
 
     def _is_admin_key(self, token: str | None) -> bool:
         admin = self._config.admin_key
         if admin is None or token is None:
             return False
         return hmac.compare_digest(token.encode(), admin.get_secret_value().encode())
+
+
+_KEY = tuple(each.name for each in fields(KeyInfo))
+_KEY_COLUMNS = [table_of(ApiKey).c[name] for name in _KEY]
+_BY_DIGEST = select_by(ApiKey, _KEY, ("digest",))
+
+
+def _info(row: RowMapping) -> KeyInfo:
+    values: dict[str, Any] = {**row, "scopes": tuple(str(each) for each in row["scopes"])}
+    return KeyInfo(**values)
 
 
 def digest_of(token: str) -> str:

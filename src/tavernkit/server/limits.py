@@ -32,6 +32,13 @@ MAX_BOOKS: Final = 64
 MAX_PAGE: Final = 200
 """Rows of one page of a list."""
 
+MAX_USAGE_ROWS: Final = 10_000
+"""Rows of a report about usage."""
+USAGE_REPORT_DAYS: Final = 30
+"""Days of such a report that names none."""
+USAGE_DAYS: Final = 400.0
+"""How long what keys have used is kept."""
+
 MAX_MODELS: Final = 2000
 """Models of OpenAI's list, which has no pages."""
 

@@ -6,12 +6,13 @@ import asyncio
 import logging
 import random
 import time
+from datetime import UTC, datetime
 
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.limits import PRUNE_BATCH, PRUNE_FIRST_SECONDS, PRUNE_PAUSE_SECONDS, PRUNE_SECONDS
 from tavernkit.server.metrics import Metrics
 from tavernkit.server.storage.database import Database
-from tavernkit.server.storage.pruning import count_old, prune
+from tavernkit.server.storage.pruning import count_old, prune, prune_usage
 from tavernkit.server.storage.tables import Job, Turn
 
 logger = logging.getLogger("tavernkit.server")
@@ -27,11 +28,12 @@ class Retention:
         self._metrics = metrics
         days: dict[type[Turn | Job], float] = {Turn: config.turn_days, Job: config.job_days}
         self._days = {table: kept for table, kept in days.items() if kept > 0}
+        self._usage_days = config.usage_days
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin, unless everything is kept for ever."""
-        if self._days:
+        if self._days or self._usage_days:
             self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
@@ -54,6 +56,15 @@ class Retention:
                 for table, days in self._days.items()
             }
 
+    async def _prune_usage(self) -> int:
+        """Remove what was used too long ago; days are few and small."""
+        if not self._usage_days:
+            return 0
+        async with self._database.write() as connection:
+            gone = await prune_usage(connection, _day(time.time() - self._usage_days * DAY))
+        self._metrics.pruned("usage", gone)
+        return gone
+
     async def _prune(self, table: type[Turn | Job], before: float) -> int:
         total = 0
         while True:
@@ -75,3 +86,11 @@ class Retention:
                     await self._prune(table, time.time() - days * DAY)
                 except Exception:
                     logger.warning("old %s could not be removed", table.__tablename__, exc_info=True)
+            try:
+                await self._prune_usage()
+            except Exception:
+                logger.warning("old usage could not be removed", exc_info=True)
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(max(seconds, 0.0), UTC).date().isoformat()

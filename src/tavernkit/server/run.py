@@ -163,7 +163,7 @@ async def _prepare(config: ServerConfig) -> str | None:
         await service.start()
         if not await service.needs_first_key():
             return None
-        return (await service.keys.create("first key", SCOPES, None))[1]
+        return (await service.keys.create("first key", SCOPES))[1]
     finally:
         await service.stop()
 

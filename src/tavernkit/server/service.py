@@ -11,6 +11,7 @@ from sqlalchemy import func, select
 from tavernkit.cards import load, to_bytes
 from tavernkit.examples import example_path
 from tavernkit.models import Model
+from tavernkit.server.accounts import Accounts
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.imports import Imports
 from tavernkit.server.keys import Keys
@@ -39,7 +40,10 @@ class Service:
         self.keys = Keys(config, self.database)
         self.secrets = SecretBox(config.secret_key.get_secret_value() if config.secret_key is not None else None)
         self.upstream_keys = UpstreamKeys(self.database, self.secrets, self.upstreams)
-        self.turns = Turns(config, self.database, self.library, self.upstreams, self.metrics, self.upstream_keys)
+        self.accounts = Accounts()
+        self.turns = Turns(
+            config, self.database, self.library, self.upstreams, self.metrics, self.upstream_keys, self.accounts
+        )
         self.imports = Imports(config, self.database)
         self.folders = ServedFolders(config, self.database)
         self.retention = Retention(config, self.database, self.metrics)

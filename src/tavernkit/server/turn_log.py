@@ -8,21 +8,25 @@ import random
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tavernkit import Plan
+from tavernkit.server.accounts import Accounts, Exchanged, uses_of
 from tavernkit.server.chat_edits import with_content
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Cast, Library
 from tavernkit.server.limits import CACHED_CHATS, MAX_CACHED_CHAT_LINES, MAX_SESSION_MESSAGES
 from tavernkit.server.listeners import Listener
+from tavernkit.server.models import GROUP_PREFIX
 from tavernkit.server.repetitions import BusyError, known_turn, last_id, repeated_lines
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import PARTIAL, ChatLine, ChatState, Selection
 from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.usage import Use
 from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.talk import TalkInput, TalkResult
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
@@ -49,6 +53,16 @@ class OpenTurn:
     """Whether there is a row for it."""
     unread: int = 0
     """How many lines of the chat come before those that are read."""
+    payer: str = ""
+    """For whom what it takes is counted."""
+    exchanged: list[Exchanged] = field(default_factory=list[Exchanged])
+    """What models have been asked, and have answered."""
+
+    def uses(self, plan: Plan | None = None) -> list[Use]:
+        """What the turn took."""
+        chosen = self.selection
+        character = chosen.character or (f"{GROUP_PREFIX}{chosen.group}" if chosen.group else "")
+        return uses_of(self.exchanged, character, plan)
 
     @property
     def warnings(self) -> list[str]:
@@ -61,8 +75,11 @@ class OpenTurn:
 class TurnLog:
     """Opens and ends turns in the database: one turn a chat at a time, in all processes together."""
 
-    def __init__(self, config: ServerConfig, database: Database, library: Library, talks: Talks) -> None:
+    def __init__(
+        self, config: ServerConfig, database: Database, library: Library, talks: Talks, accounts: Accounts
+    ) -> None:
         self._config = config
+        self._accounts = accounts
         self._database = database
         self._library = library
         self._talks = talks
@@ -107,6 +124,7 @@ class TurnLog:
             own = await repeated_lines(connection, request, chat, lines, known)
             if isinstance(own, TurnOutcome):
                 return own
+            await self._accounts.check(connection, request.payer)
             turn_id = known.id if known is not None else request.turn_id
             cast = await self._library.cast(connection, chosen)
             shared = await turns.read_globals(connection, request.owner, chosen.platform)
@@ -134,6 +152,7 @@ class TurnLog:
             cast=cast,
             global_variables=shared,
             unread=unread,
+            payer=_payer(request),
         )
 
     async def note_said(self, opened: OpenTurn, said: list[JsonObject]) -> None:
@@ -200,6 +219,8 @@ class TurnLog:
     async def _open_stateless(self, request: TurnRequest) -> OpenTurn | TurnOutcome:
         turn_id = request.turn_id
         async with self._database.read() as connection:
+            if request.idempotency_key is None:
+                await self._accounts.check(connection, request.payer)
             cast = await self._library.cast(connection, request.selection)
         lines = self._talks.new_lines(request.messages, cast, self._config.user_name)
         if request.idempotency_key is not None:
@@ -207,6 +228,7 @@ class TurnLog:
                 known = await known_turn(connection, request)
                 if isinstance(known, TurnOutcome):
                     return known
+                await self._accounts.check(connection, request.payer)
                 turn_id = known.id if known is not None else turn_id
                 lease = time.time() + self._config.lease_seconds
                 await self._store_turn(connection, request, turn_id, None, None, lease, again=known is not None)
@@ -219,6 +241,7 @@ class TurnLog:
             cast=cast,
             global_variables={},
             stored=request.idempotency_key is not None,
+            payer=_payer(request),
         )
 
     async def _store_turn(
@@ -260,10 +283,12 @@ class TurnLog:
     async def finish(self, opened: OpenTurn, given: TalkInput, result: TalkResult, response: JsonObject) -> None:
         """Store the reply and everything else the turn changed, together, and give the chat back."""
         status = turns.PARTIAL if result.reply.interrupted else turns.DONE
+        uses = opened.uses(result.plan)
         if opened.chat is None:
-            if opened.stored:
-                async with self._database.write() as connection:
+            async with self._database.write() as connection:
+                if opened.stored:
                     await turns.update_turn(connection, opened.turn_id, status=status, response=response)
+                await self._accounts.add(connection, opened.payer, uses)
             return
         chat = opened.chat
         async with self._database.write() as connection:
@@ -278,11 +303,12 @@ class TurnLog:
             await turns.update_turn(
                 connection, opened.turn_id, status=status, response=response, reply_id=result.reply_id
             )
+            await self._accounts.add(connection, opened.payer, uses)
         self._remember(replace(chat, version=chat.version + 1), placed, opened.unread)
 
     async def give_up(self, opened: OpenTurn, error: BaseException) -> None:
         """Give the chat back; what the user said stays."""
-        if not opened.stored:
+        if not opened.stored and not opened.exchanged:
             return
         with suppress(Exception):
             async with self._database.write() as connection:
@@ -291,6 +317,7 @@ class TurnLog:
                     if chat.turn_id == opened.turn_id:
                         await chats.update_chat(connection, chat, turn_id=None, lease_until=0.0)
                 await turns.fail_turn(connection, opened.turn_id, f"{type(error).__name__}: {error}"[:500])
+                await self._accounts.add(connection, opened.payer, opened.uses())
 
     async def keep(self, opened: OpenTurn, listener: Listener) -> None:
         """Renew the lease; a turn that has lost its chat asks no longer."""
@@ -359,6 +386,10 @@ async def _without_recovered(
     for line in gone:
         await chats.remove_lines(connection, chat.id, line, following=False)
     return [line for line in lines if line not in gone] if gone else lines
+
+
+def _payer(request: TurnRequest) -> str:
+    return request.payer.owner if request.payer is not None else request.owner
 
 
 def _check_greeting(greeting: int, known: Sequence[tuple[str, int]]) -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tavernkit.server.keys import Client
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.talks.talk import TalkResult, TurnKind
@@ -45,6 +46,8 @@ class TurnRequest:
     dialect: str | None = None
     seed: int | None = None
     context_length: int | None = None
+    payer: Client | None = None
+    """Whose budget the turn is paid of; without one it counts for the owner, who has none."""
     turn_id: str = field(default_factory=chats.new_id)
 
     @property

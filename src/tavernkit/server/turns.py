@@ -9,8 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TypeAlias
 
+from tavernkit.cards import DEFAULT_LIMITS
 from tavernkit.errors import MaxTokensExceededError, TavernKitError
 from tavernkit.models import ModelError, Reply, Request
+from tavernkit.server.accounts import Accounts, Exchanged, estimated_usage
 from tavernkit.server.admission import Admission
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.config import ServerConfig
@@ -54,6 +56,7 @@ class Turns:
         upstreams: Upstreams,
         metrics: Metrics,
         upstream_keys: UpstreamKeys,
+        accounts: Accounts,
     ) -> None:
         self.library = library
         self._config = config
@@ -63,7 +66,7 @@ class Turns:
         self._upstream_keys = upstream_keys
         self._build_executor = BuildExecutor()
         self._talks = Talks(self._build_executor, clean_up=config.clean_up)
-        self.log = TurnLog(config, database, library, self._talks)
+        self.log = TurnLog(config, database, library, self._talks, accounts)
         self._admission = Admission(running=config.max_turns, waiting=config.max_waiting, seconds=config.busy_seconds)
         self._queues: dict[str, tuple[asyncio.Lock, int]] = {}
         self._running: dict[asyncio.Task[TurnOutcome], asyncio.Event] = {}
@@ -170,7 +173,7 @@ class Turns:
                     continue
                 timed = TimedListener(told)
                 try:
-                    return await self._asked(upstream, wanted, timed)
+                    return await self._asked(upstream, wanted, timed, opened)
                 except (ModelError, ServiceError) as error:
                     failed, last = kind_of_failure(error), error
                     if timed.first is not None or failed is None:
@@ -194,16 +197,19 @@ class Turns:
         await self.log.finish(opened, given, result, response)
         return TurnOutcome(turn_id=opened.turn_id, response=response, result=result)
 
-    async def _asked(self, upstream: Upstream, wanted: Request, listener: TimedListener) -> Reply:
+    async def _asked(self, upstream: Upstream, wanted: Request, listener: TimedListener, opened: OpenTurn) -> Reply:
         """Ask an upstream, and note what became of it."""
+        sent = upstream.addressed(wanted)
         try:
-            reply = await upstream.ask(upstream.addressed(wanted), listener)
+            reply = await upstream.ask(sent, listener)
         except ModelError as error:
             self._metrics.upstream_failed(upstream.name, failure_reason(error))
             raise
         finally:
             if listener.first is not None:
                 self._metrics.first_token(upstream.name, listener.first)
+        exchanged = Exchanged(upstream=upstream.name, config=upstream.config, request=sent, reply=reply)
+        opened.exchanged.append(exchanged)
         self._metrics.used(upstream.name, reply.usage)
         if reply.interrupted and reply.interrupted != CANCELLED:
             self._metrics.upstream_failed(upstream.name, "broken")
@@ -231,6 +237,7 @@ class Turns:
             seed=request.seed,
             model=model,
             context_length=request.context_length,
+            limits=request.payer.limits if request.payer is not None else DEFAULT_LIMITS,
             model_context=await upstream.context.told(model) if upstream is not None else None,
             dialect=dialect or (upstream.model.dialect if upstream is not None else "openai"),
         )
@@ -278,7 +285,7 @@ def _response(request: TurnRequest, opened: OpenTurn, result: TalkResult, left_o
         "finish_reason": _finish_reason(reply),
         "logprobs": thaw_object(reply.logprobs) if reply.logprobs is not None else None,
         "broken": reply.interrupted or None,
-        "usage": reply.usage_object() or _estimated_usage(result),
+        "usage": reply.usage_object() or estimated_usage(reply, result.plan).to_dict(),
         "speaker": result.speaker,
         "replies": [_spoken(each) for each in result.spoken] if len(result.spoken) > 1 else [],
         "session": opened.chat.external_id if opened.chat is not None else None,
@@ -298,19 +305,6 @@ def _finish_reason(reply: Reply) -> str:
 def _spoken(each: Spoken) -> JsonObject:
     reply = each.reply
     return {"speaker": each.speaker, "text": reply.text, "reasoning": reply.reasoning, "message_id": each.line_id}
-
-
-def _estimated_usage(result: TalkResult) -> JsonObject:
-    """Counted by us when the model's server does not tell."""
-    from tavernkit import count_tokens
-
-    counts = getattr(result.plan, "token_counts", None)
-    if isinstance(counts, dict):
-        prompt = sum(counts.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # a table of numbers
-    else:
-        prompt = sum(count_tokens(message.content) for message in result.plan.messages) if result.plan else 0
-    completion = count_tokens(result.reply.text) if result.reply.text else 0
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
 def _as_service_error(error: Exception) -> Exception:

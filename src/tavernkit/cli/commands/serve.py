@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -231,6 +232,12 @@ def keys(
     rate_limit: Annotated[
         int | None, typer.Option("--rate-limit", min=1, help="Requests a minute of a new key.")
     ] = None,
+    daily_tokens: Annotated[
+        int | None, typer.Option("--daily-tokens", min=1, help="Tokens a day of a new key.")
+    ] = None,
+    daily_cost: Annotated[
+        float | None, typer.Option("--daily-cost", min=0.0, help="Money a day of a new key, by the models' prices.")
+    ] = None,
     data: DataFolder = None,
     db: DatabaseUrl = None,
     config: ConfigFile = None,
@@ -248,7 +255,7 @@ def keys(
 
     with _extra():
         from tavernkit.server import backups
-        from tavernkit.server.keys import SCOPES
+        from tavernkit.server.keys import SCOPES, Allowance
     settings = _settings(data, db, config)
     if revoke is not None:
         backups.revoke_key(settings, revoke)
@@ -257,7 +264,8 @@ def keys(
         if unknown:
             raise typer.BadParameter(f"{unknown[0]!r} is no scope: {', '.join(SCOPES)}", param_hint="--scope")
         asked = scope or ["chat"]
-        info, token = backups.create_key(settings, create, tuple(each for each in SCOPES if each in asked), rate_limit)
+        allowance = Allowance(rate_limit=rate_limit, daily_tokens=daily_tokens, daily_cost=daily_cost or None)
+        info, token = backups.create_key(settings, create, tuple(each for each in SCOPES if each in asked), allowance)
         if as_json:
             show_json({**asdict(info), "key": token})
         else:
@@ -270,6 +278,55 @@ def keys(
     for each in listed:
         state = "revoked" if each.revoked_at is not None else ",".join(each.scopes)
         show_text(f"{each.id}  {state}  {each.name}")
+
+
+@server.command()
+def usage(
+    first: Annotated[
+        datetime | None, typer.Option("--from", formats=["%Y-%m-%d"], help="The first day; by default 29 days ago.")
+    ] = None,
+    last: Annotated[
+        datetime | None, typer.Option("--to", formats=["%Y-%m-%d"], help="The last day; by default today.")
+    ] = None,
+    by: Annotated[
+        str, typer.Option("--by", help="What the sums are divided by: some of key, character, model, day.")
+    ] = "key,character,model,day",
+    data: DataFolder = None,
+    db: DatabaseUrl = None,
+    config: ConfigFile = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    r"""Show what keys have used: requests, tokens, cost. Days are those of UTC.
+
+    \b
+    tavernkit server usage --by key,day
+    tavernkit server usage --from 2026-11-01 --to 2026-11-30 --csv
+    """
+    from tavernkit.cli.terminal import show, show_json, show_piece, table
+
+    with _extra():
+        from tavernkit.server import backups
+        from tavernkit.server.accounts import usage_csv
+        from tavernkit.server.storage.usage import GROUPINGS, Grouping
+    asked = [each.strip() for each in by.split(",") if each.strip()]
+    if unknown := [each for each in asked if each not in GROUPINGS]:
+        raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(GROUPINGS)}", param_hint="--by")
+    chosen: list[Grouping] = [each for each in GROUPINGS if each in asked]
+    begin, end = (each.date() if each is not None else None for each in (first, last))
+    rows = backups.read_usage(_settings(data, db, config), begin, end, chosen)
+    if as_json:
+        show_json(rows)
+    elif as_csv:
+        show_piece(usage_csv(rows, chosen))
+    elif not rows:
+        show("nothing was used")
+    else:
+        show(table(*rows[0], rows=[[_cell(value) for value in row.values()] for row in rows]))
+
+
+def _cell(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _settings(data: Path | None, db: str | None, config: Path | None) -> ServerConfig:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import date
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
-from tavernkit.server.api.dependencies import Admin, TheService
+from tavernkit.server.accounts import period, usage_csv, usage_report
+from tavernkit.server.api.dependencies import Admin, ChatClient, TheService
 from tavernkit.server.api.library import PathId
-from tavernkit.server.api.rest_types import KeyIn, KeyOut, NewKeyOut, UpstreamKeyIn, UpstreamOut
+from tavernkit.server.api.rest_types import KeyIn, KeyOut, KeyPatch, NewKeyOut, UpstreamKeyIn, UpstreamOut, UsageReport
+from tavernkit.server.chat_edits import owned_by
+from tavernkit.server.keys import Allowance
+from tavernkit.server.storage.usage import GROUPINGS, Grouping
 
 router = APIRouter(prefix="/api", tags=["admin"])
 
@@ -24,8 +30,34 @@ async def list_keys(service: TheService, client: Admin) -> list[KeyOut]:
 async def create_key(body: KeyIn, service: TheService, client: Admin) -> NewKeyOut:
     """Make an API key; it is shown this once."""
     del client
-    info, token = await service.keys.create(body.name, tuple(dict.fromkeys(body.scopes)), body.rate_limit)
+    allowance = Allowance(**body.model_dump(include={"rate_limit", "daily_tokens", "daily_cost"}))
+    info, token = await service.keys.create(body.name, tuple(dict.fromkeys(body.scopes)), allowance)
     return NewKeyOut.model_validate({**asdict(info), "key": token})
+
+
+@router.patch("/keys/{key_id}")
+async def change_key(key_id: PathId, body: KeyPatch, service: TheService, client: Admin) -> KeyOut:
+    """Give a key another name, rate limit or budget."""
+    del client
+    return KeyOut.model_validate(asdict(await service.keys.change(key_id, body.model_dump(exclude_unset=True))))
+
+
+@router.get("/usage", response_model=UsageReport, response_model_exclude_none=True)
+async def usage(
+    service: TheService,
+    client: ChatClient,
+    first: date | None = None,
+    last: date | None = None,
+    by: Annotated[list[Grouping], Query(max_length=20)] = list(GROUPINGS),  # noqa: B006  # FastAPI copies it
+    format: Literal["json", "csv"] = "json",  # noqa: A002  # the client's word
+) -> dict[str, object] | Response:
+    """What was used from one day to another (of UTC; the last thirty): a key's own use, for admins everybody's."""
+    begin, end = period(first, last, service.accounts.today)
+    rows = await usage_report(service.database, first=begin, last=end, by=by, owner=owned_by(client))
+    if format == "csv":
+        headers = {"content-disposition": f"attachment; filename=usage-{begin}-{end}.csv"}
+        return Response(usage_csv(rows, by), media_type="text/csv", headers=headers)
+    return {"first": begin, "last": end, "data": rows}
 
 
 @router.delete("/keys/{key_id}", status_code=204)

@@ -34,6 +34,7 @@ async def build(body: BuildIn, service: TheService, client: ChatClient) -> Build
         selection = parse_model(body.model or "", body.tavernkit)
     wanted = TurnRequest(
         owner=owner,
+        payer=client,
         selection=selection,
         chat_id=body.session_id,
         platform=body.tavernkit.platform,

@@ -13,12 +13,14 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tavernkit.models import ModelError, ReplyPiece
+from tavernkit.server.accounts import passed_use
 from tavernkit.server.api.dependencies import ChatClient, TheService
 from tavernkit.server.api.openai import Asked, IdHeader, ask
 from tavernkit.server.api.openai_types import ChatCompletionRequest, StreamOptions, TavernKitOptions
 from tavernkit.server.api.replies import DONE, EventStream, summed_usage
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.json_response import SafeJSONResponse
+from tavernkit.server.keys import Client
 from tavernkit.server.limits import MAX_CHOICES, MAX_ID_CHARACTERS
 from tavernkit.server.listeners import Speaks
 from tavernkit.server.service import Service
@@ -95,18 +97,20 @@ async def completions(
 @router.post("/embeddings")
 async def embeddings(body: PassedRequest, service: TheService, client: ChatClient) -> Response:
     """Embed texts, with an upstream that does."""
-    del client
-    return SafeJSONResponse(await _passed(service, body, "embedding"))
+    return SafeJSONResponse(await _passed(service, client, body, "embedding"))
 
 
 @router.post("/moderations")
 async def moderations(body: PassedRequest, service: TheService, client: ChatClient) -> Response:
     """Judge texts, with an upstream that does."""
-    del client
-    return SafeJSONResponse(await _passed(service, body, "moderation"))
+    return SafeJSONResponse(await _passed(service, client, body, "moderation"))
 
 
-async def _passed(service: Service, body: PassedRequest, kind: Literal["embedding", "moderation"]) -> Json:
+async def _passed(
+    service: Service, client: Client, body: PassedRequest, kind: Literal["embedding", "moderation"]
+) -> Json:
+    async with service.database.read() as connection:
+        await service.accounts.check(connection, client)
     await service.upstream_keys.keep_fresh()
     upstream = service.upstreams.offering(kind, body.upstream)
     model = upstream.config.embedding_model if kind == "embedding" else upstream.config.moderation_model
@@ -114,9 +118,13 @@ async def _passed(service: Service, body: PassedRequest, kind: Literal["embeddin
     if model is not None:
         sent["model"] = model
     try:
-        return await upstream.call("POST", f"/{kind}s", sent)
+        answer = await upstream.call("POST", f"/{kind}s", sent)
     except ModelError as error:
         raise as_service_error(error) from error
+    use = passed_use(upstream.name, upstream.config, str(sent.get("model") or ""), answer)
+    async with service.database.write() as connection:
+        await service.accounts.add(connection, client.owner, [use])
+    return answer
 
 
 def _translated(service: Service, body: CompletionRequest) -> ChatCompletionRequest:

@@ -139,6 +139,7 @@ def ask(
     kept = bool(session or chat_id)
     wanted = TurnRequest(
         owner=client.owner,
+        payer=client,
         selection=parse_model(body.model, options),
         messages=_session_messages(body.messages) if kept else [new_message(each) for each in body.messages],
         session=session,

@@ -348,6 +348,44 @@ class KeyIn(BaseModel):
     name: Name
     scopes: list[Literal["chat", "read", "write", "admin"]] = Field(min_length=1, max_length=4)
     rate_limit: int | None = Field(default=None, ge=1, le=1_000_000)
+    daily_tokens: int | None = Field(default=None, ge=1, lt=2**62)
+    daily_cost: float | None = Field(default=None, gt=0, lt=1e12)
+
+
+class KeyPatch(BaseModel):
+    """Changes of a key; what is not given stays, and null takes a limit away."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Name = ""
+    rate_limit: int | None = Field(default=None, ge=1, le=1_000_000)
+    daily_tokens: int | None = Field(default=None, ge=1, lt=2**62)
+    daily_cost: float | None = Field(default=None, gt=0, lt=1e12)
+
+
+class UsageOut(BaseModel):
+    """What was used; what a report is not divided by is left out of its rows."""
+
+    key: str | None = None
+    key_name: str | None = None
+    day: str | None = None
+    character: str | None = None
+    upstream: str | None = None
+    model: str | None = None
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    predicted_tokens: int
+    cost: float
+
+
+class UsageReport(BaseModel):
+    """A report about usage."""
+
+    first: str
+    last: str
+    data: list[UsageOut]
 
 
 class KeyOut(BaseModel):
@@ -357,6 +395,8 @@ class KeyOut(BaseModel):
     name: str
     scopes: list[str]
     rate_limit: int | None
+    daily_tokens: int | None
+    daily_cost: float | None
     created_at: float
     revoked_at: float | None
 

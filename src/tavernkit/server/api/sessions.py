@@ -231,6 +231,7 @@ async def _turn(
         chat = await chats.get_chat(connection, session_id, owner=owned_by(client))
     wanted = TurnRequest(
         owner=chat.owner,
+        payer=client,
         selection=Selection(platform=chat.selection.platform),
         messages=messages,
         chat_id=chat.id,

@@ -48,6 +48,7 @@ class ChatState:
     selection: Selection
     details: JsonObject = field(default_factory=dict[str, Json])
     variables: JsonObject = field(default_factory=dict[str, Json])
+    options: JsonObject = field(default_factory=dict[str, Json])
     version: int = 0
     next_position: int = 0
     turn_id: str | None = None
@@ -82,7 +83,7 @@ def new_line(role: str, content: str, native: JsonObject, *, status: str = COMPL
 
 _CHAT = (
     *("id", "owner", "external_id", "platform", "character", "group_id", "persona", "preset", "books", "details"),
-    *("variables", "version", "next_position", "turn_id", "lease_until", "created_at", "updated_at"),
+    *("variables", "options", "version", "next_position", "turn_id", "lease_until", "created_at", "updated_at"),
 )
 _LINE = ("id", "position", "role", "content", "native", "status", "turn_id", "created_at", "updated_at")
 _CHAT_COLUMNS = [table_of(Chat).c[name] for name in _CHAT]
@@ -149,6 +150,7 @@ async def create_chat(
     lines: Sequence[ChatLine] = (),
     *,
     details: JsonObject | None = None,
+    options: JsonObject | None = None,
 ) -> ChatState:
     """Store a new chat with its first lines; one that exists already is returned as it is, locked."""
     await advisory_lock(connection, f"sessions/{owner}/{external_id}")
@@ -162,6 +164,7 @@ async def create_chat(
         external_id=external_id,
         selection=selection,
         details=details or {},
+        options=options or {},
         next_position=len(lines),
         created_at=now,
         updated_at=now,
@@ -178,6 +181,7 @@ async def create_chat(
         "books": list(selection.books),
         "details": chat.details,
         "variables": {},
+        "options": chat.options,
         "version": 0,
         "next_position": len(lines),
         "turn_id": None,
@@ -346,6 +350,7 @@ def _chat(row: Sequence[Any]) -> ChatState:
         books,
         details,
         variables,
+        options,
         version,
         next_position,
         turn_id,
@@ -367,6 +372,7 @@ def _chat(row: Sequence[Any]) -> ChatState:
         ),
         details=details,
         variables=variables,
+        options=options,
         version=version,
         next_position=next_position,
         turn_id=turn_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import ColumnElement, delete, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tavernkit.server.storage.tables import Job, Turn
+from tavernkit.server.storage.tables import Job, Turn, Usage
 
 
 async def prune(connection: AsyncConnection, table: type[Turn | Job], before: float, *, limit: int) -> int:
@@ -24,6 +24,11 @@ async def prune(connection: AsyncConnection, table: type[Turn | Job], before: fl
     if ids:
         await connection.execute(delete(table).where(table.id.in_(ids)))
     return len(ids)
+
+
+async def prune_usage(connection: AsyncConnection, before: str) -> int:
+    """Remove what was used before a day; gives how many rows."""
+    return (await connection.execute(delete(Usage).where(Usage.day < before))).rowcount
 
 
 async def count_old(connection: AsyncConnection, table: type[Turn | Job], before: float) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from tavernkit.server.storage.columns import CleanJSON, CleanText
@@ -54,6 +54,8 @@ class Chat(Base):
     details: Mapped[JsonObject]
     """What the platform keeps of a chat besides its lines: SillyTavern's ``chat_metadata``, RisuAI's chat object."""
     variables: Mapped[JsonObject]
+    options: Mapped[JsonObject] = mapped_column(server_default="{}")
+    """What the service does for it that the platform does not: how prompts are kept stable, whether it has a memory."""
     version: Mapped[int]
     next_position: Mapped[int]
     turn_id: Mapped[str | None]
@@ -127,6 +129,8 @@ class ApiKey(Base):
     digest: Mapped[str] = mapped_column(unique=True)
     scopes: Mapped[list[Json]]
     rate_limit: Mapped[int | None]
+    daily_tokens: Mapped[int | None] = mapped_column(BigInteger)
+    daily_cost: Mapped[float | None]
     created_at: Mapped[float]
     revoked_at: Mapped[float | None]
 
@@ -139,6 +143,40 @@ class RateWindow(Base):
     key_id: Mapped[str] = mapped_column(primary_key=True)
     window: Mapped[int] = mapped_column("window_start", primary_key=True)
     requests: Mapped[int]
+
+
+class Usage(Base):
+    """What an owner has used on a day (of UTC): one row for each character, upstream and model.
+
+    Several rows of different ``part`` are added up: turns that end at once need not wait for each other's row.
+    """
+
+    __tablename__ = "usage"
+    __table_args__ = (Index("ix_usage_day", "day"),)
+
+    owner: Mapped[str] = mapped_column(primary_key=True)
+    day: Mapped[str] = mapped_column(primary_key=True)
+    character: Mapped[str] = mapped_column(primary_key=True)
+    upstream: Mapped[str] = mapped_column(primary_key=True)
+    model: Mapped[str] = mapped_column(primary_key=True)
+    part: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    requests: Mapped[int] = mapped_column(BigInteger)
+    input_tokens: Mapped[int] = mapped_column(BigInteger)
+    output_tokens: Mapped[int] = mapped_column(BigInteger)
+    cached_tokens: Mapped[int] = mapped_column(BigInteger)
+    predicted_tokens: Mapped[int] = mapped_column(BigInteger)
+    """What the provider should have had in its cache."""
+    cost: Mapped[float]
+
+
+class Summary(Base):
+    """The work on a session's summary: who does it until when, and how often it failed since it last went well."""
+
+    __tablename__ = "summaries"
+
+    session_id: Mapped[str] = mapped_column(ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True)
+    lease_until: Mapped[float]
+    failures: Mapped[int]
 
 
 class Job(Base):

@@ -245,6 +245,7 @@ def _inputs(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs
             "message": [line.native for line in lines],
         },
         "inlays": lines_of_chats.inlays_of(given.lines),
+        "limits": given.limits,
     }
     if preset is None:
         inputs["preset"] = risu_ai.Preset().replace(ai_model=ANY_MODEL, max_context=size)

@@ -36,6 +36,7 @@ class Builds:
             ),
             "regex_scripts": self._regex_scripts(cast, card_of(cast, given.speaker)),
             "stop_strings": _stop_strings(given.options.get("stop")),
+            "limits": given.limits,
         }
         if given.dialect == "text":
             inputs["dialect"] = "text"

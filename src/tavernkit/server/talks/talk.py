@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias
 
 from tavernkit import Plan
+from tavernkit.cards import DEFAULT_LIMITS, Limits
 from tavernkit.dialects.messages import MessageLike
 from tavernkit.models import Reply, Request, ServerFields
 from tavernkit.models.parameters import LENGTHS, STANDARD_OPTIONS
@@ -52,6 +53,9 @@ class TalkInput:
     """Tokens of prompt and reply, if the client says; else the preset's, but no more than the model takes."""
     model_context: int | None = None
     """What the model takes; None if nobody knows."""
+
+    limits: Limits = DEFAULT_LIMITS
+    """What the build may do."""
 
     def context_size(self, own: int | None) -> int:
         """How many tokens prompt and reply may have, if the preset says ``own``."""

@@ -1,0 +1,203 @@
+"""What keys use and what they may use a day: tokens, and money where models have prices."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from fnmatch import fnmatchcase
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit import Plan, count_tokens
+from tavernkit.dialects.messages import MessageLike
+from tavernkit.models import Reply, Request, Usage
+from tavernkit.prompt.message import Message
+from tavernkit.server.config import Price, UpstreamConfig
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.keys import Client
+from tavernkit.server.limits import MAX_USAGE_ROWS, USAGE_REPORT_DAYS
+from tavernkit.server.storage.database import Database
+from tavernkit.server.storage.usage import COUNTS, GROUPINGS, Grouping, Use, add_uses, read_usage, spent
+from tavernkit.values import Json, is_mapping, is_object, is_sequence
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchanged:
+    """A request that an upstream answered."""
+
+    upstream: str
+    config: UpstreamConfig
+    request: Request
+    reply: Reply
+    predicted_tokens: int = 0
+
+
+class Accounts:
+    """Counts what keys use, in all processes together, and refuses turns of those that have used up their day."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+
+    @property
+    def today(self) -> date:
+        """The day that is counted now; days are those of UTC."""
+        return datetime.fromtimestamp(self._clock(), UTC).date()
+
+    async def check(self, connection: AsyncConnection, client: Client | None) -> None:
+        """Raise ServiceError 429 if a client has used what it may use a day."""
+        if client is None or (client.daily_tokens is None and client.daily_cost is None):
+            return
+        tokens, cost = await spent(connection, client.owner, self.today.isoformat())
+        if client.daily_tokens is not None and tokens >= client.daily_tokens:
+            raise self._over(f"the key has used the {client.daily_tokens} tokens that it may use a day")
+        if client.daily_cost is not None and cost >= client.daily_cost:
+            raise self._over(f"the key has used the {client.daily_cost:g} that it may cost a day")
+
+    async def add(self, connection: AsyncConnection, owner: str, uses: Sequence[Use]) -> None:
+        """Add to what an owner has used today."""
+        await add_uses(connection, owner, self.today.isoformat(), uses)
+
+    def _over(self, message: str) -> ServiceError:
+        tomorrow = datetime.combine(self.today + timedelta(days=1), datetime.min.time(), UTC)
+        told = f"{message}; it may go on at {tomorrow:%Y-%m-%dT%H:%M:%SZ}"
+        wait = tomorrow.timestamp() - self._clock()
+        return ServiceError(429, told, code="budget_exceeded", retry_after=wait)
+
+
+def uses_of(exchanged: Sequence[Exchanged], character: str, plan: Plan | None) -> list[Use]:
+    """What the requests of a turn took, one entry for each model.
+
+    Args:
+        exchanged: The requests and their replies.
+        character: Whom the turn was with.
+        plan: The prompt of the last request: if the provider reports nothing, its tokens are known.
+    """
+    found: dict[tuple[str, str], Use] = {}
+    for each in exchanged:
+        usage = each.reply.usage
+        if not usage.reported:
+            usage = estimated_usage(each.reply, plan if each is exchanged[-1] else None, each.request.messages or ())
+        model = each.request.model
+        use = Use(
+            upstream=each.upstream,
+            model=model,
+            character=character,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_tokens=usage.cached_tokens,
+            predicted_tokens=each.predicted_tokens,
+            cost=cost_of(usage, price_of(each.config, model)),
+        )
+        before = found.get((use.upstream, use.model))
+        found[use.upstream, use.model] = use if before is None else _sum(before, use)
+    return list(found.values())
+
+
+def passed_use(upstream: str, config: UpstreamConfig, model: str, answer: Json) -> Use:
+    """What a request took that was passed on (embeddings, moderations), as far as the answer says.
+
+    Args:
+        upstream: The upstream's name.
+        config: Its settings.
+        model: The model that was asked.
+        answer: What it said.
+    """
+    counts = answer.get("usage") if is_object(answer) else None
+    tokens = counts.get("prompt_tokens") if is_object(counts) else None
+    usage = Usage(input_tokens=tokens if isinstance(tokens, int) and tokens > 0 else 0)
+    cost = cost_of(usage, price_of(config, model))
+    return Use(upstream=upstream, model=model, input_tokens=usage.input_tokens, cost=cost)
+
+
+def estimated_usage(reply: Reply, plan: Plan | None, messages: Sequence[MessageLike] = ()) -> Usage:
+    """Count the tokens of a request whose provider does not.
+
+    Args:
+        reply: The reply.
+        plan: The prompt, if it is known: its tokens are counted already.
+        messages: The messages of the request, if it is not.
+    """
+    counts = getattr(plan, "token_counts", None)
+    if isinstance(counts, dict):
+        prompt = sum(counts.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # a table of numbers
+    else:
+        texts = [message.content for message in plan.messages] if plan is not None else map(_text, messages)
+        prompt = sum(count_tokens(text) for text in texts if text)
+    said = count_tokens(reply.text) if reply.text else 0
+    return Usage(input_tokens=prompt, output_tokens=said)
+
+
+def price_of(config: UpstreamConfig, model: str) -> Price | None:
+    """The price of a model: that of the first pattern which fits its name."""
+    return next((price for pattern, price in config.prices.items() if fnmatchcase(model, pattern)), None)
+
+
+def cost_of(usage: Usage, price: Price | None) -> float:
+    """What a request costs; without a price, nothing."""
+    if price is None:
+        return 0.0
+    cached = min(usage.cached_tokens, usage.input_tokens)
+    reading = price.input if price.cached is None else price.cached
+    new = usage.input_tokens - cached
+    return (new * price.input + cached * reading + usage.output_tokens * price.output) / MILLION
+
+
+def period(first: date | None, last: date | None, today: date) -> tuple[str, str]:
+    """The days of a report; without any, the last thirty."""
+    last = last or today
+    first = first or last - timedelta(days=min(USAGE_REPORT_DAYS - 1, last.toordinal() - 1))
+    return first.isoformat(), last.isoformat()
+
+
+async def usage_report(
+    database: Database, *, first: str, last: str, by: Sequence[Grouping] = GROUPINGS, owner: str | None = None
+) -> list[dict[str, object]]:
+    """Tell what was used, divided as asked.
+
+    Args:
+        database: The database.
+        first: The first day.
+        last: The last day.
+        by: What the sums are divided by.
+        owner: The only owner; None for all.
+
+    Raises:
+        ServiceError: The report would be too long.
+    """
+    chosen = list(dict.fromkeys(by))
+    async with database.read() as connection:
+        rows = await read_usage(connection, first=first, last=last, by=chosen, owner=owner, limit=MAX_USAGE_ROWS + 1)
+    if len(rows) > MAX_USAGE_ROWS:
+        message = f"the report has more than {MAX_USAGE_ROWS} rows: ask for fewer days, or divide it by less"
+        raise ServiceError(422, message, code="report_too_long", param="by")
+    return rows
+
+
+def usage_csv(rows: Sequence[Mapping[str, object]], by: Sequence[Grouping]) -> str:
+    """The report as a CSV file with a header."""
+    columns: list[str] = []
+    for each in dict.fromkeys(by):
+        columns += {"key": ["key", "key_name"], "model": ["upstream", "model"]}.get(each, [each])
+    file = io.StringIO()
+    writer = csv.DictWriter(file, [*columns, *COUNTS], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def _sum(one: Use, other: Use) -> Use:
+    counts = {name: getattr(one, name) + getattr(other, name) for name in COUNTS}
+    return Use(upstream=one.upstream, model=one.model, character=one.character, **counts)
+
+
+def _text(message: MessageLike) -> str:
+    content = message.content if isinstance(message, Message) else message.get("content")
+    if is_sequence(content):
+        return "\n".join(str(part.get("text", "")) for part in content if is_mapping(part))
+    return content if isinstance(content, str) else ""

@@ -1,0 +1,135 @@
+"""What keys have used: added up by day, character and model."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Literal, TypeAlias, get_args
+
+from sqlalchemy import ColumnElement, bindparam, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit.server.storage.statements import Rows, table_of
+from tavernkit.server.storage.tables import ApiKey, Usage
+
+PARTS = 16
+"""Rows that one count is spread over on PostgreSQL, where a row is locked until its transaction is on the disk."""
+
+COUNTS = ("requests", "input_tokens", "output_tokens", "cached_tokens", "predicted_tokens", "cost")
+_NAMES = ("owner", "day", "character", "upstream", "model", "part")
+
+Grouping: TypeAlias = Literal["key", "character", "model", "day"]
+GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
+"""What a report can be divided by."""
+
+KEY_PREFIX = "key:"
+"""What an owner begins with who is a key of the database."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What requests to one model took; costs are in the currency of the settings' prices."""
+
+    upstream: str
+    model: str
+    character: str = ""
+    requests: int = 1
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    predicted_tokens: int = 0
+    """What the provider should have had in its cache."""
+    cost: float = 0.0
+
+
+async def add_uses(connection: AsyncConnection, owner: str, day: str, uses: Sequence[Use]) -> None:
+    """Add to what an owner has used on a day. The last statement of a transaction: it locks rows that others want."""
+    if not uses:
+        return
+    on_sqlite = connection.dialect.name == "sqlite"
+    part = 0 if on_sqlite else random.randrange(PARTS)
+    # In one order everywhere, so that two transactions never wait for each other.
+    ordered = sorted(uses, key=lambda use: (use.character, use.upstream, use.model))
+    rows = [{"owner": owner, "day": day, "part": part, **asdict(use)} for use in ordered]
+    await connection.execute(_adding(on_sqlite=on_sqlite), rows)
+
+
+async def spent(connection: AsyncConnection, owner: str, day: str) -> tuple[int, float]:
+    """The tokens and the money that an owner has used on a day."""
+    tokens, cost = (await connection.execute(_SPENT, {"owner": owner, "day": day})).one()
+    return int(tokens or 0), float(cost or 0.0)
+
+
+async def read_usage(
+    connection: AsyncConnection,
+    *,
+    first: str,
+    last: str,
+    by: Sequence[Grouping],
+    owner: str | None = None,
+    limit: int,
+) -> list[dict[str, object]]:
+    """Add up what was used from one day to another.
+
+    Args:
+        connection: The connection.
+        first: The first day.
+        last: The last day.
+        by: What the sums are divided by.
+        owner: The only owner; None for all.
+        limit: How many rows to read at most.
+    """
+    table = table_of(Usage)
+    columns: list[ColumnElement[object]] = []
+    for each in by:
+        names = {"key": ["owner"], "model": ["upstream", "model"]}.get(each, [each])
+        columns += [table.c[name] for name in names]
+    sums = [func.sum(table.c[name]).label(name) for name in COUNTS]
+    query = select(*columns, *sums).where(table.c.day >= first, table.c.day <= last)
+    if owner is not None:
+        query = query.where(table.c.owner == owner)
+    query = query.group_by(*columns).order_by(*columns).limit(limit)
+    rows = [dict(row) for row in (await connection.execute(query)).mappings()]
+    names = await _key_names(connection) if "key" in by else {}
+    return [_shown(row, names) for row in rows if row["requests"] is not None]
+
+
+def _shown(row: dict[str, object], names: dict[str, str]) -> dict[str, object]:
+    shown: dict[str, object] = {}
+    for name, value in row.items():
+        if name == "owner":
+            shown |= {"key": str(value).removeprefix(KEY_PREFIX), "key_name": names.get(str(value), "")}
+        else:
+            shown[name] = float(str(value)) if name == "cost" else int(str(value)) if name in COUNTS else value
+    return shown
+
+
+async def _key_names(connection: AsyncConnection) -> dict[str, str]:
+    rows = (await connection.execute(select(ApiKey.id, ApiKey.name))).all()
+    return {f"{KEY_PREFIX}{key_id}": name for key_id, name in rows}
+
+
+@cache
+def _adding(*, on_sqlite: bool) -> postgresql.Insert | sqlite.Insert:
+    table = table_of(Usage)
+    if on_sqlite:
+        lite = sqlite.insert(table)
+        return lite.on_conflict_do_update(
+            index_elements=list(_NAMES), set_={name: table.c[name] + lite.excluded[name] for name in COUNTS}
+        )
+    full = postgresql.insert(table)
+    return full.on_conflict_do_update(
+        index_elements=list(_NAMES), set_={name: table.c[name] + full.excluded[name] for name in COUNTS}
+    )
+
+
+def _spent() -> Rows:
+    table = table_of(Usage)
+    sums = func.sum(table.c.input_tokens + table.c.output_tokens), func.sum(table.c.cost)
+    return select(*sums).where(table.c.owner == bindparam("owner"), table.c.day == bindparam("day"))
+
+
+_SPENT = _spent()
