@@ -29,6 +29,7 @@ PACKAGES = (
     "tavernkit.silly_tavern",
     "tavernkit.silly_tavern.providers",
     "tavernkit.stores",
+    "tavernkit.studio",
     "tavernkit.testing",
     "tavernkit.vibe_tavern",
 )

@@ -23,6 +23,7 @@ COMMANDS = (
     "demo",
     "build",
     "explain",
+    "studio",
     "cache",
     "lint",
     "test",

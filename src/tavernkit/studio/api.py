@@ -1,0 +1,190 @@
+"""The page's API."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, cast
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, Response
+
+from tavernkit.studio.api_types import (
+    ActivateIn,
+    BuildIn,
+    CacheIn,
+    DocumentIn,
+    EditsIn,
+    PlanIn,
+    RequestIn,
+    SaveIn,
+    StepIn,
+)
+from tavernkit.studio.document import KINDS, as_kind, file_content
+from tavernkit.studio.errors import StudioError
+from tavernkit.studio.patches import Edit
+from tavernkit.studio.prompt_view import build_view
+from tavernkit.studio.studio import Studio
+from tavernkit.studio.workspace import Changed
+from tavernkit.values import Json, JsonObject, is_list, is_object
+
+PREFIX = "/api/studio"
+
+
+class StudioResponse(JSONResponse):
+    """JSON of documents that anybody may have written: halves of characters and odd numbers included."""
+
+    def render(self, content: Any) -> bytes:
+        """Write the body."""
+        try:
+            return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        except ValueError:
+            return json.dumps(_finite(content), ensure_ascii=True, separators=(",", ":")).encode()
+
+
+def _finite(value: Json) -> Json:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if is_object(value):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if is_list(value) else value
+
+
+async def studio_of(request: Request) -> Studio:
+    """Return the Studio of whoever asks; the application knows which one that is."""
+    find = cast("Callable[[Request], Awaitable[Studio]]", request.app.state.find_studio)
+    return await find(request)
+
+
+TheStudio = Annotated[Studio, Depends(studio_of)]
+
+router = APIRouter(prefix=PREFIX, tags=["studio"], default_response_class=StudioResponse)
+
+
+async def _answer(studio: Studio, changed: Changed, *, build: bool, since: str | None = None) -> StudioResponse:
+    built = await studio.build(since) if build else None
+    return StudioResponse(studio.changed(changed, built))
+
+
+@router.get("/workspace")
+async def workspace(studio: TheStudio, data: bool = True) -> Response:
+    """All documents, which are active, and what there is to choose from."""
+    return StudioResponse(studio.describe(data=data))
+
+
+@router.get("/documents/{document_id}")
+async def document(studio: TheStudio, document_id: str) -> Response:
+    """One document with its data."""
+    return StudioResponse(studio.workspace.document(document_id).to_dict())
+
+
+@router.post("/edit")
+async def edit(studio: TheStudio, body: EditsIn) -> Response:
+    """Make edits as one step, and build the prompt."""
+    edits = [
+        Edit(document=each.document, op=each.op, path=each.path, value=each.value, source=each.source)
+        for each in body.edits
+    ]
+    changed = studio.workspace.edit(edits, group=body.group, label=body.label)
+    return await _answer(studio, changed, build=body.build, since=body.since)
+
+
+@router.post("/undo")
+async def undo(studio: TheStudio, body: StepIn) -> Response:
+    """Take back the last step."""
+    return await _answer(studio, studio.workspace.undo(), build=body.build, since=body.since)
+
+
+@router.post("/redo")
+async def redo(studio: TheStudio, body: StepIn) -> Response:
+    """Do again what was taken back."""
+    return await _answer(studio, studio.workspace.redo(), build=body.build, since=body.since)
+
+
+@router.post("/documents")
+async def add(studio: TheStudio, body: DocumentIn) -> Response:
+    """Add a new document, or a file that was chosen in the browser."""
+    if body.content is not None:
+        return await _answer(studio, studio.open_upload(body.name, body.content, body.kind), build=body.build)
+    kind = as_kind(body.kind)
+    if kind is None:
+        raise StudioError(422, f"the kind is one of {', '.join(KINDS)}", code="unknown_kind")
+    return await _answer(studio, studio.workspace.make(kind, body.name), build=body.build)
+
+
+@router.delete("/documents/{document_id}")
+async def remove(studio: TheStudio, document_id: str) -> Response:
+    """Close a document; its file stays."""
+    return await _answer(studio, studio.workspace.remove(document_id), build=True)
+
+
+@router.post("/activate")
+async def activate(studio: TheStudio, body: ActivateIn) -> Response:
+    """Switch a document on or off."""
+    return await _answer(studio, studio.workspace.activate(body.document, active=body.active), build=body.build)
+
+
+@router.get("/documents/{document_id}/difference")
+async def difference(studio: TheStudio, document_id: str) -> Response:
+    """What saving would change."""
+    return StudioResponse(studio.workspace.difference(document_id))
+
+
+@router.post("/documents/{document_id}/save")
+async def save(studio: TheStudio, document_id: str, body: SaveIn) -> Response:
+    """Write a document to its file; what was there is kept beside it."""
+    saved, backup = studio.workspace.save(document_id, overwrite=body.overwrite)
+    told: JsonObject = {
+        "document": saved.to_dict(data=False),
+        "file": saved.path.name if saved.path is not None else None,
+        "backup": backup,
+        "revision": studio.workspace.revision,
+    }
+    return StudioResponse(told)
+
+
+@router.post("/documents/{document_id}/reload")
+async def reload(studio: TheStudio, document_id: str) -> Response:
+    """Read a document from its file again."""
+    return await _answer(studio, studio.workspace.reload(document_id), build=True)
+
+
+@router.get("/documents/{document_id}/download")
+async def download(studio: TheStudio, document_id: str) -> Response:
+    """The file as Save would write it."""
+    found = studio.workspace.document(document_id)
+    name = quote(found.file_name)
+    headers = {"content-disposition": f"attachment; filename*=UTF-8''{name}"}
+    return Response(file_content(found), media_type="application/octet-stream", headers=headers)
+
+
+@router.post("/build")
+async def build(studio: TheStudio, body: BuildIn) -> Response:
+    """Build the prompt of the documents as they are."""
+    return StudioResponse(await studio.build(body.since))
+
+
+@router.get("/plans/{plan}")
+async def plan(studio: TheStudio, plan: str) -> Response:
+    """A prompt that was built before: what the model saw."""
+    return StudioResponse(build_view(studio.find(plan), None))
+
+
+@router.post("/sources")
+async def sources(studio: TheStudio, body: PlanIn) -> Response:
+    """Where every character of a prompt comes from."""
+    return StudioResponse(await studio.sources(body.plan))
+
+
+@router.post("/request")
+async def request(studio: TheStudio, body: RequestIn) -> Response:
+    """What would be sent to a provider, without keys."""
+    return StudioResponse(await studio.request(body.plan, body.dialect, reference=body.reference))
+
+
+@router.post("/cache")
+async def cache(studio: TheStudio, body: CacheIn) -> Response:
+    """What of a prompt a provider's cache has after the turns before."""
+    return StudioResponse(await studio.cache(body.plan, body.profile))

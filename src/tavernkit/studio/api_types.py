@@ -1,0 +1,95 @@
+"""What the page sends."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MAX_TEXT = 4_000_000
+"""Characters of a text that is tried out or searched."""
+MAX_UPLOAD = 48_000_000
+"""Characters of a file in Base64."""
+
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
+Name = Annotated[str, Field(max_length=300)]
+Pointer = Annotated[str, Field(max_length=4000)]
+
+
+class _In(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+class EditIn(_In):
+    """One edit, as JSON Patch writes it."""
+
+    document: Name
+    op: Literal["add", "replace", "remove", "move"]
+    path: Pointer
+    value: Any = None
+    source: Annotated[str, Field(alias="from", max_length=4000)] = ""
+
+
+class EditsIn(_In):
+    """Edits that are one step of undo."""
+
+    edits: Annotated[list[EditIn], Field(min_length=1, max_length=2000)]
+    group: Annotated[str | None, Field(max_length=4000)] = None
+    label: Annotated[str | None, Field(max_length=300)] = None
+    build: bool = True
+    since: Name | None = None
+
+
+class StepIn(_In):
+    """Undo or redo."""
+
+    build: bool = True
+    since: Name | None = None
+
+
+class BuildIn(_In):
+    """Which prompt to compare with."""
+
+    since: Name | None = None
+
+
+class DocumentIn(_In):
+    """A new document, or a file in Base64."""
+
+    kind: Name | None = None
+    name: Name = ""
+    content: Annotated[str | None, Field(max_length=MAX_UPLOAD)] = None
+    build: bool = True
+
+
+class ActivateIn(_In):
+    """A document to switch on or off."""
+
+    document: Name
+    active: bool = True
+    build: bool = True
+
+
+class SaveIn(_In):
+    """Whether to write over changes of another program."""
+
+    overwrite: bool = False
+
+
+class PlanIn(_In):
+    """A prompt."""
+
+    plan: Name
+
+
+class RequestIn(PlanIn):
+    """A prompt for a provider."""
+
+    dialect: Name = "openai"
+    reference: bool = False
+
+
+class CacheIn(PlanIn):
+    """A prompt and a provider's cache."""
+
+    profile: Name = "openai"

@@ -1,0 +1,14 @@
+"""Errors of Studio."""
+
+from __future__ import annotations
+
+from tavernkit.errors import TavernKitError
+
+
+class StudioError(TavernKitError):
+    """Something that Studio was asked for and cannot do; ``status`` is the HTTP status of its answer."""
+
+    def __init__(self, status: int, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code

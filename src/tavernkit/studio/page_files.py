@@ -1,0 +1,59 @@
+"""The page's files."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from importlib.resources import files
+from typing import Final
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from tavernkit.studio.errors import StudioError
+from tavernkit.studio.security import PAGE_POLICY
+
+TYPES: Final = {
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "json": "application/json",
+    "woff2": "font/woff2",
+    "txt": "text/plain; charset=utf-8",
+    "md": "text/plain; charset=utf-8",
+}
+NONCE: Final = "__NONCE__"
+"""What stands for the nonce of styles in the page."""
+
+_NAME: Final = re.compile(r"(?:[A-Za-z0-9_-]+/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*\.([a-z0-9]+)")
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/")
+async def page() -> Response:
+    """The page. It has nothing in it that only some may see."""
+    nonce = secrets.token_urlsafe(16)
+    text = files("tavernkit.studio").joinpath("page", "index.html").read_text(encoding="utf-8")
+    policy = PAGE_POLICY.format(nonce=f" 'nonce-{nonce}'")
+    headers = {"content-security-policy": policy, "cache-control": "no-store"}
+    return Response(text.replace(NONCE, nonce), media_type="text/html; charset=utf-8", headers=headers)
+
+
+@router.get("/favicon.ico")
+async def icon() -> Response:
+    """Browsers ask for it."""
+    return Response(status_code=204)
+
+
+@router.get("/studio/{path:path}")
+async def page_file(path: str) -> Response:
+    """A file of the page."""
+    named = _NAME.fullmatch(path)
+    if named is None or named[1] not in TYPES or ".." in path:
+        raise StudioError(404, "there is no such file", code="not_found")
+    found = files("tavernkit.studio").joinpath("page", *path.split("/"))
+    if not found.is_file():
+        raise StudioError(404, "there is no such file", code="not_found")
+    return Response(found.read_bytes(), media_type=TYPES[named[1]], headers={"cache-control": "no-cache"})

@@ -1,0 +1,219 @@
+"""A workspace with everything the page asks about it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import threading
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from tavernkit import __version__, risu_ai, silly_tavern
+from tavernkit.cache import PROFILES
+from tavernkit.errors import TavernKitError, WarningLog
+from tavernkit.models.bodies import request_body
+from tavernkit.prompt.plan import Plan
+from tavernkit.report.source_families import FAMILIES
+from tavernkit.studio.build_inputs import GENERATION_TYPES, Inputs, Turn
+from tavernkit.studio.document import KINDS, as_kind, read_document
+from tavernkit.studio.errors import StudioError
+from tavernkit.studio.prompt_view import Look, build_view, cache_view, failed_view, sources_view
+from tavernkit.studio.workspace import Changed, State, Workspace
+from tavernkit.values import Json, JsonObject, LRUCache, thaw
+
+MAX_LOOKS: Final = 60
+"""Prompts that are remembered, for questions about them and for "what the model saw"."""
+MAX_REPLAYED: Final = 3
+"""Turns before this one that a provider's cache is filled with."""
+DIALECTS: Final = ("openai", "anthropic", "google", "cohere", "mistral", "ai21", "xai", "text")
+
+
+class Studio:
+    """One workspace and the prompts built from it. The newest build wins: those it overtakes are not made."""
+
+    def __init__(self, workspace: Workspace, *, inputs: Inputs | None = None) -> None:
+        """Make it.
+
+        Args:
+            workspace: The documents.
+            inputs: Makes inputs of builds; with the settings of an installation, if it comes from one.
+        """
+        self.workspace = workspace
+        self.inputs = inputs or Inputs()
+        self.looks: LRUCache[str, Look] = LRUCache(MAX_LOOKS)
+        self.last: Look | None = None
+        """The prompt that was built last."""
+        self._numbers = 0
+        self._asked = 0
+        self._building = asyncio.Lock()
+        self._threads = threading.Lock()
+
+    # What the page shows.
+
+    def describe(self, *, data: bool = True) -> JsonObject:
+        """Return the workspace as JSON."""
+        workspace = self.workspace
+        return {
+            "revision": workspace.revision,
+            "platform": Turn.of(workspace.state).platform,
+            **self._history(),
+            "documents": [each.to_dict(data=data) for each in workspace.state.documents.values()],
+            "active": workspace.state.roles(),
+            "families": [{"name": each.name, "label": each.label, "colour": each.colour} for each in FAMILIES],
+            "dialects": list(DIALECTS),
+            "cache_profiles": list(PROFILES),
+            "generation_types": list(GENERATION_TYPES),
+            "version": __version__,
+        }
+
+    def changed(self, changed: Changed, build: JsonObject | None = None) -> JsonObject:
+        """Return what a step changed as JSON.
+
+        Args:
+            changed: The change.
+            build: The prompt after it, if one was asked for.
+        """
+        documents: list[Json] = [document.to_dict(data=new) for document, new in changed.documents]
+        return {
+            "revision": self.workspace.revision,
+            **self._history(),
+            "documents": documents,
+            "applied": [edit.to_dict() for edit in changed.edits],
+            "removed": list(changed.removed),
+            "active": self.workspace.state.roles(),
+            "build": build,
+        }
+
+    def _history(self) -> JsonObject:
+        undo, redo = self.workspace.undo_label, self.workspace.redo_label
+        return {"can_undo": undo is not None, "can_redo": redo is not None, "undo": undo, "redo": redo}
+
+    def open_upload(self, name: str, content: str, kind: str | None) -> Changed:
+        """Add a file that was chosen in the browser.
+
+        Args:
+            name: The file's name.
+            content: Its bytes in Base64.
+            kind: What it is; found out by default.
+        """
+        if kind is not None and kind not in KINDS:
+            raise StudioError(422, f"the kind is one of {', '.join(KINDS)}", code="unknown_kind")
+        try:
+            read = base64.b64decode(content, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise StudioError(422, "the content is not Base64", code="bad_content") from error
+        return self.workspace.add(read_document(read, name=name, kind=as_kind(kind)))
+
+    # Prompts.
+
+    async def build(self, since: str | None = None) -> JsonObject:
+        """Build the prompt of the documents as they are; a newer call that waits wins.
+
+        Args:
+            since: The id of the prompt to compare with; the last one by default.
+        """
+        self._asked += 1
+        mine = self._asked
+        async with self._building:
+            if mine != self._asked:
+                return {"superseded": True, "revision": self.workspace.revision}
+            return await asyncio.to_thread(self._build_now, since)
+
+    def _build_now(self, since: str | None) -> JsonObject:
+        state, revision = self.workspace.state, self.workspace.revision
+        before = self.looks.get(since) if since is not None else self.last
+        try:
+            look = self.look(state, revision)
+        except TavernKitError as error:
+            code = str(getattr(error, "code", None) or "build_failed").lower()
+            return failed_view(str(error), code, revision=revision, platform=Turn.of(state).platform)
+        self.last = look
+        return build_view(look, before)
+
+    def look(self, state: State, revision: int = 0, plan: Plan | None = None) -> Look:
+        """Build a prompt and remember it.
+
+        Args:
+            state: The documents.
+            revision: Their revision.
+            plan: The prompt, if it was built already.
+        """
+        started = time.perf_counter()
+        built = self.inputs.build(state) if plan is None else plan
+        spent = (time.perf_counter() - started) * 1000
+        with self._threads:
+            self._numbers += 1
+            name = f"p{self._numbers}"
+        turn = Turn.of(state)
+        card = state.one("card")
+        look = Look(name, state, built, turn.platform, revision, card.title if card is not None else "", spent)
+        self.looks.put(name, look)
+        return look
+
+    def find(self, plan: str) -> Look:
+        """Return a prompt that was built before.
+
+        Raises:
+            StudioError: It is not remembered any more.
+        """
+        found = self.looks.get(plan)
+        if found is None:
+            raise StudioError(404, "this prompt is not remembered any more: build it again", code="plan_gone")
+        return found
+
+    async def sources(self, plan: str) -> JsonObject:
+        """Return where every character of a prompt comes from."""
+        return await asyncio.to_thread(sources_view, self.find(plan))
+
+    async def request(self, plan: str, dialect: str, *, reference: bool = False) -> JsonObject:
+        """Return what would be sent to a provider. It has no keys.
+
+        Args:
+            plan: The id of the prompt.
+            dialect: The provider's protocol.
+            reference: Return exactly what the other program sends.
+        """
+        look = self.find(plan)
+        warnings = WarningLog()
+
+        def make() -> JsonObject:
+            if reference:
+                wire = look.plan.request(reference=True, warn=warnings).wire
+                assert wire is not None
+                return {"body": thaw(wire.body), "url": wire.url}
+            return {"body": thaw(request_body(look.plan.request(dialect), warn=warnings))}
+
+        if dialect not in DIALECTS:
+            raise StudioError(422, f"the dialect is one of {', '.join(DIALECTS)}", code="unknown_dialect")
+        try:
+            made = await asyncio.to_thread(make)
+        except TavernKitError as error:
+            raise StudioError(422, str(error), code="no_request") from error
+        return {"dialect": dialect, **made, "warnings": list(warnings.messages)}
+
+    async def cache(self, plan: str, profile: str) -> JsonObject:
+        """Return what of a prompt comes from a provider's cache after the turns before it.
+
+        Args:
+            plan: The id of the prompt.
+            profile: The provider.
+        """
+        if profile not in PROFILES:
+            raise StudioError(422, f"the profile is one of {', '.join(PROFILES)}", code="unknown_profile")
+        look = self.find(plan)
+        return await asyncio.to_thread(self._cache_now, look, profile)
+
+    def _cache_now(self, look: Look, profile: str) -> JsonObject:
+        builder = self.inputs.builder(look.state)
+        turns = [*(risu_ai.replay(builder) if isinstance(builder, risu_ai.Builder) else silly_tavern.replay(builder))]
+        earlier: Sequence[Plan] = [turn.plan for turn in turns[-MAX_REPLAYED:]]
+        return cache_view(look, earlier, _said_before(earlier), profile)
+
+
+def _said_before(plans: Sequence[Plan]) -> str:
+    if not plans:
+        return ""
+    said = [message.content for message in plans[-1].messages if message.role == "user"]
+    return said[-1][:80] if said else ""
