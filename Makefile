@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BASE_READY := $(VENV)/.base-ready
 READY := $(VENV)/.ready
+PAGE_TOOLS := .page-tools
 DOCS_READY := $(VENV)/.docs-ready
 ROUNDS ?= 20000
 WORKERS ?= auto
@@ -12,7 +13,7 @@ AS_ROOT = $(shell test "$$(id -u)" = 0 || echo sudo)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-browser test-postgres test-crashes load check format conformance bench bench-batch bench-cache fuzz docs tables lock coverage mutation dist clean
+.PHONY: help demo serve test test-browser test-postgres test-crashes load check check-page vendor-page format conformance bench bench-batch bench-cache fuzz docs tables lock coverage mutation dist clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +63,18 @@ check: $(READY) ## Check format, lint, types and layers
 	$(BIN)/basedpyright --warnings
 	$(BIN)/lint-imports
 
+check-page: ## Check format, lint and types of the studio's page (skipped without node; ARGS=--fix formats)
+	@if command -v npm >/dev/null; then $(PAGE_TOOLS_READY) && node check.mjs $(CURDIR) $(ARGS); \
+	else echo "check-page: SKIPPED, npm is not installed"; fi
+
+vendor-page: ## Make the studio's vendored libraries anew (needs node)
+	@$(PAGE_TOOLS_READY) && node vendor.mjs $(CURDIR)
+
+# Nothing of node's stays in the repository: its packages live in a folder that git ignores.
+define PAGE_TOOLS_READY
+mkdir -p $(PAGE_TOOLS) && cp tools/studio/* $(PAGE_TOOLS)/ && cd $(PAGE_TOOLS) && npm install --no-package-lock --no-audit --no-fund --loglevel=error
+endef
+
 format: $(READY) ## Format the code and fix what can be fixed safely
 	$(BIN)/ruff check --fix --exit-zero --quiet .
 	$(BIN)/ruff format .
@@ -107,4 +120,4 @@ dist: $(READY) ## Build wheel and sdist, and run the quickstart from them in a c
 	$(BIN)/python -m tests.release
 
 clean: ## Remove everything that the targets made
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .benchmarks .coverage site dist
+	rm -rf $(VENV) $(PAGE_TOOLS) .pytest_cache .ruff_cache .hypothesis .benchmarks .coverage site dist

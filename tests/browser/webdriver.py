@@ -14,6 +14,20 @@ from typing import Any
 import httpx
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+KEYS = {
+    "ctrl": "\ue009",
+    "shift": "\ue008",
+    "tab": "\ue004",
+    "enter": "\ue007",
+    "escape": "\ue00c",
+    "left": "\ue012",
+    "up": "\ue013",
+    "right": "\ue014",
+    "down": "\ue015",
+    "end": "\ue010",
+    "home": "\ue011",
+    "backspace": "\ue003",
+}
 PATIENCE = 30.0
 OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1200,1000"]
 
@@ -22,7 +36,8 @@ class Element:
     """One element of the page."""
 
     def __init__(self, browser: Browser, identity: str) -> None:
-        self._browser, self._path = browser, f"/element/{identity}"
+        self._browser, self.identity = browser, identity
+        self._path = f"/element/{identity}"
 
     def click(self) -> None:
         self._browser.post(f"{self._path}/click", {})
@@ -51,8 +66,35 @@ class Browser:
     def __init__(self, client: httpx.Client, session: str) -> None:
         self._client, self._session = client, f"/session/{session}"
 
-    def open(self, path: Path) -> None:
-        self.post("/url", {"url": path.as_uri()})
+    def open(self, path: Path | str) -> None:
+        self.post("/url", {"url": path if isinstance(path, str) else path.as_uri()})
+
+    def resize(self, width: int, height: int) -> None:
+        """Show the page at this size, as on a screen of that size: windows cannot be as small as phones."""
+        self.command(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+        )
+
+    def command(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Run a command of the developer tools."""
+        return self.post("/goog/cdp/execute", {"cmd": name, "params": arguments})
+
+    def keys(self, *keys: str) -> None:
+        """Press keys one after the other; ``"ctrl+z"`` holds the first while the second is pressed."""
+        actions: list[dict[str, str]] = []
+        for key in keys:
+            *held, last = [KEYS.get(name, name) for name in (key.split("+") if len(key) > 1 else [key])]
+            actions += [{"type": "keyDown", "value": each} for each in (*held, last)]
+            actions += [{"type": "keyUp", "value": each} for each in (last, *reversed(held))]
+        self.post("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
+
+    def point(self, element: Element, kind: str = "mouse", *, press: bool = False) -> None:
+        """Move a mouse over an element, or touch it."""
+        move = {"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": {ELEMENT: element.identity}}
+        press_it = [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}] if press else []
+        pointer = {"type": "pointer", "id": kind, "parameters": {"pointerType": kind}, "actions": [move, *press_it]}
+        self.post("/actions", {"actions": [pointer]})
 
     def all(self, selector: str) -> list[Element]:
         found = self.post("/elements", {"using": "css selector", "value": selector})
@@ -64,8 +106,16 @@ class Browser:
     def shown(self, selector: str) -> list[Element]:
         return [element for element in self.all(selector) if element.shown]
 
-    def run(self, script: str) -> Any:
-        return self.post("/execute/sync", {"script": script, "args": []})
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.post("/execute/sync", {"script": script, "args": list(arguments)})
+
+    def run_async(self, script: str, *arguments: Any) -> Any:
+        """Run a script whose last argument is the function to call with its result."""
+        return self.post("/execute/async", {"script": script, "args": list(arguments)})
+
+    def find(self, script: str) -> Element:
+        """The element that a script returns, as for what a selector does not reach."""
+        return Element(self, self.run(script)[ELEMENT])
 
     def errors(self) -> list[str]:
         entries = self.post("/se/log", {"type": "browser"})

@@ -1,0 +1,224 @@
+/** Templates, persona, author's note, regex scripts, the next turn. */
+
+import { at } from "../patch.js";
+import { documentOf, edit, reveal } from "../store.js";
+import { html } from "../vendor/preact.js";
+import { CheckField, ChoiceField, Empty, LongField, NumberField, TextField } from "../widgets.js";
+import { ROLES } from "./edit_card.js";
+
+/** @typedef {import("../types").Json} Json */
+/** @typedef {import("../types").Place} Place */
+
+const PERSONA_PLACES = [
+  [0, "in the prompt"],
+  [2, "above the author's note"],
+  [3, "below the author's note"],
+  [4, "in the chat, at a depth"],
+  [9, "nowhere"],
+];
+const NOTE_PLACES = [
+  [0, "after the main prompt"],
+  [2, "before the main prompt"],
+  [1, "in the chat, at a depth"],
+];
+
+/** @param {{document: string}} props */
+export const Persona = ({ document }) =>
+  html`<${TextField} document=${document} pointer="/name" label="Name" />
+    <${LongField} document=${document} pointer="/description" label="Description" />
+    <div class="grid">
+      <${ChoiceField}
+        document=${document}
+        pointer="/position"
+        label="Position"
+        options=${PERSONA_PLACES}
+        fallback=${0}
+      />
+      <${NumberField} document=${document} pointer="/depth" label="Depth" least=${0} fallback=${2} />
+      <${ChoiceField} document=${document} pointer="/role" label="Role" options=${ROLES} fallback=${0} />
+    </div>`;
+
+/** @param {{document: string}} props */
+export function AuthorsNote({ document }) {
+  if (documentOf(document)?.format === "risu_chat") {
+    return html`<${LongField} document=${document} pointer="/note" label="Author's note" />`;
+  }
+  const at = "/header/chat_metadata";
+  return html`<${LongField} document=${document} pointer=${`${at}/note_prompt`} label="Author's note" />
+    <div class="grid">
+      <${ChoiceField}
+        document=${document}
+        pointer=${`${at}/note_position`}
+        label="Position"
+        options=${NOTE_PLACES}
+        fallback=${1}
+      />
+      <${NumberField} document=${document} pointer=${`${at}/note_depth`} label="Depth" least=${0} fallback=${4} />
+      <${NumberField}
+        document=${document}
+        pointer=${`${at}/note_interval`}
+        label="Every … messages"
+        least=${0}
+        fallback=${1}
+      />
+      <${ChoiceField} document=${document} pointer=${`${at}/note_role`} label="Role" options=${ROLES} fallback=${0} />
+    </div>`;
+}
+
+/** @type {Record<string, [string[], string[], string[]]>} long texts, short texts, switches */
+const TEMPLATES = {
+  context_template: [
+    ["story_string"],
+    ["chat_start", "example_separator"],
+    ["use_stop_strings", "names_as_stop_strings", "always_force_name2", "trim_sentences", "single_line"],
+  ],
+  instruct: [
+    [],
+    [
+      "input_sequence",
+      "input_suffix",
+      "output_sequence",
+      "output_suffix",
+      "system_sequence",
+      "system_suffix",
+      "stop_sequence",
+      "story_string_prefix",
+      "story_string_suffix",
+      "first_input_sequence",
+      "last_input_sequence",
+      "first_output_sequence",
+      "last_output_sequence",
+      "last_system_sequence",
+      "user_alignment_message",
+    ],
+    ["enabled", "wrap", "macro", "system_same_as_user", "sequences_as_stop_strings", "skip_examples"],
+  ],
+  system_prompt: [["content", "post_history"], [], []],
+};
+
+/** "input_sequence" is the input sequence. @param {string} name */
+const words = (name) => name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
+
+/** @param {{document: string}} props */
+export function TemplateEditor({ document }) {
+  const [long, short, switches] = TEMPLATES[documentOf(document)?.kind || ""] || [[], [], []];
+  return html`${long.map((name) => html`<${LongField} document=${document} pointer=${`/${name}`} label=${words(name)} size="tall" />`)}
+    ${short.map((name) => html`<${LongField} document=${document} pointer=${`/${name}`} label=${words(name)} size="line" />`)}
+    <div class="checks">
+      ${switches.map((name) => html`<${CheckField} document=${document} pointer=${`/${name}`} label=${words(name)} />`)}
+    </div>`;
+}
+
+/** @type {[number, string][]} */
+const PLACEMENTS = [
+  [1, "what the user says"],
+  [2, "what the character says"],
+  [3, "slash commands"],
+  [5, "lore"],
+  [6, "reasoning"],
+];
+
+/** @param {{document: string, place: Place | null}} props */
+export function RegexScripts({ document, place }) {
+  const scripts = documentOf(document)?.data;
+  const list = Array.isArray(scripts) ? scripts : [];
+  const number = place?.document === document ? Number(place.pointer.split("/")[1] || 0) : 0;
+  const chosen = Math.min(number, list.length - 1);
+  const add = () => {
+    const value = {
+      id: crypto.randomUUID(),
+      scriptName: "New script",
+      findRegex: "",
+      replaceString: "",
+      trimStrings: [],
+      placement: [2],
+      disabled: false,
+      markdownOnly: false,
+      promptOnly: true,
+      runOnEdit: false,
+      substituteRegex: 0,
+      minDepth: null,
+      maxDepth: null,
+    };
+    edit([{ document, op: "add", path: "/-", value }], null, "New script");
+    reveal({ document, pointer: `/${list.length}` });
+  };
+  return html`<ul class="choices">
+      ${list.map(
+        (script, index) =>
+          html`<li>
+            <button
+              type="button"
+              class=${script?.disabled ? "entry off" : "entry"}
+              aria-current=${index === chosen ? "true" : undefined}
+              onClick=${() => reveal({ document, pointer: `/${index}` })}
+            >
+              ${script?.scriptName || `Script ${index + 1}`}
+            </button>
+          </li>`,
+      )}
+    </ul>
+    <button type="button" onClick=${add}>Add a script</button>
+    ${chosen < 0 ? html`<${Empty} text="There are no scripts yet." />` : html`<${Script} key=${chosen} document=${document} at=${`/${chosen}`} />`}`;
+}
+
+/** @param {{document: string, at: string}} props */
+function Script({ document, at: base }) {
+  const value = at(documentOf(document)?.data, `${base}/placement`);
+  const placement = Array.isArray(value) ? value : [];
+  /** @param {number} place */
+  const toggle = (place) => {
+    const next = placement.includes(place) ? placement.filter((each) => each !== place) : [...placement, place].sort();
+    edit([{ document, op: "replace", path: `${base}/placement`, value: next }]);
+  };
+  return html`<section class="sub">
+    <${TextField} document=${document} pointer=${`${base}/scriptName`} label="Name" />
+    <${LongField} document=${document} pointer=${`${base}/findRegex`} label="Find" size="line" />
+    <${LongField} document=${document} pointer=${`${base}/replaceString`} label="Replace by" size="line" />
+    <fieldset>
+      <legend>Changes</legend>
+      <div class="checks">
+        ${PLACEMENTS.map(
+          ([place, label]) =>
+            html`<label class="check">
+              <input type="checkbox" checked=${placement.includes(place)} onChange=${() => toggle(place)} /><span
+                >${label}</span
+              >
+            </label>`,
+        )}
+      </div>
+    </fieldset>
+    <div class="checks">
+      <${CheckField} document=${document} pointer=${`${base}/disabled`} label="On" inverted />
+      <${CheckField} document=${document} pointer=${`${base}/promptOnly`} label="Only the prompt" />
+      <${CheckField} document=${document} pointer=${`${base}/markdownOnly`} label="Only what is shown" />
+    </div>
+    <div class="grid">
+      <${NumberField} document=${document} pointer=${`${base}/minDepth`} label="From depth" nullable />
+      <${NumberField} document=${document} pointer=${`${base}/maxDepth`} label="To depth" nullable />
+    </div>
+    <button
+      type="button"
+      class="quiet danger"
+      onClick=${() => edit([{ document, op: "remove", path: base }], null, "Script removed")}
+    >
+      Remove this script
+    </button>
+  </section>`;
+}
+
+/** What is asked of the next build. @param {{document: string}} props */
+export const Turn = ({ document }) =>
+  html`<${LongField} document=${document} pointer="/message" label="Next message" />
+    <div class="grid">
+      <${NumberField} document=${document} pointer="/context_length" label="Context (tokens)" least=${1} nullable />
+      <${NumberField} document=${document} pointer="/response_length" label="Reply (tokens)" least=${1} nullable />
+      <${NumberField} document=${document} pointer="/seed" label="Seed of chance" fallback=${1} />
+      <${NumberField} document=${document} pointer="/greeting" label="Greeting" least=${0} fallback=${0} />
+    </div>
+    <${CheckField}
+      document=${document}
+      pointer="/allow_scripts"
+      label="Run the card's regex scripts"
+      fallback=${true}
+    />`;

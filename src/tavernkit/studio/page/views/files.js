@@ -1,0 +1,148 @@
+/** The documents of the workspace: which are used, and new ones. */
+
+import { download, get, post } from "../api.js";
+import { attempt, change, removeDocument, replaceWorkspace, useStudio } from "../store.js";
+import { html, useEffect, useState } from "../vendor/preact.js";
+import { Dialog } from "../widgets.js";
+
+/** @type {Record<string, string>} */
+const KINDS = {
+  card: "Character",
+  book: "Lore book",
+  preset: "Preset",
+  context_template: "Context template",
+  instruct: "Instruct template",
+  system_prompt: "System prompt",
+  regex: "Regex scripts",
+  persona: "Persona",
+  chat: "Chat",
+};
+const NEW = ["book", "regex", "context_template", "instruct", "system_prompt"];
+const FIXED = ["card", "chat", "persona", "turn"];
+
+/** @param {{close: () => void}} props */
+export function Files({ close }) {
+  const { documents, workspace } = useStudio();
+  const { active } = workspace;
+  /** @param {import("../types").Document} document */
+  const used = ({ id }) => Object.values(active).flat().includes(id);
+  const shown = [...documents.values()].filter(({ kind }) => kind !== "turn");
+  return html`<${Dialog} title="Files" close=${close} wide>
+    <table>
+      <caption class="hidden">
+        Documents
+      </caption>
+      <thead>
+        <tr>
+          <th scope="col">Used</th>
+          <th scope="col">Name</th>
+          <th scope="col">Kind</th>
+          <th scope="col"><span class="hidden">Actions</span></th>
+        </tr>
+      </thead>
+      <tbody>
+        ${shown.map(
+          (document) =>
+            html`<tr key=${document.id}>
+              <td>
+                <input
+                  type="checkbox"
+                  aria-label=${`Use ${document.name}`}
+                  checked=${used(document)}
+                  onChange=${(/** @type {any} */ event) =>
+                    change(() =>
+                      post("/activate", { document: document.id, active: event.target.checked, build: true }),
+                    )}
+                />
+              </td>
+              <th scope="row">${document.name} <small>${document.file || ""}</small></th>
+              <td>${KINDS[document.kind] || document.kind}</td>
+              <td class="row end">
+                <button
+                  type="button"
+                  class="quiet"
+                  aria-label=${`Download ${document.name}`}
+                  onClick=${() => attempt(() => download(`/documents/${document.id}/download`, document.name))}
+                >
+                  Download
+                </button>
+                ${
+                  !FIXED.includes(document.kind) &&
+                  html`<button
+                    type="button"
+                    class="quiet"
+                    aria-label=${`Remove ${document.name}`}
+                    onClick=${() => removeDocument(document.id)}
+                  >
+                    Remove
+                  </button>`
+                }
+              </td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+    <div class="row">
+      <label class="file">
+        <span>Open a file</span>
+        <input type="file" id="open-file" onChange=${(/** @type {any} */ event) => take(event.target)} />
+      </label>
+      ${NEW.map(
+        (kind) =>
+          html`<button
+            type="button"
+            onClick=${() => change(() => post("/documents", { kind, name: `New ${KINDS[kind].toLowerCase()}` }))}
+          >
+            New ${KINDS[kind].toLowerCase()}
+          </button>`,
+      )}
+    </div>
+    ${workspace.folder !== null && html`<${Folder} close=${close} />`}
+  <//>`;
+}
+
+/** Send a file chosen in the browser. @param {HTMLInputElement} input */
+async function take(input) {
+  const file = input.files?.[0];
+  if (!file) return;
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  let binary = "";
+  for (let start = 0; start < bytes.length; start += 0x8000)
+    binary += String.fromCharCode(...bytes.subarray(start, start + 0x8000));
+  await change(() => post("/documents", { kind: null, name: file.name, content: btoa(binary) }));
+  input.value = "";
+}
+
+/** Characters of a SillyTavern folder. @param {{close: () => void}} props */
+function Folder({ close }) {
+  const [folder, setFolder] = useState(/** @type {any} */ (null));
+  const [character, setCharacter] = useState("");
+  const [chat, setChat] = useState("");
+  const [preset, setPreset] = useState("");
+  useEffect(() => void attempt(async () => setFolder(await get("/folder"))), []);
+  if (!folder) return null;
+  /** @param {string} label @param {string[]} names @param {string} value @param {(name: string) => void} set */
+  const choice = (label, names, value, set) =>
+    html`<label class="field">
+      <span>${label}</span>
+      <select onChange=${(/** @type {any} */ event) => set(event.target.value)}>
+        <option value="">–</option>
+        ${names.map((name) => html`<option value=${name} selected=${name === value}>${name}</option>`)}
+      </select>
+    </label>`;
+  const open = () => {
+    close();
+    return replaceWorkspace(() => post("/open", { character, chat: chat || null, preset: preset || null }));
+  };
+  return html`<section class="sub">
+    <h3>From the folder</h3>
+    <div class="grid">
+      ${choice("Character", folder.characters, character, setCharacter)}
+      ${choice("Chat", folder.chats[character] || [], chat, setChat)}
+      ${choice("Preset", folder.presets, preset, setPreset)}
+    </div>
+    <button type="button" aria-disabled=${character ? "false" : "true"} onClick=${() => character && open()}>
+      Open
+    </button>
+  </section>`;
+}
