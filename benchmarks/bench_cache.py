@@ -2,7 +2,7 @@
 
 Two chats of 60 turns (40 and 120 words) are replayed at four context sizes: one with lore only in the head, one with
 the shipped example (a book whose keys occur in most messages, a card note at depth 4, constant lore at depth 2) and a
-random macro. Everything is seeded: the numbers are the same on every machine.
+random macro, which is built as text completion, too. Everything is seeded: the numbers are the same on every machine.
 """
 
 from __future__ import annotations
@@ -28,6 +28,20 @@ KEYS = ("lamp", "lighthouse", "storm glass", "Grey Fleet", "Hern", "captain")
 VOCABULARY = ("sea", "wind", "rope", "stone", "kettle", "letter", "gull", "salt", "door", "coat", "tide", "rain", "ink")
 
 
+STORY = st.ContextTemplate(
+    story_string="{{#if system}}{{system}}\n{{/if}}{{#if wiBefore}}{{wiBefore}}\n{{/if}}{{description}}\n"
+    "{{personality}}\n{{scenario}}\n{{#if wiAfter}}{{wiAfter}}\n{{/if}}{{trim}}"
+)
+CHAT_ML = st.InstructTemplate(
+    input_sequence="<|im_start|>user",
+    output_sequence="<|im_start|>assistant",
+    system_sequence="<|im_start|>system",
+    input_suffix="<|im_end|>\n",
+    output_suffix="<|im_end|>\n",
+    system_suffix="<|im_end|>\n",
+)
+
+
 @dataclass(frozen=True)
 class Scene:
     """A chat and what it is built with."""
@@ -35,21 +49,23 @@ class Scene:
     name: str
     builder: st.Builder
 
+    text: bool = False
+    """True for text completion."""
+
     def turns(self, context: int, *, keep: bool, profile: CacheProfile | str = "openai") -> list[ReplayedTurn]:
-        preset = self.builder.make_context().active_preset
-        sized = preset.replace(openai_max_context=context, max_context_unlocked=True)
+        inputs: st.SillyTavernInputs = {"context_length": context, "response_length": 300}
+        if self.text:
+            inputs |= {"dialect": "text", "context_template": STORY, "instruct": CHAT_ML}
         if not keep:
-            return list(st.replay(self.builder, preset=sized))
+            return list(st.replay(self.builder, **inputs))
         return list(
-            st.replay(
-                self.builder, preset=sized, strategy="cache", lore="freeze", volatile="tail", cache_profile=profile
-            )
+            st.replay(self.builder, **inputs, strategy="cache", lore="freeze", volatile="tail", cache_profile=profile)
         )
 
 
 def chat(turns: int = TURNS) -> st.ChatFile:
-    """A chat in which four of five messages have a key of the book."""
-    generator = random.Random(24)
+    """A chat in which nine of ten messages have a key of the book."""
+    generator = random.Random(3)
     lines = [st.ChatMessage(name="Aria", mes="You are wet, Ann. Come in, and mind the third step.")]
     for _ in range(turns):
         lines.append(st.ChatMessage(name="Ann", mes=_text(generator, WORDS[0]), is_user=True))
@@ -59,13 +75,13 @@ def chat(turns: int = TURNS) -> st.ChatFile:
 
 def _text(generator: random.Random, length: int) -> str:
     words = [generator.choice(VOCABULARY) for _ in range(length)]
-    if generator.random() < 0.8:
+    if generator.random() < 0.9:
         words[generator.randrange(length)] = generator.choice(KEYS)
     return " ".join(words) + "."
 
 
-def scenes(turns: int = TURNS) -> tuple[Scene, Scene]:
-    """Lore in the head only; and everything that breaks caches."""
+def scenes(turns: int = TURNS) -> tuple[Scene, Scene, Scene]:
+    """Lore in the head only; everything that breaks caches; and the same as text completion."""
     card = tk.load(example_path("aria.json")).character
     book = st.WorldBook.load(example_path("tidewatch.json"))
     preset = st.Preset.load(example_path("preset.json"))
@@ -87,7 +103,11 @@ def scenes(turns: int = TURNS) -> tuple[Scene, Scene]:
         history=history,
         warn=None,
     )
-    return Scene("lore in the head", head), Scene("the shipped example", everything)
+    return (
+        Scene("lore in the head", head),
+        Scene("the shipped example", everything),
+        Scene("the same, as text", everything, text=True),
+    )
 
 
 def _with_random(prompt: Json) -> Json:

@@ -61,7 +61,14 @@ NATIVE: dict[str, dict[str, Any]] = {
         "events": [
             {"content": "Hel", "stop": False},
             {"content": "lo.", "stop": False},
-            {"content": "", "stop": True, "stop_type": "limit", "tokens_evaluated": 5, "tokens_predicted": 2},
+            {
+                "content": "",
+                "stop": True,
+                "stop_type": "limit",
+                "tokens_evaluated": 5,
+                "tokens_predicted": 2,
+                "timings": {"cache_n": 3},
+            },
         ],
     },
     "ollama": {

@@ -158,7 +158,10 @@ def _changed(old: Span, new: Span) -> tuple[Cause, Origin, str]:
     if origin.id in _NOTES:
         return "note", origin, f"{origin.title} changed"
     if origin.kind == HISTORY:
-        return "edited", origin, f"{origin.title} changed: it was edited, or a script or macro writes it anew"
+        if old.text.strip() == new.text.strip():  # the newest message of a text prompt ends without its line break
+            return "new message", origin, f"the chat went on after {origin.title}"
+        how = "a script, a macro or the instruct template writes it anew"
+        return "edited", origin, f"{origin.title} changed: it was edited, or {how}"
     return "changed", origin, f"{origin.title} changed"
 
 

@@ -38,6 +38,8 @@ class CutCosts:
     """Tokens behind the history, which are sent anew in every turn."""
     turns: int = 0
     """How many more turns are expected; 0 for as many as there were."""
+    examples: int = 0
+    """Tokens of example dialogue before the history, which leaves for good when the history no longer fits with it."""
 
 
 def price_of_keeping(kept: float, growth: float, turns: int, costs: CutCosts) -> float:
@@ -82,10 +84,10 @@ def first_kept(units: Sequence[HistoryUnit], costs: CutCosts, stored: int | None
     if last < 0 or not walk.fits(last, last):
         return 0 if last < 0 else None
     if stored is not None and 0 <= stored <= walk.floor(last):
-        return stored if walk.fits(stored, last) else walk.cut(stored, last)
+        return stored if walk.may_stay(stored, last) else walk.cut(stored, last)
     start = 0
     for end, unit in enumerate(units):
-        if (unit.by_user or end == last) and not walk.fits(start, end):
+        if (unit.by_user or end == last) and not walk.may_stay(start, end):
             start = walk.cut(start, end)
     return start
 
@@ -97,6 +99,7 @@ class _Walk:
         self.lore = [0, *accumulate(unit.lore for unit in units)]
         self.needed = [0, *accumulate(unit.needed for unit in units)]
         self.turns = [0, *accumulate(unit.by_user for unit in units)]
+        self.by_user = [unit.by_user for unit in units]
 
     def kept(self, start: int, end: int) -> int:
         """Tokens of the units from ``start`` to ``end``, and of the lore that has to be said again."""
@@ -105,6 +108,18 @@ class _Walk:
 
     def fits(self, start: int, end: int) -> bool:
         return self.kept(start, end) <= self.costs.room
+
+    def may_stay(self, start: int, end: int) -> bool:
+        """Return False if the history is too long, or if the prompt changes before it, so that a cut may be cheap."""
+        return self.fits(start, end) and not (start == 0 and self.examples_leave(end))
+
+    def examples_leave(self, end: int) -> bool:
+        """Return True in the turn in which example dialogue makes room for the history."""
+        if not self.costs.examples:
+            return False
+        before = next((place for place in range(end - 1, -1, -1) if self.by_user[place]), None)
+        room = self.costs.room - self.costs.examples
+        return self.kept(0, end) > room and (before is None or self.kept(0, before) <= room)
 
     def reference(self, end: int) -> int:
         """The first unit that would be kept if the oldest message went every turn, and lore were elsewhere."""

@@ -57,11 +57,14 @@ class LlamaCppReader(TextReader):
             # Older servers have a switch for each reason instead of its name.
             limited = event.get("stop_type") == "limit" or event.get("stopped_limit") is True
             reason = "length" if limited else "stop"
+        timings = event.get("timings")
+        # `tokens_cached` is no use: servers count the reply with it.
+        cached = number_of(timings.get("cache_n")) if is_object(timings) else 0
         return ReplyPiece(
             text=text_of(event.get("content")),
             reasoning=text_of(event.get("reasoning_content")),
             finish_reason=reason,
-            usage=_usage(event.get("tokens_evaluated"), event.get("tokens_predicted")) if reason else None,
+            usage=_usage(event.get("tokens_evaluated"), event.get("tokens_predicted"), cached) if reason else None,
             model=text_of(event.get("model")),
             raw=freeze_object(event) if reason else None,
         )
@@ -132,10 +135,11 @@ def finish_reason(value: Json) -> FinishReason | None:
     return FINISH_REASONS.get(value, "unknown") if isinstance(value, str) and value not in ("", "null") else None
 
 
-def _usage(sent: Json, received: Json) -> Usage | None:
+def _usage(sent: Json, received: Json, cached: int = 0) -> Usage | None:
     if not isinstance(sent, int) and not isinstance(received, int):
         return None
-    return Usage(input_tokens=number_of(sent), output_tokens=number_of(received), reported=True)
+    counts = number_of(sent), number_of(received)
+    return Usage(input_tokens=counts[0], output_tokens=counts[1], cached_tokens=cached, reported=True)
 
 
 def _first(items: Json) -> JsonObject:

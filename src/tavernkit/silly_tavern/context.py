@@ -62,6 +62,9 @@ PROFILES_OF_SOURCES = {
 }
 """Cache profiles of chat-completion sources; all others are reckoned with as OpenAI is."""
 
+PROFILES_OF_BACKENDS = {"vllm": "vllm", "openrouter": "openai", "togetherai": "openai", "infermaticai": "vllm"}
+"""Cache profiles of text-completion backends; all others keep the last prompt, as llama.cpp does."""
+
 NO_METADATA = ChatMetadata()
 """The header of a chat that has none."""
 
@@ -165,8 +168,6 @@ class SillyTavernContext(Context):
             find_profile(self.cache_profile)
         if self.expected_turns < 0:
             raise ConfigError(f"expected_turns must be 0 or more, not {self.expected_turns}")
-        if self.text_completion and (self.strategy == CACHE or self.lore == FREEZE or self.volatile == TAIL):
-            raise ConfigError('strategy="cache", lore="freeze" and volatile="tail" are for chat completion')
         require_choice("on_overflow", self.on_overflow, ON_OVERFLOW)
         require_choice("generation_type", self.generation_type, GENERATION_TYPES)
         if isinstance(self.character, Bundle):
@@ -258,7 +259,10 @@ class SillyTavernContext(Context):
 
     @property
     def active_cache_profile(self) -> CacheProfile:
-        """The cache profile given, else that of the preset's source."""
+        """The cache profile given, else that of the preset's source; of text completion, that of the backend."""
+        if self.text_completion:
+            backend = self.settings.text_backend.type
+            return find_profile(self.cache_profile or PROFILES_OF_BACKENDS.get(backend, "llama_cpp"))
         source = self.active_preset.chat_completion_source
         return find_profile(self.cache_profile or PROFILES_OF_SOURCES.get(source, "openai"))
 

@@ -102,7 +102,7 @@ def _start(
     sizes = _sizes(history, units, how, room, cost, counter)
     around = sum(collection.tokens for collection in slots)
     tail = sum(cost(place) for place in floating if place > units[-1].place)
-    costs = CutCosts(profile=how.profile, room=room, head=around, tail=tail, turns=how.turns)
+    costs = CutCosts(profile=how.profile, room=room, head=around, tail=tail, turns=how.turns, examples=how.examples)
     stored = None
     if how.stored is not None:
         stored = next((number for number, unit in enumerate(units) if unit.entry.index >= how.stored), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
@@ -81,10 +81,19 @@ def digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
-def freeze(result: WorldInfoResult) -> tuple[WorldInfoResult, list[tuple[PlacedEntry, str, str]]]:
+BEFORE, AFTER = "before the character", "after the character"
+
+
+def freeze(
+    result: WorldInfoResult, unsent: Collection[str] = ()
+) -> tuple[WorldInfoResult, list[tuple[PlacedEntry, str, str]]]:
     """Take everything that comes and goes out of its place.
 
     Constant entries stay where they are, as do examples and outlets, which other texts are made of.
+
+    Args:
+        result: The scan's result.
+        unsent: Places that are not in the prompt (:data:`BEFORE`, :data:`AFTER`): their entries stay there.
 
     Returns:
         The result without the entries, and the entries in the order of the prompt, each with its role and its place.
@@ -99,6 +108,8 @@ def freeze(result: WorldInfoResult) -> tuple[WorldInfoResult, list[tuple[PlacedE
     fired: list[tuple[PlacedEntry, str, str]] = []
 
     def split(placed: Sequence[PlacedEntry], place: str, role: str = ROLES[0]) -> tuple[PlacedEntry, ...]:
+        if place in unsent:
+            return tuple(placed)
         fired.extend((each, role, place) for each in placed if each.entry.identity not in constant)
         return tuple(each for each in placed if each.entry.identity in constant)
 
@@ -111,8 +122,8 @@ def freeze(result: WorldInfoResult) -> tuple[WorldInfoResult, list[tuple[PlacedE
                 yield replace(group, entries=entries)
 
     placement = Placement(
-        before=split(old.before, "before the character"),
-        after=split(old.after, "after the character"),
+        before=split(old.before, BEFORE),
+        after=split(old.after, AFTER),
         an_top=split(old.an_top, "above the author's note"),
         an_bottom=split(old.an_bottom, "below the author's note"),
         examples=old.examples,

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tavernkit.cache.volatile import changes_by_itself
+from tavernkit.prompt.context import CACHE
 from tavernkit.prompt.omission import Moved
 from tavernkit.silly_tavern.caching.frozen_lore import (
+    AFTER,
+    BEFORE,
     METADATA_KEY,
     FrozenLine,
     digest,
@@ -23,19 +26,24 @@ from tavernkit.silly_tavern.chat.extension_prompts import (
     VECTORS_DATA_BANK,
     VECTORS_MEMORY,
 )
+from tavernkit.silly_tavern.chat_completion.assembly import HistoryCut
 from tavernkit.silly_tavern.chat_completion.built_in_prompts import format_lore
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import InChatPrompt, Injected
 from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry, Layout
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY, Prompt
+from tavernkit.silly_tavern.context import FREEZE, SillyTavernContext
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.world_info.result import WorldInfoResult
-from tavernkit.values import FrozenObject, is_mapping, is_sequence
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, is_mapping, is_sequence
 
 REWRITTEN = frozenset({SUMMARY, VECTORS_MEMORY, VECTORS_DATA_BANK, SMART_CONTEXT})
 """Texts beside the main prompt that are written anew while the chat goes on."""
 
 BEHIND = "behind the chat"
+MACRO_REASON = "a macro makes it another text in every prompt"
+REWRITTEN_REASON = "it is written anew while the chat goes on"
+DEPTH_REASON = "every message would move it"
 
 
 def freeze_lore(state: SillyTavernState, result: WorldInfoResult) -> WorldInfoResult:
@@ -49,19 +57,18 @@ def freeze_lore(state: SillyTavernState, result: WorldInfoResult) -> WorldInfoRe
     state.frozen_lines = lines
     if not state.core:
         return result
-    newest, cut = state.core[-1].index, read_cut(stored) or 0
+    continued = state.context.prompt_type == "continue" and len(state.core) > 1  # and has to stay the last
+    newest, cut = state.core[-2 if continued else -1].index, read_cut(stored) or 0
     present = {line.id for line in lines if line.after >= cut}
-    kept, fired = freeze(result)
+    kept, fired = freeze(result, _unsent(state.context))
     causes = {str(each["id"]): str(each["cause"]) for each in _causes(state, result)}
     for placed, role, place in fired:
         identity = placed.entry.identity
         if identity in present:
             continue
-        text = (
-            format_lore(placed.content, state.context.active_preset.wi_format)
-            if "character" in place
-            else placed.content
-        )
+        text = placed.content
+        if place in (BEFORE, AFTER) and not state.context.text_completion:  # whose story string has a format of its own
+            text = format_lore(text, state.context.active_preset.wi_format)
         line = FrozenLine(
             after=newest,
             line=digest(state.turn.chat[newest].mes),
@@ -77,6 +84,15 @@ def freeze_lore(state: SillyTavernState, result: WorldInfoResult) -> WorldInfoRe
             present.add(identity)
     state.active_lore = frozenset(placed.entry.identity for placed, _, _ in fired)
     return kept
+
+
+def _unsent(context: SillyTavernContext) -> list[str]:
+    """Places that a text prompt does not have, because its story string does not ask for them."""
+    if not context.text_completion:
+        return []
+    story = context.active_context_template.story_string
+    asked = {BEFORE: ("wiBefore", "loreBefore"), AFTER: ("wiAfter", "loreAfter")}
+    return [place for place, names in asked.items() if not any(name in story for name in names)]
 
 
 def _causes(state: SillyTavernState, result: WorldInfoResult) -> Iterable[Mapping[str, object]]:
@@ -128,7 +144,7 @@ def move_to_tail(
         for message in group:
             tail.append(replace(message, depth=0))
             if message.depth:
-                _report(state, message, f"in the chat at depth {message.depth}", "every message would move it")
+                _report(state, message, f"in the chat at depth {message.depth}", DEPTH_REASON)
     texts = raw_texts(state.context, state.lore_result)
     from_head = [*_volatile_prompts(state, texts), *_volatile_beside_main(layout, texts)]
     for prompt, place, reason in reversed(from_head):
@@ -145,8 +161,8 @@ def _volatile_prompts(state: SillyTavernState, texts: dict[tuple[str, str], str]
     found: list[tuple[Prompt, str, str]] = []
     for place in range(collection.index(CHAT_HISTORY)):
         prompt = collection.prompts[place]
-        if prompt.content and not prompt.in_chat and not prompt.extension and _changes(prompt.source, texts):
-            found.append((prompt, "before the chat", "a macro makes it another text in every prompt"))
+        if prompt.content and not prompt.in_chat and not prompt.extension and changes(prompt.source, texts):
+            found.append((prompt, "before the chat", MACRO_REASON))
             collection.prompts[place] = replace(prompt, content="")
     return found
 
@@ -156,19 +172,27 @@ def _volatile_beside_main(layout: Layout, texts: dict[tuple[str, str], str]) -> 
     kept: list[Prompt] = []
     for prompt in layout.beside_main:
         if prompt.source.get("id") in REWRITTEN:
-            found.append((prompt, "beside the main prompt", "it is written anew while the chat goes on"))
-        elif _changes(prompt.source, texts):
-            found.append((prompt, "beside the main prompt", "a macro makes it another text in every prompt"))
+            found.append((prompt, "beside the main prompt", REWRITTEN_REASON))
+        elif changes(prompt.source, texts):
+            found.append((prompt, "beside the main prompt", MACRO_REASON))
         else:
             kept.append(prompt)
     layout.beside_main[:] = kept
     return found
 
 
-def _changes(source: FrozenObject, texts: dict[tuple[str, str], str]) -> bool:
+def changes(source: FrozenObject, texts: dict[tuple[str, str], str]) -> bool:
+    """Return True if a text changes by itself, because of a macro in it.
+
+    Args:
+        source: Where the text came from.
+        texts: Texts as files have them, by kind and id.
+    """
     keys = [(str(source.get("kind")), str(source.get("id")))]
-    entries = source.get("entries")
-    keys += [("lore", str(each.get("id"))) for each in (entries if is_sequence(entries) else ()) if is_mapping(each)]
+    for name, kind in (("entries", "lore"), ("parts", None)):
+        listed = source.get(name)
+        pieces = [each for each in (listed if is_sequence(listed) else ()) if is_mapping(each)]
+        keys += [(kind or str(each.get("kind")), str(each.get("id"))) for each in pieces]
     return any(changes_by_itself(texts.get(key, "")) for key in keys)
 
 
@@ -181,3 +205,39 @@ def _report(state: SillyTavernState, message: Injected, reference: str, reason: 
     state.moved.append(
         Moved(kind, str(sources[0].get("id")) if sources else "", name, reference, BEHIND, reason, tokens)
     )
+
+
+def history_cut(state: SillyTavernState) -> HistoryCut | None:
+    """Return how the history is cut, if not as in SillyTavern."""
+    context = state.context
+    if context.strategy != CACHE:
+        return None
+    stored = read_cut(context.metadata.get(METADATA_KEY))
+    return HistoryCut(context.active_cache_profile, stored, context.expected_turns, state.active_lore)
+
+
+def moved_lore(sent: Iterable[tuple[FrozenLine, int | None]]) -> list[Moved]:
+    """Return the report of lore that is in the prompt as lines of the history, each with its tokens."""
+    reason = "lore that comes and goes would change the head of the prompt"
+    return [
+        Moved("lore", line.id, line.title, line.reference, f"behind message #{line.after}", reason, tokens)
+        for line, tokens in sent
+    ]
+
+
+def metadata_changes(context: SillyTavernContext, cut: int | None, sent: Sequence[FrozenLine]) -> FrozenObject:
+    """Return what the next build has to know.
+
+    Args:
+        context: The inputs.
+        cut: The number of the chat line that the history begins with.
+        sent: Lore that stands in it.
+    """
+    if context.strategy != CACHE and context.lore != FREEZE:
+        return EMPTY_OBJECT
+    stored: dict[str, FrozenJson] = {"version": 1}
+    if context.strategy == CACHE and cut is not None:
+        stored["cut"] = cut
+    if context.lore == FREEZE:
+        stored["lore"] = [line.to_json() for line in sent]
+    return {METADATA_KEY: stored}

@@ -6,6 +6,7 @@ from tavernkit.cards.character import Character
 from tavernkit.lore.contracts import LoreResult
 from tavernkit.silly_tavern.chat.depth_prompt import depth_prompt_of
 from tavernkit.silly_tavern.chat.extension_prompts import AUTHORS_NOTE, DEPTH_PROMPT, PERSONA
+from tavernkit.silly_tavern.chat_completion.prompt_collection import MAIN
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.world_info.result import WorldInfoResult
 
@@ -38,9 +39,26 @@ def raw_texts(context: SillyTavernContext, lore: LoreResult | None = None) -> di
     found["preset", "newChat"] = preset.new_example_chat_prompt
     for prompt in context.extension_prompts:
         found[prompt.kind, prompt.key] = prompt.value
+    if context.text_completion:
+        found |= _text_completion(context)
     if isinstance(lore, WorldInfoResult):
         found |= {("lore", each.entry.identity): str(each.entry.content or "") for each in lore.activated}
     return found
+
+
+def _text_completion(context: SillyTavernContext) -> dict[tuple[str, str], str]:
+    system, template = context.active_system_prompt, context.active_context_template
+    card = context.card
+    own = card.system_prompt if card is not None and system.enabled else ""
+    return {
+        ("system prompt", MAIN): own or system.content,
+        ("system prompt", "post_history"): system.post_history,
+        ("context template", "story_string"): template.story_string,
+        ("context template", "chat_start"): template.chat_start,
+        # The preset's formats of these fields are chat completion's.
+        ("card field", "charPersonality"): card.personality if card is not None else "",
+        ("card field", "scenario"): context.metadata.scenario or (card.scenario if card is not None else ""),
+    }
 
 
 def _joined(cards: list[Character], name: str) -> str:

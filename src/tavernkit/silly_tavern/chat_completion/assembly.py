@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from tavernkit.cache.profiles import CacheProfile
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage, role_of
@@ -76,6 +76,8 @@ class HistoryCut:
     """How many more turns are expected; 0 for as many as there were."""
     active: frozenset[str] = frozenset()
     """Lore that is called up now: if its line goes, it is said again."""
+    examples: int = 0
+    """Tokens of example dialogue that leaves when it no longer fits."""
 
 
 def assemble(
@@ -298,6 +300,9 @@ class _Assembly:
         """Keep everything from one place on; return False if not even the newest message fits."""
         from tavernkit.silly_tavern.caching.cutting import cut_history
 
+        if not self.layout.pin_examples and DIALOGUE_EXAMPLES in self.layout.collection:
+            groups = self.example_groups()
+            how = replace(how, examples=sum(message.tokens for group in groups for message in group))
         kept = cut_history(self.layout, self.slots, self.convert, self.counter, how, self.taken_from_core())
         if kept is None:
             return False
@@ -320,30 +325,30 @@ class _Assembly:
         if index < 0:
             return
         examples = slots.place(index, MessageCollection(DIALOGUE_EXAMPLES))
-        header_text = str(layout.example_header or "")
-        if self.history_cut is not None and not layout.pin_examples and not self.all_examples_fit(header_text):
+        if self.history_cut is not None and not layout.pin_examples and not self.all_examples_fit():
             return
-        for number, block in enumerate(layout.examples):
-            header = self.system_line("newChat", header_text, "an example begins after it")
-            header.group, header.bundle = "examples", f"example-{number}"
-            messages = self.example_messages(block, number)
-            if not slots.affords(header.tokens + sum(message.tokens for message in messages)):
-                self.result.left_out.append(LeftOut([header, *messages], "does not fit the token budget", True))
+        for number, group in enumerate(self.example_groups()):
+            if not slots.affords(sum(message.tokens for message in group)):
+                self.result.left_out.append(LeftOut(group, "does not fit the token budget", True))
                 self.result.unreached_examples = layout.examples[number + 1 :]
                 break
-            for message in (header, *messages):
+            for message in group:
                 slots.insert(examples, message)
 
-    def all_examples_fit(self, header_text: str) -> bool:
+    def example_groups(self) -> Iterator[list[PlacedMessage]]:
+        """The examples one after the other, each with the line before it."""
+        header_text = str(self.layout.example_header or "")
+        for number, block in enumerate(self.layout.examples):
+            header = self.system_line("newChat", header_text, "an example begins after it")
+            header.group, header.bundle = "examples", f"example-{number}"
+            yield [header, *self.example_messages(block, number)]
+
+    def all_examples_fit(self) -> bool:
         """Return True if all examples have room for good; otherwise leave all out.
 
         With a :class:`HistoryCut` they must not come back when a cut makes room: they stand before the history.
         """
-        groups: list[list[PlacedMessage]] = []
-        for number, block in enumerate(self.layout.examples):
-            header = self.system_line("newChat", header_text, "an example begins after it")
-            header.group, header.bundle = "examples", f"example-{number}"
-            groups.append([header, *self.example_messages(block, number)])
+        groups = list(self.example_groups())
         if not self.result.cut and self.slots.affords(sum(each.tokens for group in groups for each in group)):
             return True
         reason = "makes room for the chat, and stays out so that prompts begin alike"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.context import CACHE, REFERENCE
-from tavernkit.prompt.omission import Moved, Omission
+from tavernkit.prompt.omission import Omission
 from tavernkit.prompt.step import NoConfig, Step
-from tavernkit.silly_tavern.caching.frozen_lore import METADATA_KEY, FrozenLine, read_cut
+from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine
+from tavernkit.silly_tavern.caching.placing import history_cut, metadata_changes, moved_lore
 from tavernkit.silly_tavern.caching.raw_texts import raw_texts
-from tavernkit.silly_tavern.chat_completion.assembly import Assembled, HistoryCut, assemble, placed
+from tavernkit.silly_tavern.chat_completion.assembly import assemble, placed
 from tavernkit.silly_tavern.chat_completion.blocks import make_blocks
 from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
@@ -25,13 +26,12 @@ from tavernkit.silly_tavern.chat_completion.request_fields import (
     sampling_options,
     system_becomes_user,
 )
-from tavernkit.silly_tavern.context import FREEZE
 from tavernkit.silly_tavern.errors import UnconsumedMacroError
 from tavernkit.silly_tavern.macros.expander import left_over_macros
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.steps.prepare import group_names
 from tavernkit.silly_tavern.token_counting.vocabularies import token_encoder
-from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, is_mapping
+from tavernkit.values import EMPTY_OBJECT, is_mapping
 
 
 class PlanAssemblyStep(Step[SillyTavernState, NoConfig]):
@@ -78,7 +78,7 @@ def _plan_chat(state: SillyTavernState) -> None:
     )
     in_assembly = context.strategy in (REFERENCE, CACHE)
     budget = context.max_context - context.max_response if in_assembly else math.inf
-    assembled = assemble(layout, budget, counter, converter, _history_cut(state))
+    assembled = assemble(layout, budget, counter, converter, history_cut(state))
     state.assembled = assembled
     state.blocks = make_blocks(placed(assembled), state.services.blocks)
     page = page_input(
@@ -124,8 +124,8 @@ def _plan_chat(state: SillyTavernState) -> None:
         budget_left=int(assembled.slots.budget) if math.isfinite(assembled.slots.budget) else 0,
         overflow=str(assembled.overflow) if assembled.overflow is not None else None,
         overridden_prompts=tuple(state.prompt_entries.overridden),
-        moved=(*state.moved, *_moved_lore(sent_lore)),
-        metadata_changes=_metadata_changes(state, assembled, sent_lore),
+        moved=(*state.moved, *moved_lore((line, _tokens(block)) for line, block in sent_lore)),
+        metadata_changes=metadata_changes(context, assembled.cut, [line for line, _ in sent_lore]),
         timed_world_info=state.lore_result.timed_state if state.lore_result is not None else EMPTY_OBJECT,
         continued_text=state.continued_text,
         chat_messages_sent=sum(block.role in ("user", "assistant") for block in state.blocks),
@@ -138,14 +138,6 @@ def _expand_for_inspector(state: SillyTavernState) -> None:
     """SillyTavern expands every registered text once more for its prompt inspector: counters in them go up again."""
     for prompt in state.extensions:
         state.macros(prompt.value)
-
-
-def _history_cut(state: SillyTavernState) -> HistoryCut | None:
-    context = state.context
-    if context.strategy != CACHE:
-        return None
-    stored = read_cut(context.metadata.get(METADATA_KEY))
-    return HistoryCut(context.active_cache_profile, stored, context.expected_turns, state.active_lore)
 
 
 def _sent_lore(state: SillyTavernState) -> list[tuple[FrozenLine, Block]]:
@@ -162,29 +154,9 @@ def _sent_lore(state: SillyTavernState) -> list[tuple[FrozenLine, Block]]:
     return found
 
 
-def _moved_lore(sent: Sequence[tuple[FrozenLine, Block]]) -> list[Moved]:
-    reason = "lore that comes and goes would change the head of the prompt"
-    found: list[Moved] = []
-    for line, block in sent:
-        tokens = block.metadata.get("tokens")
-        place, count = f"behind message #{line.after}", tokens if isinstance(tokens, int) else None
-        found.append(Moved("lore", line.id, line.title, line.reference, place, reason, count))
-    return found
-
-
-def _metadata_changes(
-    state: SillyTavernState, assembled: Assembled, sent: Sequence[tuple[FrozenLine, Block]]
-) -> FrozenObject:
-    """What the next build has to know: where the history begins, and which lore stands in it."""
-    context = state.context
-    if context.strategy != CACHE and context.lore != FREEZE:
-        return EMPTY_OBJECT
-    stored: dict[str, FrozenJson] = {"version": 1}
-    if context.strategy == CACHE and assembled.cut is not None:
-        stored["cut"] = assembled.cut
-    if context.lore == FREEZE:
-        stored["lore"] = [line.to_json() for line, _ in sent]
-    return {METADATA_KEY: stored}
+def _tokens(block: Block) -> int | None:
+    tokens = block.metadata.get("tokens")
+    return tokens if isinstance(tokens, int) else None
 
 
 def _media(state: SillyTavernState) -> Callable[[str], str]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine
+from tavernkit.silly_tavern.chat_completion.assembly import HistoryCut
 from tavernkit.silly_tavern.text_completion.history_items import HistoryItem
+from tavernkit.silly_tavern.text_completion.messages import TextMessage, frozen_message
 from tavernkit.silly_tavern.text_completion.reply_line import ReplyLine
 from tavernkit.silly_tavern.text_completion.segments import Segment, text_of
 from tavernkit.silly_tavern.token_counting.texts import TextCounter
@@ -26,6 +29,10 @@ class TextLayout:
     continuing: bool
     pin_examples: bool
     loses_newline: bool
+    history_cut: HistoryCut | None = None
+    """How the history is cut, if not as in SillyTavern, where the oldest message goes every turn."""
+    names: Sequence[str] = ("", "", "")
+    """Those of the roles system, user and assistant."""
 
 
 @dataclass(slots=True)
@@ -39,6 +46,10 @@ class AssembledText:
     continued: list[Segment] = field(default_factory=list[Segment])
     left_out: list[HistoryItem] = field(default_factory=list[HistoryItem])
     left_out_examples: list[Segment] = field(default_factory=list[Segment])
+    cut: int | None = None
+    """With a :class:`HistoryCut`, the number of the first chat line that is in the prompt."""
+    frozen: list[FrozenLine] = field(default_factory=list[FrozenLine])
+    """Lore that is in the prompt as a line of the history."""
 
     def segments(self) -> list[Segment]:
         """The prompt, piece by piece."""
@@ -70,13 +81,16 @@ class _Assembly:
         if layout.continuing and len(self.items) > 1:
             result.continued = self.items.pop(0).segments
             self.injected = [place - 1 for place in self.injected if place > 0]
-        self.fill_history()
+        if layout.history_cut is None or not self.keep_from_cut(layout.history_cut):
+            self.fill_history()
         result.history = [self.items[place].segments for place in sorted(self.kept, reverse=True)]
         self.align()
         if not layout.pin_examples:
             self.fill_examples()
         self.finish()
         result.left_out = [item for place, item in enumerate(self.items) if place not in self.kept]
+        sent = (self.items[place].entry for place in sorted(self.kept, reverse=True))
+        result.frozen = [entry.frozen for entry in sent if isinstance(entry, TextMessage) and entry.frozen is not None]
         return result
 
     def count(self, history: str = "") -> int:
@@ -99,6 +113,22 @@ class _Assembly:
                     break
                 self.kept.add(place)
 
+    def keep_from_cut(self, how: HistoryCut) -> bool:
+        """Keep everything from one place on; return False if not even the newest message fits."""
+        from tavernkit.silly_tavern.caching.text_cutting import cut_text
+
+        if not self.layout.pin_examples:
+            how = replace(how, examples=sum(self.counter.text(segment.text) for segment in self.layout.examples))
+        cut = cut_text(self.items, self.injected, self.limit, self.count(), self.counter.text, how)
+        if cut is None:
+            return False
+        self.result.cut = cut.line
+        again = [self.items[cut.newest].beside(frozen_message(line, self.layout.names)) for line in reversed(cut.again)]
+        self.items[cut.newest : cut.newest] = again
+        self.kept = {place if place < cut.newest else place + len(again) for place in cut.kept}
+        self.kept.update(range(cut.newest, cut.newest + len(again)))
+        return True
+
     def align(self) -> None:
         alignment = self.layout.alignment
         oldest = max(self.kept, default=0)
@@ -108,6 +138,11 @@ class _Assembly:
 
     def fill_examples(self) -> None:
         used = self.count("".join(text_of(item) for item in self.result.history))
+        if self.layout.history_cut is not None:
+            # They stand before the history: they must not come back when a cut makes room.
+            whole = used + sum(self.counter.text(segment.text) for segment in self.layout.examples)
+            if self.result.cut or whole >= self.limit:
+                return
         for segment in self.layout.examples:
             used += self.counter.text(segment.text)
             if used >= self.limit:

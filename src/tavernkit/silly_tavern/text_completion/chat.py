@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tavernkit.silly_tavern.caching.text_placing import insert_frozen_messages, move_behind_chat, role_names
+from tavernkit.silly_tavern.context import TAIL
 from tavernkit.silly_tavern.instruct.formatting import FIRST, Line
 from tavernkit.silly_tavern.provenance import source
 from tavernkit.silly_tavern.state import SillyTavernState
@@ -35,8 +37,12 @@ def place_in_chat(state: SillyTavernState) -> None:
     context, draft = state.context, state.draft
     continuing = context.prompt_type == "continue"
     draft.messages = [*reversed(state.core)]
-    names = ("", context.user_name, context.character_name)
-    draft.injected = inject(draft.messages, state.extensions.in_chat(), names, state.macros, continuing=continuing)
+    names, prompts = role_names(context), state.extensions.in_chat()
+    behind = context.volatile == TAIL
+    draft.injected = inject(draft.messages, prompts, names, state.macros, continuing=continuing, behind=behind)
+    if behind:
+        move_behind_chat(state, continuing=continuing)
+    insert_frozen_messages(state, names, continuing=continuing)
     _add_post_history(state, continuing=continuing)
 
 

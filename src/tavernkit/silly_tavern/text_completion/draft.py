@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tavernkit.silly_tavern.instruct.formatting import InstructFormatter
 from tavernkit.silly_tavern.text_completion.guidance import Guidance
 from tavernkit.silly_tavern.text_completion.history_items import HistoryItem
-from tavernkit.silly_tavern.text_completion.messages import ChatEntry
+from tavernkit.silly_tavern.text_completion.messages import ChatEntry, TextMessage
 from tavernkit.silly_tavern.text_completion.reply_line import ReplyLine
 from tavernkit.silly_tavern.text_completion.segments import Segment
 
@@ -30,6 +30,8 @@ class TextDraft:
     """entries: the system prompt."""
     story: list[Segment] = field(default_factory=list[Segment])
     """pinned_groups: the story string, unless it stands in the chat."""
+    behind: list[TextMessage] = field(default_factory=list["TextMessage"])
+    """pinned_groups: what ``volatile="tail"`` takes out of the story string, in its order."""
     messages: list[ChatEntry] = field(default_factory=list["ChatEntry"])
     """injection: the chat, newest first, with everything that stands in it."""
     injected: list[int] = field(default_factory=list[int])

@@ -49,6 +49,10 @@ class HistoryItem:
         self._unfinished = unfinished
         self._segments: list[Segment] | None = None
 
+    def beside(self, entry: ChatEntry) -> HistoryItem:
+        """Return an item for another message, written the same way."""
+        return HistoryItem(entry, self._writer)
+
     @property
     def is_user(self) -> bool:
         """Whether it counts as the user's."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage, role_of
 from tavernkit.silly_tavern.chat.extension_prompts import ROLES, ExtensionPrompt, joined
-from tavernkit.silly_tavern.chat_completion.history_messages import injected_source
+from tavernkit.silly_tavern.chat_completion.history_messages import frozen_source, injected_source
 from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.files.preset_prompts import DEFAULT_INJECTION_ORDER
@@ -31,6 +32,8 @@ class TextMessage:
     is_user: bool = False
     narrator: bool = False
     forced_avatar: bool = False
+    frozen: FrozenLine | None = None
+    """Lore that became a line of the history."""
 
 
 ChatEntry: TypeAlias = CoreMessage | TextMessage
@@ -63,19 +66,50 @@ def inject(
     expand: Callable[[str], str],
     *,
     continuing: bool,
+    behind: bool = False,
 ) -> list[int]:
     """Put the registry's prompts into the chat, each depth and role as one message; returns their places.
 
-    ``names`` are those of the roles system, user and assistant. While a message is continued, depth 0 is before it.
+    Args:
+        newest_first: The chat; it is changed.
+        prompts: The prompts by depth and role.
+        names: Those of the roles system, user and assistant.
+        expand: Expands macros.
+        continuing: True while a message is continued: depth 0 is then before it.
+        behind: Put everything behind the chat, whatever its depth.
     """
     places: list[int] = []
     for depth in sorted({depth for depth, _ in prompts if depth <= MAX_INJECTION_DEPTH}):
         group = _at_depth(depth, prompts, names, expand)
-        wanted = (1 if continuing and depth == 0 else depth) + len(places)
+        wanted = (int(continuing) if behind or depth == 0 else depth) + len(places)
         place = min(wanted, len(newest_first))
         newest_first[place:place] = group
         places += range(place, place + len(group))
     return places
+
+
+def frozen_message(line: FrozenLine, names: Sequence[str]) -> TextMessage:
+    """Return lore that became a line of the history as a message.
+
+    Args:
+        line: The line.
+        names: Those of the roles system, user and assistant.
+    """
+    number = ROLES.index(line.role)
+    return TextMessage(
+        name=names[number],
+        text=line.text,
+        origin=Origin(
+            id=f"lore-{line.id}-{line.after}",
+            role=line.role,
+            source=frozen_source(line),
+            slot=CHAT_HISTORY,
+            group="history",
+        ),
+        is_user=number == USER,
+        narrator=number == 0,
+        frozen=line,
+    )
 
 
 def post_history_message(text: str, *, from_card: bool) -> TextMessage:

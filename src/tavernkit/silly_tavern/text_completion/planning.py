@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from tavernkit.prompt.context import REFERENCE
+from tavernkit.prompt.context import CACHE, REFERENCE
+from tavernkit.silly_tavern.caching.placing import history_cut, metadata_changes, moved_lore
+from tavernkit.silly_tavern.caching.raw_texts import raw_texts
+from tavernkit.silly_tavern.caching.text_placing import role_names
 from tavernkit.silly_tavern.chat.output_cleanup import clean_up
+from tavernkit.silly_tavern.context import TAIL
 from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.provenance import TITLES, source
 from tavernkit.silly_tavern.providers.text.given import TextInput
@@ -39,7 +43,7 @@ BIAS = Origin(
 def plan_text(state: SillyTavernState) -> None:
     """Let the budget decide, finish the text and make the plan."""
     context, draft, counter = state.context, state.draft, state.text_counter
-    assembled = assemble(_layout(state), draft.limit if context.strategy == REFERENCE else math.inf, counter)
+    assembled = assemble(_layout(state), draft.limit if context.strategy in (REFERENCE, CACHE) else math.inf, counter)
     state.assembled_text = assembled
     guidance = draft.guidance
     segments = _finished(state, assembled, guidance.positive if guidance.in_use else "")
@@ -63,6 +67,9 @@ def plan_text(state: SillyTavernState) -> None:
         text_settings=freeze_object({key: state.context.settings.source.get(key, {}) for key in SETTINGS}),
         text_input=_text_input(state, stops),
         count_tokens=counter.text,
+        raw_texts=partial(raw_texts, context, state.lore_result),
+        moved=(*state.moved, *moved_lore((line, counter.text(line.text)) for line in assembled.frozen)),
+        metadata_changes=metadata_changes(context, assembled.cut, assembled.frozen),
         rendered=rendered(state.blocks, stops),
         chat=state.turn.chat,
         vector_calls=tuple(state.vector_calls),
@@ -129,7 +136,8 @@ def _chat_messages(state: SillyTavernState, assembled: AssembledText) -> int:
     """Return how many messages of the chat found room, without what is injected between them."""
     injected = set(state.draft.injected)
     left_out = {id(item) for item in assembled.left_out}
-    return sum(place not in injected and id(item) not in left_out for place, item in enumerate(state.draft.items))
+    sent = sum(place not in injected and id(item) not in left_out for place, item in enumerate(state.draft.items))
+    return sent - len(assembled.frozen)
 
 
 def _sampling(state: SillyTavernState) -> FrozenObject:
@@ -158,6 +166,8 @@ def _layout(state: SillyTavernState) -> TextLayout:
         continuing=kind == "continue",
         pin_examples=context.settings.power_user.pin_examples,
         loses_newline=kind != "continue" and (formatter is None or (formatter.template.wrap and kind != "quiet")),
+        history_cut=history_cut(state),
+        names=role_names(context),
     )
 
 
@@ -166,7 +176,7 @@ def _finished(state: SillyTavernState, assembled: AssembledText, guidance: str) 
     draft, context = state.draft, state.context
     history = [list(item) for item in assembled.history]
     if guidance and history:
-        _guide(history, guidance, draft.guidance.depth)
+        _guide(history, guidance, 0 if context.volatile == TAIL else draft.guidance.depth)
     bias = state.turn.bias
     if bias and history and draft.formatter is None and context.prompt_type != "impersonate":
         _add_word(history[-1], trim_start(bias), BIAS)

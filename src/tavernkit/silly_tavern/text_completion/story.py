@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from tavernkit.prompt.omission import Omission
+from tavernkit.silly_tavern.caching.placing import MACRO_REASON, REWRITTEN, REWRITTEN_REASON, changes
+from tavernkit.silly_tavern.caching.raw_texts import raw_texts
+from tavernkit.silly_tavern.caching.text_placing import report_moved
 from tavernkit.silly_tavern.chat.extension_prompts import AFTER_MAIN, BEFORE_MAIN, IN_CHAT, ExtensionPrompt, joined
 from tavernkit.silly_tavern.chat.persona import IN_PROMPT
 from tavernkit.silly_tavern.chat_completion.prompt_collection import DIALOGUE_EXAMPLES, MAIN
+from tavernkit.silly_tavern.context import TAIL
 from tavernkit.silly_tavern.context_template.story_string import (
     StoryMacros,
     StoryString,
@@ -15,6 +19,7 @@ from tavernkit.silly_tavern.context_template.story_string import (
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 from tavernkit.silly_tavern.provenance import CARD_FIELD, CARD_OR_CHAT, TITLES, source, title_of
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.text_completion.messages import TextMessage
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment
 from tavernkit.silly_tavern.world_info.lore_sources import lore_reason
 from tavernkit.text.js_values import trim, utf16_sort_key
@@ -51,6 +56,9 @@ _PARTS = {
 """Parameters, the identifiers of what they hold, what that is, how to call it and why it is there."""
 
 
+_ANCHORS = {"anchorBefore": BEFORE_MAIN, "anchorAfter": AFTER_MAIN}
+_OTHER_NAMES = {"wiBefore": "loreBefore", "wiAfter": "loreAfter"}
+
 _EXPECTED = (
     "system",
     "wiBefore",
@@ -70,6 +78,8 @@ def tell_story(state: SillyTavernState) -> None:
     context, draft = state.context, state.draft
     template = context.active_context_template
     parameters = _parameters(state)
+    if context.volatile == TAIL and not template.in_chat:
+        _take_volatile(state, parameters)
     story = _render(state, parameters)
     _tell_unasked(state, story, parameters)
     before, after = "", ""
@@ -146,6 +156,21 @@ def _parameters(state: SillyTavernState) -> dict[str, str]:
     }
 
 
+def _take_volatile(state: SillyTavernState, parameters: dict[str, str]) -> None:
+    """Take texts that change by themselves out of the parameters, to go behind the chat."""
+    texts = raw_texts(state.context, state.lore_result)
+    for parameter in _EXPECTED:
+        text, origin = trim(parameters[parameter]), _origin(state, parameter)
+        anchored = _anchored(state, _ANCHORS[parameter]) if parameter in _ANCHORS else ()
+        rewritten = any(prompt.key in REWRITTEN for prompt in anchored)
+        if text and (rewritten or changes(origin.source, texts)):
+            reason = REWRITTEN_REASON if rewritten else MACRO_REASON
+            state.draft.behind.append(TextMessage(name="", text=text, origin=origin, narrator=True))
+            report_moved(state, origin.source, text, "in the story string", reason)
+            for name in (parameter, _OTHER_NAMES.get(parameter, parameter)):
+                parameters[name] = ""
+
+
 def _anchored(state: SillyTavernState, position: int) -> list[ExtensionPrompt]:
     found = (prompt for prompt in state.extensions if prompt.position == position and prompt.value)
     return sorted(found, key=lambda prompt: utf16_sort_key(prompt.key))
@@ -168,10 +193,13 @@ def _origin(state: SillyTavernState, parameter: str | None) -> Origin:
     if parameter not in _PARTS:
         return TEMPLATE
     identifier, kind, title, reason = _PARTS[parameter]
-    if parameter in ("anchorBefore", "anchorAfter"):
-        anchored = _anchored(state, BEFORE_MAIN if parameter == "anchorBefore" else AFTER_MAIN)
+    if parameter in _ANCHORS:
+        anchored = _anchored(state, _ANCHORS[parameter])
         title = " + ".join(prompt.label for prompt in anchored) or title
         reason = "; ".join(prompt.reason for prompt in anchored)
+        parts = [prompt.source("pinned_groups") for prompt in anchored]
+        found = source("pinned_groups", kind, identifier, title, reason, parts=parts)
+        return Origin(identifier, "system", found, identifier)
     return Origin(identifier, "system", source("pinned_groups", kind, identifier, title, reason), identifier)
 
 

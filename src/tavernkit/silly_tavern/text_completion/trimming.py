@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tavernkit.budget.report import EvictionRecord, TrimReport
 from tavernkit.budget.trimmer import apply, trim
-from tavernkit.prompt.context import REFERENCE
+from tavernkit.prompt.context import CACHE, REFERENCE
 from tavernkit.prompt.omission import Omission
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage
 from tavernkit.silly_tavern.chat_completion.counting_estimator import CountingEstimator
@@ -25,7 +25,7 @@ def trim_text(state: SillyTavernState) -> None:
     plan, assembled = state.plan, state.assembled_text
     if not isinstance(plan, TextPlan) or assembled is None:
         return
-    if state.context.strategy == REFERENCE:
+    if state.context.strategy in (REFERENCE, CACHE):
         report = _report(state, plan, assembled)
         state.trim_report, state.plan = report, plan.replace(trim_report=report)
         _tell(state, assembled)
@@ -59,7 +59,7 @@ def _report(state: SillyTavernState, plan: TextPlan, assembled: AssembledText) -
     more = sum(counter.text(item.text) for item in tried)
     more += sum(counter.text(segment.text) for segment in assembled.left_out_examples[:1])
     return TrimReport(
-        strategy=REFERENCE,
+        strategy=state.context.strategy,
         budget_tokens=state.draft.limit,
         initial_tokens=final + more,
         final_tokens=final,
@@ -71,14 +71,19 @@ def _tell(state: SillyTavernState, assembled: AssembledText) -> None:
     """Name what is missing; a chat without its newest message, or without any, is worth a warning."""
     reason = "does not fit the token budget"
     lost = [item.entry for item in assembled.left_out]
-    injected = [entry for entry in lost if isinstance(entry, TextMessage)]
-    for message in injected:
+    if assembled.cut is not None:
+        reason = f"older than message #{assembled.cut}, where the history was cut so that prompts begin alike"
+    between = [entry for entry in lost if isinstance(entry, TextMessage)]
+    for message in between:
         state.omit(Omission("injection", message.origin.id, reason, title_of(message.origin.source)))
+    injected = [message for message in between if message.frozen is None]
     chat = [entry for entry in lost if isinstance(entry, CoreMessage)]
     if chat:
         newest, oldest = f"{CHAT_HISTORY}-{chat[0].index}", f"{CHAT_HISTORY}-{chat[-1].index}"
         span = newest if len(chat) == 1 else f"{oldest} to {newest}"
         state.omit(Omission("history", span, reason, f"{len(chat)} messages"))
+    if assembled.cut is not None:
+        reason = "makes room for the chat, and stays out so that prompts begin alike"
     for segment in assembled.left_out_examples:
         state.omit(Omission("example", segment.origin.id, reason, title_of(segment.origin.source)))
     if injected:
