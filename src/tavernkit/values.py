@@ -232,6 +232,11 @@ class LRUCache(Generic[K, V]):
             self.put(key, value)
         return value
 
+    def values(self) -> list[V]:
+        """Return all values, the least recently used first."""
+        with self._lock:
+            return list(self._items.values())
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:

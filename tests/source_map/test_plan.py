@@ -15,8 +15,8 @@ from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character, User
 from tavernkit.errors import ConfigError
-from tavernkit.prompt.source_map import TextSource, shared
-from tavernkit.silly_tavern import builder
+from tavernkit.prompt.source_map import shared
+from tavernkit.prompt.source_spans import TextSource
 from tavernkit.silly_tavern.chat.chat_log import ChatLog
 from tavernkit.values import JsonObject
 from tests.source_map.recorded import problems
@@ -216,15 +216,44 @@ def test_the_chat_may_go_on_before_the_map_is_made() -> None:
     assert plan.source_map().exact
 
 
-def test_of_a_long_chat_lines_are_traced_that_are_in_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    chat = [{"role": "user", "content": f"This is what was said in line {index}."} for index in range(400)]
-    plan = build(history=chat, context_length=2000)
-    lines = [source for source in plan.source_map().given if source.pointer.endswith("/mes")]
-    assert len(plan.blocks) < len(lines) < 400
-    monkeypatch.setattr(builder, "MORE_TRACED_LINES", -500)  # none at first: then all of them are
-    (place,) = build(history=chat, context_length=2000).where("said in line 399.")
-    assert place.spans[0].source is not None
-    assert place.spans[0].source.pointer == "/399/mes"
+CHAT = [{"role": "user", "content": f"This is what was said in line {index}."} for index in range(400)]
+
+
+def test_lines_of_a_chat_that_did_not_fit_are_known_with_the_reason() -> None:
+    plan = build(history=CHAT, context_length=2000)
+    (old,) = plan.uses("/3/mes")
+    assert (old.source.text, old.places, old.tokens) == ("This is what was said in line 3.", (), 0)
+    assert old.reason == "does not fit the token budget"
+    (new,) = plan.uses("/398/mes")
+    assert (new.missing, new.reason) == ((), "")
+
+
+def test_lines_that_turn_up_elsewhere_are_traced_as_well() -> None:
+    prompt = "As was said before: {{summary}}"
+    card = CARD.replace(system_prompt=prompt)
+    summary = st.ExtensionPrompt(key="x", value="{{lastMessage}}")
+    plan = build(character=card, history=CHAT, context_length=2000, message="", extension_prompts=[summary])
+    assert {place.spans[0].sources[0].pointer for place in plan.where("said in line 399.")} == {"/399/mes"}
+
+
+def test_lore_that_no_key_called_says_so() -> None:
+    plan = build(message="Nothing.")
+    (rain,) = plan.uses("Rain")
+    assert rain.source.id == "lore:weather/entries/8/content"
+    assert (rain.places, rain.tokens, rain.missing) == ((), 0, ((0, len(rain.source.text)),))
+    assert "storm" in rain.reason
+    (lamp,) = plan.uses("/data/character_book/entries/0/content")
+    assert lamp.reason
+    copied = pickle.loads(pickle.dumps(plan))
+    assert copied.uses("Rain") == [rain]
+
+
+def test_lore_of_risu_ai_that_no_key_called_says_so() -> None:
+    lore = ({"key": "storm", "content": "Storms last.", "comment": "Storms", "mode": "normal"},)
+    character = risu_ai.RisuCharacter(name="Aria", first_message="Hello.", lore=lore)
+    (use,) = risu_ai.build(character=character, user=User(name="Ann"), message="Hm.", seed=1).uses("Storms")
+    assert (use.places, use.tokens) == ((), 0)
+    assert use.reason
 
 
 def test_the_map_is_json() -> None:

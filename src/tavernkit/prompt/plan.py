@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, overload
 
@@ -26,7 +27,9 @@ from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_obje
 if TYPE_CHECKING:
     from tavernkit.models.request import Request, WireRequest
     from tavernkit.prompt.explain import Explanation
-    from tavernkit.prompt.source_map import Place, SourceMap, Span, TextSource, Use
+    from tavernkit.prompt.source_map import SourceMap
+    from tavernkit.prompt.source_mapping import Again
+    from tavernkit.prompt.source_spans import Place, Span, TextSource, Use
 
 SCHEMA_VERSION = 1
 """The schema of saved plans. A field that an older TavernKit could not do without makes a new one."""
@@ -88,7 +91,7 @@ class Plan:
     count_tokens: Callable[[str], int] | None = field(default=None, repr=False, compare=False)
     raw_texts: Callable[[], Mapping[tuple[str, str], str]] | None = field(default=None, repr=False, compare=False)
     """Gives the texts of files before their macros were expanded, by kind and id of their source, if asked for."""
-    again: Callable[[Plan], Plan] | None = field(default=None, repr=False, compare=False)
+    again: Again | None = field(default=None, repr=False, compare=False)
     """Builds the plan again with traced texts, for :meth:`source_map`."""
 
     def __post_init__(self) -> None:
@@ -255,21 +258,24 @@ class Plan:
 
         return explain_plan(self)
 
-    def source_map(self, dialect: str | None = None) -> SourceMap:
+    def source_map(self, dialect: str | None = None, *, reference: bool = False) -> SourceMap:
         """Say for every character of the prompt where it came from. Made when first asked for, by building again.
 
         Args:
             dialect: Map the texts of this provider's payload instead of the messages; their ids are JSON pointers.
+            reference: Map the body of the request that the preset's own program would send, see :meth:`request`;
+                ``dialect`` is then that program's name for the provider.
 
         Raises:
             ConfigError: The plan was read from a pickle that has no map, or was put together by hand.
         """
-        from tavernkit.prompt.source_map import map_plan
+        from tavernkit.prompt.source_mapping import map_plan
 
-        made: dict[str | None, SourceMap] = vars(self).setdefault("_source_maps", {})
-        if dialect not in made:
-            made[dialect] = map_plan(self, self.again, dialect)
-        return made[dialect]
+        made: dict[tuple[str | None, bool], SourceMap] = vars(self).setdefault("_source_maps", {})
+        if (dialect, reference) not in made:
+            payload = partial(_payload, dialect=dialect, reference=reference) if dialect or reference else None
+            made[dialect, reference] = map_plan(self, self.again, payload)
+        return made[dialect, reference]
 
     def where(self, words: str) -> list[Place]:
         """Find words in the prompt, and say where they came from: see :meth:`source_map`."""
@@ -356,6 +362,13 @@ class Plan:
         if squash:
             blocks = squash_system(blocks)
         return [block.to_message() for block in blocks]
+
+
+def _payload(plan: Plan, *, dialect: str | None, reference: bool) -> object:
+    if not reference:
+        return plan.to_messages(dialect or "openai")
+    wire = plan.request(dialect, reference=True, warn=lambda _: None).wire
+    return wire.body if wire is not None else None
 
 
 def _over(own: FrozenObject, asked: Mapping[str, object]) -> FrozenObject:

@@ -2,192 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from itertools import groupby
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from tavernkit.arguments import require
-from tavernkit.errors import ConfigError
-from tavernkit.text.traced import Change, Origin, Piece, align, pieces_of, plain, tracing
-from tavernkit.values import Json, JsonObject, is_mapping, is_sequence
+from tavernkit.prompt.source_spans import KINDS, Cost, MappedText, Place, Span, TextSource, Use
+from tavernkit.values import Json, JsonObject
 
 if TYPE_CHECKING:
-    from tavernkit.prompt.block import Block
-    from tavernkit.prompt.plan import Plan
-
-SpanKind: TypeAlias = Literal["verbatim", "expanded", "replaced", "added", "aligned"]
-"""What a span of a prompt is: see :class:`Span`."""
-
-KINDS: Sequence[SpanKind] = ("verbatim", "expanded", "replaced", "aligned", "added")
-
-
-@dataclass(frozen=True, slots=True)
-class TextSource:
-    """A text of a file or another input: ``kind`` says of what, ``name`` of which one, ``pointer`` where in it.
-
-    ``text`` is the whole text as it stands there; ``pointer`` is a JSON pointer (empty for an input that is a text).
-    """
-
-    kind: str
-    name: str
-    pointer: str
-    text: str = field(repr=False, compare=False)
-    title: str = field(default="", compare=False)
-
-    @property
-    def id(self) -> str:
-        """One word for it: ``card:Alice/data/description``."""
-        return f"{self.kind}:{self.name}{self.pointer}"
-
-    @property
-    def label(self) -> str:
-        """The words for people: what it is, its title or name, and where it stands."""
-        return " ".join(part for part in (self.kind, self.title or self.name, self.pointer) if part)
-
-    def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "pointer": self.pointer,
-            "title": self.title,
-            "text": self.text,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Characters ``start`` to ``end`` of a text, and where they came from.
-
-    - ``verbatim``: they stand in ``source`` at ``offset``.
-    - ``expanded``: the macro ``name`` gave them; ``written`` has the spans of the macro itself, ``inner`` those of what
-      it gave (``{{description}}`` goes on to the card).
-    - ``replaced``: the script ``name`` wrote them; ``written`` has the spans of what they replaced, ``inner`` those of
-      what it kept.
-    - ``added``: the builder's own; ``name`` is the setting that asks for it, if one does.
-    - ``aligned``: found by comparing a text with what it was made of; ``inner`` says where they seem to stand.
-
-    Offsets of ``inner`` are those of the same text; offsets of ``written`` are those of the text that was written.
-    """
-
-    start: int
-    end: int
-    kind: SpanKind
-    source: TextSource | None = None
-    offset: int = 0
-    name: str = ""
-    inner: tuple[Span, ...] = ()
-    written: tuple[Span, ...] = ()
-
-    def __len__(self) -> int:
-        return self.end - self.start
-
-    def leaves(self) -> Iterator[Span]:
-        """The innermost spans: of what a macro gave, those that go on to its sources."""
-        if not self.inner:
-            yield self
-        for span in self.inner:
-            yield from span.leaves()
-
-    @property
-    def sources(self) -> tuple[TextSource, ...]:
-        """Every source that characters of this span stand in; for what a macro made, where the macro stands."""
-        found: dict[TextSource, None] = {}
-        for leaf in self.leaves():
-            if leaf.source is not None:
-                found[leaf.source] = None
-            else:
-                found.update(dict.fromkeys(source for span in leaf.written for source in span.sources))
-        return tuple(found)
-
-    def to_dict(self) -> JsonObject:
-        """Everything that is set, ready for :mod:`json`; the source by its id."""
-        plain_form: JsonObject = {"start": self.start, "end": self.end, "kind": self.kind}
-        if self.source is not None:
-            plain_form |= {"source": self.source.id, "offset": self.offset}
-        if self.name:
-            plain_form["name"] = self.name
-        for key, spans in (("inner", self.inner), ("written", self.written)):
-            if spans:
-                plain_form[key] = [span.to_dict() for span in spans]
-        return plain_form
-
-
-@dataclass(frozen=True, slots=True)
-class MappedText:
-    """A text of a prompt with its spans, which cover it without gap or overlap."""
-
-    text: str
-    spans: tuple[Span, ...]
-    role: str = ""
-    id: str = ""
-    tokens: int = 0
-
-    def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
-        return {
-            "id": self.id,
-            "role": self.role,
-            "text": self.text,
-            "tokens": self.tokens,
-            "spans": [span.to_dict() for span in self.spans],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Words in a prompt: the message (0 for a text prompt), the offsets in it, and the spans they belong to."""
-
-    message: int
-    start: int
-    end: int
-    text: str
-    spans: tuple[Span, ...]
-
-    def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
-        return {
-            "message": self.message,
-            "start": self.start,
-            "end": self.end,
-            "text": self.text,
-            "spans": [span.to_dict() for span in self.spans],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What became of one source: where its characters went, at what cost, and which ones are not in the prompt."""
-
-    source: TextSource
-    places: tuple[Place, ...]
-    tokens: int
-    missing: tuple[tuple[int, int], ...]
-    """Start and end of the parts of the source's text that did not arrive as they are."""
-
-    def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
-        return {
-            "source": self.source.to_dict(),
-            "tokens": self.tokens,
-            "places": [place.to_dict() for place in self.places],
-            "missing": [[start, end] for start, end in self.missing],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Tokens that a source, or the builder itself (no source), has in one block."""
-
-    block: str
-    source: TextSource | None
-    tokens: int
-
-    def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
-        return {"block": self.block, "source": None if self.source is None else self.source.id, "tokens": self.tokens}
+    from tavernkit.prompt.source_mapping import TracedTexts
 
 
 class SourceMap:
@@ -198,20 +22,9 @@ class SourceMap:
     gone on): spans of what differs are ``aligned``.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        messages: Sequence[_TracedText],
-        blocks: Sequence[_TracedText],
-        given: Sequence[Origin],
-        *,
-        exact: bool,
-    ) -> None:
-        self.exact = exact
-        self._given = given
-        self._traced = messages, blocks
-        self._count = plan.count_tokens if plan.count_tokens is not None else len
-        self._sources = _Sources()
+    def __init__(self, texts: TracedTexts) -> None:
+        self.exact = texts.exact
+        self._texts = texts
 
     def __getstate__(self) -> dict[str, object]:
         """A pickle has the finished spans."""
@@ -221,30 +34,33 @@ class SourceMap:
             "blocks": self.blocks,
             "costs": self.costs,
             "given": self.given,
+            "_unused": self._unused,
         }
 
     @cached_property
     def messages(self) -> tuple[MappedText, ...]:
         """Every message that is sent, or the text prompt, with its spans."""
-        return tuple(self._mapped(text) for text in self._traced[0])
+        return tuple(map(self._texts.message, range(len(self._texts.messages))))
 
     @cached_property
     def blocks(self) -> tuple[MappedText, ...]:
         """Every block that is sent, with its spans and tokens."""
-        return tuple(self._mapped(text) for text in self._traced[1])
+        return self._texts.mapped_blocks()
 
     @cached_property
     def costs(self) -> tuple[Cost, ...]:
         """The tokens of each source in each block; what they have in a block adds up to its tokens."""
-        return tuple(cost for block in self.blocks for cost in _costs(block, self._count))
+        return tuple(cost for block in self.blocks for cost in _costs(block, self._texts.count))
 
     @cached_property
     def given(self) -> tuple[TextSource, ...]:
-        """Every text that the build was given and that could have got into the prompt, activated lore included."""
-        return tuple(dict.fromkeys(self._sources.source(origin) for origin in self._given))
+        """Every text that the build was given and that could have got into the prompt, all lore included."""
+        return tuple(dict.fromkeys((*self._texts.given(), *self._unused)))
 
-    def _mapped(self, text: _TracedText) -> MappedText:
-        return MappedText(plain(text.text), self._sources.spans(text.text), text.role, text.id, text.tokens)
+    @cached_property
+    def _unused(self) -> dict[TextSource, str]:
+        """What the build did not use, and why."""
+        return self._texts.unused()
 
     @property
     def sources(self) -> tuple[TextSource, ...]:
@@ -282,8 +98,8 @@ class SourceMap:
     def uses(self, source: TextSource | str) -> list[Use]:
         """Say what became of a source; a text names all whose id or title has it (``lore:Eldoria``, ``description``).
 
-        All that the build was given is known, in the prompt or not, but for lore that no key called up; why something
-        was left out is in ``plan.omissions``.
+        All that the build was given is known, in the prompt or not. Of lore and chat lines that are not in it, the
+        use says why.
         """
         require("source", source, TextSource | str)
         wanted = (
@@ -334,131 +150,8 @@ class SourceMap:
                         places.append(_place(index, text, leaf.start, leaf.end))
                         arrived.append((leaf.offset, leaf.offset + len(leaf)))
         tokens = sum(cost.tokens for cost in self.costs if cost.source == source)
-        return Use(source, tuple(places), tokens, tuple(_gaps(arrived, len(source.text))))
-
-
-@dataclass(frozen=True, slots=True)
-class _TracedText:
-    text: str
-    role: str
-    id: str
-    tokens: int
-
-
-def map_plan(plan: Plan, again: Callable[[Plan], Plan] | None, dialect: str | None = None) -> SourceMap:
-    """Build the prompt again with traced texts, which its map is read off."""
-    if again is None:
-        raise ConfigError(
-            "this plan does not know what it was built from: it was put together by hand, is part of a send with "
-            "long-term memory, or comes from a pickle (make the source map before pickling a plan)",
-            code="NO_SOURCE_MAP",
-        )
-    with tracing() as given:
-        traced = again(plan)
-        sent, known = _sent(plan, dialect), [text for _, _, text in _sent(traced, dialect)]
-        found = [_same(text, known, index) for index, (_, _, text) in enumerate(sent)]
-        contents = [block.content for block in traced.blocks]
-        blocks = [
-            _TracedText(_same(block.content, contents, index)[0], block.role, block.id, _tokens(plan, block))
-            for index, block in enumerate(plan.blocks)
-            if block.enabled
-        ]
-    messages = [_TracedText(text, role, place, 0) for (place, role, _), (text, _) in zip(sent, found, strict=True)]
-    return SourceMap(plan, messages, blocks, given, exact=all(same for _, same in found))
-
-
-def _sent(plan: Plan, dialect: str | None) -> list[tuple[str, str, str]]:
-    """Place, role and text of every message, or of the texts of a provider's payload; a text prompt is one text."""
-    if dialect is not None:
-        return [(place, "", text) for place, text in _texts_in(plan.to_messages(dialect), "", worded=True)]
-    if plan.rendered is not None:
-        return [("0", "", plan.rendered.text)]
-    return [(str(index), message.role, message.content) for index, message in enumerate(plan.messages)]
-
-
-_WORDED = frozenset({"content", "text", "system", "prompt", "message", "preamble"})
-"""Keys of payloads whose texts are words for the model."""
-
-
-def _texts_in(value: object, pointer: str, *, worded: bool) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        if worded:
-            yield pointer, value
-    elif is_mapping(value):
-        for key, item in value.items():
-            yield from _texts_in(item, f"{pointer}/{key}", worded=key in _WORDED)
-    elif is_sequence(value):
-        for index, item in enumerate(value):
-            yield from _texts_in(item, f"{pointer}/{index}", worded=worded)
-
-
-def _same(text: str, known: Sequence[str], index: int) -> tuple[str, bool]:
-    """The traced twin of a text; one that is not there is compared with what stands in its place."""
-    near = known[index] if index < len(known) else ""
-    if near == text:
-        return near, True
-    same = next((each for each in known if each == text), None)
-    return (align(text, near), False) if same is None else (same, True)
-
-
-def _tokens(plan: Plan, block: Block) -> int:
-    tokens = block.metadata.get("tokens")
-    if isinstance(tokens, int):
-        return tokens
-    return plan.count_tokens(block.content) if plan.count_tokens is not None else len(block.content)
-
-
-class _Sources:
-    """Turns pieces into spans, with one source for all pieces of an origin."""
-
-    def __init__(self) -> None:
-        self._made: dict[int, TextSource] = {}
-        self._known: dict[int, tuple[str, tuple[Span, ...]]] = {}
-
-    def spans(self, text: str) -> tuple[Span, ...]:
-        """The spans of a text, made once: most messages are blocks, and a macro is written once for all it gave."""
-        known = self._known.get(id(text))
-        if known is None:
-            known = self._known[id(text)] = text, tuple(self._spans(pieces_of(text)))
-        return known[1]
-
-    def _spans(self, pieces: Iterable[Piece]) -> Iterator[Span]:
-        for key, group in groupby(pieces, key=_outermost):
-            if key is None:
-                yield from map(self._leaf, group)
-                continue
-            inside = list(group)
-            change, start, end = key, inside[0][0], inside[-1][1]
-            inner = tuple(
-                self._spans(
-                    (first, last, origin, offset, via.before if via is not None else None)
-                    for first, last, origin, offset, via in inside
-                )
-            )
-            if all(span.kind == "added" and not span.name for span in inner):
-                inner = ()
-            yield Span(start, end, change.kind, name=plain(change.name), inner=inner, written=self.spans(change.text))
-
-    def _leaf(self, piece: Piece) -> Span:
-        start, end, origin, offset, _ = piece
-        if origin is None:
-            return Span(start, end, "added")
-        if origin.kind == "added":
-            return Span(start, end, "added", name=origin.name)
-        return Span(start, end, "verbatim", self.source(origin), offset)
-
-    def source(self, origin: Origin) -> TextSource:
-        """The source of an origin."""
-        made = self._made.get(id(origin))
-        if made is None:
-            made = TextSource(origin.kind, plain(origin.name), origin.pointer, plain(origin.text), plain(origin.title))
-            self._made[id(origin)] = made
-        return made
-
-
-def _outermost(piece: Piece) -> Change | None:
-    via = piece[4]
-    return None if via is None else via.change
+        reason = "" if places else self._unused.get(source, "")
+        return Use(source, tuple(places), tokens, tuple(_gaps(arrived, len(source.text))), reason)
 
 
 def _place(index: int, text: MappedText, start: int, end: int) -> Place:

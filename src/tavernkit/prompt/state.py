@@ -16,6 +16,7 @@ from tavernkit.values import thaw_object
 
 if TYPE_CHECKING:
     from tavernkit.prompt.plan import Plan
+    from tavernkit.prompt.source_mapping import Again
 
 ContextT_co = TypeVar("ContextT_co", bound=Context, covariant=True)
 
@@ -37,7 +38,7 @@ class BuildState(Generic[ContextT_co]):
         self.degraded: list[str] = []
         self.metadata: dict[str, object] = {}
         self.current_step: str | None = None
-        self.again: Callable[[Plan], Plan] | None = None
+        self.again: Again | None = None
         """Builds a plan again with traced texts, for its source map."""
 
     @property

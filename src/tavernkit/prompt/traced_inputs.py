@@ -66,6 +66,10 @@ def traced_user(user: Participant | None) -> Participant | None:
 
 def twin(value: T, changes: Mapping[str, object]) -> T:
     """Copy a frozen object with fields changed that are not checked again."""
+    if hasattr(value, "__dict__"):
+        copied = object.__new__(type(value))
+        copied.__dict__.update(value.__dict__, **changes)
+        return copied
     copied = copy.copy(value)
     for name, changed in changes.items():
         object.__setattr__(copied, name, changed)

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tavernkit.lore import LoreRow
-from tavernkit.prompt.source_map import SourceMap, Span, TextSource
+from tavernkit.prompt.source_map import SourceMap
+from tavernkit.prompt.source_spans import Span, TextSource
 
 _BUILDER = "the builder itself"
 

@@ -10,6 +10,7 @@ from tavernkit.prompt.builder import BaseBuilder, finished_plan
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.prompt.plan import Plan
+from tavernkit.prompt.source_mapping import TracedBuild
 from tavernkit.risu_ai.chat.chat_log import with_messages
 from tavernkit.risu_ai.chat.groups import speakers
 from tavernkit.risu_ai.context import RisuAIContext
@@ -79,14 +80,20 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         state.again = partial(self._trace, context, context.chat)
         return self.run_state(state)
 
-    def _trace(self, context: RisuAIContext, chat: RisuChat, _plan: Plan) -> RisuPlan:
+    def _trace(self, context: RisuAIContext, chat: RisuChat, _plan: Plan) -> TracedBuild:
         """Build a context again with traced texts; what asks the application's models is left out."""
         from tavernkit.risu_ai.sources import traced_context
 
         quiet = context.replace(
             strict=False, on_overflow="return", warn=None, instrumenter=None, trigger_host=None, caption=None
         )
-        return self.run_state(RisuState(traced_context(quiet, chat), self.services.for_tracing()))
+        plan = self.run_state(RisuState(traced_context(quiet, chat), self.services.for_tracing()))
+        lore = plan.lore_result
+
+        def unused() -> list[tuple[str, str]]:
+            return [(row.content, row.reason) for row in lore.rows() if not row.active] if lore is not None else []
+
+        return TracedBuild(plan, unused=unused)
 
     def replace(self, **inputs: Unpack[RisuAIInputs]) -> Self:
         """Return a builder with some inputs changed; compiled things are shared."""

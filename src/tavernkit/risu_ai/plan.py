@@ -69,7 +69,7 @@ class RisuPlan(Plan):
         """A message with what its marks of tool calls stand for."""
         content = unescape(message.content)
         if TOOL_CALL not in content:
-            return [message.replace(content=content)]
+            return [message] if content == message.content else [message.replace(content=content)]
         found = [
             Message(str(each.pop("role")), str(each.pop("content")), metadata=each)
             for each in tool_messages(content, self.rules.tool_calls)

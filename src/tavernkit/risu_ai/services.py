@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from tavernkit.errors import Warn
 from tavernkit.prompt.inputs import Estimator
@@ -14,6 +15,7 @@ from tavernkit.risu_ai.cbs.registry import CBSRegistry
 from tavernkit.risu_ai.limits import CACHED_LOREBOOKS, CACHED_REGISTRIES, CACHED_SCRIPT_RUNNERS, CACHED_TRIGGER_ENGINES
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
 from tavernkit.risu_ai.lorebook.engine import LorebookEngine, LorebookSettings
+from tavernkit.risu_ai.lorebook.entry import LorebookEntry
 from tavernkit.risu_ai.lorebook.sources import lore_of
 from tavernkit.risu_ai.regex_scripts.mode_scripts import ScriptLists
 from tavernkit.risu_ai.regex_scripts.runner import RegexScriptRunner
@@ -42,12 +44,15 @@ class Services:
         self._triggers: LRUCache[tuple[object, ...], tuple[TriggerEngine, object]] = LRUCache(CACHED_TRIGGER_ENGINES)
         self._counters: dict[tuple[str, bool], MessageCounter] = {}
         self._with_macros: LRUCache[int, Services] = LRUCache(CACHED_REGISTRIES)
+        self._compiled_before: Sequence[CompiledLore] = ()
+        """For a source map: lore that has the same entries, but for the places of their texts."""
         self._lock = threading.Lock()
 
     def for_tracing(self) -> Services:
         """Others with the same engine and counters: what a build for a source map makes is not for the next one."""
         twin = Services(engine=self.engine)
         twin._counters = self._counters
+        twin._compiled_before = [lore.compiled for lore in self._lore.values()]
         return twin
 
     def with_macros(self, registry: CBSRegistry | None) -> Services:
@@ -68,9 +73,13 @@ class Services:
         known = self._lore.get(key)
         if known is None:
             sources = lore_of(context, defaults, warn=warn)
-            known = GatheredLore(self.lore_engine.compile(sources.entries), sources.settings, books)
+            known = GatheredLore(self._compile(tuple(sources.entries)), sources.settings, books)
             self._lore.put(key, known)
         return known
+
+    def _compile(self, entries: tuple[LorebookEntry, ...]) -> CompiledLore:
+        before = next((lore for lore in self._compiled_before if lore.entries == entries), None)
+        return self.lore_engine.compile(entries) if before is None else replace(before, entries=entries)
 
     def script_runner(self, key: tuple[object, ...] | None, owner: object = None) -> RegexScriptRunner:
         """Runs regex scripts and remembers their results for one chat, as RisuAI does; without a key for this build.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import cache, partial
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from tavernkit.arguments import require
 from tavernkit.errors import log_warning
@@ -12,6 +12,7 @@ from tavernkit.prompt.builder import BaseBuilder, finished_plan
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.prompt.plan import Plan
+from tavernkit.prompt.source_mapping import TracedBuild
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.context import SillyTavernContext
@@ -20,10 +21,11 @@ from tavernkit.silly_tavern.inputs import SillyTavernInputs
 from tavernkit.silly_tavern.pipeline import CHAT_PIPELINE, TEXT_PIPELINE
 from tavernkit.silly_tavern.services import Services
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.world_info.result import WorldInfoResult
 from tavernkit.text.traced import has_unknown
 
-MORE_TRACED_LINES = 100
-"""How many lines of a chat are traced for a source map beside those that are in the plan."""
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern.sources import LineTexts
 
 SHORT_TEXT = 8
 """Builders add separators and names of their own; longer texts stand somewhere."""
@@ -85,25 +87,38 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         assert isinstance(plan, ChatPlan)
         return plan
 
-    def _trace(self, context: SillyTavernContext, lines: Sequence[ChatMessage], plan: Plan) -> ChatPlan:
-        """Build a context again with traced texts; of a long chat only lines that may be in the plan are traced."""
-        newest = sum(block.token_budget_group == "history" for block in plan.blocks) + MORE_TRACED_LINES
-        traced = self._traced_plan(context, lines, newest)
-        if newest < len(lines) and any(has_unknown(block.content, SHORT_TEXT) for block in traced.blocks):
-            traced = self._traced_plan(context, lines, len(lines))
+    def _trace(self, context: SillyTavernContext, lines: Sequence[ChatMessage], plan: Plan) -> TracedBuild:
+        """Build a context again with traced texts.
+
+        Lines of the chat that are messages of the plan as they stand are given their places afterwards, so that what
+        is remembered of them from turn to turn can be used. If a text turns up that stands nowhere, all are traced.
+        """
+        from tavernkit.silly_tavern.sources import LineTexts, changed_lines
+
+        texts = LineTexts(context, lines)
+        wanted = changed_lines(plan, lines)
+        traced = self._traced_build(context, texts, wanted)
+        if len(wanted) < len(lines) and any(
+            has_unknown(block.content, SHORT_TEXT) and not texts.has(block) for block in traced.plan.blocks
+        ):
+            traced = self._traced_build(context, texts, range(len(lines)))
         return traced
 
-    def _traced_plan(self, context: SillyTavernContext, lines: Sequence[ChatMessage], newest: int) -> ChatPlan:
+    def _traced_build(self, context: SillyTavernContext, texts: LineTexts, wanted: Container[int]) -> TracedBuild:
         from tavernkit.silly_tavern.sources import EntryTexts, traced_context
 
-        quiet = context.replace(strict=False, on_overflow="return", warn=None, instrumenter=None)
-        state = SillyTavernState(traced_context(quiet, lines, newest), self.services.for_tracing())
-        state.read_entry = EntryTexts(context, self.services)
+        state = SillyTavernState(traced_context(context, texts.lines, wanted), self.services)
+        state.read_entry = entries = EntryTexts(context, self.services)
         text = context.text_completion and not self._own_pipeline
         (TEXT_PIPELINE if text else self.pipeline).run(state)
         plan = finished_plan(state)
-        assert isinstance(plan, ChatPlan)
-        return plan
+
+        def unused() -> Iterator[tuple[str, str]]:
+            if isinstance(state.lore_result, WorldInfoResult):
+                yield from ((entries(one.entry), one.text) for one in state.lore_result.explanations if not one.active)
+            yield from texts.unused(plan)
+
+        return TracedBuild(plan, texts.of_block, unused)
 
     def with_pipeline(self, pipeline: Pipeline[SillyTavernState]) -> Self:
         """Return a builder that runs another pipeline, for chat and text completion alike."""

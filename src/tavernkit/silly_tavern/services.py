@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable
 
@@ -44,12 +43,6 @@ class Services:
             return self.macro_engine
         # An id is enough: the engine keeps the registry alive.
         return self._engines.get_or_make(id(registry), lambda: MacroEngine(registry))
-
-    def for_tracing(self) -> Services:
-        """The same, without what remembers texts: those of a build for a source map are not for others."""
-        twin = copy.copy(self)
-        twin.blocks = LRUCache(BLOCK_CACHE_SIZE)
-        return twin
 
     def counter(self, rule: CountingRule, files: TokenizerFiles | None, warn: Warn) -> MessageCounter:
         """The counter of a rule, with the counts it remembers."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar, cast
 
 from tavernkit.cards.character import CARD_FIELDS, Character, fields_home
+from tavernkit.prompt.block import Block
 from tavernkit.prompt.injections import InjectionRegistry
+from tavernkit.prompt.plan import Plan
 from tavernkit.prompt.traced_inputs import escaped, traced_json, traced_text, traced_user, twin
 from tavernkit.silly_tavern.chat.chat_log import ChatLog
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
@@ -16,6 +18,7 @@ from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.services import Services
+from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.selected_books import selected_books
 from tavernkit.text.traced import Origin, plain, trace
@@ -52,20 +55,29 @@ _PRESET_TEXTS = (
     "continue_postfix",
 )
 _METADATA_TEXTS = ("note_prompt", "scenario", "mes_example", "system_prompt")
+NEWEST_LINES = 8
+"""How many of the newest lines of a chat are traced in any case: macros such as ``{{lastMessage}}`` give them."""
+
 _BUILT_IN = "SillyTavern's own"
 """The name of texts that no file of the user's has."""
 
 
-def traced_context(context: SillyTavernContext, lines: Sequence[ChatMessage], newest: int) -> SillyTavernContext:
-    """Return the context of a build with its texts traced.
+def traced_context(
+    context: SillyTavernContext, lines: Sequence[ChatMessage], wanted: Container[int]
+) -> SillyTavernContext:
+    """Return the context of a build with its texts traced, which neither warns nor refuses.
 
     Args:
         context: The context.
         lines: The chat as the build saw it.
-        newest: How many of the newest lines are traced; the first one always is.
+        wanted: The indices of the lines that are traced.
     """
-    chat = context.chat_id or "chat"
+    chat = _chat_name(context)
     return context.replace(
+        strict=False,
+        on_overflow="return",
+        warn=None,
+        instrumenter=None,
         character=_character(context.card) if context.card is not None else None,
         members={avatar: _character(card) for avatar, card in context.members.items()},
         group=_fields(context.group, "group", context.group.name, "", ("join_prefix", "join_suffix"))
@@ -76,10 +88,7 @@ def traced_context(context: SillyTavernContext, lines: Sequence[ChatMessage], ne
         preset=_preset(context.preset, "preset") if context.preset is not None else None,
         settings=_settings(context.settings),
         history=ChatLog(
-            [
-                _line(line, index, chat) if not index or index >= len(lines) - newest else line
-                for index, line in enumerate(lines)
-            ],
+            [_line(line, index, chat) if index in wanted else line for index, line in enumerate(lines)],
             user_name=context.user_name,
             character_name=context.character_name,
         ),
@@ -119,13 +128,71 @@ class _Attachments(Mapping[str, str]):
         return len(self._texts)
 
 
+class LineTexts:
+    """Gives lines of the chat, traced to their places in it."""
+
+    def __init__(self, context: SillyTavernContext, lines: Sequence[ChatMessage]) -> None:
+        self.lines = lines
+        self._chat = _chat_name(context)
+
+    def has(self, block: Block) -> bool:
+        """Return True if a block is a line of the chat as it stands."""
+        index = line_of_block(block)
+        return index is not None and index < len(self.lines) and block.content == self.lines[index].mes
+
+    def of_block(self, block: Block) -> str:
+        """Give the text of a block; if it is a line of the chat as it stands, with its place."""
+        if type(block.content) is not str or not self.has(block):
+            return block.content
+        index = line_of_block(block)
+        assert index is not None
+        return self._line(index)
+
+    def unused(self, plan: Plan) -> Iterator[tuple[str, str]]:
+        """Give the lines that are not in a plan, each with the reason."""
+        used = {line_of_block(block) for block in plan.enabled_blocks}
+        left_out = next((each.reason for each in plan.omissions if each.kind == "history"), "")
+        for index, line in enumerate(self.lines):
+            if index not in used:
+                yield self._line(index), "hidden in the chat" if line.is_system else left_out
+
+    def _line(self, index: int) -> str:
+        line = self.lines[index]
+        return traced_text(line.mes, "chat", self._chat, f"/{index}/mes", line.name)
+
+
+def changed_lines(plan: Plan, lines: Sequence[ChatMessage]) -> set[int]:
+    """Return the lines of a chat that are in a plan in another form than they stand, and the newest ones."""
+    found = {0, *range(max(len(lines) - NEWEST_LINES, 0), len(lines))}
+    for block in plan.blocks:
+        index = line_of_block(block)
+        if index is None or index >= len(lines):
+            continue
+        if plan.rendered is not None or lines[index].mes != block.content:
+            found.add(index)
+    return found
+
+
+def line_of_block(block: Block) -> int | None:
+    """Return the index of the chat line that a block is made of; None if it is made of something else."""
+    source = block.source
+    if block.token_budget_group != "history" or not is_mapping(source) or source.get("kind") != "history":
+        return None
+    index = source.get("id")
+    return index if isinstance(index, int) else None
+
+
+def _chat_name(context: SillyTavernContext) -> str:
+    return context.chat_id or "chat"
+
+
 class EntryTexts:
     """Gives the texts of lore entries, traced to their books."""
 
     def __init__(self, context: SillyTavernContext, services: Services) -> None:
         self._context = context
         self._services = services
-        self._places: dict[int, tuple[str, str, str]] | None = None
+        self._places: dict[int, tuple[WorldBook, int, str]] | None = None
         self._made: dict[int, str] = {}
 
     def __call__(self, entry: Entry) -> str:
@@ -139,26 +206,27 @@ class EntryTexts:
         written = entry.raw.get("content")
         if not isinstance(written, str) or not written.endswith(entry.content):
             return entry.content
-        if self._places is None:
-            self._places = self._find_places()
-        kind, name, pointer = self._places.get(id(entry.raw), ("lore", entry.world, f"/{entry.uid}/content"))
-        origin = Origin(kind, name, pointer, written, entry.title)
+        name, pointer = self._place(entry)
+        origin = Origin("lore", name, pointer, written, entry.title)
         return trace(entry.content, origin, len(written) - len(entry.content))
 
-    def _find_places(self) -> dict[int, tuple[str, str, str]]:
-        """Where entries stand; those of a card's own book are looked up in the card."""
-        context = self._context
-        card = context.card
-        embedded = self._services.embedded_book(card) if card is not None else None
-        places: dict[int, tuple[str, str, str]] = {}
-        for book in selected_books(context, self._services).books:
-            for index, (key, raw) in enumerate(book.raw_entries()):
-                if book is embedded and card is not None:
-                    home = fields_home(card.raw)[1] if card.raw else "/data"
-                    places[id(raw)] = "lore", book.name, f"{home}/character_book/entries/{index}/content"
-                else:
-                    places[id(raw)] = "lore", book.name, f"/entries/{escaped(key)}/content"
-        return places
+    def _place(self, entry: Entry) -> tuple[str, str]:
+        """The book of an entry and where it stands there; one of a card's own book stands in the card."""
+        if self._places is None:
+            self._places = {
+                id(raw): (book, index, key)
+                for book in selected_books(self._context, self._services).books
+                for index, (key, raw) in enumerate(book.raw_entries())
+            }
+        found = self._places.get(id(entry.raw))
+        if found is None:
+            return entry.world, f"/{entry.uid}/content"
+        book, index, key = found
+        card = self._context.card
+        if card is not None and book is self._services.embedded_book(card):
+            home = fields_home(card.raw)[1] if card.raw else "/data"
+            return book.name, f"{home}/character_book/entries/{index}/content"
+        return book.name, f"/entries/{escaped(key)}/content"
 
 
 def _fields(value: T, kind: str, name: str, pointer: str, names: Iterable[str]) -> T:

@@ -92,9 +92,11 @@ def tracing() -> Generator[list[Origin]]:
 class Traced(str):
     """A text with the pieces it is made of; they cover it from its start to its end."""
 
-    __slots__ = ("pieces",)
+    __slots__ = ("pieces", "plain")
 
     pieces: tuple[Piece, ...]
+    plain: str
+    """The text without its pieces."""
 
     def __add__(self, other: str, /) -> str:
         return _concatenated((self, other))
@@ -103,17 +105,17 @@ class Traced(str):
         return _concatenated((other, self))
 
     def __getitem__(self, key: SupportsIndex | slice, /) -> str:
-        part = str.__getitem__(self, key)
-        if not isinstance(key, slice):
+        part = self.plain[key]
+        if not part or not isinstance(key, slice):
             return part
         start, end, step = key.indices(len(self))
-        if step != 1 or not part:
+        if step != 1:
             return part
         if len(part) == len(self):
             return self
         if len(self.pieces) == 1:
             _, _, origin, offset, via = self.pieces[0]
-            return _made(part, ((0, len(part), origin, offset + start, via),))
+            return _made(part, ((0, end - start, origin, offset + start, via),))
         return _made(part, _cut(self.pieces, start, end))
 
     def __str__(self) -> str:
@@ -123,7 +125,7 @@ class Traced(str):
         return str.__format__(self, spec) if spec else self
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        return str, (plain(self),)
+        return str, (self.plain,)
 
     def __reduce_ex__(self, _protocol: SupportsIndex, /) -> tuple[type[str], tuple[str]]:
         return self.__reduce__()
@@ -137,15 +139,19 @@ class Traced(str):
 
     def strip(self, characters: str | None = None, /) -> str:
         """Cut characters off at both ends."""
-        return self.lstrip(characters).rstrip(characters)
+        text = self.plain
+        stripped = text.rstrip(characters)
+        end = len(stripped)
+        start = end - len(stripped.lstrip(characters))
+        return self if end - start == len(text) else self[start:end]
 
     def lstrip(self, characters: str | None = None, /) -> str:
         """Cut characters off at the start."""
-        return self[len(self) - len(str.lstrip(self, characters)) :]
+        return self[len(self) - len(self.plain.lstrip(characters)) :]
 
     def rstrip(self, characters: str | None = None, /) -> str:
         """Cut characters off at the end."""
-        return self[: len(str.rstrip(self, characters))]
+        return self[: len(self.plain.rstrip(characters))]
 
     def removeprefix(self, prefix: str, /) -> str:
         """Cut off a text at the start."""
@@ -188,6 +194,8 @@ class Traced(str):
 
     def _found_again(self, parts: list[str]) -> list[str]:
         """The same parts, cut out of this text: they stand in it in this order."""
+        if len(parts) == 1 and len(parts[0]) == len(self):
+            return [self]
         found: list[str] = []
         at = 0
         for part in parts:
@@ -217,7 +225,9 @@ def trace(text: str, origin: Origin, offset: int = 0) -> str:
 
 def plain(text: str) -> str:
     """The text without its pieces."""
-    return text if type(text) is str else str.__str__(text)
+    if type(text) is str:
+        return text
+    return text.plain if isinstance(text, Traced) else str.__str__(text)
 
 
 def pieces_of(text: str) -> tuple[Piece, ...]:
@@ -229,6 +239,8 @@ def pieces_of(text: str) -> tuple[Piece, ...]:
 
 def has_unknown(text: str, length: int) -> bool:
     """Return True if more than so many characters in a row come from nowhere."""
+    if type(text) is str:
+        return len(text) > length
     return any(
         origin is None and via is None and end - start > length for start, end, origin, _, via in pieces_of(text)
     )
@@ -328,6 +340,7 @@ _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 def _made(text: str, pieces: tuple[Piece, ...]) -> Traced:
     made = str.__new__(Traced, text)
     made.pieces = pieces
+    made.plain = text
     return made
 
 
@@ -361,19 +374,27 @@ def _joined(separator: str, parts: Sequence[str]) -> str:
 
 
 def _concatenated(parts: Sequence[str]) -> str:
-    text = "".join(parts)
-    if not any(type(part) is not str for part in parts):
-        return text
+    known = [part for part in parts if part]
+    if len(known) == 1:
+        return known[0]
     pieces: list[Piece] = []
-    at = 0
-    for part in parts:
-        for start, end, origin, offset, via in pieces_of(part):
-            if pieces:
-                first, last, known, known_offset, known_via = pieces[-1]
-                follows = origin is None or known_offset + last - first == offset
-                if known is origin and known_via is via and follows:
-                    pieces[-1] = (first, at + end, origin, known_offset, via)
-                    continue
-            pieces.append((at + start, at + end, origin, offset, via))
+    at, traced = 0, False
+    for part in known:
+        if isinstance(part, Traced):
+            own, traced = part.pieces, True
+        else:
+            own = ((0, len(part), None, 0, None),)
+        if pieces and _follows(pieces[-1], own[0]):
+            first, _, origin, offset, via = pieces[-1]
+            pieces[-1] = first, at + own[0][1], origin, offset, via
+            own = own[1:]
+        pieces += [(at + start, at + end, origin, offset, via) for start, end, origin, offset, via in own]
         at += len(part)
-    return _made(text, tuple(pieces)) if text else text
+    text = "".join(parts)
+    return _made(text, tuple(pieces)) if traced else text
+
+
+def _follows(before: Piece, piece: Piece) -> bool:
+    """Return True if two pieces that meet are one: they follow each other in their origin as well."""
+    start, end, origin, offset, via = before
+    return origin is piece[2] and via is piece[4] and (origin is None or offset + end - start == piece[3])

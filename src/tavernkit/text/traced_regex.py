@@ -34,6 +34,8 @@ def replace_traced(
         return plain(new)
 
     result = regex.replace(plain(text), note, warn=warn)
+    if not parts and result == text:  # nothing was found
+        return text
     if isinstance(replacement, str):
         result = regex.replace(plain(text), plain(replacement), warn=warn)
     whole = join("", (*parts, text[at:]))

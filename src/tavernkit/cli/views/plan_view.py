@@ -14,7 +14,8 @@ from rich.tree import Tree
 
 from tavernkit.cli.terminal import console, table, visible
 from tavernkit.lore import LoreRow
-from tavernkit.prompt.source_map import Place, SourceMap, TextSource
+from tavernkit.prompt.source_map import SourceMap
+from tavernkit.prompt.source_spans import Place, TextSource
 from tavernkit.prompt.trace import Trace
 from tavernkit.report.plan_overview import Overview, Part, Share
 from tavernkit.report.sources import source_label, words_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tavernkit.text.js_values import trim
-from tavernkit.text.traced import join
+from tavernkit.text.js_values import WHITESPACE, trim
+from tavernkit.text.traced import plain
 
 PARSED_CACHE = 65_536
 """How many contents are kept parsed."""
@@ -36,10 +36,15 @@ class ParsedContent:
 
 def parse_content(content: str) -> ParsedContent:
     """Read the decorator lines; the first line that is none, an empty one included, begins the text."""
-    return _parsed(content) if type(content) is str else _parse(content)
+    parsed = _parsed(plain(content))
+    if type(content) is str:
+        return parsed
+    end = len(content.rstrip(WHITESPACE))
+    return ParsedContent(parsed.decorators, content[end - len(parsed.text) : end])
 
 
-def _parse(content: str) -> ParsedContent:
+@lru_cache(maxsize=PARSED_CACHE)
+def _parsed(content: str) -> ParsedContent:
     lines = trim(content).split("\n")
     decorators: list[Decorator] = []
     for index, raw in enumerate(lines):
@@ -47,12 +52,9 @@ def _parse(content: str) -> ParsedContent:
         if line == "@@@end":
             line = "@@end"
         if not line.startswith("@@"):
-            return ParsedContent(tuple(decorators), trim(join("\n", lines[index:])))
+            return ParsedContent(tuple(decorators), trim("\n".join(lines[index:])))
         fallback = line.startswith("@@@")
         name, _, rest = line[3 if fallback else 2 :].partition(" ")
         arguments = tuple(part for part in (trim(each) for each in rest.split(",")) if part)
         decorators.append(Decorator(name, arguments, fallback))
     return ParsedContent(tuple(decorators), "")
-
-
-_parsed = lru_cache(maxsize=PARSED_CACHE)(_parse)

@@ -28,7 +28,7 @@ def make_blocks(
 
 
 def _block(slot: str, message: PlacedMessage, block_id: str, cache: BlockCache | None) -> Block:
-    if cache is None or not _cacheable(message):
+    if cache is None or type(message.content) is not str or not _cacheable(message):
         return _new_block(slot, message, block_id)
     speaker = message.source.get("name")
     key = (slot, block_id, message.role, message.content, message.name, message.history_index, message.tokens, speaker)

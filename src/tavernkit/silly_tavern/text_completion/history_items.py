@@ -30,7 +30,7 @@ class HistoryWriter:
 
     def _line(self, message: TextMessage, *, unfinished: bool) -> str:
         named = message.name and not message.narrator
-        text = (message.name + ": " + message.text if named else message.text) + "\n"
+        text = join("", (message.name, ": ", message.text, "\n") if named else (message.text, "\n"))
         # The cut is after the last place where the text is found: an empty one is found at the very end.
         return text[: text.rindex(message.text) + len(message.text)] if unfinished else text
 
