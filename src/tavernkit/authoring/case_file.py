@@ -1,4 +1,4 @@
-"""Test files of authors: ``*.tavern.yaml`` beside a card, book or preset."""
+"""Test files of authors: ``*.tavern.yaml`` or ``*.lore.yaml`` beside a card, book or preset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tavernkit.cards.yaml_card import parse_yaml
 from tavernkit.errors import FileFormatError, Warn, log_warning
 from tavernkit.values import is_mapping, is_sequence
 
-SUFFIXES = (".tavern.yaml", ".tavern.yml")
+SUFFIXES = (".tavern.yaml", ".tavern.yml", ".lore.yaml", ".lore.yml")
 """Endings of test files."""
 
 PlatformName = Literal["silly_tavern", "risu_ai"]

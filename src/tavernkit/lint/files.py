@@ -86,12 +86,13 @@ def is_known(path: Path) -> bool:
         value = read_json(path)
         return value is None or kind_of(value) is not None
     if suffix in (".yaml", ".yml"):
-        return not path.name.endswith((".tavern.yaml", ".tavern.yml")) and _is_yaml_card(path)
+        return not path.name.endswith(_TEST_FILES) and _is_yaml_card(path)
     if suffix in _PICTURES:
         return _has_card(path)
     return True
 
 
+_TEST_FILES = (".tavern.yaml", ".tavern.yml", ".lore.yaml", ".lore.yml")
 _PICTURES = (".png", ".apng", ".webp", ".jpg", ".jpeg")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable
@@ -11,15 +12,19 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
 
+from tavernkit.studio import lore_lab
 from tavernkit.studio.api_types import (
     ActivateIn,
     BuildIn,
     CacheIn,
+    CaseIn,
     DocumentIn,
     EditsIn,
+    EmptyIn,
     PlanIn,
     RequestIn,
     SaveIn,
+    ScanIn,
     StepIn,
 )
 from tavernkit.studio.document import KINDS, as_kind, file_content
@@ -188,3 +193,28 @@ async def request(studio: TheStudio, body: RequestIn) -> Response:
 async def cache(studio: TheStudio, body: CacheIn) -> Response:
     """What of a prompt a provider's cache has after the turns before."""
     return StudioResponse(await studio.cache(body.plan, body.profile))
+
+
+@router.post("/lore/scan")
+async def lore_scan(studio: TheStudio, body: ScanIn) -> Response:
+    """What every lore entry does when a text is said."""
+    state = studio.workspace.state
+    return StudioResponse(
+        await asyncio.to_thread(lore_lab.scan, studio.inputs, state, body.text, with_chat=body.with_chat)
+    )
+
+
+@router.post("/lore/chart")
+async def lore_chart(studio: TheStudio, body: EmptyIn) -> Response:
+    """Which lore entries were in the prompt of each reply of the chat."""
+    del body
+    return StudioResponse(await asyncio.to_thread(lore_lab.chart, studio.inputs, studio.workspace.state))
+
+
+@router.post("/lore/case")
+async def lore_case(studio: TheStudio, body: CaseIn) -> Response:
+    """A finding as a test of ``tavernkit test``."""
+    finding = lore_lab.Finding(
+        name=body.name, text=body.text, fires=body.fires, stays_out=body.stays_out, with_chat=body.with_chat
+    )
+    return StudioResponse(lore_lab.keep(studio.workspace.state, finding, write=body.write))

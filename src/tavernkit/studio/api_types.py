@@ -93,3 +93,25 @@ class CacheIn(PlanIn):
     """A prompt and a provider's cache."""
 
     profile: Name = "openai"
+
+
+class ScanIn(_In):
+    """A text to say."""
+
+    text: Text
+    with_chat: bool = False
+
+
+class CaseIn(_In):
+    """A finding to keep."""
+
+    name: Name = ""
+    text: Text
+    fires: Annotated[list[Name], Field(max_length=200)] = []
+    stays_out: Annotated[list[Name], Field(max_length=200)] = []
+    with_chat: bool = False
+    write: bool = False
+
+
+class EmptyIn(_In):
+    """Nothing but the question."""

@@ -24,7 +24,8 @@ def run_tests(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Test files (*.tavern.yaml) or folders; with --record cards and books.", show_default=False
+            help="Test files (*.tavern.yaml, *.lore.yaml) or folders; with --record cards and books.",
+            show_default=False,
         ),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Run again whenever a file changes.")] = False,
@@ -49,7 +50,7 @@ def run_tests(
     Exits with 1 if a test fails.
 
     \b
-    tavernkit test                        # every *.tavern.yaml below this folder
+    tavernkit test                        # every *.tavern.yaml and *.lore.yaml below this folder
     tavernkit test cards/ --junit report.xml
     tavernkit test --record aria.tavern.yaml aria.png world.json --message "Who lit the lamp?"
     """
