@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 Warn = Callable[[str], None]
 """Where a room reports a problem with external input: one readable sentence that names what was wrong and where."""
@@ -188,3 +190,24 @@ def refuse_warning(message: str) -> None:
 def log_warning(message: str) -> None:
     """Report a warning through :mod:`logging` (logger ``tavernkit``): the default where nothing else is given."""
     logger.warning(message)
+
+
+_noted: ContextVar[list[str] | None] = ContextVar("degraded", default=None)
+
+
+@contextmanager
+def noting_degraded() -> Generator[list[str]]:
+    """Collect what :func:`note_degraded` reports meanwhile."""
+    reasons: list[str] = []
+    token = _noted.set(reasons)
+    try:
+        yield reasons
+    finally:
+        _noted.reset(token)
+
+
+def note_degraded(reason: str) -> None:
+    """Note that a result is not what it would be on a machine that is not stuck."""
+    reasons = _noted.get()
+    if reasons is not None and reason not in reasons:
+        reasons.append(reason)

@@ -12,8 +12,8 @@ from tavernkit.risu_ai.files.silly_tavern_files import read_st_files
 from tavernkit.risu_ai.lorebook.keys import folded
 from tavernkit.risu_ai.memory.requests import without_thoughts
 from tavernkit.risu_ai.prompt_template.chat_ml import take_thoughts
+from tavernkit.risu_ai.regex_scripts.runner import hide_styles
 from tavernkit.risu_ai.regex_scripts.script import RegexScript
-from tavernkit.risu_ai.regex_scripts.translation import hide_styles
 from tests.quickness import linear_time
 
 COUNT = 100_000

@@ -11,7 +11,6 @@ import pytest
 
 from tavernkit.errors import LimitExceededError
 from tavernkit.risu_ai import RisuCharacter, RisuChat, RisuMessage
-from tavernkit.risu_ai.chat.example_messages import example_messages
 from tavernkit.risu_ai.chat.groups import speakers
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.files.message_pack import MessagePackError, pack, unpack
@@ -20,6 +19,7 @@ from tavernkit.risu_ai.lorebook import ActiveLore
 from tavernkit.risu_ai.prompt_template.cards import PlainCard
 from tavernkit.risu_ai.prompt_template.omissions import lore_omissions
 from tavernkit.risu_ai.requests.text_completion import cut_reply
+from tavernkit.risu_ai.steps.cbs import example_messages
 
 
 @contextmanager

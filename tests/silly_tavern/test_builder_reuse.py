@@ -7,7 +7,7 @@ import pytest
 from tavernkit.budget.tokenizers import BundledTokenizer
 from tavernkit.cards import Character, User
 from tavernkit.silly_tavern import Builder, ChatMessage, WorldBook
-from tavernkit.silly_tavern.world_info.compiled import CompiledBooks
+from tavernkit.silly_tavern.world_info.engine import CompiledBooks
 
 BOOK = {"entries": {"0": {"uid": 0, "key": ["tower"], "content": "The tower is old."}}}
 

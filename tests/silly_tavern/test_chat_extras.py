@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import ChatMessage, RegexScripts, Settings
 from tavernkit.silly_tavern.chat.attachments import attached_files, attached_media, shown_media
-from tavernkit.silly_tavern.chat.script_injects import script_injects
-from tavernkit.silly_tavern.chat.summary import stored_summary
+from tavernkit.silly_tavern.chat.extension_prompts import script_injects, stored_summary
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata
 from tavernkit.silly_tavern.scripts.regex_scripts import read_scripts
 from tavernkit.silly_tavern.text_completion.guidance import Guidance

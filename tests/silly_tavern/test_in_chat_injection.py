@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tavernkit.silly_tavern import ExtensionPrompt
 from tavernkit.silly_tavern.chat.extension_prompts import IN_CHAT, ExtensionPrompts
-from tavernkit.silly_tavern.chat_completion.in_chat_injection import InChatPrompt, inject, injections
+from tavernkit.silly_tavern.chat_completion.layout import InChatPrompt, inject, injections
 
 
 def prompt(

@@ -10,9 +10,8 @@ from tavernkit.errors import WarningLog
 from tavernkit.silly_tavern import Builder, ChatMessage
 from tavernkit.silly_tavern.macros import MacroEngine, MacroEnvironment
 from tavernkit.silly_tavern.macros.substitution import Substitution
-from tavernkit.silly_tavern.scripts.prompt_scripts import PromptScripts
+from tavernkit.silly_tavern.scripts.prompt_scripts import PromptScripts, ScriptMemory
 from tavernkit.silly_tavern.scripts.regex_scripts import RegexPlacement, RegexScript, RegexScripts
-from tavernkit.silly_tavern.scripts.script_memory import ScriptMemory
 from tavernkit.text import script_budget
 from tavernkit.text.js_regex import JSRegex
 from tests.silly_tavern.scene import inputs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tavernkit.prompt.context import underscore
 from tavernkit.text import coerce
-from tavernkit.text.keys import underscore
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern.capabilities import CapabilitiesRegistry
-from tavernkit.vibe_tavern.infrastructure import SHARED
+from tavernkit.vibe_tavern.runner_config import SHARED
 
 
 @pytest.fixture

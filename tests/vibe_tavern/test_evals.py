@@ -16,7 +16,7 @@ from tavernkit.vibe_tavern.evals.calibration import calibrate
 from tavernkit.vibe_tavern.evals.catalogue import EvalModel, matches, profiles_for, shipped_models, shipped_profiles
 from tavernkit.vibe_tavern.evals.categories import error_category, http_category
 from tavernkit.vibe_tavern.evals.harness import EvalOptions, EvalProgress, matrix, run_evals
-from tavernkit.vibe_tavern.evals.language_shape import language_shape
+from tavernkit.vibe_tavern.evals.language_scenarios import language_shape
 from tavernkit.vibe_tavern.evals.report import EvalReport, RunRecord, aggregate, percentile, wilson_interval
 from tavernkit.vibe_tavern.evals.tool_scenarios import CLOSING
 from tavernkit.vibe_tavern.evals.workspace import Workspace

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from tavernkit.cards.character import Character
-from tavernkit.cards.participant import User
+from tavernkit.cards.character import Character, User
 from tavernkit.errors import ConfigError
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.vibe_tavern.errors import LiquidError

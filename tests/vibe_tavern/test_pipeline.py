@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tavernkit.cards.character import Character
-from tavernkit.cards.participant import User
+from tavernkit.cards.character import Character, User
 from tavernkit.errors import ConfigError, MaxTokensExceededError, PipelineError, StrictModeError
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.trace import TraceCollector

@@ -10,8 +10,8 @@ from tavernkit.errors import ConfigError
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.vibe_tavern import preprocess_user_input
 from tavernkit.vibe_tavern.errors import LiquidError
-from tavernkit.vibe_tavern.infrastructure import SHARED
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
+from tavernkit.vibe_tavern.runner_config import SHARED
 from tests.vibe_tavern.support import loose
 
 TAGS = OutputTagsConfig()

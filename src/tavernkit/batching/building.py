@@ -17,7 +17,7 @@ from tavernkit.cards.json_text import parse_json
 from tavernkit.conversation.books import parse_book, risu_module, world_book
 from tavernkit.errors import ConfigError, FileFormatError, WarningLog
 from tavernkit.models.request import Request
-from tavernkit.prompt.omission import Omission
+from tavernkit.prompt.block import Omission
 from tavernkit.prompt.plan import Plan
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, LRUCache, is_sequence, thaw_object
 

@@ -10,11 +10,10 @@ from tavernkit.budget.estimator import default_estimator
 from tavernkit.budget.inspector import describe_estimator
 from tavernkit.budget.trimmer import compact_json, metadata_tokens
 from tavernkit.errors import ConfigError, MaxTokensExceededError
-from tavernkit.prompt.context import Context
+from tavernkit.prompt.context import BuildState, Context
 from tavernkit.prompt.inputs import Estimator
 from tavernkit.prompt.message import Message
-from tavernkit.prompt.state import BuildState
-from tavernkit.prompt.step import Step
+from tavernkit.prompt.pipeline import Step
 
 T = TypeVar("T")
 State: TypeAlias = BuildState[Context]

@@ -6,6 +6,8 @@ from tavernkit.cards.bundle import Bundle as Bundle
 from tavernkit.cards.bundle import Format as Format
 from tavernkit.cards.character import CardVersion as CardVersion
 from tavernkit.cards.character import Character as Character
+from tavernkit.cards.character import Participant as Participant
+from tavernkit.cards.character import User as User
 from tavernkit.cards.character import card_version as card_version
 from tavernkit.cards.conversion import ConversionNote as ConversionNote
 from tavernkit.cards.conversion import ConversionReport as ConversionReport
@@ -15,8 +17,6 @@ from tavernkit.cards.json_text import parse_json as parse_json
 from tavernkit.cards.limits import DEFAULT_LIMITS as DEFAULT_LIMITS
 from tavernkit.cards.limits import Limits as Limits
 from tavernkit.cards.loading import load as load
-from tavernkit.cards.participant import Participant as Participant
-from tavernkit.cards.participant import User as User
 from tavernkit.cards.readers import ReaderRegistry as ReaderRegistry
 from tavernkit.cards.readers import register_reader as register_reader
 from tavernkit.cards.risu_ai.lorebook import lorebook_from_book as lorebook_from_book

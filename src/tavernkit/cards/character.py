@@ -1,4 +1,4 @@
-"""Characters: one typed value for cards of all versions."""
+"""Characters and users: one typed value for cards of all versions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from tavernkit.cards.asset_list import AssetEntry, read_assets, write_assets
 from tavernkit.cards.book import CharacterBook, read_book, write_book
@@ -289,3 +289,30 @@ REQUIRED: Mapping[CardVersion, tuple[str, ...]] = MappingProxyType(
     {"v1": _V1_KEYS, "v2": _V2_KEYS, "v3": (*_V2_KEYS, "group_only_greetings")}
 )
 """The keys that a card of a version must have, in ``data`` or, for V1, at the top."""
+
+
+class Participant(Protocol):
+    """Anyone who takes part in a chat; a character can be the user."""
+
+    @property
+    def name(self) -> str:
+        """The name shown."""
+        ...
+
+    @property
+    def persona_text(self) -> str:
+        """Who they are, for the prompt."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """The user's side of a chat."""
+
+    name: str
+    persona: str = ""
+
+    @property
+    def persona_text(self) -> str:
+        """The persona's description."""
+        return self.persona

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from tavernkit.arguments import require, require_choice
 from tavernkit.cache import PromptCache
-from tavernkit.cards.participant import User
+from tavernkit.cards.character import User
 from tavernkit.conversation.attachments import AttachmentInput, load_attachments, send_with_attachments
 from tavernkit.conversation.errors import ConversationBusyError
 from tavernkit.conversation.formats import chat_name, reserve_names, saved_chat

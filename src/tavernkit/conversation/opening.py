@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tavernkit.arguments import require
 from tavernkit.cards.bundle import Bundle
-from tavernkit.cards.character import Character
+from tavernkit.cards.character import Character, User
 from tavernkit.cards.loading import load
-from tavernkit.cards.participant import User
 from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.conversation.books import parse_book, risu_module, world_book
 from tavernkit.conversation.formats import NO_HOST, restore_state

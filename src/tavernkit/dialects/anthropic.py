@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tavernkit.arguments import checked
-from tavernkit.dialects.alternation import DEFAULT_PLACEHOLDER, merge_neighbours
 from tavernkit.dialects.attachments import Attachment, attachments_of
 from tavernkit.dialects.messages import metadata_value, warn_about_loss
-from tavernkit.dialects.shapes import anthropic_base64, anthropic_block
+from tavernkit.dialects.shapes import DEFAULT_PLACEHOLDER, anthropic_base64, anthropic_block, merge_neighbours
 from tavernkit.dialects.tool_calls import failed, tool_call_id, tool_calls
 from tavernkit.dialects.tool_results import settle_tool_results
 from tavernkit.dialects.tools import anthropic_tool_choice, anthropic_tools

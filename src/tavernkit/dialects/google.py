@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from tavernkit.arguments import checked
-from tavernkit.dialects.alternation import DEFAULT_PLACEHOLDER, merge_neighbours
 from tavernkit.dialects.attachments import Attachment, attachments_of
 from tavernkit.dialects.messages import warn_about_loss
-from tavernkit.dialects.shapes import camel_case, google_part, snake_case
+from tavernkit.dialects.shapes import DEFAULT_PLACEHOLDER, camel_case, google_part, merge_neighbours, snake_case
 from tavernkit.dialects.tool_calls import ToolCall, result_object, tool_calls
 from tavernkit.dialects.tool_results import settle_tool_results
 from tavernkit.dialects.tools import google_tool_config, google_tools

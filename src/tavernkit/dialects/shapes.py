@@ -6,10 +6,10 @@ looks like is the provider's, and is here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
-from tavernkit.values import Json, JsonObject, is_object
+from tavernkit.values import Json, JsonObject, is_list, is_object
 
 AnthropicKind: TypeAlias = Literal[
     "text", "image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking"
@@ -130,3 +130,22 @@ def _camel(name: str) -> str:
 
 def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+DEFAULT_PLACEHOLDER = "[Start]"
+"""Said by the user when a conversation would begin with the model."""
+
+
+def merge_neighbours(turns: Iterable[JsonObject], parts_key: str) -> list[JsonObject]:
+    """Join neighbouring turns of one role into one; turns without any part are dropped."""
+    merged: list[JsonObject] = []
+    for turn in turns:
+        parts = turn[parts_key]
+        if not is_list(parts) or not parts:
+            continue
+        last = merged[-1] if merged else None
+        if last is not None and last["role"] == turn["role"] and is_list(joined := last[parts_key]):
+            joined.extend(parts)
+        else:
+            merged.append({**turn, parts_key: list(parts)})
+    return merged

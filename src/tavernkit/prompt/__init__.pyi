@@ -1,6 +1,9 @@
 from tavernkit.prompt.block import Block as Block
+from tavernkit.prompt.block import Moved as Moved
+from tavernkit.prompt.block import Omission as Omission
 from tavernkit.prompt.builder import BaseBuilder as BaseBuilder
 from tavernkit.prompt.builder import Builder as Builder
+from tavernkit.prompt.context import BuildState as BuildState
 from tavernkit.prompt.context import Context as Context
 from tavernkit.prompt.entry import EntryConditions as EntryConditions
 from tavernkit.prompt.entry import PromptEntry as PromptEntry
@@ -11,9 +14,9 @@ from tavernkit.prompt.injections import InjectionRegistry as InjectionRegistry
 from tavernkit.prompt.inputs import CommonInputs as CommonInputs
 from tavernkit.prompt.inputs import Estimator as Estimator
 from tavernkit.prompt.message import Message as Message
-from tavernkit.prompt.omission import Moved as Moved
-from tavernkit.prompt.omission import Omission as Omission
+from tavernkit.prompt.pipeline import NoConfig as NoConfig
 from tavernkit.prompt.pipeline import Pipeline as Pipeline
+from tavernkit.prompt.pipeline import Step as Step
 from tavernkit.prompt.plan import Plan as Plan
 from tavernkit.prompt.plan import RenderedText as RenderedText
 from tavernkit.prompt.plan import TextSpan as TextSpan
@@ -24,9 +27,6 @@ from tavernkit.prompt.source_spans import Place as Place
 from tavernkit.prompt.source_spans import Span as Span
 from tavernkit.prompt.source_spans import TextSource as TextSource
 from tavernkit.prompt.source_spans import Use as Use
-from tavernkit.prompt.state import BuildState as BuildState
-from tavernkit.prompt.step import NoConfig as NoConfig
-from tavernkit.prompt.step import Step as Step
 from tavernkit.prompt.trace import Trace as Trace
 from tavernkit.prompt.trace import TraceCollector as TraceCollector
 from tavernkit.prompt.trace import TraceStep as TraceStep

@@ -1,4 +1,4 @@
-"""The unit a prompt is composed of."""
+"""The unit a prompt is composed of, and what was left out of one."""
 
 from __future__ import annotations
 
@@ -123,3 +123,35 @@ def _with_flag(block: Block, *, enabled: bool) -> Block:
         object.__setattr__(twin, name, getattr(block, name))
     object.__setattr__(twin, "enabled", enabled)
     return twin
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """Something that could have been in the prompt and is not.
+
+    ``kind`` says what it is (``lore_entry``, ``history``, ``example``, ``prompt``, ``injection``), ``id`` and ``name``
+    which one, ``reason`` why it is out, in words a person can read.
+    """
+
+    kind: str
+    id: str
+    reason: str
+    name: str | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Something that stands elsewhere than the platform would put it, because a cache strategy moved it."""
+
+    kind: str
+    id: str
+    name: str
+    """What people call it."""
+    reference: str
+    """Where the platform puts it."""
+    place: str
+    """Where it is."""
+    reason: str
+    """Why it was moved."""
+    tokens: int | None = None

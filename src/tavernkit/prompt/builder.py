@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from typing import ClassVar, Generic, Self, TypeVar, Unpack
 
 from tavernkit.arguments import require
-from tavernkit.cards.participant import Participant
+from tavernkit.cards.character import Participant
 from tavernkit.errors import PipelineError
-from tavernkit.prompt.context import Context
+from tavernkit.prompt.context import BuildState, Context
 from tavernkit.prompt.inputs import CommonInputs
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.prompt.plan import Plan
-from tavernkit.prompt.state import BuildState
 from tavernkit.prompt.trace import TraceCollector
 from tavernkit.stores.history import HistoryLike
 

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol, TypeVar
 
 from tavernkit.arguments import require
-from tavernkit.prompt.choices import generation_types, role
-from tavernkit.text.coerce import boolean
+from tavernkit.text.coerce import boolean, by_name_or_code
 from tavernkit.text.pattern_matcher import matches
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_sequence
+
+GenerationType = Literal["normal", "continue", "impersonate", "swipe", "regenerate", "quiet"]
+Role = Literal["system", "user", "assistant", "tool", "function"]
+
+D = TypeVar("D")
+
+_GENERATION_TYPES: tuple[GenerationType, ...] = ("normal", "continue", "impersonate", "swipe", "regenerate", "quiet")
+_GENERATION_TYPE_NAMES: Mapping[str, GenerationType] = {name: name for name in _GENERATION_TYPES}
+_ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool", "function")
+_ROLE_NAMES: Mapping[str, Role] = {name: name for name in _ROLES}
+
+
+def generation_type(value: object, default: D = "normal") -> GenerationType | D:
+    """Read a generation type by its name or code (0 to 5)."""
+    return by_name_or_code(value, _GENERATION_TYPES, _GENERATION_TYPE_NAMES, default)
+
+
+def generation_types(values: object) -> list[GenerationType]:
+    """Read a list of generation types (the triggers of a prompt); unknown ones are left out, each is named once."""
+    listed: Iterable[object] = values if is_sequence(values) else () if values is None else (values,)
+    read: list[GenerationType | None] = [generation_type(value, None) for value in listed]
+    return list(dict.fromkeys([one for one in read if one is not None]))
+
+
+def role(value: object, default: D = "system") -> Role | D:
+    """Read the role of a message by its name or code (0 system, 1 user, 2 assistant)."""
+    return by_name_or_code(value, _ROLES[:3], _ROLE_NAMES, default)
+
 
 DEFAULT_CHAT_DEPTH = 2
 MAX_CHAT_DEPTH = 100

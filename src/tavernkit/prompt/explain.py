@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from tavernkit.prompt.block import Block
-from tavernkit.prompt.omission import Moved, Omission
+from tavernkit.prompt.block import Block, Moved, Omission
 from tavernkit.values import JsonObject, is_mapping
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from tavernkit.prompt.context import Context
-    from tavernkit.prompt.state import BuildState
+    from tavernkit.prompt.context import BuildState, Context
 
 Hook: TypeAlias = Callable[["BuildState[Context]"], None]
 """Gets the state. Before a build it may change inputs (:meth:`BuildState.change_inputs`), not blocks; after it, it may

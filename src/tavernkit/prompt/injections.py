@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tavernkit.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tavernkit.prompt.context import Context
-    from tavernkit.prompt.state import BuildState
+    from tavernkit.prompt.context import BuildState, Context
 
 POSITIONS = ("before", "after", "chat", "none")
 """Before the main prompt, after it, in the chat at a depth, or only scanned for lore."""

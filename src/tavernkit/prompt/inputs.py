@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Protocol, TypedDict
 
+from tavernkit.cards.character import Participant
 from tavernkit.cards.limits import Limits
-from tavernkit.cards.participant import Participant
 from tavernkit.errors import Warn
 from tavernkit.prompt.hooks import HookRegistry
 from tavernkit.prompt.injections import InjectionRegistry

@@ -16,9 +16,8 @@ from tavernkit.budget.report import TrimReport
 from tavernkit.cards.source import FileContent
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning
 from tavernkit.lore.contracts import LoreResult
-from tavernkit.prompt.block import Block
+from tavernkit.prompt.block import Block, Moved, Omission
 from tavernkit.prompt.message import Message
-from tavernkit.prompt.omission import Moved, Omission
 from tavernkit.prompt.squash import merge_in_chat, squash_system
 from tavernkit.prompt.trace import Trace
 from tavernkit.stores.variables import VariableChanges

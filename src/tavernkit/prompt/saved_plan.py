@@ -9,8 +9,7 @@ from typing import TypeVar
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import ConfigError, FileFormatError, Warn
-from tavernkit.prompt.block import Block
-from tavernkit.prompt.omission import Moved, Omission
+from tavernkit.prompt.block import Block, Moved, Omission
 from tavernkit.prompt.plan import SCHEMA_VERSION, Plan, RenderedText, TextSpan
 from tavernkit.stores.variables import VariableChanges
 from tavernkit.values import freeze, is_mapping, is_sequence, shown

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import TypeVar, cast
 
-from tavernkit.cards.participant import Participant, User
+from tavernkit.cards.character import Participant, User
 from tavernkit.text.traced import Origin, trace
 from tavernkit.values import FrozenJson, is_mapping, is_sequence
 

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tavernkit.lore import LoreRow
+from tavernkit.lore import LoreResult, LoreRow
 from tavernkit.prompt.explain import ExplainedOmission
 from tavernkit.prompt.plan import Plan
 from tavernkit.prompt.source_map import SourceMap
-from tavernkit.report.lore import lore_rows
 from tavernkit.report.source_families import FAMILIES, SourceFamily, family_of
 from tavernkit.report.sources import Words, tokens_of_lore, words_of
 from tavernkit.values import JsonObject
+
+MAX_UNTOUCHED = 2000
+"""Entries listed that no text touched: the page of a very large book stays one that a browser can show."""
+
+
+def lore_rows(result: LoreResult | None, *, limit: int = MAX_UNTOUCHED) -> list[LoreRow]:
+    """List the entries of a scan, those in the prompt first, and at most ``limit`` that no text touched."""
+    return [] if result is None else result.rows(untouched=limit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import ClassVar, cast
 
 from tavernkit.arguments import require_choice
 from tavernkit.cache.profiles import CacheProfile, find_profile
-from tavernkit.cards.participant import Participant
+from tavernkit.cards.character import Participant
 from tavernkit.errors import ConfigError
 from tavernkit.lore.contracts import LoreEngine
 from tavernkit.prompt.context import CACHE, ON_OVERFLOW, REFERENCE, STRATEGIES, Context

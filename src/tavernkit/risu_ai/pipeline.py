@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.prompt.hooks_step import HooksStep
-from tavernkit.prompt.pipeline import Pipeline
+from tavernkit.prompt.pipeline import HooksStep, Pipeline
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.steps.cbs import CbsStep
 from tavernkit.risu_ai.steps.lore import LoreStep

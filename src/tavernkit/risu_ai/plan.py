@@ -14,8 +14,8 @@ from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan
 from tavernkit.risu_ai.cbs.escapes import unescape
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage, explained, source_of, title_of
+from tavernkit.risu_ai.files.preset import UNSET_SAMPLER, Preset
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
-from tavernkit.risu_ai.requests.llm_options import llm_options
 from tavernkit.risu_ai.requests.messages import RequestRules, request_messages, unescaped
 from tavernkit.risu_ai.requests.parameters import HELPER_MODE, MAIN_MODE
 from tavernkit.risu_ai.requests.reference import EMPTY_KEYS, KEY_NAMES, RisuRequest, reference_request
@@ -26,6 +26,22 @@ from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject,
 
 if TYPE_CHECKING:
     from tavernkit.models.request import WireRequest
+
+
+def llm_options(preset: Preset, input_tokens: int) -> dict[str, object]:
+    """Model, size of the reply (never more than the context leaves) and samplers that are set."""
+    size = max(min(preset.max_response, preset.max_context - input_tokens), 0)
+    fields: dict[str, object] = {"model": preset.ai_model, "max_tokens": size}
+    samplers = (
+        ("temperature", preset.temperature, 100),
+        ("top_p", preset.top_p, 1),
+        ("frequency_penalty", preset.frequency_penalty, 100),
+        ("presence_penalty", preset.presence_penalty, 100),
+    )
+    for name, value, divisor in samplers:
+        if value == value and value != UNSET_SAMPLER:  # a number that is no number is not sent either
+            fields[name] = value / divisor
+    return fields
 
 
 @dataclass(frozen=True)

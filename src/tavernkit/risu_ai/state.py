@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.macros.budget import BuildBudget
-from tavernkit.prompt.state import BuildState
+from tavernkit.prompt.context import BuildState
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
 from tavernkit.risu_ai.budget.trimming import Dropped
 from tavernkit.risu_ai.chat.character_fields import CharacterFields, character_fields

@@ -4,11 +4,11 @@ from tavernkit.silly_tavern.builder import build as build
 from tavernkit.silly_tavern.caching.replay import replay as replay
 from tavernkit.silly_tavern.chat.authors_note import CharacterNote as CharacterNote
 from tavernkit.silly_tavern.chat.authors_note import NoteSettings as NoteSettings
+from tavernkit.silly_tavern.chat.card_fields import Persona as Persona
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage as ChatMessage
 from tavernkit.silly_tavern.chat.extension_prompts import ExtensionPrompt as ExtensionPrompt
 from tavernkit.silly_tavern.chat.output_cleanup import CleanUp as CleanUp
 from tavernkit.silly_tavern.chat.output_cleanup import clean_up as clean_up
-from tavernkit.silly_tavern.chat.persona import Persona as Persona
 from tavernkit.silly_tavern.chat.reasoning import ReasoningSettings as ReasoningSettings
 from tavernkit.silly_tavern.chat.vector_search import index_chat as index_chat
 from tavernkit.silly_tavern.chat.vector_search import search_vectors as search_vectors

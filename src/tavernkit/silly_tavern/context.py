@@ -12,16 +12,15 @@ from typing import ClassVar, cast
 from tavernkit.arguments import require_choice
 from tavernkit.cache.profiles import CacheProfile, find_profile
 from tavernkit.cards.bundle import Bundle
-from tavernkit.cards.character import Character
-from tavernkit.cards.participant import Participant
+from tavernkit.cards.character import Character, Participant
 from tavernkit.errors import ConfigError
 from tavernkit.lore.contracts import LoreEngine
 from tavernkit.prompt.context import CACHE, ON_OVERFLOW, REFERENCE, STRATEGIES, Context
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.silly_tavern.chat.authors_note import read_overrides
+from tavernkit.silly_tavern.chat.card_fields import Persona
 from tavernkit.silly_tavern.chat.chat_log import ChatLog, chat_log
 from tavernkit.silly_tavern.chat.extension_prompts import ExtensionPrompt
-from tavernkit.silly_tavern.chat.persona import Persona
 from tavernkit.silly_tavern.chat.vector_storage import VectorResults
 from tavernkit.silly_tavern.chat_completion.media import Measure
 from tavernkit.silly_tavern.chat_completion.tools import Tool

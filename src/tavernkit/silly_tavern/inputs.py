@@ -13,9 +13,9 @@ from tavernkit.cards.character import Character
 from tavernkit.lore.contracts import LoreEngine
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.prompt.inputs import CommonInputs
+from tavernkit.silly_tavern.chat.card_fields import Persona
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat.extension_prompts import ExtensionPrompt
-from tavernkit.silly_tavern.chat.persona import Persona
 from tavernkit.silly_tavern.chat.vector_storage import VectorResults
 from tavernkit.silly_tavern.chat_completion.media import Measure
 from tavernkit.silly_tavern.chat_completion.tools import Tool

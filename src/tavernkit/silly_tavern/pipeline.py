@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from tavernkit.prompt.hooks_step import HooksStep
-from tavernkit.prompt.pipeline import Pipeline
+from tavernkit.prompt.pipeline import HooksStep, Pipeline
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.steps.compilation import CompilationStep
-from tavernkit.silly_tavern.steps.entries import EntriesStep
-from tavernkit.silly_tavern.steps.injection import InjectionStep
+from tavernkit.silly_tavern.steps.chat_layout import (
+    CompilationStep,
+    EntriesStep,
+    InjectionStep,
+    MacroExpansionStep,
+    PinnedGroupsStep,
+)
 from tavernkit.silly_tavern.steps.lore import LoreStep
-from tavernkit.silly_tavern.steps.macro_expansion import MacroExpansionStep
-from tavernkit.silly_tavern.steps.pinned_groups import PinnedGroupsStep
 from tavernkit.silly_tavern.steps.plan_assembly import PlanAssemblyStep
 from tavernkit.silly_tavern.steps.prepare import PrepareStep
 from tavernkit.silly_tavern.steps.text import (

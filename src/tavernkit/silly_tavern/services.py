@@ -9,16 +9,18 @@ from tavernkit.cards.book import CharacterBook
 from tavernkit.cards.character import Character
 from tavernkit.errors import Warn
 from tavernkit.prompt.block import Block
+from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS, MACRO_REGISTRIES
 from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
 from tavernkit.silly_tavern.macros.registry import MacroRegistry
-from tavernkit.silly_tavern.scripts.script_memory import ScriptMemory
+from tavernkit.silly_tavern.scripts.prompt_scripts import ScriptMemory
 from tavernkit.silly_tavern.token_counting.messages import CountingRule, MessageCounter, TextCounts, new_counter
 from tavernkit.silly_tavern.token_counting.vocabularies import TokenizerFiles, VocabularyInUse, load_vocabulary
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.silly_tavern.world_info.engine import WorldInfoEngine
 from tavernkit.silly_tavern.world_info.importers import embedded_book_name
+from tavernkit.silly_tavern.world_info.selection import SelectedBooks, select_books
 from tavernkit.values import Json, JsonObject, LRUCache
 
 
@@ -82,3 +84,18 @@ def _book_json(book: CharacterBook) -> JsonObject:
         made: JsonObject = {} if entry.raw else {"enabled": entry.enabled, "insertion_order": entry.insertion_order}
         entries.append({**made, **entry.to_json()})
     return {**book.to_json(), "entries": entries}
+
+
+def selected_books(context: SillyTavernContext, services: Services) -> SelectedBooks:
+    """The books by where they come from.
+
+    A card's embedded book counts as the character's, as after its import, unless a book of its name is there already.
+    """
+    character = list(context.character_books)
+    if context.use_embedded_book and context.card is not None:
+        embedded = services.embedded_book(context.card)
+        if embedded is not None:
+            character.append(embedded)
+    return select_books(
+        global_=context.books, character=character, chat=context.chat_books, persona=context.persona_books
+    )

@@ -17,10 +17,9 @@ from tavernkit.silly_tavern.chat.vector_storage import VectorResults
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.files.settings import Settings
-from tavernkit.silly_tavern.services import Services
+from tavernkit.silly_tavern.services import Services, selected_books
 from tavernkit.silly_tavern.world_info.book import WorldBook
 from tavernkit.silly_tavern.world_info.entry import Entry
-from tavernkit.silly_tavern.world_info.selected_books import selected_books
 from tavernkit.text.traced import Origin, plain, trace
 from tavernkit.values import FrozenJson, FrozenObject, is_mapping, is_sequence
 

@@ -24,7 +24,6 @@ from tavernkit.vibe_tavern.evals.harness import EvalProgress as EvalProgress
 from tavernkit.vibe_tavern.evals.harness import run_evals as run_evals
 from tavernkit.vibe_tavern.evals.report import EvalReport as EvalReport
 from tavernkit.vibe_tavern.evals.run_log import RunLog as RunLog
-from tavernkit.vibe_tavern.infrastructure import Infrastructure as Infrastructure
 from tavernkit.vibe_tavern.liquid_macros.render import render_liquid as render_liquid
 from tavernkit.vibe_tavern.output_tags.sanitizers import register_sanitizer as register_sanitizer
 from tavernkit.vibe_tavern.pipeline import PIPELINE as PIPELINE
@@ -34,6 +33,7 @@ from tavernkit.vibe_tavern.pipeline import to_messages as to_messages
 from tavernkit.vibe_tavern.prompt_runner import PromptRequest as PromptRequest
 from tavernkit.vibe_tavern.prompt_runner import PromptResult as PromptResult
 from tavernkit.vibe_tavern.prompt_runner import PromptRunner as PromptRunner
+from tavernkit.vibe_tavern.runner_config import Infrastructure as Infrastructure
 from tavernkit.vibe_tavern.runner_config import RunnerConfig as RunnerConfig
 from tavernkit.vibe_tavern.section_options import DirectivesOptions as DirectivesOptions
 from tavernkit.vibe_tavern.section_options import EscapeHatchOptions as EscapeHatchOptions

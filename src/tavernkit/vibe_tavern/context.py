@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final
 
-from tavernkit.cards.participant import Participant
-from tavernkit.prompt.context import Context
+from tavernkit.cards.character import Participant
+from tavernkit.prompt.context import BuildState, Context
 from tavernkit.prompt.inputs import CommonInputs, Estimator
-from tavernkit.prompt.state import BuildState
 from tavernkit.stores.history import HistoryLike
 
 

@@ -6,11 +6,10 @@ from typing import ClassVar, Self, Unpack
 
 from tavernkit.budget.max_tokens import MaxTokens
 from tavernkit.prompt.builder import BaseBuilder
-from tavernkit.prompt.context import Context
+from tavernkit.prompt.context import BuildState, Context
 from tavernkit.prompt.inputs import Estimator
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.prompt.plan import Plan
-from tavernkit.prompt.state import BuildState
 from tavernkit.vibe_tavern.context import VibeTavernContext, VibeTavernInputs, VibeTavernState
 from tavernkit.vibe_tavern.steps.language_policy import LanguagePolicy
 from tavernkit.vibe_tavern.steps.plan_assembly import PlanAssembly

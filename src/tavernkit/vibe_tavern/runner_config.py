@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from tavernkit.arguments import check_fields, require, require_choice
@@ -11,14 +11,14 @@ from tavernkit.errors import ConfigError, log_warning
 from tavernkit.prompt.context import Context, normalize_step_configs
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.values import FrozenObject, deep_merge, freeze_object, is_mapping
-from tavernkit.vibe_tavern.capabilities import Capabilities
+from tavernkit.vibe_tavern.capabilities import Capabilities, CapabilitiesRegistry, default_registry
 from tavernkit.vibe_tavern.context import VibeTavernContext, VibeTavernState
 from tavernkit.vibe_tavern.directives import presets as directives_presets
 from tavernkit.vibe_tavern.directives.config import DirectivesConfig
-from tavernkit.vibe_tavern.infrastructure import SHARED, Infrastructure
 from tavernkit.vibe_tavern.language_policy import LanguagePolicyConfig
 from tavernkit.vibe_tavern.options import OptionReader, section, suggestion
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
+from tavernkit.vibe_tavern.output_tags.sanitizers import SanitizerRegistry, default_sanitizers
 from tavernkit.vibe_tavern.pipeline import PIPELINE
 from tavernkit.vibe_tavern.section_options import (
     DirectivesOptions,
@@ -30,6 +30,54 @@ from tavernkit.vibe_tavern.section_options import (
 )
 from tavernkit.vibe_tavern.tool_calling import presets as tool_presets
 from tavernkit.vibe_tavern.tool_calling.config import ToolCallingConfig
+from tavernkit.vibe_tavern.tool_calling.transforms import (
+    MessageTransform,
+    ResponseTransform,
+    ToolCallTransform,
+    ToolResultTransform,
+    ToolTransform,
+    TransformRegistry,
+    message_transforms,
+    response_transforms,
+    tool_call_transforms,
+    tool_result_transforms,
+    tool_transforms,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Infrastructure:
+    """Registries of a program. The default is shared by the whole process; :meth:`copy` gives a set of one's own."""
+
+    capabilities: CapabilitiesRegistry = field(default_factory=lambda: default_registry)
+    sanitizers: SanitizerRegistry = field(default_factory=lambda: default_sanitizers)
+    message_transforms: TransformRegistry[MessageTransform] = field(default_factory=lambda: message_transforms)
+    tool_transforms: TransformRegistry[ToolTransform] = field(default_factory=lambda: tool_transforms)
+    response_transforms: TransformRegistry[ResponseTransform] = field(default_factory=lambda: response_transforms)
+    tool_call_transforms: TransformRegistry[ToolCallTransform] = field(default_factory=lambda: tool_call_transforms)
+    tool_result_transforms: TransformRegistry[ToolResultTransform] = field(
+        default_factory=lambda: tool_result_transforms
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def copy(self) -> Infrastructure:
+        """Registries that can be added to without anybody else seeing it."""
+        return Infrastructure(
+            capabilities=self.capabilities.copy(),
+            sanitizers=self.sanitizers.copy(),
+            message_transforms=self.message_transforms.copy(),
+            tool_transforms=self.tool_transforms.copy(),
+            response_transforms=self.response_transforms.copy(),
+            tool_call_transforms=self.tool_call_transforms.copy(),
+            tool_result_transforms=self.tool_result_transforms.copy(),
+        )
+
+
+SHARED = Infrastructure()
+"""The registries that are used unless a configuration brings its own."""
+
 
 Presets = Literal["all", "provider", "none"]
 

@@ -3,7 +3,7 @@
 One pool, one protocol, one place for the limits. What runs in them is a :class:`Job` of another room.
 """
 
-from tavernkit.workers.degraded import note_degraded, noting_degraded
+from tavernkit.errors import note_degraded, noting_degraded
 from tavernkit.workers.errors import BusyError, JobFailedError, OutOfTimeError, StuckError, WorkerError
 from tavernkit.workers.job import Job
 

@@ -13,7 +13,7 @@ from tavernkit.cards import Character, User
 from tavernkit.dialects.attachments import Attachment
 from tavernkit.errors import ConfigError, StrictModeError
 from tavernkit.prompt import HookRegistry, InjectionRegistry, Message, TraceCollector
-from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.risu_ai import PIPELINE, Builder, Preset, RisuChat, RisuModule, Settings
 from tavernkit.risu_ai import build as build_once
 from tavernkit.risu_ai.chat.inlays import Inlay

@@ -19,7 +19,7 @@ from tavernkit.risu_ai.lorebook import (
     ScanInput,
     lore_of,
 )
-from tavernkit.risu_ai.lorebook.near_misses import LOOKED_BACK
+from tavernkit.risu_ai.lorebook.result import LOOKED_BACK
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuModule, RisuSettings
 
 ENGINE = LorebookEngine()

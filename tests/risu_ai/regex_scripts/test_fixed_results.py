@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from tavernkit.errors import WarningLog
 from tavernkit.risu_ai import CBSEngine, RisuChat, RisuMessage
 from tavernkit.risu_ai.cbs.context import CBSContext
-from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner, ScriptResult, fixed_texts
-from tavernkit.risu_ai.regex_scripts.fixed_texts import FixedTexts
-from tavernkit.risu_ai.regex_scripts.mode_scripts import ScriptLists
+from tavernkit.risu_ai.regex_scripts import RegexScript, RegexScriptRunner, ScriptResult, mode_scripts
+from tavernkit.risu_ai.regex_scripts.mode_scripts import FixedTexts, ScriptLists
 from tavernkit.stores import InMemoryVariablesStore
 from tavernkit.text.js_regex import JSRegex
 from tavernkit.text.script_stretches import ScriptStretches
@@ -121,7 +120,7 @@ def test_a_new_function_is_seen() -> None:
 
 
 def test_long_texts_are_kept_while_there_is_room(replaced: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fixed_texts, "CACHED_SCRIPT_CHARACTERS", 100_000)
+    monkeypatch.setattr(mode_scripts, "CACHED_SCRIPT_CHARACTERS", 100_000)
     runner, scripts = RegexScriptRunner(), (script("a", "b"),)
     for _ in range(2):
         run(runner, "x" * 10_000, scripts, 0)

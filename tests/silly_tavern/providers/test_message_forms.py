@@ -6,17 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from tavernkit.silly_tavern.providers.converters.ai21 import convert_ai21
+from tavernkit.silly_tavern.providers.chat.own import convert_ai21, convert_cohere, convert_xai
 from tavernkit.silly_tavern.providers.converters.claude import convert_claude
 from tavernkit.silly_tavern.providers.converters.claude_text import convert_claude_text
-from tavernkit.silly_tavern.providers.converters.cohere import convert_cohere
 from tavernkit.silly_tavern.providers.converters.google import convert_google
 from tavernkit.silly_tavern.providers.converters.messages import MessageConversionError, Messages, ToolArgumentsError
 from tavernkit.silly_tavern.providers.converters.mistral import convert_mistral
 from tavernkit.silly_tavern.providers.converters.names import PromptNames
 from tavernkit.silly_tavern.providers.converters.post_process import post_process
 from tavernkit.silly_tavern.providers.converters.text import to_text_prompt
-from tavernkit.silly_tavern.providers.converters.xai import convert_xai
 from tavernkit.values import Json, JsonObject
 
 NAMES = PromptNames(char_name="Vesna", user_name="Tomas")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tavernkit.silly_tavern.providers.chat.own import convert_ai21, convert_xai
 from tavernkit.silly_tavern.providers.config import SillyTavernConfig
-from tavernkit.silly_tavern.providers.converters.ai21 import convert_ai21
 from tavernkit.silly_tavern.providers.converters.google import convert_google
 from tavernkit.silly_tavern.providers.converters.messages import Messages
 from tavernkit.silly_tavern.providers.converters.mistral import convert_mistral
@@ -16,7 +16,6 @@ from tavernkit.silly_tavern.providers.converters.openrouter import add_signature
 from tavernkit.silly_tavern.providers.converters.post_process import post_process
 from tavernkit.silly_tavern.providers.converters.reasoning import claude_budget, google_budget
 from tavernkit.silly_tavern.providers.converters.text import add_assistant_prefix, to_text_prompt
-from tavernkit.silly_tavern.providers.converters.xai import convert_xai
 from tavernkit.values import Json, JsonObject
 
 NAMES = PromptNames(char_name="Vesna", user_name="Tomas", group_names=("Orrin",))

@@ -13,7 +13,7 @@ from tavernkit.silly_tavern.world_info import (
     split_keys,
 )
 from tavernkit.silly_tavern.world_info.limits import MAX_LEVELS
-from tavernkit.silly_tavern.world_info.token_budget import TokenBudget
+from tavernkit.silly_tavern.world_info.selection import TokenBudget
 from tests.quickness import linear_time
 from tests.silly_tavern.world_info.scanning import make_book, scan
 

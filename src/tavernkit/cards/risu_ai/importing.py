@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import posixpath
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tavernkit.cards.archive import Archive, open_archive
@@ -15,15 +16,34 @@ from tavernkit.cards.fields import ignore
 from tavernkit.cards.json_text import check_depth
 from tavernkit.cards.limits import MIB, Limits
 from tavernkit.cards.payload import decode_base64
-from tavernkit.cards.png import ASSET_PREFIX
+from tavernkit.cards.png import ASSET_PREFIX, SIGNATURE, walk
 from tavernkit.cards.risu_ai.character import from_card, from_off_spec
 from tavernkit.cards.risu_ai.errors import ImportRefusedError, ImportThrewError
-from tavernkit.cards.risu_ai.png_file import read_texts, without_texts
 from tavernkit.cards.risum import Module, read_risum
 from tavernkit.cards.source import BytesSource
 from tavernkit.errors import FileFormatError, LimitExceededError
 from tavernkit.text.js_values import JSSyntaxError, json_parse, number_to_string, truthy
 from tavernkit.values import Json, JsonObject, is_object, thaw
+
+MAX_KEYWORD_BYTES = 70
+
+
+def read_texts(data: bytes, limits: Limits) -> Iterator[tuple[str, bytes]]:
+    """Give keyword and text of each plain text chunk."""
+    if not data.startswith(SIGNATURE):
+        raise ImportRefusedError("the file is no PNG")
+    for chunk in walk(io.BytesIO(data), limits, ignore):
+        if chunk.kind == b"tEXt":
+            keyword, _, text = data[chunk.offset + 8 : chunk.end - 4].partition(b"\0")
+            if len(keyword) <= MAX_KEYWORD_BYTES:
+                yield keyword.decode("latin-1"), text
+
+
+def without_texts(data: bytes, limits: Limits) -> bytes:
+    """The picture without its plain text chunks."""
+    kept = (chunk for chunk in walk(io.BytesIO(data), limits, ignore) if chunk.kind != b"tEXt")
+    return SIGNATURE + b"".join(data[chunk.offset : chunk.end] for chunk in kept)
+
 
 MAX_ASSET_BYTES = 50 * MIB
 """RisuAI leaves out members and refuses data uris that are larger."""

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tavernkit.cache.history_cut import CutCosts, HistoryUnit, first_kept
-from tavernkit.prompt.omission import Omission
+from tavernkit.prompt.block import Omission
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
 from tavernkit.risu_ai.chat.prompt_message import NEW_EXAMPLE_MEMO, PromptMessage, title_of
 

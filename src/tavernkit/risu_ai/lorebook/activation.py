@@ -5,15 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
+from tavernkit.risu_ai.cbs.hashing import hash_number
 from tavernkit.risu_ai.errors import DecoratorParseError
 from tavernkit.risu_ai.lorebook.decorators import Decorator
 from tavernkit.risu_ai.lorebook.entry import LorebookEntry
 from tavernkit.risu_ai.lorebook.keys import Query
-from tavernkit.risu_ai.lorebook.markers import DONT_PREFIX, KEEP_PREFIX, content_id
 from tavernkit.risu_ai.lorebook.result import LoreInjection
-from tavernkit.text.js_values import parse_int
+from tavernkit.text.js_values import number_to_string, parse_int
 from tavernkit.values import FrozenJson
+
+KEEP_PREFIX = "__internal_ka_"
+DONT_PREFIX = "__internal_da_"
+_DRAWN = 555
+HASH_CACHE = 4096
+
+
+@lru_cache(maxsize=HASH_CACHE)
+def content_id(content: str) -> str:
+    """The id of an entry that has none: a number drawn from its whole content."""
+    return number_to_string(hash_number(content, _DRAWN))
+
 
 POSITIONS = ("before_desc", "after_desc", "personality", "scenario")
 POINT_PREFIX = "pt_"

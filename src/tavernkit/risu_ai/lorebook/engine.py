@@ -12,16 +12,21 @@ from tavernkit.lore.contracts import TokenCounter
 from tavernkit.lore.wording import no_key_found
 from tavernkit.risu_ai.errors import DecoratorParseError
 from tavernkit.risu_ai.js.sort import sort_descending
-from tavernkit.risu_ai.lorebook.activation import EntryState, RunState, apply_decorators
+from tavernkit.risu_ai.lorebook.activation import (
+    DONT_PREFIX,
+    KEEP_PREFIX,
+    EntryState,
+    RunState,
+    apply_decorators,
+    content_id,
+)
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
 from tavernkit.risu_ai.lorebook.decorators import parse_content
 from tavernkit.risu_ai.lorebook.entry import CHILD, LorebookEntry, number_of, split_keys
 from tavernkit.risu_ai.lorebook.injections import Injections
 from tavernkit.risu_ai.lorebook.keys import KeyHit, Query, RegexKeys
 from tavernkit.risu_ai.lorebook.limits import LOOKED_AT, MAX_HITS, MAX_LOOKS, MAX_PASSES
-from tavernkit.risu_ai.lorebook.markers import DONT_PREFIX, KEEP_PREFIX, content_id
-from tavernkit.risu_ai.lorebook.near_misses import NearMisses
-from tavernkit.risu_ai.lorebook.result import ActiveLore, LorebookResult, entry_title
+from tavernkit.risu_ai.lorebook.result import ActiveLore, LorebookResult, NearMisses, entry_title
 from tavernkit.risu_ai.lorebook.texts import LoreMessage, PoolText, SearchedTexts, Window
 from tavernkit.values import LazySequence
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tavernkit.errors import LoreParseError, Warn
 from tavernkit.text.js_values import join, to_string, truthy
-from tavernkit.text.js_values.json import own_keys
+from tavernkit.text.js_values.convert import own_keys
 from tavernkit.values import Json, JsonObject, is_mapping, is_sequence, thaw, thaw_object
 
 FILE_TYPE = "risu"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tavernkit.errors import Warn
-from tavernkit.prompt.omission import Omission
+from tavernkit.prompt.block import Omission
 from tavernkit.risu_ai.chat.character_fields import CharacterFields
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of, title_of
 from tavernkit.risu_ai.errors import PromptTemplateError

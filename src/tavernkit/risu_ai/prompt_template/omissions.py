@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tavernkit.prompt.omission import Omission
+from tavernkit.prompt.block import Omission
 from tavernkit.risu_ai.budget.trimming import Dropped, omissions_of
 from tavernkit.risu_ai.chat.chat_log import sent_messages
 from tavernkit.risu_ai.lorebook.result import ActiveLore

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.context import CBSContext
+from tavernkit.risu_ai.cbs.delimited import replace_delimited
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
-from tavernkit.risu_ai.regex_scripts.fixed_texts import FixedResult
-from tavernkit.risu_ai.regex_scripts.mode_scripts import ModeScripts, ReadyScript, ScriptLists
+from tavernkit.risu_ai.regex_scripts.mode_scripts import FixedResult, ModeScripts, ReadyScript, ScriptLists
 from tavernkit.risu_ai.regex_scripts.results import ScriptResult, ScriptResults
 from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, ScriptMode
 from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
@@ -313,3 +313,38 @@ def _moved(template: str, found: JSMatch) -> str:
     if filled.count("$&") * len(found.text) > MAX_FILLED_TEXT:
         raise _NoEffectError(f"it would move more than {MAX_FILLED_TEXT} characters")
     return filled.replace("$&", found.text)
+
+
+_STYLE = re.compile(r"<risu-style>(.*?)</risu-style>", re.DOTALL)
+_PLACE = re.compile(r'<style-data style-index="([0-9]+)" ?/?>')
+_PLACE_END = "</style-data>"
+
+
+def hide_styles(text: str) -> tuple[str, list[str]]:
+    """Put placeholders where a text has style blocks, so that a translator leaves them alone."""
+    styles: list[str] = []
+
+    def hide(found: re.Match[str]) -> str:
+        styles.append(found[1])
+        return f'<style-data style-index="{len(styles) - 1}">{_PLACE_END}'
+
+    return replace_delimited(_STYLE, "</risu-style>", hide, text), styles
+
+
+def restore_styles(text: str, styles: Sequence[str]) -> str:
+    """Put the contents of style blocks back into a translation; unknown places become empty."""
+
+    def restore(found: re.Match[str]) -> str:
+        number = parse_int(found[1])
+        return styles[int(number)] if number < len(styles) else ""
+
+    return _PLACE.sub(restore, text).replace(_PLACE_END, "")
+
+
+def run_translation_scripts(text: str, scripts: Sequence[RegexScript], *, warn: Warn | None = None) -> str:
+    """Run ``edittrans`` scripts; raises :class:`JSRegexSyntaxError` on a bad pattern or flag."""
+    for script in scripts:
+        if script.type == "edittrans":
+            regex = JSRegex.compile(script.pattern, script.flag if script.able_flag else "g")
+            text = regex.replace(text, script.out.replace("$n", "\n"), warn=warn)
+    return text

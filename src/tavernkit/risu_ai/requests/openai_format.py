@@ -11,7 +11,7 @@ from tavernkit.risu_ai.requests.json_schema import wanted_schema
 from tavernkit.risu_ai.requests.messages import RequestRules
 from tavernkit.risu_ai.requests.parameters import parameter_values
 from tavernkit.risu_ai.requests.wire_model import LEGACY_MODEL, parameters_of
-from tavernkit.text.js_values.json import own_keys
+from tavernkit.text.js_values.convert import own_keys
 from tavernkit.values import Json, JsonObject, is_mapping, is_sequence, thaw
 
 Encode = Callable[[str], Sequence[int]]

@@ -1,16 +1,76 @@
-"""The slots: every text that is expanded before triggers run."""
+"""The slots: every text that is expanded before triggers run, examples and background included."""
 
 from __future__ import annotations
 
-from tavernkit.prompt.step import NoConfig, Step
+from collections.abc import Callable, Sequence
+
+from tavernkit.errors import Warn
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.risu_ai.budget.token_counting import RESERVE
-from tavernkit.risu_ai.chat.background import background
 from tavernkit.risu_ai.chat.chat_list import greeting_message, start_line
 from tavernkit.risu_ai.chat.chat_log import sent_messages
-from tavernkit.risu_ai.chat.example_messages import example_messages
+from tavernkit.risu_ai.chat.prompt_message import NEW_EXAMPLE_MEMO, PromptMessage, new_chat_line, source_of
 from tavernkit.risu_ai.errors import PromptTemplateError
+from tavernkit.risu_ai.memory.contract import Embed
+from tavernkit.risu_ai.memory.similarity import Similarity, paragraphs
+from tavernkit.risu_ai.objects import RisuMessage
 from tavernkit.risu_ai.prompt_template.slot_texts import SlotWriter
 from tavernkit.risu_ai.state import RisuState
+from tavernkit.text.js_values import js_lower, trim, trim_start
+from tavernkit.text.traced import join
+
+_SOURCE = source_of("chat", "example", "example dialogue of the character")
+_CHARACTER_TAGS, _USER_TAGS = ("{{char}}:", "<bot>:"), ("{{user}}:", "<user>:")
+
+
+def example_messages(text: str, name: str, expand: Callable[[str], str]) -> list[PromptMessage]:
+    """Read the example dialogue of a character called ``name``; ``expand`` is applied to every text.
+
+    As in RisuAI, what follows a second colon on a speaker's line is lost, a name counts only if it has no capitals,
+    and lines before the first speaker are dropped.
+    """
+    if not text:
+        return []
+    speeches: list[tuple[PromptMessage, list[str]]] = []
+    lines: list[str] | None = None
+    character_tags = (*_CHARACTER_TAGS, f"{name}:")
+    tags = (*character_tags, *_USER_TAGS)
+    for line in map(trim, text.split("\n")):
+        lowered = js_lower(line)
+        if lowered == "<start>":
+            speeches.append((new_chat_line(NEW_EXAMPLE_MEMO), []))
+            lines = None
+        elif lowered.startswith(tags):
+            lines = []
+            role = "assistant" if lowered.startswith(character_tags) else "user"
+            speeches.append((_speech(role, line), lines))
+        elif lines is not None:
+            lines.append(line)
+    for message, more in speeches:
+        message.content = expand(join("\n", [message.content, *more]))
+    return [message for message, _ in speeches]
+
+
+def _speech(role: str, line: str) -> PromptMessage:
+    return PromptMessage(role=role, content=trim_start(line.split(":")[1]), name=f"example_{role}", source=_SOURCE)
+
+
+BEST_PARAGRAPHS = 3
+QUERY_MESSAGES = 3
+DOCUMENT, QUERY = "search_document: ", "search_query: "
+
+
+def background(text: str, messages: Sequence[RisuMessage], embed: Embed | None, warn: Warn) -> str:
+    """Pick the paragraphs that resemble the newest messages most."""
+    if not text:
+        return ""
+    if embed is None:
+        warn("the character has an additional text: pass memory=MemoryModels(...) to have it searched; it is left out")
+        return ""
+    similarity = Similarity(embed, [DOCUMENT + paragraph for paragraph in paragraphs(text)])
+    newest = [message.data for message in reversed(messages[-QUERY_MESSAGES:])]
+    ranked = similarity.ranked_by_newest([QUERY + said for said in newest])
+    return "\n\n".join(found.removeprefix(DOCUMENT) for found in ranked[:BEST_PARAGRAPHS])
 
 
 class CbsStep(Step[RisuState, NoConfig]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.risu_ai.lorebook.engine import LorebookSettings, ScanInput
 from tavernkit.risu_ai.lorebook.result import LorebookResult
 from tavernkit.risu_ai.lorebook.texts import LoreMessage

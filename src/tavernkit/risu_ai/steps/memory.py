@@ -8,7 +8,7 @@ from types import MappingProxyType
 from tavernkit.cache.history_cut import CutCosts
 from tavernkit.cache.profiles import find_profile
 from tavernkit.prompt.context import CACHE, REFERENCE
-from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.risu_ai.budget.trimming import Dropped, cut_in_steps, drop_oldest, omissions_of
 from tavernkit.risu_ai.chat.character_fields import character_fields
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from tavernkit.prompt.block import Omission
 from tavernkit.prompt.context import CACHE, REFERENCE
-from tavernkit.prompt.omission import Omission
-from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.risu_ai.budget.overflow import generic_trim, reference_report, refuse_lost_user_message
 from tavernkit.risu_ai.budget.trimming import blank_removable
-from tavernkit.risu_ai.plan import RisuPlan, make_blocks
+from tavernkit.risu_ai.plan import RisuPlan, llm_options, make_blocks
 from tavernkit.risu_ai.prompt_template.omissions import lore_omissions, prompt_omissions, slot_omissions
-from tavernkit.risu_ai.requests.llm_options import llm_options
 from tavernkit.risu_ai.requests.messages import RequestRules
 from tavernkit.risu_ai.requests.text_prompt import TextRules
 from tavernkit.risu_ai.state import RisuState

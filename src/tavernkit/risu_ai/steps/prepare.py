@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.risu_ai.chat.character_fields import character_fields
 from tavernkit.risu_ai.chat.chat_log import with_ids, with_messages, with_text
 from tavernkit.risu_ai.chat.groups import UNKNOWN_CHARACTER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.risu_ai.chat.chat_list import ChatRules, HistoryWriter
 from tavernkit.risu_ai.chat.chat_log import sent_messages
 from tavernkit.risu_ai.chat.inlays import Media

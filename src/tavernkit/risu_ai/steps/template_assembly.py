@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.prompt_template.lore_places import REVERSE_DEPTH, in_chat, lore_message
 from tavernkit.risu_ai.prompt_template.printing import Printer, splice

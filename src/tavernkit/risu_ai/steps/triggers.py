@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tavernkit.prompt.omission import Omission
-from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.prompt.block import Omission
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.risu_ai.triggers.build_triggers import run_build_triggers
 

@@ -10,9 +10,7 @@ from tavernkit.cache.history_cut import CutCosts, HistoryUnit, first_kept
 from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine, digest
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage, role_of
 from tavernkit.silly_tavern.chat_completion.assembly import HistoryCut
-from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
-from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry, Layout
-from tavernkit.silly_tavern.chat_completion.slots import PlacedMessage, Slots
+from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry, Injected, Layout, PlacedMessage, Slots
 from tavernkit.silly_tavern.token_counting.messages import MessageCounter
 
 

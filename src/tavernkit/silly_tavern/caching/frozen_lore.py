@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat.extension_prompts import ROLES
+from tavernkit.silly_tavern.world_info.candidates import Reason
 from tavernkit.silly_tavern.world_info.placement import DepthGroup, PlacedEntry, Placement
-from tavernkit.silly_tavern.world_info.reasons import Reason
 from tavernkit.silly_tavern.world_info.result import WorldInfoResult
 from tavernkit.text.js_values import to_number
 from tavernkit.values import JsonObject, is_mapping, is_sequence

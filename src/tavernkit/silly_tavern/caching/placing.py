@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from tavernkit.cache.volatile import changes_by_itself
+from tavernkit.prompt.block import Moved
 from tavernkit.prompt.context import CACHE
-from tavernkit.prompt.omission import Moved
 from tavernkit.silly_tavern.caching.frozen_lore import (
     AFTER,
     BEFORE,
@@ -27,10 +27,8 @@ from tavernkit.silly_tavern.chat.extension_prompts import (
     VECTORS_MEMORY,
 )
 from tavernkit.silly_tavern.chat_completion.assembly import HistoryCut
-from tavernkit.silly_tavern.chat_completion.built_in_prompts import format_lore
-from tavernkit.silly_tavern.chat_completion.in_chat_injection import InChatPrompt, Injected
-from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry, Layout
-from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY, Prompt
+from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry, InChatPrompt, Injected, Layout
+from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY, Prompt, format_lore
 from tavernkit.silly_tavern.context import FREEZE, SillyTavernContext
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tavernkit.cards.character import Character
 from tavernkit.lore.contracts import LoreResult
-from tavernkit.silly_tavern.chat.depth_prompt import depth_prompt_of
+from tavernkit.silly_tavern.chat.authors_note import depth_prompt_of
 from tavernkit.silly_tavern.chat.extension_prompts import AUTHORS_NOTE, DEPTH_PROMPT, PERSONA
 from tavernkit.silly_tavern.chat_completion.prompt_collection import MAIN
 from tavernkit.silly_tavern.context import SillyTavernContext

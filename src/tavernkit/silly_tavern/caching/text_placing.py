@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.prompt.omission import Moved
+from tavernkit.prompt.block import Moved
 from tavernkit.silly_tavern.caching.placing import BEHIND, DEPTH_REASON
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage
 from tavernkit.silly_tavern.context import SillyTavernContext

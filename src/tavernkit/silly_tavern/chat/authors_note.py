@@ -1,15 +1,16 @@
-"""The author's note: its settings, when it is due, and what lore and persona add to it."""
+"""The author's note and the card's own note: settings, when they are due, what lore and persona add."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tavernkit.cards.character import Character
 from tavernkit.errors import ConfigError, Warn
-from tavernkit.prompt.choices import role
+from tavernkit.prompt.entry import role
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata
 from tavernkit.text.coerce import by_name_or_code
-from tavernkit.text.json_reader import JsonReader
+from tavernkit.text.json_reader import JsonReader, as_number
 from tavernkit.text.traced import join
 from tavernkit.values import is_mapping
 
@@ -185,3 +186,30 @@ def _character_note(reader: JsonReader) -> CharacterNote:
 
 def _or(value: int | float | None, default: int | float) -> int | float:
     return default if value is None else value
+
+
+DEFAULT_DEPTH = 4
+ROLE_NUMBERS = {"system": 0, "user": 1, "assistant": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class DepthPrompt:
+    """A text, its depth and the number of its role."""
+
+    text: str
+    depth: int | float = DEFAULT_DEPTH
+    role: int = 0
+
+
+def depth_prompt_of(character: Character) -> DepthPrompt:
+    """A card's depth prompt as it is written; its role may be a name or a number, anything else counts as system."""
+    found = character.extensions.get("depth_prompt")
+    if not is_mapping(found):
+        return DepthPrompt("")
+    text, depth, role = found.get("prompt"), as_number(found.get("depth")), found.get("role")
+    number = ROLE_NUMBERS.get(role, 0) if isinstance(role, str) else as_number(role)
+    return DepthPrompt(
+        text=text if isinstance(text, str) else "",
+        depth=DEFAULT_DEPTH if depth is None else depth,
+        role=int(number) if number in (0, 1, 2) else 0,
+    )

@@ -1,4 +1,4 @@
-"""The registry of texts that extensions (and SillyTavern itself) add to a prompt."""
+"""Texts that extensions and SillyTavern itself add to a prompt, with stored summaries and ``/inject`` texts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tavernkit.errors import Warn
 from tavernkit.prompt.injections import Injection
+from tavernkit.silly_tavern.chat.chat_message import ChatMessage
+from tavernkit.silly_tavern.macros.substitution import Substitution
 from tavernkit.silly_tavern.provenance import source
-from tavernkit.text.js_values import is_index_key, to_string, trim, utf16_sort_key
+from tavernkit.text.js_values import UNDEFINED, is_index_key, to_number, to_string, trim, truthy, utf16_sort_key
 from tavernkit.text.json_reader import as_number
 from tavernkit.text.traced import join
-from tavernkit.values import FrozenJson, FrozenObject
+from tavernkit.values import FrozenJson, FrozenObject, is_mapping, is_sequence
 
 NONE, AFTER_MAIN, IN_CHAT, BEFORE_MAIN = -1, 0, 1, 2
 """Positions: nowhere (scanned only), after the main prompt, in the chat at a depth, before the main prompt."""
@@ -185,3 +188,148 @@ def _is_whole(number: int | float) -> bool:
 def _number(value: object, default: int) -> int | float:
     number = as_number(value)
     return default if number is None else number
+
+
+EXTENSION = "memory"
+"""Its name among the extensions that can be switched off."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummarySettings:
+    """``extension_settings.memory``: the template of the summary and its place."""
+
+    template: str = "[Summary: {{summary}}]"
+    position: int | float = 0
+    depth: int | float = 2
+    role: int | float = 0
+    scan: bool = False
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> SummarySettings:
+        """Read the settings; what is missing has its default."""
+        template = data.get("template")
+        return cls(
+            template=template if isinstance(template, str) else cls().template,
+            position=to_number(data.get("position", 0)),
+            depth=to_number(data.get("depth", 2)),
+            role=to_number(data.get("role", 0)),
+            scan=truthy(data.get("scan")),
+        )
+
+
+def stored_summary(chat: Sequence[ChatMessage]) -> tuple[str, int]:
+    """Return the newest summary of a stored chat and the line it is on. The last line's never counts."""
+    for index in range(len(chat) - 2, -1, -1):
+        extra = chat[index].extra
+        memory = extra.get("memory") if extra else None
+        if memory is not None and truthy(memory):
+            # A summary that is no text breaks the extension's reading of the chat.
+            return (memory, index) if isinstance(memory, str) else ("", -1)
+    return "", -1
+
+
+def summary_prompt(text: str, line: int, settings: SummarySettings, macros: Substitution) -> ExtensionPrompt | None:
+    """Make the registered text of a summary; nothing if there is none."""
+    summary = trim(text)
+    if not summary:
+        return None
+    template = settings.template
+    value = macros.with_macros(template, {"summary": summary}) if template else "Summary: " + summary
+    return ExtensionPrompt(
+        SUMMARY,
+        value,
+        settings.position,
+        settings.depth,
+        settings.role,
+        settings.scan,
+        kind="summary",
+        reason=f"summary stored on message {line}",
+    )
+
+
+KEY_PREFIX = "script_inject_"
+
+MAX_FILTER_CHARACTERS = 10_000
+"""A longer filter is not looked at."""
+
+_TRUE = ("on", "true", "1")
+_RETURN = re.compile(r"/return(?:\s+(?P<value>[^|{}\n]*))?\Z")
+_CLOSURE = re.compile(r"\{:(?P<body>.*):\}\Z", re.DOTALL)
+_IF = re.compile(
+    r"/if\s+left=(?P<left>\S+)\s+right=(?P<right>\S+)\s+rule=(?P<rule>eq|neq)"
+    r"(?:\s+else=\{:(?P<no>[^{}]*):\})?\s+\{:(?P<yes>[^{}]*):\}\Z"
+)
+_MACRO = re.compile(r"\{\{[^{}]*\}\}")
+
+
+def script_injects(stored: object, expand: Callable[[str], str], warn: Warn) -> Iterator[ExtensionPrompt]:
+    """Read the injects of a chat, in the order SillyTavern registers them.
+
+    Args:
+        stored: ``chat_metadata.script_injects``: an object by id, or a list.
+        expand: Expands the macros of filters.
+        warn: Hears of filters that cannot be run.
+    """
+    for inject_id, inject in _by_id(stored):
+        if is_mapping(inject):
+            yield ExtensionPrompt(
+                key=f"{KEY_PREFIX}{inject_id}",
+                value=to_string(inject.get("value", UNDEFINED)),
+                position=to_number(inject.get("position", UNDEFINED)),
+                depth=to_number(inject.get("depth", UNDEFINED)),
+                role=to_number(inject.get("role") or 0),
+                scan=truthy(inject.get("scan")),
+                filtered=not _passes(inject_id, inject.get("filter"), expand, warn),
+                kind="inject",
+                reason="stored in the chat's header by /inject",
+                title=f"Inject {inject_id}",
+            )
+
+
+def _by_id(stored: object) -> list[tuple[str, object]]:
+    if is_sequence(stored):
+        return [(str(index), inject) for index, inject in enumerate(stored)]
+    if not is_mapping(stored):
+        return []
+    numbered = sorted((key for key in stored if is_index_key(key)), key=int)
+    return [(key, stored[key]) for key in (*numbered, *(key for key in stored if not is_index_key(key)))]
+
+
+def _passes(inject_id: str, script: object, expand: Callable[[str], str], warn: Warn) -> bool:
+    """Whether the inject's filter lets it through; a filter that is more than a comparison is not run."""
+    if not isinstance(script, str) or not trim(script):
+        return True
+    result = _result(trim(script), expand)
+    if result is None:
+        warn(f"inject {inject_id!r}: its filter is a script, which is not run; the text is taken as active")
+        return True
+    return trim(result).lower() in _TRUE
+
+
+def _result(script: str, expand: Callable[[str], str]) -> str | None:
+    """The value of a script, or None where it is more than ``/return`` and ``/if`` with equality."""
+    if len(script) > MAX_FILTER_CHARACTERS:
+        return None
+    while closure := _CLOSURE.match(script):
+        script = trim(closure["body"])
+    # Macros hide from the patterns: their braces are no closures.
+    macros: list[str] = []
+
+    def hide(found: re.Match[str]) -> str:
+        macros.append(found.group())
+        return f"\0{len(macros) - 1}\0"
+
+    def value(text: str) -> str:
+        return expand(re.sub("\0(\\d+)\0", lambda found: macros[int(found[1])], text))
+
+    hidden = _MACRO.sub(hide, script)
+    returned = _RETURN.match(hidden)
+    if returned is not None:
+        return value(returned["value"] or "")
+    compared = _IF.match(hidden)
+    if compared is None:
+        return None
+    equal = value(compared["left"]) == value(compared["right"])
+    branch = compared["yes"] if equal == (compared["rule"] == "eq") else compared["no"] or "/return"
+    inner = _RETURN.match(trim(branch))
+    return value(inner["value"] or "") if inner is not None else None

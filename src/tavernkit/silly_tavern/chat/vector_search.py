@@ -8,7 +8,7 @@ from tavernkit.embeddings.embedder import Embedder
 from tavernkit.embeddings.index import IndexItem, VectorIndex
 from tavernkit.silly_tavern.chat.vector_chunks import Cutting
 from tavernkit.silly_tavern.chat.vector_storage import CHAT_COLLECTION, VectorCall, VectorHit, VectorResults
-from tavernkit.silly_tavern.macros.string_hash import string_hash
+from tavernkit.silly_tavern.macros.seeding import string_hash
 
 MESSAGE_CHUNK_SIZE = 400
 """How large the chunks of a chat's messages are in SillyTavern."""

@@ -16,13 +16,28 @@ from tavernkit.silly_tavern.chat.attachments import FILE_SEPARATOR, attached_fil
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage
 from tavernkit.silly_tavern.chat.extension_prompts import VECTORS_DATA_BANK, VECTORS_MEMORY, ExtensionPrompt
 from tavernkit.silly_tavern.chat.vector_chunks import Cutting
-from tavernkit.silly_tavern.macros.string_hash import string_hash
+from tavernkit.silly_tavern.macros.seeding import string_hash
 from tavernkit.silly_tavern.world_info.book import WorldBook
-from tavernkit.silly_tavern.world_info.entry import Entry
-from tavernkit.silly_tavern.world_info.vectors import vectorized_entries
+from tavernkit.silly_tavern.world_info.entry import Entry, entry_hash
 from tavernkit.text.js_values import to_number, trim, truthy
 from tavernkit.text.traced import join, substitute
-from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence
+from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, is_sequence
+
+
+def vectorized_entries(books: Iterable[WorldBook], *, every: bool = False) -> tuple[Entry, ...]:
+    """Give the entries to embed: those marked for it (or ``every`` one) that are switched on and have content."""
+    return tuple(
+        entry
+        for book in books
+        for entry in book.entries
+        if (every or entry.vectorized) and not entry.disabled and entry.content
+    )
+
+
+def forced_entry(entry: Entry) -> JsonObject:
+    """Make the object that activates an entry from outside, for :attr:`ScanInput.forced`."""
+    return {**entry.to_json(), "world": entry.world, "content": entry.content, "hash": entry_hash(entry)}
+
 
 EXTENSION = "vectors"
 CHAT_COLLECTION = "chat"

@@ -8,8 +8,16 @@ from dataclasses import dataclass, field, replace
 from tavernkit.cache.profiles import CacheProfile
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage, role_of
 from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter
-from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
-from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock, HistoryEntry, Layout
+from tavernkit.silly_tavern.chat_completion.layout import (
+    BudgetOverflowError,
+    ExampleBlock,
+    HistoryEntry,
+    Injected,
+    Layout,
+    MessageCollection,
+    PlacedMessage,
+    Slots,
+)
 from tavernkit.silly_tavern.chat_completion.prompt_collection import (
     CHAT_HISTORY,
     DIALOGUE_EXAMPLES,
@@ -17,12 +25,6 @@ from tavernkit.silly_tavern.chat_completion.prompt_collection import (
     MAIN,
     START,
     Prompt,
-)
-from tavernkit.silly_tavern.chat_completion.slots import (
-    BudgetOverflowError,
-    MessageCollection,
-    PlacedMessage,
-    Slots,
 )
 from tavernkit.silly_tavern.provenance import TITLES, message_source, source
 from tavernkit.silly_tavern.token_counting.messages import PRIMING_TOKENS, MessageCounter

@@ -10,10 +10,8 @@ from tavernkit.dialects.shapes import openai_part
 from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern.chat.attachments import has_media
 from tavernkit.silly_tavern.chat.core_chat import NAMES_FIELD, CoreMessage, name_prefix, role_of
-from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
-from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry
+from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry, Injected, PlacedMessage
 from tavernkit.silly_tavern.chat_completion.media import Measure, inline_media
-from tavernkit.silly_tavern.chat_completion.slots import PlacedMessage
 from tavernkit.silly_tavern.chat_completion.tools import ToolCalls, tool_calls, tools_supported
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.provenance import message_source, reason_of, source, title_of

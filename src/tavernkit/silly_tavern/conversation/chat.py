@@ -11,7 +11,7 @@ from typing import Final, Literal, Self, Unpack
 from tavernkit.cards.character import Character
 from tavernkit.errors import ConfigError
 from tavernkit.silly_tavern.builder import Builder
-from tavernkit.silly_tavern.chat.turn import inline_bias, without_macros
+from tavernkit.silly_tavern.chat.core_chat import inline_bias, without_macros
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.conversation import lines as chat_lines
 from tavernkit.silly_tavern.conversation.chat_state import ChatState, Work, object_or_empty, scripted

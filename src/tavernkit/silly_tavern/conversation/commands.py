@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from tavernkit.errors import log_warning
-from tavernkit.silly_tavern.chat.turn import inline_bias, without_macros
+from tavernkit.silly_tavern.chat.core_chat import inline_bias, without_macros
 from tavernkit.silly_tavern.conversation import lines as chat_lines
 from tavernkit.text.js_values import trim
 from tavernkit.turns import Turn

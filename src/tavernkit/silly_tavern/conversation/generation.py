@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tavernkit.errors import TavernKitError
 from tavernkit.models.reply import Reply, ReplyPiece, ToolCall
+from tavernkit.silly_tavern.chat.core_chat import SENDING_TYPES, inline_bias, without_macros
 from tavernkit.silly_tavern.chat.output_cleanup import clean_up
-from tavernkit.silly_tavern.chat.turn import SENDING_TYPES, inline_bias, without_macros
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.conversation import lines as chat_lines

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tavernkit.arguments import checked
-from tavernkit.cards.character import Character
-from tavernkit.cards.participant import User
+from tavernkit.cards.character import Character, User
 from tavernkit.errors import TavernKitError
 from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage

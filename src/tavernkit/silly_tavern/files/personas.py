@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tavernkit.silly_tavern.chat.persona import IN_PROMPT, Persona, stored_position
+from tavernkit.silly_tavern.chat.card_fields import IN_PROMPT, Persona, stored_position
 from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.text.js_values import to_number
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping, is_sequence

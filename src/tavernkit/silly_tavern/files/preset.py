@@ -16,7 +16,6 @@ from tavernkit.arguments import checked
 from tavernkit.cards.json_text import dump_json, parse_json
 from tavernkit.cards.source import FileContent, called, read_file, stem
 from tavernkit.errors import FileFormatError, InvalidPresetError, Warn, log_warning
-from tavernkit.silly_tavern.files.preset_check import problems_of
 from tavernkit.silly_tavern.files.preset_migrations import migrate
 from tavernkit.silly_tavern.files.preset_prompts import (
     OrderEntry,
@@ -24,6 +23,7 @@ from tavernkit.silly_tavern.files.preset_prompts import (
     PromptOrder,
     active_order,
     complete_prompts,
+    problems_of,
     read_prompt,
 )
 from tavernkit.silly_tavern.limits import MAX_PRESET_BYTES

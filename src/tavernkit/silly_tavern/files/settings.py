@@ -12,7 +12,7 @@ from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.source import FileContent, called, read_file
 from tavernkit.errors import FileFormatError, Warn, log_warning, refuse_warning
 from tavernkit.silly_tavern.chat.authors_note import NoteSettings
-from tavernkit.silly_tavern.chat.persona import Persona, stored_position
+from tavernkit.silly_tavern.chat.card_fields import Persona, stored_position
 from tavernkit.silly_tavern.chat.reasoning import ReasoningSettings
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.files.preset import Preset

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tavernkit.silly_tavern.chat.depth_prompt import DepthPrompt, depth_prompt_of
+from tavernkit.silly_tavern.chat.authors_note import DepthPrompt, depth_prompt_of
 from tavernkit.silly_tavern.groups.group import GroupMember
 from tavernkit.silly_tavern.groups.group_chat import GroupChat
 from tavernkit.text.js_values import trim

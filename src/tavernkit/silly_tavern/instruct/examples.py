@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tavernkit.silly_tavern.chat.examples import START, ExampleTurn, read_block
+from tavernkit.silly_tavern.chat.card_fields import START, ExampleTurn, read_block
 from tavernkit.silly_tavern.instruct.names import replace_name
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.text.traced import added

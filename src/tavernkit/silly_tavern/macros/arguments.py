@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time
 
 from tavernkit.silly_tavern.macros.registry import MacroDefinition
-from tavernkit.text.js_values import UNDEFINED, json_stringify, to_number, to_string, trim
+from tavernkit.text.js_values import UNDEFINED, json_stringify, to_number, to_string, trim, trim_start
+from tavernkit.text.traced import join
 from tavernkit.values import is_mapping, is_sequence
 
 _INTEGER = re.compile(r"-?[0-9]+\Z")
@@ -51,3 +52,27 @@ def to_text(value: object) -> str:
     if is_mapping(value) or is_sequence(value):
         return json_stringify(value)
     return to_string(value) if isinstance(value, (bool, int, float)) else str(value)
+
+
+_FALSE = frozenset(("false", "off", "0"))
+
+
+def dedent(text: str) -> str:
+    """Remove the indentation of the first line that says anything from all lines, and trim the whole."""
+    if "\n" not in text:
+        return trim(text)
+    lines = text.split("\n")
+    margin = next((_indentation(line) for line in lines if trim(line)), 0)
+    if not margin:
+        return trim(text)
+    moved = [line[margin:] if _indentation(line) >= margin else trim_start(line) for line in lines]
+    return trim(join("\n", moved))
+
+
+def is_falsy(text: str) -> bool:
+    """Return True if a condition's text means no."""
+    return not text or trim(text).lower() in _FALSE
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))

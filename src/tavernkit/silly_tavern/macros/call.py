@@ -1,18 +1,100 @@
-"""What a handler gets to know about the call it answers."""
+"""What a handler is given: its call, the variables within their limits, and a way to report what is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-from tavernkit.silly_tavern.macros.blocks import dedent
-from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, DiagnosticKind
+from tavernkit.errors import MacroError, Warn
+from tavernkit.silly_tavern.errors import (
+    MacroBlockError,
+    MacroRecursionError,
+    MacroSyntaxError,
+    UnconsumedMacroError,
+    UnknownMacroError,
+)
+from tavernkit.silly_tavern.macros.arguments import dedent
+from tavernkit.silly_tavern.macros.limits import FREE_VARIABLE_CHARS, MAX_VARIABLE_CHARS
+from tavernkit.stores.variables import LOCAL, VariablesStore
+from tavernkit.values import Json, is_mapping, is_sequence
 
 if TYPE_CHECKING:
     from tavernkit.silly_tavern.macros.environment import MacroEnvironment
     from tavernkit.silly_tavern.macros.nodes import MacroNode
     from tavernkit.silly_tavern.macros.registry import MacroDefinition
     from tavernkit.silly_tavern.macros.run import Expansion
+
+
+DiagnosticKind = Literal[
+    "syntax",
+    "runtime_warning",
+    "internal_error",
+    "v1_replace_failed",
+    "unknown_macro",
+    "unconsumed",
+    "block",
+    "ignored",
+    "limit",
+]
+"""The first four are SillyTavern's own; the others are what it lets pass without a word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic:
+    """One thing that was wrong.
+
+    ``about`` says what a runtime warning or limit is about (``arity``, ``type``, ``roll``, ``depth``); a syntax
+    diagnostic has its ``phase`` (``lexing``, ``parsing``) and how many errors it stands for (``count``).
+    ``position`` is an index into the text as it was given. ``unclosed`` marks a call that lacks its block.
+    ``remaining`` are the macros that are left in a text.
+    """
+
+    kind: DiagnosticKind
+    message: str
+    about: str = ""
+    macro: str = ""
+    position: int | None = None
+    phase: str = ""
+    count: int = 1
+    unclosed: bool = False
+    remaining: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.message if self.position is None else f"{self.message} (at character {self.position})"
+
+    def to_error(self) -> MacroError:
+        """The error that strict mode raises for it."""
+        text = str(self)
+        if self.kind == "block" or self.unclosed:
+            closing = None if self.about == "closing" else f"{{{{/{self.macro}}}}}"
+            return MacroBlockError(text, opening_tag=self.macro, expected_closing=closing, position=self.position)
+        if self.about == "depth":
+            return MacroRecursionError(
+                text, depth=self.count, max_depth=self.count, macro_name=self.macro, position=self.position
+            )
+        if self.kind == "unconsumed":
+            return UnconsumedMacroError(text, remaining_macros=self.remaining, position=self.position)
+        error = _ERRORS.get(self.kind, MacroError)
+        return error(text, macro_name=self.macro or None, position=self.position)
+
+
+_ERRORS: dict[str, type[MacroError]] = {"syntax": MacroSyntaxError, "unknown_macro": UnknownMacroError}
+
+Report = Callable[[Diagnostic], None]
+"""Takes one diagnostic."""
+
+
+def reporter(warn: Warn, *, strict: bool) -> Report:
+    """Make a :data:`Report` that warns, or in strict mode raises."""
+
+    def raise_it(diagnostic: Diagnostic) -> None:
+        raise diagnostic.to_error()
+
+    def warn_of_it(diagnostic: Diagnostic) -> None:
+        warn(str(diagnostic))
+
+    return raise_it if strict else warn_of_it
 
 
 class MacroFailure(Exception):  # noqa: N818 - it is not an error of the program: the macro stays in the text
@@ -105,3 +187,63 @@ class MacroCall:
                 position=self._node.position,
             )
         )
+
+
+class MeteredVariables:
+    """A store that limits how much of long values one expansion may read.
+
+    Every macro that touches a variable reads, parses or copies its value as a whole, and a text may hold very many.
+    """
+
+    __slots__ = ("_run", "_store")
+
+    def __init__(self, store: VariablesStore, run: Expansion) -> None:
+        self._store = store
+        self._run = run
+
+    @property
+    def cache_version(self) -> int | None:
+        """The version of the store."""
+        return self._store.cache_version
+
+    def get(self, name: str, scope: str = LOCAL) -> Json:
+        """Read a variable, or raise :class:`OutOfRoomError`."""
+        value = self._store.get(name, scope)
+        if (isinstance(value, str) and len(value) <= FREE_VARIABLE_CHARS) or value is None:
+            return value
+        budget = self._run.budget
+        budget.variables += _size(value)
+        if budget.variables <= MAX_VARIABLE_CHARS:
+            return value
+        message = f"the macros of one expansion read more than {MAX_VARIABLE_CHARS} characters of variables"
+        self._run.report_limit("variables", f"{message}; the rest stays as text")
+        raise OutOfRoomError(message)
+
+    def set(self, name: str, value: Json, scope: str = LOCAL) -> None:
+        """Write a variable."""
+        self._store.set(name, value, scope)
+
+    def has(self, name: str, scope: str = LOCAL) -> bool:
+        """Return True if a variable is set."""
+        return self._store.has(name, scope)
+
+    def delete(self, name: str, scope: str = LOCAL) -> None:
+        """Remove a variable."""
+        self._store.delete(name, scope)
+
+    def add(self, name: str, value: Json, scope: str = LOCAL) -> Json:
+        """Add to a variable."""
+        return self._store.add(name, value, scope)
+
+
+def _size(value: object) -> int:
+    """About how many characters a value has as text."""
+    size, waiting = 0, [value]
+    while waiting:
+        each = waiting.pop()
+        size += len(each) if isinstance(each, str) else 4
+        if is_mapping(each):
+            waiting += each.values()
+        elif is_sequence(each):
+            waiting += each
+    return size

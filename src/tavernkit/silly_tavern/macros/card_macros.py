@@ -6,8 +6,8 @@ import re
 from typing import Protocol
 
 from tavernkit.cards.character import Character
-from tavernkit.silly_tavern.chat.depth_prompt import depth_prompt_of
-from tavernkit.silly_tavern.chat.examples import START_LINE, split_examples
+from tavernkit.silly_tavern.chat.authors_note import depth_prompt_of
+from tavernkit.silly_tavern.chat.card_fields import START_LINE, split_examples
 from tavernkit.silly_tavern.groups.cards import JoinedField, join_field
 from tavernkit.silly_tavern.instruct.examples import ExampleNames, format_examples
 from tavernkit.silly_tavern.instruct.names import NAME_MACRO

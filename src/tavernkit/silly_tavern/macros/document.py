@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from tavernkit.silly_tavern.macros.diagnostics import Diagnostic
+from tavernkit.silly_tavern.macros.call import Diagnostic
 from tavernkit.silly_tavern.macros.nodes import MacroNode, Part, StrayTag
 from tavernkit.silly_tavern.macros.parser import ParsedMacro, Span
 from tavernkit.silly_tavern.macros.registry import MacroRegistry

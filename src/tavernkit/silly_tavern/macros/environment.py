@@ -17,9 +17,40 @@ from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.groups.group_chat import GroupChat
 from tavernkit.silly_tavern.instruct.system_prompt import SystemPrompt
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
-from tavernkit.silly_tavern.macros.settings import AuthorsNotes, ExtensionValues
 from tavernkit.stores.variables import InMemoryVariablesStore, VariablesStore
 from tavernkit.values import FrozenJson, Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorsNotes:
+    """The author's notes: of the chat, of the character, and the default one."""
+
+    chat: str = ""
+    character: str = ""
+    default: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpressionSettings:
+    """What the expressions extension knows. ``last`` maps a character's name to its latest sprite label."""
+
+    fallback: str = ""
+    show_emoji: bool = False
+    labels: Sequence[str] = ()
+    last: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtensionValues:
+    """What SillyTavern's bundled extensions put into macros."""
+
+    enabled: Sequence[str] = ()
+    summary: str | None = ""
+    """What the user wrote as the summary; None if the extension is switched off, which takes its macro along."""
+    image_prefix: str = ""
+    image_negative_prefix: str = ""
+    expressions: ExpressionSettings = field(default_factory=ExpressionSettings)
+
 
 Clock = Callable[[], datetime]
 """Tells the time; the result must know its zone."""

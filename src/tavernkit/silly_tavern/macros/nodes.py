@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from tavernkit.errors import MacroError, StrictModeError
-from tavernkit.silly_tavern.macros.arguments import arity_problem, to_text, type_problem
-from tavernkit.silly_tavern.macros.blocks import dedent
-from tavernkit.silly_tavern.macros.call import MacroCall, OutOfRoomError
-from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, DiagnosticKind
+from tavernkit.silly_tavern.macros.arguments import arity_problem, dedent, to_text, type_problem
+from tavernkit.silly_tavern.macros.call import Diagnostic, DiagnosticKind, MacroCall, OutOfRoomError
 from tavernkit.silly_tavern.macros.registry import MacroDefinition
 from tavernkit.text.traced import expanded, join
 from tavernkit.values import LazySequence

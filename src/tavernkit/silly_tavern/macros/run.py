@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from tavernkit.macros.budget import BuildBudget
+from tavernkit.silly_tavern.macros.call import Diagnostic, MeteredVariables, Report
 from tavernkit.silly_tavern.macros.card_macros import CardMacros
-from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.limits import (
     MAX_DICE_IN_ALL,
@@ -19,10 +19,9 @@ from tavernkit.silly_tavern.macros.limits import (
     MAX_RESOLVE_DEPTH,
     MAX_STEPS,
 )
-from tavernkit.silly_tavern.macros.metered import MeteredVariables
-from tavernkit.silly_tavern.macros.processors import Positions
 from tavernkit.silly_tavern.macros.registry import Handler, MacroDefinition, MacroNames
 from tavernkit.silly_tavern.macros.seeding import text_hash
+from tavernkit.silly_tavern.macros.source import Positions
 from tavernkit.stores.variables import VariablesStore
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from tavernkit.errors import MacroError, StrictModeError
 from tavernkit.silly_tavern.macros import variables
 from tavernkit.silly_tavern.macros.arguments import to_text
-from tavernkit.silly_tavern.macros.call import OutOfRoomError
-from tavernkit.silly_tavern.macros.diagnostics import Diagnostic
+from tavernkit.silly_tavern.macros.call import Diagnostic, OutOfRoomError
 from tavernkit.text.js_values import to_number, trim
 from tavernkit.text.traced import expanded
 from tavernkit.values import Json

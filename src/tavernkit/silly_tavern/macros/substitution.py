@@ -8,7 +8,7 @@ from typing import cast
 
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.instruct.names import NAME_MACRO
-from tavernkit.silly_tavern.macros.diagnostics import reporter
+from tavernkit.silly_tavern.macros.call import reporter
 from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine

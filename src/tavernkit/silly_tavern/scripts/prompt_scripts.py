@@ -6,10 +6,28 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Sequence
 
 from tavernkit.errors import Warn
+from tavernkit.silly_tavern.limits import CACHED_SCRIPT_CHARACTERS, CACHED_SCRIPT_LISTS
 from tavernkit.silly_tavern.macros.substitution import Substitution
 from tavernkit.silly_tavern.scripts.regex_scripts import RegexPlacement, RegexScript, RegexScripts, run_script
-from tavernkit.silly_tavern.scripts.script_memory import ScriptMemory
 from tavernkit.text.script_budget import ScriptBudget
+from tavernkit.text.script_stretches import ScriptStretches
+from tavernkit.values import LRUCache
+
+
+class ScriptMemory:
+    """Remembers what scripts make of a text in every context. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.stretches = ScriptStretches(CACHED_SCRIPT_CHARACTERS)
+        self._lists: LRUCache[Hashable, object] = LRUCache(CACHED_SCRIPT_LISTS)
+
+    def list_of(self, scripts: Sequence[RegexScript]) -> object:
+        """One object for all lists of scripts that do the same."""
+        return self._lists.get_or_make(tuple(map(_what_it_does, scripts)), object)
+
+
+def _what_it_does(script: RegexScript) -> Hashable:
+    return script.disabled, script.find_regex, script.macro_mode, script.replace_string, script.trim_strings
 
 
 class PromptScripts:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.silly_tavern.caching.placing import freeze_lore
 from tavernkit.silly_tavern.chat.authors_note import with_lore
+from tavernkit.silly_tavern.chat.card_fields import AT_DEPTH
+from tavernkit.silly_tavern.chat.core_chat import scan_messages
 from tavernkit.silly_tavern.chat.extension_prompts import (
     AUTHORS_NOTE,
     IN_CHAT,
@@ -16,16 +18,13 @@ from tavernkit.silly_tavern.chat.extension_prompts import (
     ROLES,
     ExtensionPrompt,
 )
-from tavernkit.silly_tavern.chat.persona import AT_DEPTH
-from tavernkit.silly_tavern.chat.scan_messages import scan_messages
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern.context import FREEZE
+from tavernkit.silly_tavern.services import selected_books
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.world_info.lore_sources import LoreSources, lore_reason
 from tavernkit.silly_tavern.world_info.placement import DepthGroup
-from tavernkit.silly_tavern.world_info.result import WorldInfoResult
+from tavernkit.silly_tavern.world_info.result import LoreSources, WorldInfoResult, lore_reason
 from tavernkit.silly_tavern.world_info.scan_input import ScanData, ScanInput, Speaker
-from tavernkit.silly_tavern.world_info.selected_books import selected_books
 from tavernkit.text.js_values import to_number, to_string
 from tavernkit.values import FrozenJson
 

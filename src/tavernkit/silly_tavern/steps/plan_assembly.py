@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from tavernkit.prompt.block import Block
+from tavernkit.prompt.block import Block, Omission
 from tavernkit.prompt.context import CACHE, REFERENCE
-from tavernkit.prompt.omission import Omission
-from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern.caching.placing import history_cut, metadata_changes, moved_lore
 from tavernkit.silly_tavern.caching.raw_texts import raw_texts
 from tavernkit.silly_tavern.chat_completion.assembly import assemble, placed
-from tavernkit.silly_tavern.chat_completion.blocks import make_blocks
 from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter
-from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
+from tavernkit.silly_tavern.chat_completion.layout import Injected, MessageCollection, PlacedMessage
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.chat_completion.request_fields import (
     RequestInput,
@@ -27,11 +26,83 @@ from tavernkit.silly_tavern.chat_completion.request_fields import (
     system_becomes_user,
 )
 from tavernkit.silly_tavern.errors import UnconsumedMacroError
-from tavernkit.silly_tavern.macros.expander import left_over_macros
+from tavernkit.silly_tavern.limits import LONG_TEXT_CHARACTERS
+from tavernkit.silly_tavern.macros.engine import left_over_macros
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.steps.prepare import group_names
 from tavernkit.silly_tavern.token_counting.vocabularies import token_encoder
-from tavernkit.values import EMPTY_OBJECT, is_mapping
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, LRUCache, is_mapping
+
+BlockCache = LRUCache[object, Block]
+
+
+def make_blocks(
+    placed: Sequence[tuple[MessageCollection, PlacedMessage]], cache: BlockCache | None = None
+) -> list[Block]:
+    """Make the blocks of messages, in order. Plain chat messages that were made before are taken from ``cache``."""
+    seen: Counter[str] = Counter()
+    blocks: list[Block] = []
+    for collection, message in placed:
+        identifier = message.identifier or collection.identifier
+        seen[identifier] += 1
+        block_id = identifier if seen[identifier] == 1 else f"{identifier}#{seen[identifier]}"
+        blocks.append(_block(collection.identifier, message, block_id, cache))
+    return blocks
+
+
+def _block(slot: str, message: PlacedMessage, block_id: str, cache: BlockCache | None) -> Block:
+    if cache is None or type(message.content) is not str or not _cacheable(message):
+        return _new_block(slot, message, block_id)
+    speaker = message.source.get("name")
+    key = (slot, block_id, message.role, message.content, message.name, message.history_index, message.tokens, speaker)
+    return cache.get_or_make(key, lambda: _new_block(slot, message, block_id))
+
+
+def _cacheable(message: PlacedMessage) -> bool:
+    plain = message.depth is None and not message.parts and not message.tool_calls and message.tool_call_id is None
+    plain = plain and not message.apart
+    return plain and message.group == "history" and len(message.content) <= LONG_TEXT_CHARACTERS
+
+
+def _new_block(slot: str, message: PlacedMessage, block_id: str) -> Block:
+    metadata: dict[str, FrozenJson] = {
+        "source": message.source,
+        "tokens": message.tokens,
+        "identifier": message.identifier,
+    }
+    if message.bundle is not None:
+        metadata["eviction_bundle"] = message.bundle
+    if message.apart:
+        metadata["apart"] = True
+    in_chat = message.depth is not None
+    return Block(
+        role=message.role,
+        content=message.content,
+        id=block_id,
+        name=message.name,
+        attachments=message.parts[1:] if message.parts else None,
+        message_metadata=_message_metadata(message) or None,
+        slot=slot,
+        removable=message.group != "system",
+        insertion_point="in_chat" if in_chat else "relative",
+        depth=message.depth or 0,
+        order=message.order,
+        token_budget_group=message.group,
+        metadata=metadata,
+    )
+
+
+def _message_metadata(message: PlacedMessage) -> FrozenObject:
+    if not message.tool_calls and message.tool_call_id is None:
+        return EMPTY_OBJECT
+    found: dict[str, FrozenJson] = {}
+    if message.tool_calls:
+        found["tool_calls"] = list(message.tool_calls)
+    if message.tool_call_id is not None:
+        found["tool_call_id"] = message.tool_call_id
+    if message.reasoning:
+        found["reasoning"] = message.reasoning
+    return found
 
 
 class PlanAssemblyStep(Step[SillyTavernState, NoConfig]):

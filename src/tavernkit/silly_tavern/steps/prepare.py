@@ -8,15 +8,21 @@ from functools import partial
 from typing import ClassVar, TypeAlias
 
 from tavernkit.errors import ConfigError
-from tavernkit.prompt.omission import Omission
-from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.prompt.block import Omission
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.silly_tavern.chat.attachments import attached_text
-from tavernkit.silly_tavern.chat.authors_note import authors_note, read_overrides
-from tavernkit.silly_tavern.chat.card_fields import CardTexts, card_texts
+from tavernkit.silly_tavern.chat.authors_note import DepthPrompt, authors_note, depth_prompt_of, read_overrides
+from tavernkit.silly_tavern.chat.card_fields import CardTexts, card_texts, parse_block, split_examples
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.chat.core_chat import CoreMessage, add_reasoning, core_chat, prepare_texts
-from tavernkit.silly_tavern.chat.depth_prompt import DepthPrompt, depth_prompt_of
-from tavernkit.silly_tavern.chat.examples import parse_block, split_examples
+from tavernkit.silly_tavern.chat.core_chat import (
+    SENDING_TYPES,
+    CoreMessage,
+    TurnInput,
+    add_reasoning,
+    begin_turn,
+    core_chat,
+    prepare_texts,
+)
 from tavernkit.silly_tavern.chat.extension_prompts import (
     AUTHORS_NOTE,
     DEPTH_PROMPT,
@@ -24,23 +30,23 @@ from tavernkit.silly_tavern.chat.extension_prompts import (
     QUIET_PROMPT,
     ExtensionPrompt,
     ExtensionPrompts,
+    SummarySettings,
+    script_injects,
+    stored_summary,
+    summary_prompt,
 )
-from tavernkit.silly_tavern.chat.script_injects import script_injects
-from tavernkit.silly_tavern.chat.summary import EXTENSION as MEMORY_EXTENSION
-from tavernkit.silly_tavern.chat.summary import SummarySettings, stored_summary, summary_prompt
-from tavernkit.silly_tavern.chat.turn import SENDING_TYPES, TurnInput, begin_turn
+from tavernkit.silly_tavern.chat.extension_prompts import EXTENSION as MEMORY_EXTENSION
 from tavernkit.silly_tavern.chat.vector_storage import EXTENSION as VECTORS_EXTENSION
-from tavernkit.silly_tavern.chat.vector_storage import VectorResults, VectorStorage, data_bank
+from tavernkit.silly_tavern.chat.vector_storage import VectorResults, VectorStorage, data_bank, forced_entry
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern.chat_completion.tools import tools_supported
 from tavernkit.silly_tavern.groups.cards import group_depth_prompts, merge_cards
 from tavernkit.silly_tavern.groups.decision import settings_fingerprint
 from tavernkit.silly_tavern.provenance import CARD_FIELD
 from tavernkit.silly_tavern.scripts.prompt_scripts import PromptScripts
+from tavernkit.silly_tavern.services import selected_books
 from tavernkit.silly_tavern.state import SillyTavernState
-from tavernkit.silly_tavern.world_info.selected_books import selected_books
 from tavernkit.silly_tavern.world_info.selection import file_stem, list_entries
-from tavernkit.silly_tavern.world_info.vectors import forced_entry
 
 SHOWN_MESSAGES = 100
 """How many messages of a chat SillyTavern shows when it opens it."""

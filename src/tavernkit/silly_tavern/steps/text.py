@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.steps.lore import LoreStep, scan_input

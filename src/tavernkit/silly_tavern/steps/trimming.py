@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tavernkit.budget.report import EvictionRecord, TrimReport
 from tavernkit.budget.trimmer import apply, trim
 from tavernkit.errors import MaxTokensExceededError
+from tavernkit.prompt.block import Omission
 from tavernkit.prompt.builder import finished_plan
 from tavernkit.prompt.context import CACHE, REFERENCE
-from tavernkit.prompt.omission import Omission
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.prompt.plan import Plan
-from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.silly_tavern.chat.core_chat import role_of
 from tavernkit.silly_tavern.chat_completion.assembly import Assembled, LeftOut
-from tavernkit.silly_tavern.chat_completion.counting_estimator import CountingEstimator
-from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
+from tavernkit.silly_tavern.chat_completion.history_messages import injected_source
+from tavernkit.silly_tavern.chat_completion.layout import BudgetOverflowError, HistoryEntry, Injected, PlacedMessage
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
-from tavernkit.silly_tavern.chat_completion.slots import BudgetOverflowError, PlacedMessage
-from tavernkit.silly_tavern.chat_completion.unreached import evictions
-from tavernkit.silly_tavern.provenance import title_of
+from tavernkit.silly_tavern.provenance import message_source, title_of
 from tavernkit.silly_tavern.state import SillyTavernState
+from tavernkit.silly_tavern.token_counting.messages import CountingEstimator, MessageCounter
+from tavernkit.values import LazySequence
+
+
+def evictions(
+    tried: Sequence[EvictionRecord], unreached: Sequence[HistoryEntry], counter: MessageCounter
+) -> Sequence[EvictionRecord]:
+    """Records of what was left out: first what was tried, then the history older than that, oldest message first.
+
+    A long chat leaves thousands of messages out every turn: their records are made, and their tokens counted, when
+    somebody asks. Their macros never ran, so what they cost is counted as they are written.
+    """
+
+    def record(place: int) -> EvictionRecord:
+        number = place - len(tried)
+        return tried[place] if number < 0 else _unreached(unreached[number], number, counter)
+
+    return LazySequence(len(tried) + len(unreached), record)
+
+
+def _unreached(entry: HistoryEntry, number: int, counter: MessageCounter) -> EvictionRecord:
+    if isinstance(entry, Injected):
+        role, text, source = entry.role, entry.content, injected_source(entry)
+    else:
+        line = entry.line
+        role, text, source = role_of(line), entry.text, message_source("compilation", entry.index, line.name)
+    return EvictionRecord(
+        block_id=f"{CHAT_HISTORY}-{number + 1}",
+        token_count=counter.message(role, text),
+        reason="budget_exceeded",
+        budget_group="history",
+        slot=CHAT_HISTORY,
+        source=source,
+    )
+
 
 _OCCASIONAL = frozenset({"impersonate", "quietPrompt", "groupNudge", "bias"})
 """Prompts that are in every collection and in few plans."""

@@ -12,7 +12,7 @@ from tavernkit.silly_tavern.text_completion.history_items import HistoryItem
 from tavernkit.silly_tavern.text_completion.messages import TextMessage, frozen_message
 from tavernkit.silly_tavern.text_completion.reply_line import ReplyLine
 from tavernkit.silly_tavern.text_completion.segments import Segment, text_of
-from tavernkit.silly_tavern.token_counting.texts import TextCounter
+from tavernkit.silly_tavern.token_counting.messages import TextCounter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage, role_of
 from tavernkit.silly_tavern.chat.extension_prompts import ROLES, ExtensionPrompt, joined
 from tavernkit.silly_tavern.chat_completion.history_messages import frozen_source, injected_source
-from tavernkit.silly_tavern.chat_completion.in_chat_injection import Injected
+from tavernkit.silly_tavern.chat_completion.layout import Injected
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.files.preset_prompts import DEFAULT_INJECTION_ORDER
 from tavernkit.silly_tavern.limits import MAX_INJECTION_DEPTH

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tavernkit.silly_tavern.chat.examples import START_LINE, split_examples
+from tavernkit.silly_tavern.chat.card_fields import START_LINE, split_examples
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
 from tavernkit.silly_tavern.instruct.formatting import InstructFormatter
 from tavernkit.silly_tavern.state import SillyTavernState

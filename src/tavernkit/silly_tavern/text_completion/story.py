@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tavernkit.prompt.omission import Omission
+from tavernkit.prompt.block import Omission
 from tavernkit.silly_tavern.caching.placing import MACRO_REASON, REWRITTEN, REWRITTEN_REASON, changes
 from tavernkit.silly_tavern.caching.raw_texts import raw_texts
 from tavernkit.silly_tavern.caching.text_placing import report_moved
+from tavernkit.silly_tavern.chat.card_fields import IN_PROMPT
 from tavernkit.silly_tavern.chat.extension_prompts import AFTER_MAIN, BEFORE_MAIN, IN_CHAT, ExtensionPrompt, joined
-from tavernkit.silly_tavern.chat.persona import IN_PROMPT
 from tavernkit.silly_tavern.chat_completion.prompt_collection import DIALOGUE_EXAMPLES, MAIN
 from tavernkit.silly_tavern.context import TAIL
 from tavernkit.silly_tavern.context_template.story_string import (
@@ -21,7 +21,7 @@ from tavernkit.silly_tavern.provenance import CARD_FIELD, CARD_OR_CHAT, TITLES, 
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.messages import TextMessage
 from tavernkit.silly_tavern.text_completion.segments import Origin, Segment
-from tavernkit.silly_tavern.world_info.lore_sources import lore_reason
+from tavernkit.silly_tavern.world_info.result import lore_reason
 from tavernkit.text.js_values import trim, utf16_sort_key
 from tavernkit.text.traced import join
 from tavernkit.values import FrozenJson

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 
 from tavernkit.budget.report import EvictionRecord, TrimReport
 from tavernkit.budget.trimmer import apply, trim
+from tavernkit.prompt.block import Omission
 from tavernkit.prompt.context import CACHE, REFERENCE
-from tavernkit.prompt.omission import Omission
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage
-from tavernkit.silly_tavern.chat_completion.counting_estimator import CountingEstimator
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.text_completion.assembly import AssembledText
 from tavernkit.silly_tavern.text_completion.messages import TextMessage
 from tavernkit.silly_tavern.text_completion.plan import TextPlan
-from tavernkit.silly_tavern.token_counting.texts import TextCounter
+from tavernkit.silly_tavern.token_counting.messages import CountingEstimator, TextCounter
 from tavernkit.values import LazySequence
 
 

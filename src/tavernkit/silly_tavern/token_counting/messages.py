@@ -182,3 +182,37 @@ def new_counter(rule: CountingRule, files: TokenizerFiles | None, warn: Callable
 
 def _ignore(_message: str) -> None:
     """Nothing can be wrong with bundled vocabularies."""
+
+
+class TextCounter:
+    """Counts texts one by one; ``padding`` is added to counts of whole prompts."""
+
+    def __init__(self, count: Callable[[str], int], padding: int) -> None:
+        """Make a counter.
+
+        Args:
+            count: Counts a text that is not empty.
+            padding: ``power_user.token_padding``.
+        """
+        self._count = count
+        self._padding = padding
+
+    def text(self, text: str) -> int:
+        """The tokens of a text."""
+        return max(self._count(text), 0) if text else 0
+
+    def prompt(self, text: str) -> int:
+        """The tokens of a whole prompt, with the padding."""
+        text = text.replace("\r", "")
+        return self.text(text) + self._padding if text else 0
+
+
+class CountingEstimator:
+    """A token estimator that counts with a function, whatever the model."""
+
+    def __init__(self, count: Callable[[str], int]) -> None:
+        self._count = count
+
+    def estimate(self, text: str, model_hint: str | None = None) -> int:
+        """Count a text; a rule that gives less than nothing for it counts as nothing."""
+        return max(self._count(text), 0)

@@ -12,7 +12,7 @@ from tavernkit.errors import StrictModeError, Warn, log_warning
 from tavernkit.silly_tavern.errors import LoreParseError, StrictLoreParseError
 from tavernkit.silly_tavern.world_info.character_book import character_book_to_world, world_to_character_book
 from tavernkit.silly_tavern.world_info.entry import Entry, problem_with
-from tavernkit.silly_tavern.world_info.json_depth import check_depth
+from tavernkit.silly_tavern.world_info.fields import check_depth
 from tavernkit.silly_tavern.world_info.limits import MAX_BOOK_BYTES, MAX_WARNINGS_PER_BOOK
 from tavernkit.text.js_values import own_keys
 from tavernkit.values import Json, JsonObject, is_list, is_object, thaw

@@ -1,21 +1,77 @@
-"""The rules that make an entry a candidate of a pass, or keep it out."""
+"""The rules that make an entry a candidate of a pass, or keep it out, and their names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
-from tavernkit.silly_tavern.world_info.decorators import ACTIVATE, DONT_ACTIVATE
 from tavernkit.silly_tavern.world_info.entry import Entry
-from tavernkit.silly_tavern.world_info.haystack import View
+from tavernkit.silly_tavern.world_info.fields import ACTIVATE, DONT_ACTIVATE
 from tavernkit.silly_tavern.world_info.key_table import EntryKeys
-from tavernkit.silly_tavern.world_info.matching import Matcher, logic_holds
-from tavernkit.silly_tavern.world_info.reasons import Reason, Verdict
+from tavernkit.silly_tavern.world_info.matching import KeyMatch, Matcher, View, logic_holds
 from tavernkit.silly_tavern.world_info.scan_input import ScanInput
 from tavernkit.silly_tavern.world_info.timed import TimedEffects
 from tavernkit.text.js_values import UNDEFINED, less_than, to_number, truthy
 from tavernkit.values import Json, is_list
+
+
+class Reason(StrEnum):
+    """The rule that decided about an entry, in the order in which rules are asked."""
+
+    DISABLED = "disabled"
+    TRIGGER = "trigger"
+    CHARACTER_FILTER = "character_filter"
+    TAG_FILTER = "tag_filter"
+    DELAY = "delay"
+    COOLDOWN = "cooldown"
+    DELAYED_RECURSION = "delayed_recursion"
+    RECURSION_LEVEL = "recursion_level"
+    EXCLUDED_FROM_RECURSION = "excluded_from_recursion"
+    DONT_ACTIVATE = "dont_activate"
+    NO_KEYS = "no_keys"
+    NO_KEY_FOUND = "no_key_found"
+    SECONDARY_KEYS = "secondary_keys"
+    GROUP = "group"
+    PROBABILITY = "probability"
+    BUDGET = "budget"
+    ACTIVATE = "activate"
+    FORCED = "forced"
+    CONSTANT = "constant"
+    STICKY = "sticky"
+    KEY = "key"
+
+    @property
+    def activates(self) -> bool:
+        """Whether this is a reason to be in."""
+        return self in ACTIVATING
+
+
+ACTIVATING = frozenset({Reason.ACTIVATE, Reason.FORCED, Reason.CONSTANT, Reason.STICKY, Reason.KEY})
+
+RANK = {reason: rank for rank, reason in enumerate(Reason)}
+"""How far an entry got when a rule stopped it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of an entry in a pass, with the facts that belong to the reason.
+
+    ``match`` is the primary key that was found, ``secondary`` the secondary keys that were; ``rolled`` the number that
+    was compared with its probability; ``needed`` and ``left`` are tokens; ``group`` and ``lost_to`` say which group
+    and which entry was preferred; ``until`` is the number of messages at which a delay or cooldown ends.
+    """
+
+    reason: Reason
+    pass_number: int
+    match: KeyMatch | None = None
+    secondary: tuple[str, ...] = ()
+    rolled: float | None = None
+    needed: int | None = None
+    left: int | None = None
+    group: str | None = None
+    lost_to: str | None = None
+    until: float | None = None
 
 
 class PassType(IntEnum):

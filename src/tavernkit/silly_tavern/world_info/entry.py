@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from tavernkit.silly_tavern.world_info.decorators import parse_decorators
+from tavernkit.errors import ConfigError
+from tavernkit.silly_tavern.macros.seeding import string_hash
 from tavernkit.silly_tavern.world_info.fields import (
     Field,
     character_filter,
@@ -14,13 +15,14 @@ from tavernkit.silly_tavern.world_info.fields import (
     number,
     optional_flag,
     optional_number,
+    parse_decorators,
     property_name,
     text,
     texts,
     triggers,
     verbatim,
 )
-from tavernkit.text.js_values import UNDEFINED, Undefined, to_string, truthy
+from tavernkit.text.js_values import UNDEFINED, Undefined, json_stringify, own_keys, to_string, truthy
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, thaw, thaw_object
 
 TITLE_KEYS = 3
@@ -201,3 +203,29 @@ def problem_with(raw: object) -> str | None:
                 if not isinstance(key, str):
                     return f"its {name} must be a list of texts"
     return None
+
+
+def hashed_json(entry: Entry) -> str:
+    """The text that is hashed: the whole entry, with its book's name and without its decorators in the content."""
+    raw = entry.raw
+    fields: dict[str, Json] = {}
+    if "uid" in raw:
+        fields["uid"] = raw["uid"]
+    fields["world"] = raw.get("world", entry.world)
+    fields.update((name, raw[name]) for name in own_keys(raw) if name not in fields)
+    fields["decorators"] = list(entry.decorators)
+    if "content" in fields:
+        fields["content"] = entry.content
+    else:
+        # The program adds the two in the other order when the file has no content.
+        fields = {**fields, "content": entry.content}
+    return json_stringify(fields)
+
+
+def entry_hash(entry: Entry) -> int:
+    """Hash an entry. Any change of any field gives another hash, so a stored effect no longer finds it."""
+    try:
+        return string_hash(hashed_json(entry))
+    except ConfigError:
+        # Nested deeper than JSON can be written: such an entry is known by its name alone.
+        return string_hash(entry.identity)

@@ -1,12 +1,14 @@
-"""How the scan reads the fields of an entry: with JavaScript's eyes, whatever type the file has."""
+"""How the scan reads the fields of an entry: as JavaScript would, whatever type the file has."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, overload
 
+from tavernkit.silly_tavern.errors import LoreParseError
+from tavernkit.silly_tavern.world_info.limits import MAX_JSON_DEPTH
 from tavernkit.text.js_values import UNDEFINED, Undefined, loose_equals, to_number, to_string, truthy
 from tavernkit.values import Json, JsonObject, is_mapping, is_sequence
 
@@ -118,3 +120,51 @@ def character_filter(value: object) -> CharacterFilter:
         names=names(value.get("names")),
         tags=names(value.get("tags")),
     )
+
+
+def check_depth(value: object) -> None:
+    """Refuse JSON that is nested deeper than any real book, before something that walks it overflows."""
+    level = [value]
+    for _ in range(MAX_JSON_DEPTH):
+        level = [inner for outer in level for inner in _contained(outer)]
+        if not level:
+            return
+    raise LoreParseError(f"the JSON is nested deeper than {MAX_JSON_DEPTH} levels")
+
+
+def _contained(value: object) -> list[object]:
+    inner = value.values() if is_mapping(value) else value if is_sequence(value) else ()
+    return [item for item in inner if isinstance(item, (dict, list, tuple, Mapping))]
+
+
+ACTIVATE = "@@activate"
+"""Activates the entry without a key."""
+
+DONT_ACTIVATE = "@@dont_activate"
+"""Keeps the entry from being activated."""
+
+KNOWN = (ACTIVATE, DONT_ACTIVATE)
+
+
+def parse_decorators(content: str) -> tuple[tuple[str, ...], str]:
+    """Split decorators from the text: those that are known, as written, and what remains as content.
+
+    A line ``@@@name`` is the fallback of the line before it: it counts only if that one is unknown. Content that is
+    nothing but decorators stays as it is.
+    """
+    if not content.startswith("@@"):
+        return (), content
+    decorators: list[str] = []
+    fallback = False
+    lines = content.split("\n")
+    for number, line in enumerate(lines):
+        if not line.startswith("@@"):
+            return tuple(decorators), "\n".join(lines[number:])
+        if line.startswith("@@@") and not fallback:
+            continue
+        name = line[1:] if line.startswith("@@@") else line
+        known = name.startswith(KNOWN)
+        if known:
+            decorators.append(name)
+        fallback = not known
+    return tuple(decorators), content

@@ -6,9 +6,8 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from tavernkit.silly_tavern.world_info.candidates import Candidate
+from tavernkit.silly_tavern.world_info.candidates import Candidate, Reason, Verdict
 from tavernkit.silly_tavern.world_info.entry import Entry
-from tavernkit.silly_tavern.world_info.reasons import Reason, Verdict
 from tavernkit.silly_tavern.world_info.selection import sort_by_order
 from tavernkit.silly_tavern.world_info.timed import TimedEffects
 from tavernkit.text.js_values import UNDEFINED, WHITESPACE, add, own_keys, to_number, to_string

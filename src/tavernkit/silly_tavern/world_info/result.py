@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 from types import MappingProxyType
 from typing import overload
 
@@ -13,15 +13,15 @@ from tavernkit.budget.report import TrimReport
 from tavernkit.errors import ConfigError
 from tavernkit.lore.contracts import LoreRow
 from tavernkit.lore.trimming import lore_trim_report, over_budget
-from tavernkit.prompt.omission import Omission
+from tavernkit.prompt.block import Omission
+from tavernkit.silly_tavern.world_info.candidates import RANK, Reason
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.explanation import Explainer, Explanation, tokens_needed
 from tavernkit.silly_tavern.world_info.placement import DepthGroup, ExampleEntry, PlacedEntry, Placement, place
-from tavernkit.silly_tavern.world_info.reasons import RANK, Reason
 from tavernkit.silly_tavern.world_info.scan import Pass, Scan
 from tavernkit.text.js_values import to_string
 from tavernkit.text.traced import join
-from tavernkit.values import Json, JsonObject, thaw_object
+from tavernkit.values import FrozenJson, FrozenObject, Json, JsonObject, is_mapping, thaw_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,3 +265,44 @@ def _aligned(rows: list[tuple[str, ...]]) -> Iterator[str]:
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         yield "  ".join([*cells, row[-1]]).rstrip()
+
+
+class LoreSources:
+    """The provenance of a scan's entries, looked up when a text needs it."""
+
+    def __init__(self, result: WorldInfoResult | None = None) -> None:
+        self._result = result
+
+    def of(self, placed: Iterable[PlacedEntry | ExampleEntry]) -> list[FrozenJson]:
+        """The entries of a text: which they are, what called them, the whole reason."""
+        return [self._source(one) for one in placed]
+
+    def _source(self, one: PlacedEntry | ExampleEntry) -> FrozenObject:
+        entry, why = one.entry, self._explained.get(one.entry.identity)
+        return {
+            "id": entry.identity,
+            "name": entry.title,
+            "book": entry.world,
+            "cause": _cause(why) if why is not None else "",
+            "reason": why.text if why is not None else "",
+        }
+
+    @cached_property
+    def _explained(self) -> Mapping[str, Explanation]:
+        if self._result is None:
+            return {}
+        return {one.entry.identity: one for one in self._result.explanations.touched() if one.active}
+
+
+def lore_reason(entries: Iterable[object]) -> str:
+    """The entries with their causes and books in one line; a book is named once for its neighbouring entries."""
+    listed = [each for each in entries if is_mapping(each)]
+    parts: list[str] = []
+    for book, neighbours in groupby(listed, key=lambda each: each["book"]):
+        names = ", ".join(f"{each['name']} ({each['cause']})" for each in neighbours)
+        parts.append(f"{names} in {book}" if book else names)
+    return "; ".join(parts)
+
+
+def _cause(why: Explanation) -> str:
+    return f"key {why.match.key!r}" if why.match is not None else str(why.reason)

@@ -6,30 +6,34 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 from tavernkit.silly_tavern.errors import LoreParseError
 from tavernkit.silly_tavern.world_info.candidates import (
     LASTING_RULES,
+    RANK,
     Candidate,
     PassState,
     PassType,
+    Reason,
+    Verdict,
     blocked,
     match_keys,
     unconditional,
 )
-from tavernkit.silly_tavern.world_info.compiled import CompiledBooks
 from tavernkit.silly_tavern.world_info.entry import Entry, problem_with
+from tavernkit.silly_tavern.world_info.fields import check_depth
 from tavernkit.silly_tavern.world_info.groups import GroupFilter
-from tavernkit.silly_tavern.world_info.haystack import Haystack, View
-from tavernkit.silly_tavern.world_info.json_depth import check_depth
 from tavernkit.silly_tavern.world_info.limits import MAX_CHECKS, MAX_PASSES
-from tavernkit.silly_tavern.world_info.matching import Matcher
-from tavernkit.silly_tavern.world_info.reasons import RANK, Reason, Verdict
+from tavernkit.silly_tavern.world_info.matching import Haystack, Matcher, View
 from tavernkit.silly_tavern.world_info.scan_input import ScanInput
+from tavernkit.silly_tavern.world_info.selection import TokenBudget, token_limit
 from tavernkit.silly_tavern.world_info.timed import TimedEffects
-from tavernkit.silly_tavern.world_info.token_budget import TokenBudget, token_limit
 from tavernkit.text.js_values import less_or_equal, strict_equals, truthy
 from tavernkit.values import Json, is_mapping, thaw_object
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern.world_info.engine import CompiledBooks
 
 _LASTING = frozenset(reason for reason, _ in LASTING_RULES)
 

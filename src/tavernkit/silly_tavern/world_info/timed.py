@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tavernkit.silly_tavern.errors import LoreParseError
-from tavernkit.silly_tavern.world_info.compiled import CompiledBooks
 from tavernkit.silly_tavern.world_info.entry import Entry
-from tavernkit.silly_tavern.world_info.json_depth import check_depth
+from tavernkit.silly_tavern.world_info.fields import check_depth
 from tavernkit.silly_tavern.world_info.limits import MAX_HASHED_ENTRIES
 from tavernkit.text.js_values import UNDEFINED, less_than, own_keys, strict_equals, to_number, truthy
 from tavernkit.values import Json, JsonObject, is_object, thaw
+
+if TYPE_CHECKING:
+    from tavernkit.silly_tavern.world_info.engine import CompiledBooks
 
 EFFECTS = ("sticky", "cooldown")
 

@@ -1,11 +1,18 @@
 """JavaScript's values on Python's: what a number, a text or a comparison would be over there, bit for bit."""
 
 from tavernkit.text.js_values.convert import (
+    UNDEFINED,
+    Undefined,
     add,
+    is_index_key,
     join,
+    json_parse,
+    json_stringify,
     less_or_equal,
     less_than,
     loose_equals,
+    own_keys,
+    quote_json,
     strict_equals,
     to_number,
     to_string,
@@ -13,7 +20,6 @@ from tavernkit.text.js_values.convert import (
     type_of,
 )
 from tavernkit.text.js_values.errors import JSError, JSRangeError, JSSyntaxError, JSURIError
-from tavernkit.text.js_values.json import is_index_key, json_parse, json_stringify, own_keys, quote_json
 from tavernkit.text.js_values.numbers import (
     MAX_SAFE_INTEGER,
     js_round,
@@ -53,7 +59,6 @@ from tavernkit.text.js_values.strings import (
     utf16_sort_key,
     utf16_substring,
 )
-from tavernkit.text.js_values.undefined import UNDEFINED, Undefined
 
 __all__ = [
     "MAX_SAFE_INTEGER",

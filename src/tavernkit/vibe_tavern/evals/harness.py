@@ -33,8 +33,7 @@ from tavernkit.vibe_tavern.evals.categories import (
 )
 from tavernkit.vibe_tavern.evals.directive_scenarios import DIRECTIVE_SCENARIOS
 from tavernkit.vibe_tavern.evals.lab import STRATEGIES, Lab, Scenario, ScenarioOutcome, Strategy
-from tavernkit.vibe_tavern.evals.language_scenarios import LANGUAGE_SCENARIOS, drifted
-from tavernkit.vibe_tavern.evals.language_shape import language_shape
+from tavernkit.vibe_tavern.evals.language_scenarios import LANGUAGE_SCENARIOS, drifted, language_shape
 from tavernkit.vibe_tavern.evals.report import EvalReport, RunRecord
 from tavernkit.vibe_tavern.evals.tool_scenarios import TOOL_SCENARIOS
 from tavernkit.vibe_tavern.options import names

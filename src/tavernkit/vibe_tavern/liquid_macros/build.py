@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tavernkit.cards.character import Character
-from tavernkit.cards.participant import Participant
+from tavernkit.cards.character import Character, Participant
 from tavernkit.values import EMPTY_OBJECT, thaw_object
 from tavernkit.vibe_tavern.liquid_macros.render import OnError, render_liquid
 from tavernkit.vibe_tavern.whitespace import is_blank

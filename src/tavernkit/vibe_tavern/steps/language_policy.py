@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.block import Block
-from tavernkit.prompt.step import Step
+from tavernkit.prompt.pipeline import Step
 from tavernkit.vibe_tavern.context import VibeTavernState
 from tavernkit.vibe_tavern.language_policy import LanguagePolicyConfig, canonical_language, policy_text
 from tavernkit.vibe_tavern.whitespace import is_blank

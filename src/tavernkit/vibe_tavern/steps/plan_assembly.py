@@ -10,8 +10,8 @@ from tavernkit.cards.character import Character
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
+from tavernkit.prompt.pipeline import Step
 from tavernkit.prompt.plan import Plan
-from tavernkit.prompt.step import Step
 from tavernkit.values import JsonObject
 from tavernkit.vibe_tavern.context import DEFAULT, Template, VibeTavernState
 from tavernkit.vibe_tavern.liquid_macros.build import render_for

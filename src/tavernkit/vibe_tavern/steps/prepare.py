@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tavernkit.budget.estimator import TokenEstimator
 from tavernkit.errors import ConfigError
-from tavernkit.prompt.step import NoConfig, Step
+from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.values import is_mapping
 from tavernkit.vibe_tavern.context import VibeTavernState
 from tavernkit.vibe_tavern.options import OptionReader

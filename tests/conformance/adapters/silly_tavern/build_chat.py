@@ -8,8 +8,8 @@ from typing import Any
 
 from tavernkit.cards import Character, User
 from tavernkit.silly_tavern.builder import build
+from tavernkit.silly_tavern.chat.card_fields import Persona
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.chat.persona import Persona
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata
 from tavernkit.silly_tavern.files.preset import Preset

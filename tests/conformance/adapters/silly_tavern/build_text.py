@@ -6,7 +6,7 @@ from typing import Any
 
 from tavernkit.cards import Character, User
 from tavernkit.silly_tavern.builder import build
-from tavernkit.silly_tavern.chat.persona import Persona
+from tavernkit.silly_tavern.chat.card_fields import Persona
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata
 from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.groups.group import Group

@@ -11,7 +11,7 @@ from typing import Any
 
 from tavernkit.cards import Character, User
 from tavernkit.models import ModelError, Reply, ReplyPiece, ToolCall
-from tavernkit.silly_tavern.chat.persona import Persona
+from tavernkit.silly_tavern.chat.card_fields import Persona
 from tavernkit.silly_tavern.conversation.chat import Chat
 from tavernkit.silly_tavern.files.chat_file import ChatFile
 from tavernkit.silly_tavern.files.preset import Preset

@@ -3,12 +3,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tavernkit.silly_tavern.providers.chat.own import convert_ai21, convert_cohere, convert_xai
 from tavernkit.silly_tavern.providers.config import SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters import caching, openrouter
-from tavernkit.silly_tavern.providers.converters.ai21 import convert_ai21
 from tavernkit.silly_tavern.providers.converters.claude import convert_claude
 from tavernkit.silly_tavern.providers.converters.claude_text import convert_claude_text
-from tavernkit.silly_tavern.providers.converters.cohere import convert_cohere
 from tavernkit.silly_tavern.providers.converters.google import convert_google
 from tavernkit.silly_tavern.providers.converters.messages import MessageConversionError, ToolArgumentsError
 from tavernkit.silly_tavern.providers.converters.mistral import convert_mistral
@@ -21,7 +20,6 @@ from tavernkit.silly_tavern.providers.converters.text import (
     convert_deepseek,
     to_text_prompt,
 )
-from tavernkit.silly_tavern.providers.converters.xai import convert_xai
 from tests.conformance.runner import Case
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.cards import Character
-from tavernkit.silly_tavern.chat.examples import parse_block, split_examples
+from tavernkit.silly_tavern.chat.card_fields import parse_block, split_examples
 from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.substitution import Substitution

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from tavernkit.silly_tavern.chat.card_fields import START_LINE, split_examples
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.chat.examples import START_LINE, split_examples
 from tavernkit.silly_tavern.context_template.template import ContextTemplate
 from tavernkit.silly_tavern.instruct.examples import ExampleNames, format_examples
 from tavernkit.silly_tavern.instruct.formatting import InstructFormatter, Line

@@ -10,9 +10,8 @@ from typing import Any
 from tavernkit.budget import get_tokenizer
 from tavernkit.silly_tavern.chat.authors_note import AuthorsNote, NoteSettings, authors_note, with_lore
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
-from tavernkit.silly_tavern.chat.core_chat import core_chat
+from tavernkit.silly_tavern.chat.core_chat import core_chat, scan_messages
 from tavernkit.silly_tavern.chat.extension_prompts import AUTHORS_NOTE, ExtensionPrompt, ExtensionPrompts
-from tavernkit.silly_tavern.chat.scan_messages import scan_messages
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata
 from tavernkit.silly_tavern.scripts.regex_scripts import RegexPlacement, RegexScript, RegexScripts
 from tavernkit.silly_tavern.world_info import (

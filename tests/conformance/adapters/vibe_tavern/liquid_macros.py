@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tavernkit.cards.character import Character
-from tavernkit.cards.participant import User
+from tavernkit.cards.character import Character, User
 from tavernkit.prompt.context import underscore
 from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.vibe_tavern.liquid_macros.build import build_assigns

@@ -9,7 +9,6 @@ from tavernkit.silly_tavern.macros.builtin import (
     extension,
     flow,
     instruct,
-    names,
     outlets,
     random,
     state,
@@ -19,7 +18,7 @@ from tavernkit.silly_tavern.macros.builtin import (
 )
 from tavernkit.silly_tavern.macros.registry import MacroRegistry
 
-SUBJECTS = (utility, flow, random, names, card, chat, time, variable, instruct, state, extension)
+SUBJECTS = (utility, flow, random, card, chat, time, variable, instruct, state, extension)
 """The modules of the macros that SillyTavern itself has."""
 
 

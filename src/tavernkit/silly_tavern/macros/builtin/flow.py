@@ -6,12 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from tavernkit.silly_tavern.macros import variables
-from tavernkit.silly_tavern.macros.arguments import to_text
-from tavernkit.silly_tavern.macros.blocks import dedent, is_falsy
+from tavernkit.silly_tavern.macros.arguments import dedent, is_falsy, to_text
 from tavernkit.silly_tavern.macros.call import MacroCall
 from tavernkit.silly_tavern.macros.nodes import MacroNode, Part, Steps
-from tavernkit.silly_tavern.macros.processors import ELSE_MARKER
 from tavernkit.silly_tavern.macros.registry import MacroArgument, MacroRegistry
+from tavernkit.silly_tavern.macros.source import ELSE_MARKER
 from tavernkit.text.js_values import trim_start
 
 if TYPE_CHECKING:

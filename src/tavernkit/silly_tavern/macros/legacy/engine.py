@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from itertools import islice
 
-from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
+from tavernkit.silly_tavern.macros.call import Diagnostic, Report
+from tavernkit.silly_tavern.macros.engine import Expander
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
-from tavernkit.silly_tavern.macros.expander import Expander
 from tavernkit.silly_tavern.macros.legacy.run import LegacyRun
 from tavernkit.silly_tavern.macros.run import DynamicMacro, Overrides, refused
 

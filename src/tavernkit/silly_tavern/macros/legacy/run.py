@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from tavernkit.errors import MacroError, StrictModeError
-from tavernkit.silly_tavern.chat.depth_prompt import depth_prompt_of
+from tavernkit.silly_tavern.chat.authors_note import depth_prompt_of
 from tavernkit.silly_tavern.macros.arguments import to_text
 from tavernkit.silly_tavern.macros.builtin import extension
 from tavernkit.silly_tavern.macros.builtin.random import chat_name_hash
-from tavernkit.silly_tavern.macros.call import MacroCall, OutOfRoomError
+from tavernkit.silly_tavern.macros.call import Diagnostic, MacroCall, OutOfRoomError, Report
 from tavernkit.silly_tavern.macros.card_macros import CardMacros
-from tavernkit.silly_tavern.macros.diagnostics import Diagnostic, Report
 from tavernkit.silly_tavern.macros.environment import MacroEnvironment
 from tavernkit.silly_tavern.macros.legacy.finders import Finder, exactly
 from tavernkit.silly_tavern.macros.legacy.passes import AFTER_ENVIRONMENT, BEFORE_ENVIRONMENT, MARKERS, Pass

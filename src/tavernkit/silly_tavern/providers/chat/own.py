@@ -1,8 +1,8 @@
-"""Sources whose requests resemble OpenAI's, with lists of fields of their own."""
+"""Sources whose requests resemble OpenAI's, with fields and message shapes of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tavernkit.silly_tavern.providers.chat.models import (
     COHERE_WITHOUT_SAFETY,
@@ -18,14 +18,106 @@ from tavernkit.silly_tavern.providers.chat.schemas import (
     without_schema_mark,
 )
 from tavernkit.silly_tavern.providers.chat.shared import cache_claude, thinking_switch
-from tavernkit.silly_tavern.providers.converters.ai21 import convert_ai21
-from tavernkit.silly_tavern.providers.converters.cohere import convert_cohere
-from tavernkit.silly_tavern.providers.converters.messages import Messages, function_of, present
+from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, SillyTavernConfig
+from tavernkit.silly_tavern.providers.converters.messages import (
+    Messages,
+    copied,
+    function_of,
+    present,
+    printed_content,
+    string_content,
+    tool_calls,
+)
 from tavernkit.silly_tavern.providers.converters.mistral import convert_mistral
+from tavernkit.silly_tavern.providers.converters.names import PromptNames, with_prefix
 from tavernkit.silly_tavern.providers.converters.post_process import post_process
 from tavernkit.silly_tavern.providers.converters.text import convert_deepseek
-from tavernkit.silly_tavern.providers.converters.xai import convert_xai
-from tavernkit.values import Json, JsonObject, is_object
+from tavernkit.text.js_values import join, to_string, trim
+from tavernkit.values import Json, JsonObject, is_list, is_object
+
+CALLING_TOOLS = "I'm going to call a tool for that: "
+
+
+def convert_cohere(
+    messages: Sequence[JsonObject], *, names: PromptNames, config: SillyTavernConfig = DEFAULT_CONFIG
+) -> Messages:
+    """Give every tool call a text and write names into messages."""
+    turns = copied(messages)
+    if not turns:
+        turns.append({"role": "user", "content": config.prompt_placeholder})
+    index = 0
+    while index < len(turns):
+        turn = turns[index]
+        if is_list(turn.get("tool_calls")):
+            if index > 0 and turns[index - 1].get("role") == "assistant":
+                turn.pop("content", None)
+                turn.update(present(turns[index - 1], content="content"))
+                # The message after the removed one moves into its place and is not looked at again.
+                del turns[index - 1]
+            else:
+                called = join([function_of(call).get("name") for call in tool_calls(turn)], ", ")
+                turn["content"] = CALLING_TOOLS + called
+        _write_name(turn, names)
+        index += 1
+    return turns
+
+
+def _write_name(turn: JsonObject, names: PromptNames) -> None:
+    name = turn.get("name")
+    if not name:
+        return
+    if turn.get("role") == "system":
+        names.name_example(turn)
+    else:
+        turn["content"] = with_prefix(string_content(turn), to_string(name))
+    del turn["name"]
+
+
+SEPARATOR = "\n\n"
+
+
+def convert_ai21(messages: object, *, names: PromptNames, config: SillyTavernConfig = DEFAULT_CONFIG) -> Messages:
+    """Join the leading system messages into one, write names into messages and merge neighbours."""
+    if not isinstance(messages, list):
+        return []
+    turns = copied(messages)  # pyright: ignore[reportUnknownArgumentType]  # copied() checks
+    system = ""
+    while turns and turns[0].get("role") == "system":
+        first = turns.pop(0)
+        names.name_example(first)
+        system += printed_content(first) + SEPARATOR
+    if not turns:
+        turns.append({"role": "user", "content": config.prompt_placeholder})
+    if system:
+        turns.insert(0, {"role": "system", "content": trim(system)})
+    for turn in turns:
+        if "name" in turn:
+            name = turn.pop("name")
+            if turn.get("role") != "system":
+                turn["content"] = with_prefix(string_content(turn), to_string(name))
+    merged: Messages = []
+    for turn in turns:
+        if merged and merged[-1].get("role") == turn.get("role"):
+            merged[-1]["content"] = f"{printed_content(merged[-1])}{SEPARATOR}{printed_content(turn)}"
+        else:
+            merged.append(turn)
+    return merged
+
+
+def convert_xai(messages: object, *, names: PromptNames) -> Messages:
+    """Write names into messages; the names of user messages stay as they are."""
+    if not isinstance(messages, list):
+        return []
+    turns = copied(messages)  # pyright: ignore[reportUnknownArgumentType]  # copied() checks
+    for turn in turns:
+        if not turn.get("name") or turn.get("role") == "user":
+            continue
+        if turn.get("role") == "assistant" and names.char_name:
+            turn["content"] = names.as_character(string_content(turn))
+        names.name_example(turn)
+        del turn["name"]
+    return turns
+
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "mistralai": (
