@@ -11,12 +11,12 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, wraps
 from inspect import Parameter, get_annotations, signature
 from operator import attrgetter
 from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeVar
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError
 from tavernkit.values import FrozenJson, Json, is_mapping, shown
 

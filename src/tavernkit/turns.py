@@ -8,9 +8,9 @@ with a model and a store; the service has its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.models.reply import Reply, ReplyPiece, ToolCall
 from tavernkit.prompt.plan import Plan
 from tavernkit.values import JsonObject

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn, cast
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.limits import DEFAULT_LIMITS
 from tavernkit.cards.yaml_card import parse_yaml
 from tavernkit.errors import FileFormatError, Warn, log_warning

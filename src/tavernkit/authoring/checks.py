@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.authoring.case_file import Expectations, TextExpectation
 from tavernkit.lore import LoreRow
 from tavernkit.prompt.plan import Plan

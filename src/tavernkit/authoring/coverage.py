@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from tavernkit._dataclass import dataclass
 from tavernkit.lore import LoreRow
 from tavernkit.values import JsonObject
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards import load, parse_json
 from tavernkit.cards.yaml_card import dump_yaml
 from tavernkit.errors import FileFormatError, TavernKitError, Warn, WarningLog, log_warning

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import FileFormatError, TavernKitError, WarningLog
 from tavernkit.values import Json, JsonObject, is_mapping, is_sequence
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tavernkit._dataclass import dataclass
 from tavernkit.authoring.checks import Check
 from tavernkit.values import Json, JsonObject
 

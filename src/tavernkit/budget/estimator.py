@@ -6,10 +6,10 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias, TypeVar
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import checked
 from tavernkit.budget.adapters import Adapter, HeuristicAdapter, ModelAdapter
 from tavernkit.budget.file_tokenizer import load_file_tokenizer

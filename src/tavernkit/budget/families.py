@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from tavernkit._dataclass import dataclass
 from tavernkit.budget.limits import MODEL_CACHE_SIZE
 
 DEFAULT_TOKENIZER = "cl100k_base"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.budget.estimator import default_estimator
 from tavernkit.budget.tokenization import Tokenization
 from tavernkit.budget.trimmer import compact_json

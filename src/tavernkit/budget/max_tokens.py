@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, cast
 
+from tavernkit._dataclass import dataclass
 from tavernkit.budget.estimator import default_estimator
 from tavernkit.budget.inspector import describe_estimator
 from tavernkit.budget.trimmer import compact_json, metadata_tokens

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from statistics import linear_regression
+
+from tavernkit._dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Protocol, TypeAlias, runtime_checkable
 
+from tavernkit._dataclass import dataclass
 from tavernkit.budget.adapters import Adapter, FileAdapter, HeuristicAdapter, ModelAdapter
 from tavernkit.budget.tokenizers import TOKENIZER_NAMES
 from tavernkit.values import JsonObject, is_mapping

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from tavernkit._dataclass import dataclass
 from tavernkit.prompt.block import Block
 from tavernkit.values import FrozenJson, JsonObject, thaw_object
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require_choice
 from tavernkit.budget.estimator import default_estimator
 from tavernkit.budget.report import EvictionRecord, ShortenedRecord, TrimReport, TrimResult

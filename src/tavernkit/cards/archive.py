@@ -10,9 +10,10 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import BinaryIO
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.errors import UnsafeNameError, ZipError
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import Limits

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.fields import (
     Field,
     Fields,

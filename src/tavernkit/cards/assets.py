@@ -6,9 +6,10 @@ import base64
 import posixpath
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.character import Character
 from tavernkit.cards.errors import MissingAssetError
 from tavernkit.cards.limits import DEFAULT_LIMITS, Limits

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.assets import Asset
 from tavernkit.cards.book import CharacterBook
 from tavernkit.cards.character import Character

@@ -6,8 +6,8 @@ import hashlib
 import json
 import posixpath
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.archive import Archive, Member, MemberSource, open_archive, unsafe_part
 from tavernkit.cards.assets import Asset, Blob, collect_assets
 from tavernkit.cards.bundle import Bundle, Format

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.asset_list import AssetEntry, read_assets, write_assets
 from tavernkit.cards.book import CharacterBook, read_book, write_book
 from tavernkit.cards.errors import NotACardError, VersionWarning

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from tavernkit._dataclass import dataclass
 
 USER_COMMENT = 0x9286
 IMAGE_DESCRIPTION = 0x010E

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.errors import Warn
 from tavernkit.text.js_values import number_to_string

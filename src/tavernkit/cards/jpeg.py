@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.errors import EncryptedCardError, ImageError, JsonError
 from tavernkit.cards.exif import exif_texts
 from tavernkit.cards.fields import ignore

@@ -6,8 +6,9 @@ import json
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.cards.errors import JsonError
 from tavernkit.cards.limits import DEFAULT_LIMITS, Limits

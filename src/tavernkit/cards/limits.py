@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.errors import ConfigError
 

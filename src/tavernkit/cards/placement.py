@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.archive import unsafe_part
 from tavernkit.cards.assets import DEFAULT_ICON, RISU_LISTS, Asset, data_uri, embedded_path, is_embedded
 from tavernkit.cards.charx import CARD, MODULE

@@ -6,9 +6,10 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import BinaryIO
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.errors import JsonError, PngError
 from tavernkit.cards.limits import Limits
 from tavernkit.cards.payload import decode_base64, decode_payload

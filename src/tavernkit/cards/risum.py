@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.assets import Asset
 from tavernkit.cards.errors import RisumError, RisumVersionError
 from tavernkit.cards.fields import (

@@ -10,10 +10,10 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias, cast
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import checked, require
 from tavernkit.cards import jpeg, webp
 from tavernkit.cards.assets import DEFAULT_ICON, Asset, SourceBlob, data_uri, sniff

@@ -7,10 +7,11 @@ import os
 import threading
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.cards.limits import Limits
 from tavernkit.errors import ConfigError, FileFormatError, LimitExceededError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.assets import embedded_path, is_embedded
 from tavernkit.cards.fields import kind
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError, parse_literal

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.errors import ImageError
 from tavernkit.cards.exif import build_exif, exif_texts
 from tavernkit.cards.jpeg import try_payload

@@ -9,9 +9,10 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, cast
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.errors import YamlError
 from tavernkit.cards.fields import ignore
 from tavernkit.cards.json_text import MAX_DIGITS, decode_text

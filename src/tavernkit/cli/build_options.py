@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cli.files import refuse_two_stdins
 from tavernkit.cli.platforms import Platform, choice_option
 

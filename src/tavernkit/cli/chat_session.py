@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cli.build_options import TEXT
 from tavernkit.cli.files import STDIN, naming
 from tavernkit.cli.inputs import Prepared, prepare

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cli.books import load_world, read_risu_lore
 from tavernkit.cli.build_options import TEXT, BuildOptions
 from tavernkit.cli.files import STDIN, load_card, naming, read_bytes, readable, shown

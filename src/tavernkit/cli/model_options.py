@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import typer
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cli.files import naming, readable
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai import RisuAIInputs, Save, Settings

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.silly_tavern.names import sanitize
 from tavernkit.cards.silly_tavern.stored import chat_name
 from tavernkit.conversation.opening import Materials, risu_ai_chat, silly_tavern_chat

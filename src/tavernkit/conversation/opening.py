@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.character import Character, User

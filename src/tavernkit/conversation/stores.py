@@ -8,10 +8,11 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Final, Protocol, TypeVar, runtime_checkable
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.cards.silly_tavern.names import sanitize
 from tavernkit.conversation.atomic import remove_parts, write_atomically

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import mimetypes
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Literal, TypeAlias, cast, get_args
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require_choice
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.prompt.message import Message

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.dialects.messages import metadata_value
 from tavernkit.errors import Warn
 from tavernkit.prompt.message import Message

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.text.js_regex import JSRegex
 
 TIME_LIMIT = 0.25

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from tavernkit._dataclass import dataclass
 from tavernkit.values import JsonObject
 
 if TYPE_CHECKING:

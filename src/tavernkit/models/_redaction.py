@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from tavernkit._dataclass import dataclass
 from tavernkit.values import Json, is_list, is_object
 
 REPLACEMENT: Final = "[redacted]"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from tavernkit._dataclass import dataclass
 from tavernkit.models.errors import DecodeError
 from tavernkit.models.limits import MAX_SSE_EVENT_BYTES
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from tavernkit._dataclass import dataclass
 from tavernkit.models.errors import ModelError
 from tavernkit.models.reply import FinishReason, Reply, ReplyPiece, ToolCall, ToolCallPiece, Usage
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, freeze_object, is_sequence

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.models._openai_wire import OpenAIReader
 from tavernkit.models._readers import Reader

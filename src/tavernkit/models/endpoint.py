@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import NoneType
 from typing import Final
 from urllib.parse import urlsplit
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError
 from tavernkit.models._redaction import Redactor
 from tavernkit.models.limits import CONNECT_SECONDS, REPLY_SECONDS, STREAM_READ_SECONDS

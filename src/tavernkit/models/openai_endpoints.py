@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import IO, Any
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.errors import ConfigError
 from tavernkit.models.errors import HTTPError, ModelError

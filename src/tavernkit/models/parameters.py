@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Final
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.values import FrozenObject, Json, JsonObject, freeze_object, thaw
 

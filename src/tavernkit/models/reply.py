@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.prompt.message import Message
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, is_mapping, thaw_object
 

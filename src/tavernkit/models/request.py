@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from tavernkit._dataclass import dataclass
 from tavernkit.dialects.messages import MessageLike
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.prompt.message import Message

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.values import Json, JsonObject, thaw_object
 

@@ -7,12 +7,13 @@ import dataclasses
 import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from random import getrandbits
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import check_values, require
 from tavernkit.cards.character import Participant
 from tavernkit.cards.limits import DEFAULT_LIMITS, Limits

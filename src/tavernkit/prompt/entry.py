@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol, TypeVar
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.text.coerce import boolean, by_name_or_code
 from tavernkit.text.pattern_matcher import matches

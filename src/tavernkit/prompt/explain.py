@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from tavernkit._dataclass import dataclass
 from tavernkit.prompt.block import Block, Moved, Omission
 from tavernkit.values import JsonObject, is_mapping
 

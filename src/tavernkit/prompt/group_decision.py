@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from tavernkit._dataclass import dataclass
 from tavernkit.values import JsonObject, is_sequence
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError
 
 if TYPE_CHECKING:

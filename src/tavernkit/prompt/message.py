@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.values import FrozenJson, FrozenObject, JsonObject, freeze, freeze_object, thaw
 
 SendDate: TypeAlias = date | int | float | str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.errors import ConfigError, PipelineError, StrictModeError, noting_degraded
 from tavernkit.prompt.context import BuildState, Context, underscore

@@ -7,11 +7,12 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, overload
 
+from tavernkit._dataclass import dataclass
 from tavernkit.budget.report import TrimReport
 from tavernkit.cards.source import FileContent
 from tavernkit.errors import ConfigError, Warn, log_warning, refuse_warning

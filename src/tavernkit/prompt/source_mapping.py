@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.source_map import SourceMap
 from tavernkit.prompt.source_spans import MappedText, Span, TextSource

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.values import JsonObject
 
 SpanKind: TypeAlias = Literal["verbatim", "expanded", "replaced", "added", "aligned"]

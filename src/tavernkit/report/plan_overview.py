@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.lore import LoreResult, LoreRow
 from tavernkit.prompt.explain import ExplainedOmission
 from tavernkit.prompt.plan import Plan

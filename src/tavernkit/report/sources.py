@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.lore import LoreRow
 from tavernkit.prompt.source_map import SourceMap
 from tavernkit.prompt.source_spans import Span, TextSource

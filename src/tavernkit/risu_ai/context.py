@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, cast
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require_choice
 from tavernkit.cache.profiles import CacheProfile, find_profile
 from tavernkit.cards.character import Participant

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, cast
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.prompt.inputs import Estimator
 from tavernkit.risu_ai.budget.token_counting import MessageCounter

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, tzinfo
 from typing import ClassVar, cast
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require_choice
 from tavernkit.cache.profiles import CacheProfile, find_profile
 from tavernkit.cards.bundle import Bundle

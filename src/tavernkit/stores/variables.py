@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeGuard, runtime_checkable
 
+from tavernkit._dataclass import dataclass
 from tavernkit.values import FrozenJson, Json, JsonObject, freeze, freeze_object, is_mapping, is_sequence, thaw
 
 LOCAL = "local"

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import TypeAlias
+
+from tavernkit._dataclass import dataclass
 
 HOST = "127.0.0.1"
 _MAX_BODY = 64_000_000

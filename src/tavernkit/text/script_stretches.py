@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.text.script_budget import ScriptBudget
 from tavernkit.values import LRUCache
 

@@ -14,10 +14,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import SequenceMatcher
 from operator import itemgetter
 from typing import Literal, SupportsIndex, TypeAlias
+
+from tavernkit._dataclass import dataclass
 
 MAX_ALIGNED_WORDS = 4000
 """A text with more words than this is not compared with what it was made of."""

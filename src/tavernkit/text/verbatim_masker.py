@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, cast
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError
 from tavernkit.values import is_mapping
 

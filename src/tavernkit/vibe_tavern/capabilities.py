@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.errors import ConfigError
 from tavernkit.vibe_tavern.providers import model_id, provider_id

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar, Final
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.character import Participant
 from tavernkit.prompt.context import BuildState, Context
 from tavernkit.prompt.inputs import CommonInputs, Estimator

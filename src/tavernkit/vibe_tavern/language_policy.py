@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError
 from tavernkit.text import language_tag
 from tavernkit.text.blank import trim_blanks

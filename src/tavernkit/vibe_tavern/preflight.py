@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.text.blank import trim_blanks
 from tavernkit.values import is_mapping
 from tavernkit.vibe_tavern.capabilities import Capabilities

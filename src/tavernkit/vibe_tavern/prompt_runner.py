@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.dialects.messages import MessageLike, as_messages
 from tavernkit.errors import ConfigError, log_warning

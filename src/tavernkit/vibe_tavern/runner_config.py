@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, get_args
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import check_fields, require, require_choice
 from tavernkit.errors import ConfigError, log_warning
 from tavernkit.prompt.context import Context, normalize_step_configs

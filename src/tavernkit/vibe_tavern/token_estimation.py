@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tavernkit._dataclass import dataclass
 from tavernkit.budget.estimator import TokenEstimator
 from tavernkit.text.blank import trim_blanks
 

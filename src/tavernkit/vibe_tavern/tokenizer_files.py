@@ -7,11 +7,11 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.budget.file_tokenizer import load_file_tokenizer
 from tavernkit.values import JsonObject
 from tavernkit.vibe_tavern.token_estimation import (

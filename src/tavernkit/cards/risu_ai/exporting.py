@@ -8,8 +8,9 @@ import re
 import uuid
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.charx import CARD, MODULE, write_member
 from tavernkit.cards.json_text import dump_json
 from tavernkit.cards.placement import kind_of

@@ -7,8 +7,9 @@ import io
 import posixpath
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.archive import Archive, open_archive
 from tavernkit.cards.charx import CARD, MODULE
 from tavernkit.cards.errors import EncryptedCardError, JsonError

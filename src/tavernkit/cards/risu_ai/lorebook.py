@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.book import CharacterBook
 from tavernkit.text.js_values import join, to_string, trim, truthy
 from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, is_mapping, is_sequence, thaw, thaw_object

@@ -5,9 +5,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.archive import LOCAL, Archive, Member, find_end, open_archive, read_directory_entry, unsafe_part
 from tavernkit.cards.assets import embedded_path
 from tavernkit.cards.byaf import Parts, read_parts

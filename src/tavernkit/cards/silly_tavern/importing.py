@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.errors import JsonError
 from tavernkit.cards.fields import ignore
 from tavernkit.cards.json_text import check_depth

@@ -6,8 +6,8 @@ import base64
 import re
 import struct
 import zlib
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.errors import PngError
 from tavernkit.cards.json_text import check_depth
 from tavernkit.cards.limits import Limits

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.character import REQUIRED
 from tavernkit.text.js_values import UNDEFINED, to_number, truthy
 from tavernkit.values import is_mapping, is_sequence

@@ -6,13 +6,13 @@ import importlib
 import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cli.build_options import BuildOptions
 from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.model_options import ModelOptions

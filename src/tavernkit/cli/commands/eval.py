@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.model_options import MODEL, SCRIPTED, ModelOptions, require_models
 from tavernkit.cli.option_groups import takes

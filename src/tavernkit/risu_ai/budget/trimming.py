@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cache.history_cut import CutCosts, HistoryUnit, first_kept
 from tavernkit.prompt.block import Omission
 from tavernkit.risu_ai.budget.token_counting import MessageCounter

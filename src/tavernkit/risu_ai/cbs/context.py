@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from typing import Literal, TypedDict, Unpack
 
+from tavernkit._dataclass import dataclass
 from tavernkit.macros.budget import BuildBudget
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuModule, RisuPersona, RisuSettings
 from tavernkit.stores.variables import GLOBAL, LOCAL, InMemoryVariablesStore, VariablesStore

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from tavernkit._dataclass import dataclass
 
 DiagnosticKind: TypeAlias = Literal["kept", "unclosed", "limit", "failure", "more"]
 """A tag that stays in the text; one that the text ends in; a limit that was hit; a text RisuAI's parser throws at; or

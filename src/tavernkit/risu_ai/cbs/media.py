@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.delimited import replace_delimited, replace_in_lines

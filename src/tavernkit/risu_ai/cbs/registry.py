@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from inspect import cleandoc
 from typing import TYPE_CHECKING, TypeVar
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError
 from tavernkit.text.js_values import WHITESPACE
 from tavernkit.values import Json

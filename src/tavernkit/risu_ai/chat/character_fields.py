@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.objects import RisuCharacter
 from tavernkit.text.js_values import UNDEFINED, to_number
 from tavernkit.values import EMPTY_OBJECT, FrozenObject

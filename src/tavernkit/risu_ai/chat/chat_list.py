@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.chat.chat_log import ROLES, chat_id
 from tavernkit.risu_ai.chat.groups import UNKNOWN_CHARACTER

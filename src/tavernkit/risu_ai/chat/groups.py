@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.errors import PromptTemplateError
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
 from tavernkit.text.js_values import js_lower

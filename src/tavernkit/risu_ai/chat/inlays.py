@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.dialects.attachments import Attachment
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.delimited import replace_in_lines

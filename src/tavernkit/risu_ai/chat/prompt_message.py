@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.text.js_values import to_string, trim
 from tavernkit.text.traced import added
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze, is_mapping, is_sequence, thaw

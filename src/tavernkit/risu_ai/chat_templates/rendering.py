@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import CodeType
 
 from jinja2 import Template, nodes
 from jinja2.exceptions import TemplateError
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.chat_templates.environment import ChatTemplateEnvironment, Counted, TemplateRefusal, counters
 from tavernkit.risu_ai.limits import MAX_TEMPLATE_DEPTH, MAX_TEMPLATE_OUTPUT
 

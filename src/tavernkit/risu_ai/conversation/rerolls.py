@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.chat.chat_log import generation_id, with_text
 from tavernkit.risu_ai.objects import RisuMessage
 from tavernkit.values import JsonObject, is_mapping, is_sequence, thaw

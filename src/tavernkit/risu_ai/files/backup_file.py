@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import BinaryIO
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.source import Source
 from tavernkit.errors import LimitExceededError
 from tavernkit.risu_ai.limits import MAX_BACKUP_ENTRIES, MAX_BACKUP_NAME, MAX_DATABASE_BYTES

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import checked
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.limits import Limits

@@ -6,9 +6,9 @@ import gzip
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.json_text import check_depth
 from tavernkit.errors import FileFormatError, LimitExceededError, Warn, log_warning
 from tavernkit.risu_ai.files.compression import CompressionError, decompress, gunzip, salvage

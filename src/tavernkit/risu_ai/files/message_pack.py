@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.limits import MAX_PACK_DEPTH
 from tavernkit.text.js_values import to_string
 from tavernkit.values import is_mapping, is_sequence

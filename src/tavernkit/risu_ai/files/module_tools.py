@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn, log_warning
 from tavernkit.risu_ai.objects import RisuModule
 from tavernkit.values import is_mapping

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from os import PathLike
 from pathlib import Path
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import checked
 from tavernkit.budget.preset import max_prompt_tokens
 from tavernkit.cards.source import FileContent, read_file

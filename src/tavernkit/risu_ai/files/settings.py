@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.risu_ai.files.json_reader import JsonReader
 from tavernkit.risu_ai.files.preset import Preset, preset_in_database

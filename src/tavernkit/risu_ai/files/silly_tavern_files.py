@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import InvalidPresetError, Warn, log_warning
 from tavernkit.risu_ai.cbs.delimited import replace_delimited, replace_in_lines
 from tavernkit.risu_ai.files.preset import UNSET_SAMPLER, Preset

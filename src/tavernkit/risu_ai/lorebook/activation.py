@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.cbs.hashing import hash_number
 from tavernkit.risu_ai.errors import DecoratorParseError
 from tavernkit.risu_ai.lorebook.decorators import Decorator

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.lorebook.decorators import parse_content
 from tavernkit.risu_ai.lorebook.entry import CHILD, LorebookEntry, split_keys
 from tavernkit.risu_ai.lorebook.keys import LiteralKeys

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+from tavernkit._dataclass import dataclass
 from tavernkit.text.js_values import WHITESPACE, trim
 from tavernkit.text.traced import plain
 

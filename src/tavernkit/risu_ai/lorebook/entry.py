@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.text.js_values import to_number, to_string, trim, truthy
 from tavernkit.values import FrozenJson, is_mapping

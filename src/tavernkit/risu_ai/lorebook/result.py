@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Literal
 
+from tavernkit._dataclass import dataclass
 from tavernkit.budget.report import TrimReport
 from tavernkit.lore.contracts import LoreRow
 from tavernkit.lore.trimming import lore_trim_report, over_budget

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.lorebook.engine import LorebookSettings

@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice, repeat
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.lorebook.keys import KeyHit, LiteralKeys, Query
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.chat.prompt_message import NEW_CHAT_MEMO, NEW_EXAMPLE_MEMO, PromptMessage
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.js.sort import sort_by

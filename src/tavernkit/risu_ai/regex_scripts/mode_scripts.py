@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.limits import CACHED_SCRIPT_CHARACTERS, CACHED_SCRIPT_LISTS
 from tavernkit.risu_ai.regex_scripts.results import ScriptResult
 from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, ScriptMode, in_order

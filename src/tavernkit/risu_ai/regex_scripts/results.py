@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
+
+from tavernkit._dataclass import dataclass
 
 _NOTHING: Mapping[int, str] = MappingProxyType({})
 

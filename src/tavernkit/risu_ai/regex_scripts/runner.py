@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.delimited import replace_delimited

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.errors import Warn
 from tavernkit.risu_ai.cbs.context import CBSContext

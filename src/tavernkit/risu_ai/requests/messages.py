@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.dialects.openai import convert
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt.message import Message

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+from tavernkit._dataclass import dataclass
 
 FULL_SYSTEM, FIRST_SYSTEM = "hasFullSystemPrompt", "hasFirstSystemPrompt"
 ALTERNATE_ROLE, STARTS_WITH_USER = "requiresAlternateRole", "mustStartWithUserInput"

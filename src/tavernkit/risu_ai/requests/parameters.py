@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.files.preset import UNSET_SAMPLER
 from tavernkit.risu_ai.requests.messages import RequestRules
 from tavernkit.values import FrozenJson, Json, is_mapping, thaw

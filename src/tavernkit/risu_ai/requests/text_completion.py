@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.lore.key_index import KeyIndex
 from tavernkit.risu_ai.chat.prompt_message import NEW_CHAT, PromptMessage
 from tavernkit.text.js_values import to_string, trim

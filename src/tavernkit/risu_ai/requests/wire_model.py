@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+from tavernkit._dataclass import dataclass
 
 
 class WireFormat(IntEnum):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import TavernKitError
 from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.js.replace import replace_first
 from tavernkit.risu_ai.lorebook import LorebookEngine, ScanInput, lore_of
 from tavernkit.risu_ai.objects import RisuMessage

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypedDict, Unpack
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require_choice
 from tavernkit.errors import ConfigError, Warn, log_warning
 from tavernkit.risu_ai.budget.token_counting import MessageCounter

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import TavernKitError
 from tavernkit.values import Json, JsonObject
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.triggers.limits import CACHED_PROGRAMS
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, LRUCache, freeze_object, is_mapping, is_sequence
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from tavernkit._dataclass import dataclass
 
 if TYPE_CHECKING:
     from tavernkit.risu_ai.triggers.program import Effect

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.errors import TriggerError
 from tavernkit.risu_ai.objects import RisuChat

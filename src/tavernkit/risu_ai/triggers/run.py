@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.cbs.context import default_variables
 from tavernkit.risu_ai.errors import TriggerRecursionError
 from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage

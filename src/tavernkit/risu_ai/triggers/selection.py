@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.objects import RisuCharacter
 from tavernkit.risu_ai.triggers.program import Trigger, read_triggers

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cache.history_cut import CutCosts, HistoryUnit, first_kept
 from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine, digest
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage, role_of

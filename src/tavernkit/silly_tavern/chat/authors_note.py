@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.character import Character
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.prompt.entry import role

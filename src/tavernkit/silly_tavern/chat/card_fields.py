@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.character import Character
 from tavernkit.silly_tavern.chat.authors_note import depth_prompt_of
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata

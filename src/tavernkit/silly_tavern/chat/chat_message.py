@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
+from tavernkit._dataclass import dataclass
 from tavernkit.prompt.message import Message
 from tavernkit.text.js_values import to_string
 from tavernkit.values import (

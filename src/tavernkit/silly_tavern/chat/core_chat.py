@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.chat.attachments import FILE_SEPARATOR, attached_files, titles
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage

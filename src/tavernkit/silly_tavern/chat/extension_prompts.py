@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.prompt.injections import Injection
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.files.settings import PowerUser
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.text.js_regex import JSRegex

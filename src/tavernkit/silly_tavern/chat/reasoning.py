@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.files.template_file import TemplateFile
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.chat.output_cleanup import SENTENCE_ENDS, trim_to_sentence
 from tavernkit.text.js_values import js_round
 

@@ -7,8 +7,8 @@ import binascii
 import math
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.dialects.shapes import openai_part
 from tavernkit.silly_tavern.chat.attachments import AUDIO, IMAGE, VIDEO, shown_media
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar
 
+from tavernkit._dataclass import dataclass
 from tavernkit.dialects.shapes import openai_part
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message

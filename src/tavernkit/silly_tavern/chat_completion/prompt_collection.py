@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.chat.card_fields import CardTexts
 from tavernkit.silly_tavern.chat.extension_prompts import (
     AFTER_MAIN,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.chat_completion.tools import Tool, tools_callable
 from tavernkit.silly_tavern.files.preset import Preset

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.context_template.handlebars.rendering import Piece
 from tavernkit.silly_tavern.context_template.handlebars.template import Template
 from tavernkit.silly_tavern.context_template.template import ContextTemplate

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import FileFormatError
 from tavernkit.silly_tavern.errors import InvalidContextTemplateError
 from tavernkit.silly_tavern.files.template_file import TemplateFile

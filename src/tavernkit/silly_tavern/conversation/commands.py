@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import log_warning
 from tavernkit.silly_tavern.chat.core_chat import inline_bias, without_macros
 from tavernkit.silly_tavern.conversation import lines as chat_lines

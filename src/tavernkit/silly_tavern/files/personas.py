@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.chat.card_fields import IN_PROMPT, Persona, stored_position
 from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.text.js_values import to_number

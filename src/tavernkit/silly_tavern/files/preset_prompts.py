@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.chat.extension_prompts import ROLES
 from tavernkit.silly_tavern.limits import MAX_INJECTION_DEPTH

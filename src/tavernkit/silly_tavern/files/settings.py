@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from importlib import resources
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import checked
 from tavernkit.cards.json_text import parse_json
 from tavernkit.cards.source import FileContent, called, read_file

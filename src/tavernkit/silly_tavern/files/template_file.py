@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from os import PathLike
 from pathlib import Path
 from typing import ClassVar, Self
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import checked
 from tavernkit.cards.json_text import dump_json, parse_json
 from tavernkit.cards.source import FileContent, called, read_file, stem

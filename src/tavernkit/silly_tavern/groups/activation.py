@@ -6,8 +6,9 @@ import math
 import random as random_module
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import TavernKitError
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.chat.authors_note import DepthPrompt, depth_prompt_of
 from tavernkit.silly_tavern.groups.group import GroupMember
 from tavernkit.silly_tavern.groups.group_chat import GroupChat

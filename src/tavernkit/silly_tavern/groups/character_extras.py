@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.scripts.regex_scripts import RegexScripts
 from tavernkit.silly_tavern.world_info.book import WorldBook
 

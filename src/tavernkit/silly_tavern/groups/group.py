@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import checked, require
 from tavernkit.cards.character import Character
 from tavernkit.cards.json_text import parse_json

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.character import Character
 from tavernkit.silly_tavern.groups.group import Group, GroupMember
 

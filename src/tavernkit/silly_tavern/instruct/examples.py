@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.chat.card_fields import START, ExampleTurn, read_block
 from tavernkit.silly_tavern.instruct.names import replace_name
 from tavernkit.silly_tavern.instruct.template import InstructTemplate

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.instruct.names import NOBODY, replace_name
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.text.js_values import trim, trim_end, trim_start

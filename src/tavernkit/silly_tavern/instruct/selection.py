@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.instruct.template import InstructTemplate
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError, parse_literal

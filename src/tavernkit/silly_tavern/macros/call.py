@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import MacroError, Warn
 from tavernkit.silly_tavern.errors import (
     MacroBlockError,

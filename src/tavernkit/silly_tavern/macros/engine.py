@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.macros.call import Diagnostic, Report, reporter
 from tavernkit.silly_tavern.macros.document import Document, Node

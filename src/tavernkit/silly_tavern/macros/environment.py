@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, tzinfo
 from types import MappingProxyType
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.character import Character
 from tavernkit.macros.budget import BuildBudget
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage

@@ -8,9 +8,9 @@ recovery drops exactly one of them (:func:`is_single_token`).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
+from tavernkit._dataclass import dataclass
 from tavernkit.text.js_values import WHITESPACE
 
 # Kinds of tokens are bits, so that a set of kinds is an integer too.

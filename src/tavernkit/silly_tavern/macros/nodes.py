@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import MacroError, StrictModeError
 from tavernkit.silly_tavern.macros.arguments import arity_problem, dedent, to_text, type_problem
 from tavernkit.silly_tavern.macros.call import Diagnostic, DiagnosticKind, MacroCall, OutOfRoomError

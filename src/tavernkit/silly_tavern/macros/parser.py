@@ -6,8 +6,9 @@ it still count. The parser keeps its own stack, so that depth of nesting costs m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.macros.lexer import (
     BRACE,
     CLOSE,

@@ -6,9 +6,10 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError, Warn, log_warning
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.macros.budget import BuildBudget
 from tavernkit.silly_tavern.macros.call import Diagnostic, MeteredVariables, Report
 from tavernkit.silly_tavern.macros.card_macros import CardMacros

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, is_mapping, is_sequence
 
 PROMPT_PLACEHOLDER = "[Start a new chat]"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.errors import Warn, log_warning
 from tavernkit.silly_tavern.scripts.regex_replacement import (

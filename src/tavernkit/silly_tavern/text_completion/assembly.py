@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern.chat_completion.assembly import HistoryCut
 from tavernkit.silly_tavern.text_completion.history_items import HistoryItem

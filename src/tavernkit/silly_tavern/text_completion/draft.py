@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.instruct.formatting import InstructFormatter
 from tavernkit.silly_tavern.text_completion.guidance import Guidance
 from tavernkit.silly_tavern.text_completion.history_items import HistoryItem

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.files.chat_file import ChatMetadata
 from tavernkit.text.json_reader import as_number
 from tavernkit.text.traced import join

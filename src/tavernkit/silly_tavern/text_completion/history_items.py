@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage
 from tavernkit.silly_tavern.instruct.formatting import ANY, FIRST, LAST, InstructFormatter, Line
 from tavernkit.silly_tavern.text_completion.messages import ChatEntry, TextMessage, chat_message

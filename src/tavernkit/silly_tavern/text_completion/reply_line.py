@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.instruct.formatting import InstructFormatter, Line
 from tavernkit.silly_tavern.instruct.names import NOBODY
 from tavernkit.silly_tavern.provenance import TITLES, source

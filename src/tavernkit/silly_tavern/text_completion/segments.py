@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.plan import RenderedText, TextSpan
 from tavernkit.text.traced import join, substitute

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.limits import LONG_TEXT_CHARACTERS, TOKEN_CACHE_SIZE
 from tavernkit.silly_tavern.token_counting.names import family_name, tokenizer_name
 from tavernkit.silly_tavern.token_counting.vocabularies import (

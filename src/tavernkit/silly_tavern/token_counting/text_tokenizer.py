@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.token_counting.names import Patterns, first_match, listed_tokenizer
 from tavernkit.silly_tavern.token_counting.vocabularies import ESTIMATE
 

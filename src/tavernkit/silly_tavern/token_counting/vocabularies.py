@@ -8,7 +8,6 @@ import os
 import threading
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, resources
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Protocol, cast
 
 from ahocorasick_rs import AhoCorasick, MatchKind
 
+from tavernkit._dataclass import dataclass
 from tavernkit.budget.file_tokenizer import load_file_tokenizer
 from tavernkit.budget.tokenizers import BundledTokenizer, get_tokenizer, without_lone_surrogates
 from tavernkit.errors import Warn

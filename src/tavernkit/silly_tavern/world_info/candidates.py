@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.fields import ACTIVATE, DONT_ACTIVATE
 from tavernkit.silly_tavern.world_info.key_table import EntryKeys

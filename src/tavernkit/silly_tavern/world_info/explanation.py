@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import accumulate
 
+from tavernkit._dataclass import dataclass
 from tavernkit.lore.wording import no_key_found
 from tavernkit.silly_tavern.world_info.candidates import LASTING_RULES, RANK, Reason, Verdict, blocked, secondary_logic
 from tavernkit.silly_tavern.world_info.entry import Entry

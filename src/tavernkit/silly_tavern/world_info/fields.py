@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, overload
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.errors import LoreParseError
 from tavernkit.silly_tavern.world_info.limits import MAX_JSON_DEPTH
 from tavernkit.text.js_values import UNDEFINED, Undefined, loose_equals, to_number, to_string, truthy

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.world_info.entry import SOURCE_FIELDS, Entry
 from tavernkit.silly_tavern.world_info.key_table import (

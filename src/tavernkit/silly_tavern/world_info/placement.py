@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.silly_tavern.world_info.entry import Entry
 from tavernkit.silly_tavern.world_info.scan_input import ApplyRegex
@@ -62,7 +63,7 @@ class DepthGroup:
         return join("\n", (placed.content for placed in self.entries))
 
 
-@dataclass
+@dataclass()
 class _OpenGroup:
     depth: Json | Undefined
     role: Json

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import groupby, islice
 from types import MappingProxyType
 from typing import overload
 
+from tavernkit._dataclass import dataclass
 from tavernkit.budget.report import TrimReport
 from tavernkit.errors import ConfigError
 from tavernkit.lore.contracts import LoreRow

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import TypeVar
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.lore.contracts import TokenCounter
 from tavernkit.silly_tavern.world_info.book import WorldBook

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn, log_warning
 from tavernkit.text.js_values import UNDEFINED, to_number, truthy
 from tavernkit.values import EMPTY_OBJECT, is_mapping, is_sequence, shown

@@ -9,9 +9,9 @@ may be far too high, and then the call is guarded though it need not be.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol
 
+from tavernkit._dataclass import dataclass
 from tavernkit.text.js_regex.alphabet import END, Alphabet
 from tavernkit.text.js_regex.nodes import Alternatives, Assertion, Char, Group, Node, Pattern, Sequence
 from tavernkit.text.js_regex.parts import (

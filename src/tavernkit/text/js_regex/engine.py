@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import regress
 
+from tavernkit._dataclass import dataclass
 from tavernkit.text.js_regex.emit import stand_in_source
 from tavernkit.text.js_regex.match import Found, FoundSpans, offsets_of
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from tavernkit._dataclass import dataclass
 
 INFINITE = 2**31 - 1
 """The count of a repetition without an upper limit; larger counts are cut to it, as no text is that long."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Sequence as Items
-from dataclasses import dataclass
 from itertools import combinations, groupby, pairwise
 from typing import ClassVar, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.text.js_regex.alphabet import END, Alphabet
 from tavernkit.text.js_regex.nodes import (
     Alternatives,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import AnyStr, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.text.js_regex.limits import MAX_REPLACED_LENGTH
 from tavernkit.text.js_regex.match import Found, Names
 from tavernkit.text.js_regex.subject import Subject

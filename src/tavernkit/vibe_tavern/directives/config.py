@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, cast
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import log_warning
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object, shown
 from tavernkit.vibe_tavern.options import OptionReader, integer, option_name, suggestion

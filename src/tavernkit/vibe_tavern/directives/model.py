@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
 from tavernkit.models import Model, ProviderError, Reply, ReplyPiece, Request
 from tavernkit.models.protocol import AsyncContext

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.text import strict_json
 from tavernkit.text.blank import trim_blanks
 from tavernkit.values import JsonObject, is_mapping, is_sequence, thaw, thaw_object

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import ConfigError
 from tavernkit.text.blank import trim_blanks

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import checked
 from tavernkit.models import HTTPError, ModelError, Request
 from tavernkit.prompt.plan import Plan

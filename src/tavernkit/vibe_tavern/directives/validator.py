@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.text.blank import trim_blanks
 from tavernkit.text.strict_json import plain_text
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, thaw, thaw_object

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.models import Model, ModelError, Request
 from tavernkit.prompt.inputs import Estimator
 from tavernkit.vibe_tavern.token_estimation import canonical_model_hint, estimator

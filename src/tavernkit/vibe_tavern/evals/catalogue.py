@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+from tavernkit._dataclass import dataclass
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze_object
 from tavernkit.vibe_tavern.options import names
 

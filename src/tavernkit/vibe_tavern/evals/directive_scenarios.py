@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from tavernkit._dataclass import dataclass
 from tavernkit.values import Json, JsonObject
 from tavernkit.vibe_tavern.directives.patch_ops import normalize_patch_ops
 from tavernkit.vibe_tavern.directives.presets import merge

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal, Protocol
 
+from tavernkit._dataclass import dataclass
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, Json, JsonObject, deep_merge, thaw_object
 from tavernkit.vibe_tavern.evals.catalogue import EvalModel, SamplingProfile
 from tavernkit.vibe_tavern.prompt_runner import PromptRunner

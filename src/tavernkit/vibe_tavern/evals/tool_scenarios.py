@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from tavernkit._dataclass import dataclass
 from tavernkit.text.blank import trim_blanks
 from tavernkit.values import JsonObject, is_list, is_object
 from tavernkit.vibe_tavern.evals.lab import Lab, ScenarioOutcome

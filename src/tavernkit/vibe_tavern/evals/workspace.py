@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError
 from tavernkit.text import json_pointer
 from tavernkit.values import JsonObject, is_list, is_object
@@ -16,7 +17,7 @@ PADDING_BYTES = 20_000
 """Size of what ``state_get`` returns on top when a scenario wants too much of it."""
 
 
-@dataclass
+@dataclass()
 class Workspace:
     """Facts, a draft, locks and interface state, with an etag that counts changes of the draft."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from io import StringIO
 from typing import ClassVar, TextIO
 
@@ -36,6 +35,7 @@ from liquid.exceptions import (
 from liquid.output import LimitedStringIO
 from liquid.token import TOKEN_EXPRESSION
 
+from tavernkit._dataclass import dataclass
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.text.strict_json import byte_length
 from tavernkit.values import is_mapping, is_sequence

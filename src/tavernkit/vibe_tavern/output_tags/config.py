@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, cast
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.text.blank import trim_blanks
 from tavernkit.text.coerce import boolean

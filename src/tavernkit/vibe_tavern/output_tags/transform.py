@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import log_warning
 from tavernkit.text.verbatim_masker import mask, unmask
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig, TagRule

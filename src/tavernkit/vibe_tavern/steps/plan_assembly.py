@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.cards.character import Character
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.block import Block

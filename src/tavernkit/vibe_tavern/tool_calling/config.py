@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias, cast
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import log_warning
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, freeze, freeze_object, is_mapping
 from tavernkit.vibe_tavern.limits import MAX_TOOL_ARGS_BYTES, MAX_TOOL_OUTPUT_BYTES, TOOL_TIMEOUT_SECONDS

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from tavernkit._dataclass import dataclass
 
 _GOOGLE_HEADING: Final = re.compile(r"(?:Args|Arguments|Parameters):\s*")
 _SECTION: Final = re.compile(r"(?:Returns?|Yields?|Raises|Examples?|Notes?|Args|Arguments|Parameters|Attributes):\s*")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_type_hints, overload
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import checked
 from tavernkit.errors import ConfigError
 from tavernkit.values import JsonObject, is_mapping, is_object

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.text.strict_json import byte_length
 from tavernkit.values import is_mapping, is_sequence
 from tavernkit.vibe_tavern.limits import (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
+from tavernkit._dataclass import dataclass
 from tavernkit.arguments import check_fields, checked
 from tavernkit.errors import ConfigError
 from tavernkit.text.blank import trim_blanks

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.models import HTTPError, Request
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.plan import Plan

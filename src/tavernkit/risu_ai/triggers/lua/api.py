@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.triggers.variables import Value
 from tavernkit.text.js_values import UNDEFINED, to_string
 from tavernkit.values import Json

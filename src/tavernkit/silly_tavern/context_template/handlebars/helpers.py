@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.context_template.handlebars.values import is_empty, member
 from tavernkit.text.js_values import own_keys, to_string, truthy
 from tavernkit.values import is_mapping

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.context_template.handlebars.errors import template_error
 
 _AFTER_NAME = r"(?=[=~}\s/.)\]|])"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from tavernkit._dataclass import dataclass
 
 _SCOPED = re.compile(r"^\.|this\b", re.ASCII)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.context_template.handlebars.errors import template_error
 from tavernkit.silly_tavern.context_template.handlebars.lexer import Token, tokens
 from tavernkit.silly_tavern.context_template.handlebars.limits import MAX_NESTING, MAX_TEMPLATE_CHARS

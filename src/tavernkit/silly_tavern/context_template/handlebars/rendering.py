@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.context_template.handlebars.errors import template_error
 from tavernkit.silly_tavern.context_template.handlebars.helpers import HELPERS, Helper, HelperCall
 from tavernkit.silly_tavern.context_template.handlebars.limits import MAX_OUTPUT_CHARS, MAX_RENDER_STEPS

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.context_template.handlebars.limits import MAX_CACHED_CHARS, MAX_CACHED_TEMPLATES
 from tavernkit.silly_tavern.context_template.handlebars.nodes import Program
 from tavernkit.silly_tavern.context_template.handlebars.parser import parse

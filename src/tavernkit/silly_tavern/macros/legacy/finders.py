@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from tavernkit._dataclass import dataclass
 
 _LINE_END = re.compile("[\n\r\u2028\u2029]")
 _TRIM = re.compile(r"\{\{trim\}\}", re.IGNORECASE | re.ASCII)

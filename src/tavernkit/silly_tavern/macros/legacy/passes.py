@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.macros import variables
 from tavernkit.silly_tavern.macros.builtin import chat, instruct, time
 from tavernkit.silly_tavern.macros.builtin.random import roll_dice, split_commas

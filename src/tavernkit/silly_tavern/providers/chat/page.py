@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.files.preset import Preset
 from tavernkit.silly_tavern.providers.chat import page_models as rules
 from tavernkit.silly_tavern.providers.converters.messages import Messages, copied

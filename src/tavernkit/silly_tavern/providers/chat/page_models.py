@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.values import JsonObject
 
 OPENAI = ("openai", "azure_openai")

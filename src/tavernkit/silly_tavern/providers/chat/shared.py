@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.providers.chat.custom_yaml import yaml_keys, yaml_object
 from tavernkit.silly_tavern.providers.chat.google import safety_settings
 from tavernkit.silly_tavern.providers.chat.models import TEXT_MODELS, VERBOSITY_MODELS, openai_effort

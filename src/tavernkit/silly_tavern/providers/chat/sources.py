@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlsplit
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.providers.chat import own
 from tavernkit.silly_tavern.providers.chat.claude import claude_request
 from tavernkit.silly_tavern.providers.chat.google import google_address, google_request

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.providers.converters.messages import string_content
 from tavernkit.text.js_values import to_string
 from tavernkit.values import Json, JsonObject, is_list

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, SillyTavernConfig
 from tavernkit.silly_tavern.providers.converters.messages import Messages, copied, part_text, text_of
 from tavernkit.silly_tavern.providers.converters.names import PromptNames, with_prefix

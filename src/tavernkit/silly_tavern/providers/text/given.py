@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from random import Random
 from typing import TYPE_CHECKING, TypeGuard, cast
 
+from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn, log_warning
 from tavernkit.text.js_values import JSSyntaxError, json_parse
 from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, thaw

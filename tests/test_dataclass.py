@@ -1,0 +1,177 @@
+"""The package's own ``dataclass`` gives what the standard library's gives, later."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+import re
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+import tavernkit
+from tavernkit import _dataclass
+from tavernkit._dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A frozen value."""
+
+    kind: ClassVar[str] = "point"
+    x: int
+    y: int = 2
+    tags: list[str] = field(default_factory=list[str], compare=False, repr=False)
+    double: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "double", self.x * 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named(Point):
+    """A frozen value that adds a field."""
+
+    name: str
+
+
+@dataclass(slots=True)
+class Counter:
+    """A value that changes."""
+
+    count: int = 0
+    inside: object = None
+
+
+def test_fields_defaults_and_post_init() -> None:
+    made = Point(3)
+    assert (made.x, made.y, made.tags, made.double) == (3, 2, [], 6)
+    assert Point(3).tags is not made.tags
+    assert Named(x=1, name="n") == Named(1, name="n")
+    with pytest.raises(TypeError, match=r"Point.__init__\(\) missing 1 required positional argument: 'x'"):
+        Point()  # type: ignore[call-arg]  # the error is what is tested
+    with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
+        Point(1, z=2)  # type: ignore[call-arg]  # the error is what is tested
+
+
+def test_what_is_shown_compared_and_hashed() -> None:
+    assert repr(Point(1)) == "Point(x=1, y=2, double=2)"
+    assert Point(1, tags=["a"]) == Point(1)
+    assert Point(1) != Point(2)
+    assert Point(1) != (1, 2, 2)
+    assert Point(1) != Named(1, name="n")
+    assert hash(Point(1, tags=["a"])) == hash(Point(1)) == hash((1, 2, 2))
+    assert len({Named(1, name="a"), Named(1, name="a"), Named(1, name="b")}) == 2
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Counter())
+    loop = Counter()
+    loop.inside = loop
+    assert repr(loop) == "Counter(count=0, inside=...)"
+
+
+def test_frozen_values_cannot_be_changed() -> None:
+    made = Named(1, name="n")
+    for name in ("x", "name"):
+        with pytest.raises(FrozenInstanceError, match=f"cannot assign to field '{name}'"):
+            setattr(made, name, 1)
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'other'"):
+        Point(1).other = 1  # type: ignore[attr-defined]  # the error is what is tested
+    with pytest.raises(FrozenInstanceError, match="cannot delete field 'x'"):
+        del made.x  # type: ignore[misc]  # the error is what is tested
+    changed = Counter()
+    changed.count += 1
+    assert changed == Counter(1)
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))]
+)  # our own bytes
+def test_values_are_copied_and_pickled(copied: Callable[[Any], Any]) -> None:
+    for value in (Point(1, tags=["a"]), Named(1, name="n"), Counter(4)):
+        assert copied(value) == value
+    assert copied(Point(1, tags=["a"])).tags == ["a"]
+
+
+def test_the_standard_librarys_tools_know_them() -> None:
+    assert replace(Named(1, name="n"), x=4) == Named(4, name="n")
+    assert [each.name for each in dataclasses.fields(Named)] == ["x", "y", "tags", "double", "name"]
+    assert dataclasses.asdict(Counter(1)) == {"count": 1, "inside": None}
+    assert list(inspect.signature(Named).parameters) == ["x", "y", "tags", "name"]
+    assert inspect.signature(Named).parameters["name"].kind is inspect.Parameter.KEYWORD_ONLY
+    match Counter(5):
+        case Counter(count):
+            assert count == 5
+
+
+def test_users_can_subclass_with_the_standard_decorator() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Mine(Point):
+        more: int = 0
+
+    assert Mine(1, more=2).more == 2
+    assert Mine(1) == Mine(1)
+    with pytest.raises(FrozenInstanceError):
+        Mine(1).more = 3  # type: ignore[misc]  # the error is what is tested
+    with pytest.raises(TypeError, match="cannot inherit non-frozen dataclass from a frozen one"):
+        dataclasses.dataclass(type("Changed", (Point,), {"__annotations__": {"more": int}, "more": 0}))
+
+
+def test_methods_of_the_class_are_kept() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Own:
+        """Has its own methods."""
+
+        x: int
+
+        def __repr__(self) -> str:
+            return "own"
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return 7
+
+    assert repr(Own(1)) == "own"
+    assert Own(1) == 3
+    assert hash(Own(1)) == 7
+
+    @dataclass(frozen=True, slots=True, eq=False)
+    class Identity:
+        """Is equal to itself only."""
+
+        x: int
+
+    assert Identity(1) != Identity(1)
+
+
+def test_init_is_written_for_the_first_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[type] = []
+    write: Callable[..., Any] = _dataclass._write_init  # pyright: ignore[reportPrivateUsage]  # counted
+
+    def counted(cls: type, **given: bool) -> Any:
+        written.append(cls)
+        return write(cls, **given)
+
+    monkeypatch.setattr(_dataclass, "_write_init", counted)
+
+    @dataclass(frozen=True, slots=True)
+    class Late:
+        """Made late."""
+
+        x: int
+
+    assert written == []
+    assert (Late(1).x, Late(2).x) == (1, 2)
+    assert written == [Late]
+
+
+def test_the_package_defines_its_classes_with_it() -> None:
+    folder = Path(tavernkit.__file__).parent
+    standard = re.compile(r"^from dataclasses import (?:\w+, )*dataclass\b|^@dataclasses\.dataclass", re.MULTILINE)
+    assert [path for path in folder.rglob("*.py") if standard.search(path.read_text(encoding="utf-8"))] == []
