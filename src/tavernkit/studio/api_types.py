@@ -115,3 +115,25 @@ class CaseIn(_In):
 
 class EmptyIn(_In):
     """Nothing but the question."""
+
+
+class TurnIn(_In):
+    """A turn of the conversation."""
+
+    kind: Literal["send", "regenerate", "swipe", "continue", "impersonate", "quiet", "speak"] = "send"
+    text: Text = ""
+
+
+class ChangeIn(_In):
+    """A change of the chat without a model."""
+
+    op: Literal["edit", "delete", "delete_from", "hide", "unhide", "swipe_left", "greeting", "branch", "undo"]
+    index: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)] = -1
+    text: Text = ""
+
+
+class ModelIn(_In):
+    """A model, and what it says if it is the scripted one."""
+
+    model: Name
+    script: Annotated[list[Annotated[str, Field(max_length=100_000)]] | None, Field(max_length=100)] = None

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 
 from tavernkit import __version__
 from tavernkit.errors import TavernKitError
-from tavernkit.studio import page_files
+from tavernkit.studio import page_files, talk_api
 from tavernkit.studio.api import PREFIX, StudioResponse, router
 from tavernkit.studio.errors import StudioError
 from tavernkit.studio.security import Guard, error_body
@@ -31,6 +31,7 @@ def create_app(studio: Studio, *, token: str) -> FastAPI:
 
     app.state.find_studio = find_studio
     app.include_router(router)
+    app.include_router(talk_api.router)
     app.include_router(page_files.router)
     app.add_exception_handler(TavernKitError, studio_error)
     app.add_exception_handler(RequestValidationError, _invalid)

@@ -22,6 +22,7 @@ from tavernkit.silly_tavern import (
     ChatFile,
     ChatMessage,
     ContextTemplate,
+    Group,
     InstructTemplate,
     MacroEngine,
     MacroEnvironment,
@@ -57,6 +58,7 @@ DEFAULT_TURN: Final[JsonObject] = {
     "allow_scripts": True,
     "speaker": None,
     "greeting": 0,
+    "members": [],
 }
 """What a turn document has."""
 
@@ -78,13 +80,15 @@ class Turn:
     allow_scripts: bool
     speaker: str | None
     greeting: int
+    members: tuple[str, ...]
+    """Ids of the cards of a group; with fewer than two there is none."""
 
     @classmethod
     def of(cls, state: State) -> Turn:
         """Read the active turn document; values of a wrong type count as missing."""
         document = state.one("turn")
         given = document.data if document is not None and is_object(document.data) else {}
-        platform, kind = given.get("platform"), given.get("generation_type")
+        platform, kind, members = given.get("platform"), given.get("generation_type"), given.get("members")
         return cls(
             platform=platform if isinstance(platform, str) and platform in PLATFORMS else SILLY_TAVERN,
             message=_text(given.get("message")) or "",
@@ -97,6 +101,7 @@ class Turn:
             allow_scripts=given.get("allow_scripts") is not False,
             speaker=_text(given.get("speaker")) or None,
             greeting=_number(given.get("greeting"), -1) or 0,
+            members=tuple(each for each in members if isinstance(each, str)) if is_list(members) else (),
         )
 
 
@@ -109,9 +114,9 @@ class Inputs:
         Args:
             base: A builder that has what documents do not say: the settings of an installation.
         """
+        self.base = base
         self.silly_tavern_builder = base or SillyTavernBuilder()
         self._risu_ai_builder = RisuAIBuilder(character=RisuCharacter.from_json({"name": "nobody"}))
-        self._from_folder = base is not None
         self._made: LRUCache[tuple[str, str, int], tuple[Json, object]] = LRUCache(400)
 
     def build(self, state: State) -> Plan:
@@ -143,12 +148,19 @@ class Inputs:
             "on_overflow": "error",
             "history": self.silly_tavern_chat(state),
         }
-        document = state.one("card")
-        if document is not None and document.path is not None:
-            inputs["avatar"] = document.path.name
+        members = group_members(state)
+        if members:
+            cards = {_avatar(each): self._of(each, "character", _character) for each in members}
+            names = ", ".join(each.name for each in cards.values())
+            inputs |= {"members": cards, "group": Group(id="group", name=f"Group: {names}", members=tuple(cards))}
+            inputs["character"] = None
+        else:
+            document = state.one("card")
+            if document is not None and document.path is not None:
+                inputs["avatar"] = document.path.name
         for slot in _BOOK_SLOTS:
             books = [self._world(each) for each in state.active_of("book") if (each.slot or "books") == slot]
-            if books or slot == "books" or self._from_folder:
+            if books or slot == "books" or self.base is not None:
                 inputs[slot] = books  # pyright: ignore[reportGeneralTypeIssues]  # the names of the inputs
         inputs |= self._persona(state)
         preset = self._preset(state, turn)
@@ -182,6 +194,9 @@ class Inputs:
             inputs["model_hint"] = turn.model
         if turn.speaker is not None:
             inputs["speaker"] = turn.speaker
+        members = [self._of(each, "risu", self._risu_character) for each in group_members(state)]
+        if members:
+            inputs |= {"members": members, "character": _risu_group(members)}
         return inputs
 
     def character(self, state: State) -> Character:
@@ -327,6 +342,13 @@ def _persona_fields(state: State) -> _PersonaFields:
     )
 
 
+def group_members(state: State) -> list[Document]:
+    """Return the cards of the group that talks; none if it is one character."""
+    found = (state.documents.get(each) for each in dict.fromkeys(Turn.of(state).members))
+    members = [each for each in found if each is not None and each.kind == "card"]
+    return members if len(members) > 1 else []
+
+
 def user_name(state: State) -> str:
     """Return the name of the active persona."""
     return _persona_fields(state).name
@@ -340,6 +362,25 @@ def _object(document: Document) -> JsonObject:
 
 def _character(document: Document) -> Character:
     return Character.from_card(_object(document), warn=WarningLog())
+
+
+def _avatar(document: Document) -> str:
+    """The file name that SillyTavern knows a card by; two cards of one name need two."""
+    return document.path.name if document.path is not None else f"{document.title} {document.id}.png"
+
+
+def _risu_group(members: Sequence[RisuCharacter]) -> RisuCharacter:
+    ids: list[Json] = [member.id for member in members]
+    return RisuCharacter.from_json(
+        {
+            "type": "group",
+            "name": ", ".join(member.name for member in members),
+            "chaId": "group",
+            "characters": ids,
+            "characterTalks": [2 / 3 for _ in ids],
+            "characterActive": [True for _ in ids],
+        }
+    )
 
 
 def _world(document: Document) -> WorldBook:

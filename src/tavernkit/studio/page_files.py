@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from importlib.resources import files
 from typing import Final
 
@@ -11,7 +10,6 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from tavernkit.studio.errors import StudioError
-from tavernkit.studio.security import PAGE_POLICY
 
 TYPES: Final = {
     "js": "text/javascript; charset=utf-8",
@@ -23,9 +21,6 @@ TYPES: Final = {
     "txt": "text/plain; charset=utf-8",
     "md": "text/plain; charset=utf-8",
 }
-NONCE: Final = "__NONCE__"
-"""What stands for the nonce of styles in the page."""
-
 _NAME: Final = re.compile(r"(?:[A-Za-z0-9_-]+/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*\.([a-z0-9]+)")
 
 router = APIRouter(include_in_schema=False)
@@ -34,11 +29,8 @@ router = APIRouter(include_in_schema=False)
 @router.get("/")
 async def page() -> Response:
     """The page. It has nothing in it that only some may see."""
-    nonce = secrets.token_urlsafe(16)
-    text = files("tavernkit.studio").joinpath("page", "index.html").read_text(encoding="utf-8")
-    policy = PAGE_POLICY.format(nonce=f" 'nonce-{nonce}'")
-    headers = {"content-security-policy": policy, "cache-control": "no-store"}
-    return Response(text.replace(NONCE, nonce), media_type="text/html; charset=utf-8", headers=headers)
+    text = files("tavernkit.studio").joinpath("page", "index.html").read_bytes()
+    return Response(text, media_type="text/html; charset=utf-8", headers={"cache-control": "no-store"})
 
 
 @router.get("/favicon.ico")

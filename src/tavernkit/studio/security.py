@@ -15,7 +15,7 @@ MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 PAGE_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'{nonce}; img-src 'self' data:; font-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
 """Nothing but the page's own files, no inline scripts."""
@@ -27,7 +27,7 @@ HEADERS: Final = {
     "cache-control": "no-store",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
-    "content-security-policy": PAGE_POLICY.format(nonce=""),
+    "content-security-policy": PAGE_POLICY,
 }
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from tavernkit import __version__, risu_ai, silly_tavern
 from tavernkit.cache import PROFILES
+from tavernkit.conversation import ToolInput
 from tavernkit.errors import TavernKitError, WarningLog
 from tavernkit.models.bodies import request_body
 from tavernkit.prompt.plan import Plan
@@ -20,6 +21,7 @@ from tavernkit.studio.build_inputs import GENERATION_TYPES, Inputs, Turn
 from tavernkit.studio.document import KINDS, as_kind, read_document
 from tavernkit.studio.errors import StudioError
 from tavernkit.studio.prompt_view import Look, build_view, cache_view, failed_view, sources_view
+from tavernkit.studio.talk import ModelChoice, Talk
 from tavernkit.studio.workspace import Changed, State, Workspace
 from tavernkit.values import Json, JsonObject, LRUCache, thaw
 
@@ -33,18 +35,28 @@ DIALECTS: Final = ("openai", "anthropic", "google", "cohere", "mistral", "ai21",
 class Studio:
     """One workspace and the prompts built from it. The newest build wins: those it overtakes are not made."""
 
-    def __init__(self, workspace: Workspace, *, inputs: Inputs | None = None) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        inputs: Inputs | None = None,
+        models: Sequence[ModelChoice] = (),
+        tools: Sequence[ToolInput] = (),
+    ) -> None:
         """Make it.
 
         Args:
             workspace: The documents.
             inputs: Makes inputs of builds; with the settings of an installation, if it comes from one.
+            models: Models to talk to, beside the scripted one.
+            tools: Functions that these may call.
         """
         self.workspace = workspace
         self.inputs = inputs or Inputs()
         self.looks: LRUCache[str, Look] = LRUCache(MAX_LOOKS)
         self.last: Look | None = None
         """The prompt that was built last."""
+        self.talk = Talk(self, models=models, tools=tools)
         self._numbers = 0
         self._asked = 0
         self._building = asyncio.Lock()
@@ -63,6 +75,8 @@ class Studio:
             "active": workspace.state.roles(),
             "families": [{"name": each.name, "label": each.label, "colour": each.colour} for each in FAMILIES],
             "dialects": list(DIALECTS),
+            "models": self.talk.models(),
+            "model": self.talk.model_id,
             "cache_profiles": list(PROFILES),
             "generation_types": list(GENERATION_TYPES),
             "version": __version__,

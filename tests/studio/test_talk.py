@@ -1,0 +1,184 @@
+"""Talking to the character."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tavernkit.cards import Character
+from tavernkit.models import ModelError, ScriptedModel
+from tavernkit.models.script import Hang
+from tavernkit.studio.opening import Opened, open_workspace
+from tavernkit.studio.studio import Studio
+from tavernkit.studio.talk import ModelChoice
+from tests.studio.conftest import Page
+
+OpenFiles = Callable[..., Page]
+Events = list[tuple[str, Any]]
+
+
+def turn(page: Page, kind: str = "send", text: str = "") -> Events:
+    answer = page.client.post("/api/studio/talk/turn", json={"kind": kind, "text": text})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    found: Events = []
+    for block in answer.text.strip().split("\n\n"):
+        name, data = block.split("\n", 1)
+        found.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return found
+
+
+def roll(sides: int) -> int:
+    """Roll a die."""
+    return sides
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+def test_a_reply_streams_and_is_an_undoable_edit_of_the_chat(page: Page, platform: str) -> None:
+    page.edit("turn-1", "/platform", platform, build=False)
+    page.post("/talk/model", model="scripted", script=["The lamp is out.", "It was you."])
+    before = page.get("/talk")
+    events = turn(page, text="Who put the lamp out?")
+    assert "".join(data["text"] for name, data in events if name == "piece") == "The lamp is out."
+    assert len([name for name, _ in events if name == "piece"]) > 2
+    name, done = events[-1]
+    assert name == "done"
+    lines = done["talk"]["lines"]
+    assert [line["text"] for line in lines[-2:]] == ["Who put the lamp out?", "The lamp is out."]
+    assert [line["role"] for line in lines[-2:]] == ["user", "assistant"]
+    assert done["edit"]["documents"]
+    seen = page.get(f"/plans/{lines[-1]['plan']}")
+    assert any("Who put the lamp out?" in message["content"] for message in seen["messages"])
+    if platform == "silly_tavern":
+        assert page.post("/sources", plan=lines[-1]["plan"])["messages"]
+    page.post("/undo", build=False)
+    assert [line["text"] for line in page.get("/talk")["lines"]] == [line["text"] for line in before["lines"]]
+
+
+def test_swipes_regenerate_continue_impersonate_and_edit(page: Page) -> None:
+    page.post("/talk/model", model="scripted", script=["One.", "Two.", "Three.", " More.", "I say this."])
+    turn(page, text="Hello")
+    swiped = turn(page, "swipe")[-1][1]["talk"]["lines"][-1]
+    assert (swiped["text"], swiped["swipe"], swiped["swipes"]) == ("Two.", 1, 2)
+    left = page.post("/talk/change", op="swipe_left")["talk"]["lines"][-1]
+    assert (left["text"], left["swipe"]) == ("One.", 0)
+    assert turn(page, "regenerate")[-1][1]["talk"]["lines"][-1]["text"] == "Three."
+    assert turn(page, "continue")[-1][1]["talk"]["lines"][-1]["text"].startswith("Three.")
+    count = len(page.get("/talk")["lines"])
+    assert turn(page, "impersonate")[-1][1]["text"] == "I say this."
+    assert len(page.get("/talk")["lines"]) == count
+    edited = page.post("/talk/change", op="edit", index=-1, text="Mine.")
+    assert edited["talk"]["lines"][-1]["text"] == "Mine."
+    assert page.get("/documents/chat-1")["data"]["messages"][-1]["mes"] == "Mine."
+    hidden = page.post("/talk/change", op="hide", index=count - 1)["talk"]["lines"][-1]
+    assert hidden["hidden"]
+    assert page.post("/talk/change", op="delete_from", index=2)["talk"]["lines"][-1]["index"] == 1
+    assert page.post("/talk/change", 422, op="edit", index=99, text="x")["error"]["code"] == "no_such_line"
+
+
+def test_an_edited_card_is_what_the_next_reply_sees(page: Page) -> None:
+    turn(page, text="Hello")
+    page.edit("card-1", "/data/description", "{{char}} keeps bees.", build=False)
+    done = turn(page, text="And now?")[-1][1]
+    seen = page.get(f"/plans/{done['plan']}")
+    assert any("Aria keeps bees." in message["content"] for message in seen["messages"])
+    assert any(message["content"] == "Hello" for message in seen["messages"])
+
+
+def test_a_branch_is_a_chat_of_its_own(page: Page) -> None:
+    told = page.post("/talk/change", op="branch", index=1)
+    assert len(told["talk"]["lines"]) == 2
+    assert told["talk"]["chat"] != "chat-1"
+    assert len(page.get("/documents/chat-1")["data"]["messages"]) > 2
+    page.post("/undo", build=False)
+    assert page.get("/talk")["chat"] == "chat-1"
+
+
+def test_saving_writes_the_lines_that_were_said(open_files: OpenFiles, folder: Path) -> None:
+    page = open_files()
+    page.post("/talk/model", model="scripted", script=["Yes."])
+    before = (folder / "chat.jsonl").read_bytes()
+    turn(page, text="Is it cold?")
+    assert (folder / "chat.jsonl").read_bytes() == before
+    page.post("/documents/chat-1/save")
+    lines = [json.loads(line) for line in (folder / "chat.jsonl").read_text("utf-8").splitlines()]
+    assert [line["mes"] for line in lines[-2:]] == ["Is it cold?", "Yes."]
+    assert lines[0]["chat_metadata"]["note_prompt"] == "Keep replies under two hundred words."
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+def test_a_group_talks_in_rounds(page: Page, platform: str) -> None:
+    luna = Character(name="Luna", description="A moth.", first_mes="Hm.", version="v2").to_card()
+    page.post("/documents", kind="card", name="Luna", build=False)
+    page.edit("card-2", "", luna, build=False)
+    page.edit("turn-1", "/members", ["card-1", "card-2"], build=False)
+    built = page.edit("turn-1", "/platform", platform)["build"]
+    assert built["error"] is None
+    page.post("/talk/model", model="scripted", script=["I speak.", "So do I."])
+    told = page.get("/talk")
+    assert [member["name"] for member in told["group"]] == ["Aria", "Luna"]
+    done = turn(page, text="Aria, Luna: who are you?")[-1][1]
+    said = [line["text"] for line in done["talk"]["lines"] if line["role"] == "assistant"]
+    # In RisuAI chance decides who speaks up.
+    assert said[-2:] == ["I speak.", "So do I."] if platform == "silly_tavern" else said[-1] in ("I speak.", "So do I.")
+    spoken = turn(page, "speak", "Luna")[-1]
+    assert spoken[0] == "done"
+    if platform == "silly_tavern":
+        assert spoken[1]["talk"]["lines"][-1]["name"] == "Luna"
+
+
+def test_tools_are_called_and_shown() -> None:
+    page = Page(Studio(open_workspace(Opened()), tools=[roll]))
+    assert page.get("/talk")["tools"] == ["roll"]
+    page.post("/talk/model", model="scripted", script=['!roll {"sides": 6}', "A six."])
+    events = turn(page, text="Roll!")
+    assert ("tool", {"name": "roll", "arguments": '{"sides": 6}', "result": "6", "failed": False}) in events
+    assert events[-1][1]["talk"]["lines"][-1]["text"] == "A six."
+
+
+def test_a_model_that_fails_is_an_event_and_what_was_said_stays() -> None:
+    failing = ModelChoice(id="bad", label="Bad", make=lambda: ScriptedModel(ModelError("no such model")))
+    page = Page(Studio(open_workspace(Opened()), models=[failing]))
+    assert page.get("/workspace")["model"] == "bad"
+    name, data = turn(page, text="Hello?")[-1]
+    assert name == "error"
+    assert "no such model" in data["error"]["message"]
+    assert data["talk"]["lines"][-1]["text"] == "Hello?"
+    assert not data["talk"]["busy"]
+    assert page.post("/talk/model", 422, model="other")["error"]["code"] == "unknown_model"
+
+
+async def test_a_reply_can_be_stopped_and_what_has_arrived_is_kept() -> None:
+    hanging = ModelChoice(id="slow", label="Slow", make=lambda: ScriptedModel(Hang(after=("Well", " then"))))
+    studio = Studio(open_workspace(Opened()), models=[hanging])
+    found: Events = []
+    pieces = 0
+    stopping: asyncio.Task[bool] | None = None
+    async for name, data in studio.talk.turn("send", "Hello?"):
+        found.append((name, data))
+        pieces += name == "piece"
+        if pieces == 2 and name == "piece":
+            with pytest.raises(Exception, match="still coming"):
+                studio.talk.check_free()
+            stopping = asyncio.create_task(studio.talk.stop())
+    assert stopping is not None
+    assert await stopping
+    assert found[-1][1]["talk"]["lines"][-1]["text"] == "Well then"
+
+
+def test_keys_never_reach_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tavernkit.models import model
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    choice = ModelChoice(id="openai:gpt-4o", label="openai:gpt-4o", make=lambda: model("openai:gpt-4o"))
+    page = Page(Studio(open_workspace(Opened()), models=[choice]))
+    page.get("/talk")
+    for path in ("/workspace", "/talk"):
+        assert "sk-secret" not in page.client.get(f"/api/studio{path}").text
+    plan = page.post("/build")["plan"]
+    assert "sk-secret" not in json.dumps(page.post("/request", plan=plan, reference=True))
