@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import os
+import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tavernkit.cli import interrupts
 from tavernkit.risu_ai import ChatFile as RisuChatFile
 from tavernkit.risu_ai import Save
 from tavernkit.risu_ai.files.preset import Preset as RisuPreset
@@ -158,10 +161,38 @@ def test_ctrl_c_keeps_the_partial_reply_and_stays_and_a_second_one_leaves(tmp_pa
         assert [message.mes for message in ChatFile.load(chat).messages[1:]] == ["Tell me a story", "Once upon a time"]
         terminal.type("And?")
         assert "After all." in terminal.wait_for("Ann> ")
-        terminal.interrupt()
-        with contextlib.suppress(OSError):
-            terminal.type("")  # a signal that comes just before the terminal is read is noticed after it
+        terminal.interrupt()  # at once: nobody has to press Enter
         assert terminal.finish().code == 130
+
+
+def wait_unheeded(handler: Any, pipe: int) -> None:
+    with interrupts.heeding_interrupts():
+        signal.signal(signal.SIGINT, handler)
+        signal.raise_signal(signal.SIGINT)
+        os.read(pipe, 1)  # nothing ever comes
+
+
+def test_ctrl_c_just_before_the_prompt_waits_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts, "AGAIN_SECONDS", 0.01)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    ours, theirs = os.pipe()
+    noticed = 0
+
+    def unheeded(number: int, frame: object) -> None:
+        nonlocal noticed
+        noticed += 1
+        if noticed > 1:  # the first one comes while nobody looks
+            raise KeyboardInterrupt
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            wait_unheeded(unheeded, ours)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+        os.close(ours)
+        os.close(theirs)
+    assert noticed == 2
 
 
 def test_every_turn_failing_is_a_failure_and_one_of_two_is_not(tavernkit: Tavernkit, tmp_path: Path) -> None:
@@ -362,7 +393,7 @@ def test_a_new_chat_leaves_those_that_are_there_alone(
     for line in ("one", "two"):
         told = tavernkit("chat", CARD, "--base-url", "scripted", "--say", line, "--json")
         assert ChatFile.load(json.loads(told.out)["file"]).messages[1].mes == line
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["Aria 2.jsonl", "Aria.jsonl"]
+    assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == ["Aria 2.jsonl", "Aria.jsonl"]
 
 
 def test_a_conversation_says_where_it_is_saved(tmp_path: Path) -> None:

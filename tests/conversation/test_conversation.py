@@ -6,7 +6,7 @@ import asyncio
 import gc
 import json
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -312,6 +312,35 @@ def test_the_blocking_twin_does_the_same() -> None:
         assert blocking.quiet("?").text == "Four."
     with pytest.raises(ConfigError, match="closed"):
         blocking.send("5")
+
+
+def test_a_blocking_operation_while_a_stream_is_held_open_is_refused_at_once() -> None:
+    talk, chat, model = conversation(Hang(("One",)), "Two.", "Three.")
+    with talk.blocking() as blocking:
+        stream = blocking.stream("1")
+        assert next(piece.text for piece in stream if piece.text) == "One"
+        for operation in (blocking.undo, blocking.regenerate, lambda: blocking.edit(0, "x"), blocking.save):
+            with pytest.raises(ConversationBusyError, match="still being read"):
+                operation()
+        with pytest.raises(ConversationBusyError, match="still being read"):
+            next(blocking.stream("2"))
+        stream.close()
+        assert chat.texts[-1] == "One"
+        assert blocking.send("2").text == "Two."
+        held = blocking.stream("3")
+        next(held)
+    assert len(model.requests) == 3  # closing does not wait for a stream that is held
+
+
+def test_another_thread_waits_for_a_stream_to_end() -> None:
+    talk, chat, _ = conversation(streamed("One", "."), "Two.")
+    with talk.blocking() as blocking, ThreadPoolExecutor(1) as threads:
+        stream = blocking.stream("1")
+        next(stream)
+        waiting = threads.submit(blocking.send, "2")
+        assert "".join(piece.text for piece in stream).endswith(".")
+        assert waiting.result(timeout=30).text == "Two."
+    assert chat.texts[-4:] == ["1", "One.", "2", "Two."]
 
 
 async def test_lines_count_from_either_end_and_must_be_there() -> None:

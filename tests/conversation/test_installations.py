@@ -175,7 +175,10 @@ async def test_a_chat_of_a_risuai_save_goes_on_there(tmp_path: Path, name: str) 
     assert save.chat("Bel", "first").raw["mine"] == 1
     assert save.chat("Bel", "second").messages == ()
     assert save.database["custom"] == {"kept": 1}
-    assert [each.name for each in contents(tmp_path)] == [name]
+    assert [each.name for each in contents(tmp_path) if each.parent == tmp_path and each.is_file()] == [name]
+    again = Conversation.from_risuai(path, "Bel", "first")
+    assert await again.undo()
+    assert [message.data for message in Save.load(path).chat("Bel", "first").messages] == ["Hello, Bel."]
     branch = await chat.branch(0)
     await branch.edit(0, "Edited.")
     assert Save.load(path).chats("Bel")[0].name.startswith("first (Branch")

@@ -56,7 +56,7 @@ def open_session(options: ChatOptions, save: Path | None) -> Session:
         chat, store, prepared = _folder_chat(options, given, save)
     else:
         chat, store, prepared = _file_chat(options, given, save)
-    talk = Conversation(chat, model=model, store=store).blocking()
+    talk = Conversation(chat, model=model, store=store, undo=given.undo).blocking()
     path = Path(str(getattr(store, "path", "")))
     return Session(talk, path, prepared.character_name, prepared.user_name, options.base_url or "the scripted model")
 

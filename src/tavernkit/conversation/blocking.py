@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Coroutine, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
+from tavernkit.conversation.errors import ConversationBusyError
 from tavernkit.errors import ConfigError, TavernKitError
 from tavernkit.models.reply import ReplyPiece, Usage
 from tavernkit.prompt.plan import Plan
@@ -41,6 +43,8 @@ class BlockingConversation:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tavernkit-conversation", daemon=True)
         self._thread.start()
+        self._readers: Counter[int] = Counter()
+        """Threads that read streams, and how many."""
 
     @property
     def lines(self) -> Sequence[Mapping[str, object]]:
@@ -81,11 +85,16 @@ class BlockingConversation:
         async def read() -> ReplyPiece | None:
             return await anext(stream, None)
 
+        reader = threading.get_ident()
+        self._refuse_if_reading()
+        self._readers[reader] += 1
         try:
             while (piece := self._run(read(), settle=False)) is not None:
                 yield piece
         finally:
-            self._run(stream.aclose(), settle=False)
+            self._readers[reader] -= 1
+            if not self._loop.is_closed():
+                self._run(stream.aclose(), settle=False)
 
     def regenerate(self) -> Turn:
         """Ask for the last reply again."""
@@ -164,8 +173,8 @@ class BlockingConversation:
         """Save, close the model, and end the thread."""
         if self._loop.is_closed():
             return
-        self._run(self.conversation.aclose())
-        self._run(_end_tasks())
+        self._run(self.conversation.aclose(), settle=False)
+        self._run(_end_tasks(), settle=False)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -183,12 +192,22 @@ class BlockingConversation:
 
         Args:
             work: The coroutine.
-            settle: When the caller is interrupted, wait until the operation has stopped. Reading a piece of a stream
-                is none: its turn runs on until the stream is closed.
+            settle: This is an operation: it must not begin while the same thread reads a stream, and when the caller
+                is interrupted, it has stopped first. Reading a piece of a stream is none: its turn runs on until the
+                stream is closed.
+
+        Raises:
+            ConversationBusyError: This thread holds a stream open, for which the operation would wait forever.
         """
         if self._loop.is_closed():
             work.close()
             raise ConfigError("this conversation is closed", code="CONVERSATION_CLOSED")
+        if settle:
+            try:
+                self._refuse_if_reading()
+            except ConversationBusyError:
+                work.close()
+                raise
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             while True:
@@ -203,6 +222,10 @@ class BlockingConversation:
             with suppress(TavernKitError):  # it waits for the operation to end
                 asyncio.run_coroutine_threadsafe(self.conversation.save(), self._loop).result()
             raise
+
+    def _refuse_if_reading(self) -> None:
+        if self._readers[threading.get_ident()]:
+            raise ConversationBusyError("a reply is still being read: read it to its end or close the stream first")
 
 
 async def _end_tasks() -> None:

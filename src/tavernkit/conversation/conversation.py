@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
-import weakref
-from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from tavernkit.arguments import require, require_choice
-from tavernkit.cache import PromptCache
 from tavernkit.cards.character import User
 from tavernkit.conversation.attachments import AttachmentInput, load_attachments, send_with_attachments
-from tavernkit.conversation.errors import ConversationBusyError
-from tavernkit.conversation.formats import chat_name, reserve_names, saved_chat
+from tavernkit.conversation.formats import chat_name, reserve_names
 from tavernkit.conversation.installations import find_chat, local_time, open_folder_chat, open_save
+from tavernkit.conversation.keeping import ChatKeeper
+from tavernkit.conversation.model_host import ModelHost
 from tavernkit.conversation.opening import (
     BookInput,
     CardInput,
@@ -32,32 +27,27 @@ from tavernkit.conversation.opening import (
     open_silly_tavern,
 )
 from tavernkit.conversation.reply_stream import ReplyStream
-from tavernkit.conversation.stores import ConversationStore, FileStore, MemoryStore, SavedChat
+from tavernkit.conversation.stores import ConversationStore, FileStore, MemoryStore
 from tavernkit.conversation.tools import ToolBox, ToolInput
+from tavernkit.conversation.undo import UNDO_LIMIT, UndoHistory
 from tavernkit.dialects.attachments import Attachment
 from tavernkit.errors import ConfigError, Warn, log_warning
-from tavernkit.models.accumulate import Accumulator
 from tavernkit.models.protocol import AsyncContext, Model
-from tavernkit.models.reply import Reply, ReplyPiece, ToolCall, Usage
+from tavernkit.models.reply import ReplyPiece
 from tavernkit.prompt.plan import Plan
 from tavernkit.silly_tavern.files.data_folder import DataFolder
 from tavernkit.silly_tavern.files.preset import Preset
-from tavernkit.turns import Chat, Exchange, OnPiece, ToolOutcome, Turn, TurnKind
-from tavernkit.values import JsonObject
+from tavernkit.turns import Chat, OnPiece, Turn, TurnKind
 
 if TYPE_CHECKING:
     from tavernkit.conversation.blocking import BlockingConversation
     from tavernkit.risu_ai.inputs import RisuAIInputs
     from tavernkit.silly_tavern.inputs import SillyTavernInputs
 
-UNDO_LIMIT: Final = 50
-"""How many operations can be undone."""
-
-
 KINDS: Final[Sequence[TurnKind]] = ("send", "regenerate", "swipe", "continue", "impersonate", "quiet", "speak")
 
 
-class Conversation(AsyncContext):
+class Conversation(ModelHost, ChatKeeper, AsyncContext):
     """One chat with its model and the place where it is saved.
 
     >>> chat = Conversation.open(                                                     # doctest: +SKIP
@@ -81,6 +71,7 @@ class Conversation(AsyncContext):
         tools: Iterable[ToolInput] | ToolBox = (),
         options: Mapping[str, object] | None = None,
         undo_limit: int = UNDO_LIMIT,
+        undo: UndoHistory | None = None,
     ) -> None:
         """Put a chat together with a model and a store. :meth:`open` makes the chat, too.
 
@@ -91,28 +82,13 @@ class Conversation(AsyncContext):
             tools: Functions and toolsets that the model may call.
             options: Options for the model that go over the preset's own, e.g. ``{"temperature": 0.7}``.
             undo_limit: How many operations can be undone.
+            undo: What can be undone, as the store had it; nothing by default.
         """
-        require("model", model, Model | None, "a model such as tk.model('openai:gpt-4o')")
-        self.chat = chat
-        self.model = model
-        self.store: ConversationStore = MemoryStore() if store is None else store
-        self.options: JsonObject = dict(options or {})  # pyright: ignore[reportAttributeAccessIssue]  # JSON by contract
+        ModelHost.__init__(self, model, tools, options)
+        history = UndoHistory(undo_limit) if undo is None else undo
+        ChatKeeper.__init__(self, chat, MemoryStore() if store is None else store, history)
         self.last: Turn | None = None
         """The newest turn: ``last.plan`` is the prompt that the last reply saw."""
-        self.cache: PromptCache | None = None
-        """Set one (``PromptCache("anthropic")``) to have what the provider should have cached added up, beside what it
-        reports: ``cache.report``."""
-        self.tools = tools if isinstance(tools, ToolBox) else ToolBox(tools)
-        self._undo: deque[JsonObject] = deque(maxlen=undo_limit)
-        self._lock = asyncio.Lock()
-        self._owner: asyncio.Task[Any] | None = None
-        self._streams: weakref.WeakSet[ReplyStream] = weakref.WeakSet()
-        self._exchanges: list[Exchange] = []
-        self._on_piece: OnPiece | None = None
-        self._usage: Usage | None = None
-        self._saved: SavedChat | None = None
-        self._asked_at = time.monotonic()
-        self._closed = False
         chat.host = self
 
     @classmethod
@@ -183,12 +159,13 @@ class Conversation(AsyncContext):
             allow_scripts=allow_scripts,
             model=model,
             tools=box,
+            undo=UndoHistory(undo_limit),
             warn=warn,
         )
         place, name = _store(store, platform)
         maker = open_silly_tavern if platform == "silly_tavern" else open_risu_ai
         chat = maker(given, place, name, inputs)  # pyright: ignore[reportArgumentType]  # inputs of this platform
-        return cls(chat, model=model, store=place, tools=box, options=options, undo_limit=undo_limit)
+        return cls(chat, model=model, store=place, tools=box, options=options, undo=given.undo)
 
     @classmethod
     def from_sillytavern(
@@ -236,7 +213,8 @@ class Conversation(AsyncContext):
             ConfigError: There is no such character or group; the message names those there are.
         """
         box = ToolBox(tools)
-        given = Materials(preset=preset, user=user, greeting=greeting, model=model, tools=box, warn=warn)
+        undo = UndoHistory(undo_limit)
+        given = Materials(preset=preset, user=user, greeting=greeting, model=model, tools=box, undo=undo, warn=warn)
         opened = folder if isinstance(folder, DataFolder) else DataFolder(folder, warn=warn)
         made, place = open_folder_chat(
             find_chat(opened, character, chat, group=group, now=now),
@@ -244,7 +222,7 @@ class Conversation(AsyncContext):
             store=None if store is None else _store(store, "silly_tavern")[0],
             more=inputs,
         )
-        return cls(made, model=model, store=place, tools=box, options=options, undo_limit=undo_limit)
+        return cls(made, model=model, store=place, tools=box, options=options, undo=given.undo)
 
     @classmethod
     def from_risuai(
@@ -286,7 +264,7 @@ class Conversation(AsyncContext):
             ConfigError: There is no such character, chat, persona or preset; the message names those there are.
         """
         box = ToolBox(tools)
-        given = Materials(user=user, model=model, tools=box, warn=warn)
+        given = Materials(user=user, model=model, tools=box, undo=UndoHistory(undo_limit), warn=warn)
         made, place = open_save(
             Path(path),
             given,
@@ -296,22 +274,12 @@ class Conversation(AsyncContext):
             preset=preset,
             store=None if store is None else _store(store, "risu_ai")[0],
         )
-        return cls(made, model=model, store=place, tools=box, options=options, undo_limit=undo_limit)
+        return cls(made, model=model, store=place, tools=box, options=options, undo=given.undo)
 
     @property
     def lines(self) -> Sequence[Mapping[str, object]]:
         """The lines of the chat, in the platform's own format."""
         return self.chat.lines
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens of all requests so far, with those that came from the provider's prompt cache."""
-        return self._usage or Usage()
-
-    @property
-    def can_undo(self) -> bool:
-        """True if there is an operation to undo."""
-        return bool(self._undo)
 
     async def send(self, text: str = "", *, attachments: Iterable[AttachmentInput] = ()) -> Turn:
         """Send the user's message and return the reply; in a group, those of everybody whose turn it is.
@@ -441,24 +409,10 @@ class Conversation(AsyncContext):
                 store=self.store.branch(chat_name(chat)) if store is None else store,
                 tools=self.tools,
                 options=self.options,
-                undo_limit=self._undo.maxlen or 0,
+                undo_limit=self._history.limit,
             )
             await twin.save()
         return twin
-
-    async def undo(self) -> bool:
-        """Take back the last operation with everything it changed; returns False if there is none."""
-        async with self._exclusive():
-            if not self._undo:
-                return False
-            self.chat.restore(self._undo.pop())
-            await self._save()
-            return True
-
-    async def save(self) -> None:
-        """Save the chat. Every operation does so by itself; call it after changing :attr:`chat` directly."""
-        async with self._exclusive():
-            await self._save()
 
     def blocking(self) -> BlockingConversation:
         """Return the same conversation for programs without an event loop."""
@@ -468,58 +422,9 @@ class Conversation(AsyncContext):
 
     async def aclose(self) -> None:
         """Stop a reply that is still read, save, and close the model."""
-        for stream in tuple(self._streams):
-            await stream.aclose()
-        async with self._lock:
-            self._closed = True
-            if self.model is not None:
-                await self.model.aclose()
-
-    # What the chat asks of its host.
-
-    async def ask(self, plan: Plan, *, on_piece: OnPiece | None = None) -> Reply:
-        """Send a prompt to the model."""
-        if self.model is None:
-            raise ConfigError("this conversation has no model: pass model=tk.model(…)", code="MODEL_REQUIRED")
-        request = plan.request(self.model.dialect, options=self.options)
-        collected = Accumulator(self.model.name)
-        if self.cache is not None:
-            now = time.monotonic()
-            self.cache.send(plan, idle_seconds=now - self._asked_at)
-            self._asked_at = now
-
-        def pass_on(piece: ReplyPiece) -> None:
-            for take in (collected.add, on_piece, self._on_piece):
-                if take is not None:
-                    take(piece)
-
-        try:
-            # Requests beside the reply (summaries, triggers) take no pieces, and nobody reads them.
-            if self._on_piece is None or on_piece is None:
-                reply = await self.model.send(request)
-            else:
-                reply = await self.model.send(request, on_delta=pass_on)
-        except BaseException as error:
-            interrupted = str(error) or type(error).__name__
-            self._note(Exchange(plan=plan, reply=collected.reply(interrupted=interrupted)))
-            raise
-        self._note(Exchange(plan=plan, reply=reply))
-        if self.cache is not None:
-            self.cache.receive(reply.usage)
-        return reply
-
-    async def checkpoint(self) -> None:
-        """Save the chat as it is now."""
-        await self._save()
-
-    async def call_tool(self, call: ToolCall) -> ToolOutcome:
-        """Run a tool that the model asked for."""
-        return await self.tools.call(call)
-
-    def _note(self, exchange: Exchange) -> None:
-        self._exchanges.append(exchange)
-        usage = exchange.reply.usage
-        self._usage = usage if self._usage is None else self._usage + usage
+        await self._close()
+        if self.model is not None:
+            await self.model.aclose()
 
     async def _run(
         self,
@@ -577,52 +482,6 @@ class Conversation(AsyncContext):
     async def _change(self, work: Callable[[], None]) -> None:
         async with self._operation():
             work()
-
-    @asynccontextmanager
-    async def _operation(self) -> AsyncGenerator[None]:
-        """Do something that changes the chat: it can be undone, and is saved whatever happens."""
-        async with self._exclusive():
-            before = self.chat.snapshot()
-            try:
-                yield
-            finally:
-                if self._undo.maxlen and self.chat.snapshot() != before:
-                    self._undo.append(before)
-                await self._save()
-
-    @asynccontextmanager
-    async def _exclusive(self) -> AsyncGenerator[None]:
-        if any(stream.read_by_current_task for stream in self._streams):
-            raise ConversationBusyError("a reply is still being read: read it to its end or close the stream first")
-        if self._owner is not None and self._owner is asyncio.current_task():
-            raise ConversationBusyError("another operation is running in this task, and cannot end before this one")
-        async with self._lock:
-            if self._closed:
-                raise ConfigError("this conversation is closed", code="CONVERSATION_CLOSED")
-            self._owner = asyncio.current_task()
-            try:
-                yield
-            finally:
-                self._owner = None
-
-    async def _save(self) -> None:
-        saved = saved_chat(self.chat)
-        if saved == self._saved:
-            return
-        # A thread cannot be stopped: whoever cancels waits for it, so that saves never overtake each other.
-        work = asyncio.ensure_future(asyncio.to_thread(self.store.save, saved))
-        cancelled = False
-        while not work.done():
-            try:
-                await asyncio.shield(work)
-            except asyncio.CancelledError:
-                cancelled = True
-            except Exception:  # noqa: BLE001  # raised below
-                break
-        work.result()
-        self._saved = saved
-        if cancelled:
-            raise asyncio.CancelledError
 
 
 def _store(

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final, NoReturn
 
 from tavernkit.conversation.stores import SavedChat
+from tavernkit.conversation.undo import IN_THE_FILE, UNDO, UndoHistory
 from tavernkit.errors import ConfigError
 from tavernkit.models.reply import Reply, ToolCall
 from tavernkit.prompt.plan import Plan
@@ -22,14 +23,17 @@ GLOBALS: Final = "global_variables"
 FILE: Final = "file"
 """The key of the digest of the file that a state belongs to."""
 
-_IN_THE_FILE: Final = frozenset(("chat_id", "header", "chat_metadata", "lines", "chat"))
-"""Parts of snapshots that are in the file."""
 _OF_ONE_RUN: Final = frozenset(("last_generation_type", "branches"))
 """Parts that SillyTavern forgets when it is closed, or finds again in its folder."""
 
 
-def saved_chat(chat: Chat) -> SavedChat:
-    """Return a chat as a store keeps it."""
+def saved_chat(chat: Chat, undo: UndoHistory | None = None) -> SavedChat:
+    """Return a chat as a store keeps it.
+
+    Args:
+        chat: The chat.
+        undo: What can be undone.
+    """
     snapshot = chat.snapshot()
     if isinstance(chat, SillyTavernChat):
         file = chat.file.dumps().encode("utf-8", "surrogatepass")
@@ -37,9 +41,11 @@ def saved_chat(chat: Chat) -> SavedChat:
         file = write_chats(ChatFile((RisuChat.from_json(chat.stored),)))
     else:  # a chat of the application's own
         return SavedChat(file=json.dumps(snapshot, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-    skipped = _IN_THE_FILE | _OF_ONE_RUN
+    skipped = IN_THE_FILE | _OF_ONE_RUN
     state: JsonObject = {key: value for key, value in snapshot.items() if key not in skipped and value}
-    if set(state) - {GLOBALS}:
+    if undo is not None and (steps := undo.to_json(snapshot)):
+        state[UNDO] = steps
+    if set(state) - {GLOBALS, UNDO}:
         state[FILE] = _digest(file)
     return SavedChat(file=file, state=state)
 
@@ -53,8 +59,10 @@ def restore_state(chat: Chat, saved: SavedChat | None) -> None:
         return
     same = saved.state.get(FILE) == _digest(saved.file)
     state: dict[str, Json] = {key: value for key, value in saved.state.items() if key == GLOBALS or same}
-    state.pop(FILE, None)
-    chat.restore({**chat.snapshot(), **state})
+    for key in (FILE, UNDO):
+        state.pop(key, None)
+    if state:
+        chat.restore({**chat.snapshot(), **state})
 
 
 def chat_name(chat: Chat) -> str:

@@ -18,6 +18,7 @@ from tavernkit.conversation.books import parse_book, risu_module, world_book
 from tavernkit.conversation.formats import NO_HOST, restore_state
 from tavernkit.conversation.stores import ConversationStore, FileStore, SavedChat
 from tavernkit.conversation.tools import ToolBox
+from tavernkit.conversation.undo import UNDO, UndoHistory
 from tavernkit.errors import ConfigError, FileFormatError, Warn, WarningLog
 from tavernkit.models.protocol import Model
 from tavernkit.risu_ai.conversation.chat import Chat as RisuAIChat
@@ -34,6 +35,7 @@ from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.groups.group import Group
 from tavernkit.silly_tavern.scripts.regex_scripts import RegexScripts
 from tavernkit.silly_tavern.world_info.book import WorldBook
+from tavernkit.turns import Chat
 from tavernkit.values import Json, JsonObject, freeze_object, is_mapping, thaw_object
 
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ class Materials:
     allow_scripts: bool = False
     model: Model | None = None
     tools: ToolBox = field(default_factory=ToolBox)
+    undo: UndoHistory = field(default_factory=UndoHistory)
+    """Takes up what can be undone, if the store has kept that."""
     warn: Warn
 
     def __post_init__(self) -> None:
@@ -165,6 +169,7 @@ def silly_tavern_chat(
         chat.choose_greeting(given.greeting)
     elif fresh and given.greeting < 0 and chat.lines:
         chat.delete_from(0)
+    _take_up_undo(chat, saved, given)
     return chat
 
 
@@ -217,7 +222,13 @@ def risu_ai_chat(store: ConversationStore, name: str, inputs: RisuAIInputs, give
         inputs = {**inputs, "llm_options": {**inputs.get("llm_options", {}), "tools": tools}}
     chat = RisuAIChat(**inputs)
     restore_state(chat, saved)
+    _take_up_undo(chat, saved, given)
     return chat
+
+
+def _take_up_undo(chat: Chat, saved: SavedChat | None, given: Materials) -> None:
+    if saved is not None and UNDO in saved.state:
+        given.undo.load(saved.state[UNDO], chat)
 
 
 def _silly_tavern_file(saved: SavedChat | None, store: ConversationStore, warn: Warn) -> ChatFile:

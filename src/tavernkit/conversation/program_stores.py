@@ -6,22 +6,58 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Final
 
 from tavernkit.cards.json_text import parse_json
+from tavernkit.cards.silly_tavern.names import sanitize
 from tavernkit.conversation.atomic import replace_atomically
 from tavernkit.conversation.errors import StoreError
 from tavernkit.conversation.stores import SavedChat, WatchedFile, free_path, save_file
+from tavernkit.conversation.undo import UNDO
 from tavernkit.errors import FileFormatError
 from tavernkit.risu_ai.files.chat_file import chat_variables, read_chats
 from tavernkit.risu_ai.files.save import Save
 from tavernkit.values import Json, JsonObject, is_list, is_object
+
+OWN_FOLDER: Final = "tavernkit"
+"""Our own folder among SillyTavern's data, or beside a save."""
+UNDO_SUFFIX: Final = ".undo.json"
+
+
+class UndoFile:
+    """What can be undone of a chat whose own store has no place for it. A damaged file is as good as none."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._written: Json = None
+
+    def load(self) -> JsonObject:
+        """Read it as the state of a saved chat."""
+        try:
+            found: object = json.loads(self.path.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        self._written = found if is_object(found) else None
+        return {UNDO: self._written} if self._written is not None else {}
+
+    def save(self, state: JsonObject) -> None:
+        """Write what the state of a saved chat has of it."""
+        undo = state.get(UNDO)
+        if undo == self._written:
+            return
+        if undo is None:
+            self.path.unlink(missing_ok=True)
+        else:
+            save_file(self.path, json.dumps(undo).encode())
+        self._written = undo
 
 
 class SillyTavernStore:
     """A chat inside SillyTavern's data folder.
 
     Global variables go to ``settings.json``, muted members and new chats of a group to the group's file; everything
-    else in those files stays as it is. SillyTavern must not run meanwhile: it would write its own state over it.
+    else in those files stays as it is. What can be undone is in the folder ``tavernkit``, which is ours.
+    SillyTavern must not run meanwhile: it would write its own state over it.
     """
 
     def __init__(self, chat: Path, *, settings: Path, group: Path | None = None) -> None:
@@ -36,16 +72,17 @@ class SillyTavernStore:
         self.settings = settings
         self.group = group
         self._file = WatchedFile(chat)
+        self._undo = UndoFile(settings.parent / OWN_FOLDER / chat.parent.name / f"{chat.stem}{UNDO_SUFFIX}")
         self._written: JsonObject | None = None
 
     def load(self) -> SavedChat | None:
         """Read the chat; None if there is none. What is in the other files is part of the folder's inputs."""
         content = self._file.read()
-        return None if content is None else SavedChat(file=content)
+        return None if content is None else SavedChat(file=content, state=self._undo.load())
 
     def save(self, chat: SavedChat) -> None:
         """Write the chat, and what has changed of the other files."""
-        state = chat.state
+        state = {key: value for key, value in chat.state.items() if key != UNDO}
         if state != self._written:
             variables = state.get("global_variables")
             if is_object(variables) or self._written is not None:
@@ -53,6 +90,7 @@ class SillyTavernStore:
             if self.group is not None:
                 _change(self.group, lambda data: _set_group(data, self.path.stem, state.get("muted")))
             self._written = state
+        self._undo.save(chat.state)
         self._file.write(chat.file)
 
     def names(self) -> Iterable[str]:
@@ -68,6 +106,7 @@ class RisuSaveStore:
     """A chat inside a save of RisuAI: a local backup or a database file.
 
     The whole save is written anew each time, with all of its assets: for large ones a chat file of its own is quicker.
+    What can be undone is in the folder ``tavernkit`` beside the save.
     """
 
     def __init__(self, path: Path, character: str, chat: str = "") -> None:
@@ -83,10 +122,16 @@ class RisuSaveStore:
         self.path = path
         self.character = character
         self.chat = chat
+        self._undo = (
+            UndoFile(path.parent / OWN_FOLDER / path.name / f"{sanitize(chat)}{UNDO_SUFFIX}")
+            if sanitize(chat)
+            else None
+        )
 
     def load(self) -> SavedChat | None:
-        """Return nothing: the chat is part of the save's inputs."""
-        return None
+        """Return what can be undone: the chat itself is part of the save's inputs."""
+        state = self._undo.load() if self._undo is not None else {}
+        return SavedChat(file=b"", state=state) if state else None
 
     def save(self, chat: SavedChat) -> None:
         """Write the save with the chat and what triggers, personas and presets changed beside it."""
@@ -98,6 +143,8 @@ class RisuSaveStore:
             replace_atomically(self.path, lambda part: _write_save(save, part, self.path.name))
         except OSError as error:
             raise StoreError(f"{self.path} cannot be saved: {error.strerror or error}") from error
+        if self._undo is not None:
+            self._undo.save(chat.state)
 
     def names(self) -> Iterable[str]:
         """Return nothing: chats of a save are told apart by their ids."""

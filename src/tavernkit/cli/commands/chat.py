@@ -122,6 +122,7 @@ class _Talk:
 
     def ask(self) -> int:
         """Let the user type until they leave, and return the exit code."""
+        from tavernkit.cli.interrupts import heeding_interrupts
         from tavernkit.cli.terminal import show, show_text, visible
 
         session = self.session
@@ -132,7 +133,7 @@ class _Talk:
             self.show_line(line)
         while True:
             try:
-                with _prefilled(self.draft):
+                with _prefilled(self.draft), heeding_interrupts():
                     text = input(f"{visible(session.user_name)}> ").strip()
             except EOFError:
                 break

@@ -1,0 +1,61 @@
+"""Ctrl+C at a prompt, whenever it comes."""
+
+from __future__ import annotations
+
+import select
+import signal
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+
+AGAIN_SECONDS = 0.1
+"""How long Ctrl+C may go unnoticed before it is sent again."""
+MAX_SIGNALS = 50
+
+
+@contextmanager
+def heeding_interrupts() -> Generator[None]:
+    """Let Ctrl+C end a wait for the keyboard at once.
+
+    A signal that comes just before ``input`` begins to wait does not wake it up: it would be noticed with the next
+    line. So a thread sends the signal again until it is noticed.
+    """
+    known = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not known or not hasattr(signal, "pthread_kill") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    noticed = threading.Event()
+    told, teller = socket.socketpair()
+    teller.setblocking(False)
+    watcher = threading.Thread(
+        target=_send_again, args=(told, threading.get_ident(), noticed), name="tavernkit-interrupts", daemon=True
+    )
+
+    def raise_interrupt(number: int, frame: FrameType | None) -> None:
+        noticed.set()
+        signal.default_int_handler(number, frame)
+
+    before = signal.set_wakeup_fd(teller.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGINT, raise_interrupt)
+    watcher.start()
+    try:
+        yield
+    finally:
+        noticed.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.set_wakeup_fd(before)
+        teller.close()
+        watcher.join()
+        told.close()
+
+
+def _send_again(told: socket.socket, thread: int, noticed: threading.Event) -> None:
+    select.select([told], [], [])
+    if told.recv(1) != bytes([signal.SIGINT]):
+        return  # the prompt is over
+    for _ in range(MAX_SIGNALS):
+        if noticed.wait(AGAIN_SECONDS):
+            return
+        signal.pthread_kill(thread, signal.SIGINT)
