@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import ClassVar, Generic, Self, TypeVar, Unpack
 
@@ -66,8 +65,9 @@ class BaseBuilder(Generic[ContextT, StateT]):
         return self._copy(self.pipeline, changed)
 
     def _copy(self, pipeline: Pipeline[StateT], inputs: dict[str, object]) -> Self:
-        twin = copy.copy(self)
-        vars(twin).update(pipeline=pipeline, _inputs=inputs)
+        # Not by copy.copy, which goes by way of a pickle: what engines have compiled is shared.
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self), pipeline=pipeline, _inputs=inputs)
         return twin
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import cache
 from random import getrandbits
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
@@ -135,7 +136,7 @@ class Context:
     @classmethod
     def input_names(cls) -> frozenset[str]:
         """Names of all inputs this context takes."""
-        return frozenset(each.name for each in dataclasses.fields(cls) if each.init)
+        return _input_names(cls)
 
     @classmethod
     def make(cls, **inputs: object) -> Self:
@@ -178,6 +179,11 @@ class Context:
 
     def __contains__(self, key: object) -> bool:
         return key in self.data
+
+
+@cache
+def _input_names(context_class: type[Context]) -> frozenset[str]:
+    return frozenset(each.name for each in dataclasses.fields(context_class) if each.init)
 
 
 _WANTED = {

@@ -28,8 +28,10 @@ def to_message(line: ChatLine) -> st.ChatMessage | JsonObject:
 def user_line(text: str, *, user_name: str, extra: JsonObject | None = None, name: str = "") -> ChatLine:
     """A line of the user, as it is typed; ``name`` says that it is somebody else's, as another persona's is."""
     avatar = f"User Avatars/{name}.png" if name and name != user_name else None
+    # What a turn makes of it: mostly the line need not be stored again at its end.
+    extra = {"isSmallSys": False, "reasoning": "", **(extra or {})}
     message = st.ChatMessage(
-        name=name or user_name, mes=text, is_user=True, send_date=now(), extra=extra or {}, force_avatar=avatar
+        name=name or user_name, mes=text, is_user=True, send_date=now(), extra=extra, force_avatar=avatar
     )
     return new_line("user", text, message.to_json())
 
@@ -95,18 +97,23 @@ class StoredLines:
     def __init__(self, stored: Sequence[ChatLine]) -> None:
         self._sources: list[list[ChatLine]] = []
         log, numbers = ChatLog(), list[int]()
+        unchanged: dict[int, tuple[st.ChatMessage, JsonObject]] = {}
         for line in stored:
             before = len(log.lines)
-            log.append(to_message(line))
+            message = to_message(line)
+            log.append(message)
+            if isinstance(message, st.ChatMessage):
+                unchanged[id(message)] = message, line.native
             if len(log.lines) == before:  # the result of a call: the line of the call has it now
                 self._sources[-1].append(line)
                 continue
             numbers += [len(self._sources)] * (len(log.lines) - before)
             self._sources.append([line])
         self.lines: list[JsonObject] = [
-            {**message.to_json(), _NUMBER: number} for message, number in zip(log.lines, numbers, strict=True)
+            {**(unchanged[id(message)][1] if id(message) in unchanged else message.to_json()), _NUMBER: number}
+            for message, number in zip(log.lines, numbers, strict=True)
         ]
-        """The lines of the chat."""
+        """The lines of the chat; what is in them belongs to the stored ones."""
 
     def lines_after(self, lines: Sequence[JsonObject], sent: ChatLine | None) -> list[ChatLine]:
         """The lines to store.
@@ -150,7 +157,7 @@ def _sent_native(sent: ChatLine, line: JsonObject) -> JsonObject:
     """What is stored of the user's words, with what came with them (sounds, files)."""
     before, extra = sent.native.get("extra"), line.get("extra")
     both = {**(before if is_object(before) else {}), **(extra if is_object(extra) else {})}
-    return {**sent.native, **line, "extra": both}
+    return {**sent.native, **line, "send_date": sent.native.get("send_date"), "extra": both}
 
 
 def added_keys(line: ChatLine) -> dict[str, Json]:

@@ -107,7 +107,7 @@ class ChatState:
 
     def restore(self, snapshot: Mapping[str, object]) -> None:
         """Go back to a snapshot; what is missing in it is empty."""
-        saved = thaw_object(freeze_object(snapshot))
+        saved = thaw_object(snapshot)
         self.chat_id = str(saved.get("chat_id") or "")
         self.file_header = object_or_empty(saved.get("header"))
         self.header = object_or_empty(saved.get("chat_metadata"))

@@ -172,8 +172,10 @@ class Generation:
 
     def _scripts_have_effects(self, speaker: str | None) -> bool:
         """Return True if a script holds macros, whose effects count each time a text is cleaned up."""
-        with self._state.expanding(speaker=speaker) as workspace:
-            scripts = workspace.context.regex_scripts
+        scripts = self._state.context().regex_scripts
+        if speaker is not None:  # a member of a group may have scripts of its own
+            with self._state.expanding(speaker=speaker) as workspace:
+                scripts = workspace.context.regex_scripts
         return scripts is not None and any("{{" in f"{each.find_regex}{each.replace_string}" for each in scripts.active)
 
     async def _receive(

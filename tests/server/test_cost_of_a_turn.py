@@ -1,0 +1,79 @@
+"""What a turn costs, by counting: statements, and what is made again that could have been kept."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import event
+
+from tavernkit.silly_tavern import Builder
+from tavernkit.silly_tavern.macros import parser
+from tavernkit.silly_tavern.services import Services
+from tests.server.conftest import Client, StartApp
+
+CHAT = "/v1/chat/completions"
+STATEMENTS = {"SELECT": 3, "INSERT": 4, "UPDATE": 3}
+"""Of a turn: the chat, the library and variables are read; the user's line, the turn, the reply and what it took are
+stored; the chat is taken and given back, the turn ends."""
+
+
+@contextmanager
+def statements(client: Client) -> Generator[list[str]]:
+    """The statements that are run meanwhile."""
+    found: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        found.append(statement.split(" ", 1)[0])
+
+    engine = client.service.database.engine.sync_engine
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield found
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+
+
+async def say(client: Client, text: str) -> None:
+    body = {"model": "aria@preset", "messages": [{"role": "user", "content": text}], "user": "s"}
+    reply = await client.post(CHAT, json=body)
+    assert reply.status_code == 200, reply.text
+
+
+async def test_a_turn_takes_ten_statements_however_long_the_chat_is(client: Client) -> None:
+    for number in range(6):
+        with statements(client) as found:
+            await say(client, f"Hello for the {number}. time")
+        if number:
+            assert {name: found.count(name) for name in STATEMENTS} == STATEMENTS, found
+
+
+async def test_what_was_compiled_is_kept_between_turns(start: StartApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    parsed: list[str] = []
+    make, parse = Services.__init__, parser.parse
+
+    def counted(self: Services, *arguments: object, **more: object) -> None:
+        made.append(self)
+        make(self, *arguments, **more)  # type: ignore[arg-type]
+
+    def noted(text: str, *arguments: object) -> object:
+        parsed.append(text)
+        return parse(text, *arguments)
+
+    monkeypatch.setattr(Services, "__init__", counted)
+    monkeypatch.setattr("tavernkit.silly_tavern.macros.source.parse", noted)
+    async with start() as client:
+        await say(client, "Hello {{user}}")
+        await say(client, "And again")
+        made.clear()
+        parsed.clear()
+        await say(client, "And a third time, {{user}}!")
+    assert made == []
+    assert set(parsed) <= {"And a third time, {{user}}!"}
+
+
+def test_a_changed_builder_shares_what_is_compiled() -> None:
+    builder = Builder()
+    assert builder.replace(context_length=1000).services is builder.services
