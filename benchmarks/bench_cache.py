@@ -56,11 +56,9 @@ class Scene:
         inputs: st.SillyTavernInputs = {"context_length": context, "response_length": 300}
         if self.text:
             inputs |= {"dialect": "text", "context_template": STORY, "instruct": CHAT_ML}
-        if not keep:
-            return list(st.replay(self.builder, **inputs))
-        return list(
-            st.replay(self.builder, **inputs, strategy="cache", lore="freeze", volatile="tail", cache_profile=profile)
-        )
+        if keep:
+            inputs |= {"strategy": "cache", "lore": "freeze", "volatile": "tail", "cache_profile": profile}
+        return list(st.replay(self.builder, **inputs))
 
 
 def chat(turns: int = TURNS) -> st.ChatFile:
