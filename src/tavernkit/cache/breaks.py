@@ -110,6 +110,8 @@ def _why(before: Sequence[Span], after: Sequence[Span], at: int) -> tuple[Cause,
         return "new message", new.origin, f"{new.origin.title} is new; what stands behind the chat moves with it"
     if old.origin.floats or (new is not None and new.origin.in_history and not old.origin.in_history):
         return _inside_the_chat(old)
+    if old.origin.entries:
+        return "lore", old.origin, f"lore has another place: {_names(old.origin.entries)}"
     return "changed", old.origin, f"{old.origin.title} has another place"
 
 
@@ -121,7 +123,7 @@ def _inside_the_chat(span: Span) -> tuple[Cause, Origin, str]:
 
 def _gone(span: Span) -> tuple[Cause, Origin, str]:
     origin = span.origin
-    if origin.kind == HISTORY:
+    if origin.kind in (HISTORY, "greeting", "start marker"):
         return "trimmed", origin, f"{origin.title} is no longer in the prompt: the oldest messages make room"
     if origin.group == "examples" or origin.id == "newChat":
         return "examples", origin, f"{origin.title} is no longer in the prompt: example dialogue makes room"

@@ -103,21 +103,29 @@ def block_origin(plan: Plan, block: Block, raw_texts: RawTexts | None = None) ->
     depth = block.depth if block.in_chat else None
     if not is_mapping(source):
         return Origin(title=block.slot or "", group=block.token_budget_group, depth=depth)
-    parts = [source, *(part for part in _list(source.get("parts")) if is_mapping(part))]
+    joined = [part for part in _list(block.metadata.get("parts")) if is_mapping(part)]  # RisuAI's joined messages
+    parts = joined or [source, *(part for part in _list(source.get("parts")) if is_mapping(part))]
     entries: dict[str, str] = {}
     macros: dict[str, Volatility] = {}
     for part in parts:
         named = [entry for entry in _list(part.get("entries")) if is_mapping(entry)]
         entries |= {str(entry.get("name") or entry.get("id")): str(entry.get("cause") or "") for entry in named}
+        if part.get("kind") == "lore" and not named:
+            entries[str(part.get("name") or part.get("id"))] = str(part.get("reason") or "")
+        for name in _list(part.get("macros")):
+            macros |= volatile_macros(f"{{{{{name}}}}}")
         if raw_texts:
             keys = [(str(part.get("kind")), str(part.get("id"))), *(("lore", str(entry.get("id"))) for entry in named)]
             for key in keys:
                 macros |= volatile_macros(raw_texts.get(key, ""))
-    kind = str(source.get("kind") or "")
+    first = parts[0]
+    kind = str(first.get("kind") or "")
     return Origin(
         kind=HISTORY if kind == "message" else kind,  # RisuAI's word for it
-        id=str(source.get("id") if source.get("id") is not None else ""),
-        title=str(source.get("title") or source.get("name") or source.get("id") or block.slot or ""),
+        id=str(first.get("id") if first.get("id") is not None else ""),
+        title=str(
+            source.get("title") or source.get("name") or source.get("id") or source.get("kind") or block.slot or ""
+        ),
         reason=str(source.get("reason") or ""),
         group=block.token_budget_group,
         depth=depth,

@@ -50,6 +50,12 @@ STRATEGIES = (REFERENCE, GROUP_ORDER, PRIORITY)
 CACHE = "cache"
 """Cuts the history in large steps, so that many prompts begin alike. Not every platform has it."""
 
+FREEZE, TAIL = "freeze", "tail"
+LORE_PLACES = (REFERENCE, FREEZE)
+"""Where lore goes that fires by key: to its own place, or into the history where it fired, to stay there."""
+VOLATILE_PLACES = (REFERENCE, TAIL)
+"""Where texts go that move or change in every prompt: to their own places, or behind the history."""
+
 ON_OVERFLOW = ("error", "return")
 """What happens when what must be in a prompt does not fit."""
 

@@ -13,7 +13,15 @@ from tavernkit.cache.profiles import CacheProfile, find_profile
 from tavernkit.cards.character import Participant
 from tavernkit.errors import ConfigError
 from tavernkit.lore.contracts import LoreEngine
-from tavernkit.prompt.context import CACHE, ON_OVERFLOW, REFERENCE, STRATEGIES, Context
+from tavernkit.prompt.context import (
+    CACHE,
+    LORE_PLACES,
+    ON_OVERFLOW,
+    REFERENCE,
+    STRATEGIES,
+    VOLATILE_PLACES,
+    Context,
+)
 from tavernkit.risu_ai.cbs.context import CBSContext, RisuDevice
 from tavernkit.risu_ai.cbs.registry import CBSRegistry
 from tavernkit.risu_ai.chat.chat_log import RisuChatLog, chat_log
@@ -66,6 +74,8 @@ class RisuAIContext(Context):
     quirks: str = ""
 
     strategy: str = REFERENCE
+    lore: str = REFERENCE
+    volatile: str = REFERENCE
     cache_profile: CacheProfile | str = "openai"
     expected_turns: int = 0
     on_overflow: str = "error"
@@ -81,6 +91,8 @@ class RisuAIContext(Context):
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         require_choice("strategy", self.strategy, (*STRATEGIES, CACHE))
+        require_choice("lore", self.lore, LORE_PLACES)
+        require_choice("volatile", self.volatile, VOLATILE_PLACES)
         find_profile(self.cache_profile)
         if self.expected_turns < 0:
             raise ConfigError(f"expected_turns must be 0 or more, not {self.expected_turns}")

@@ -72,6 +72,12 @@ class RisuAIInputs(CommonInputs, total=False):
     strategy: str
     """How the prompt is made to fit: ``reference`` (RisuAI's way), ``group_order``, ``priority``, or ``cache``, which
     cuts the chat in larger steps, so that many prompts begin alike."""
+    lore: str
+    """Where lore goes that fires by key: ``reference`` (RisuAI's places), or ``freeze``: into the chat where it fired,
+    once, to stay there."""
+    volatile: str
+    """Where notes, lore at a depth and texts with random or time functions go: ``reference`` (RisuAI's places), or
+    ``tail``: behind the chat."""
     cache_profile: CacheProfile | str
     """The provider whose prices ``strategy="cache"`` reckons with; ``openai`` by default."""
     expected_turns: int

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.macros.budget import BuildBudget
+from tavernkit.prompt.block import Moved
 from tavernkit.prompt.context import BuildState
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
 from tavernkit.risu_ai.budget.trimming import Dropped
+from tavernkit.risu_ai.caching.frozen_lore import FrozenLore
 from tavernkit.risu_ai.chat.character_fields import CharacterFields, character_fields
 from tavernkit.risu_ai.chat.chat_log import with_messages, with_text
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
@@ -80,6 +82,12 @@ class RisuState(BuildState[RisuAIContext]):
         """lore: active entries with their places."""
         self.lore_result: LorebookResult | None = None
         """lore: what the scan gave."""
+        self.frozen_lore: list[FrozenLore] = []
+        """lore: lore that stands in the chat where it fired, old entries and those of this turn."""
+        self.active_lore: frozenset[str] = frozenset()
+        """lore: identities of the entries that fired now and stand in the chat."""
+        self.moved: list[Moved] = []
+        """lore, template_assembly: what stands elsewhere than in RisuAI's prompt."""
         self.slots = Slots()
         """cbs: texts in their slots, expanded; ``chats`` begins with examples, start line and greeting."""
         self.greeting: str | None = None

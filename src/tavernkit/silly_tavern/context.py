@@ -16,7 +16,15 @@ from tavernkit.cards.bundle import Bundle
 from tavernkit.cards.character import Character, Participant
 from tavernkit.errors import ConfigError
 from tavernkit.lore.contracts import LoreEngine
-from tavernkit.prompt.context import CACHE, ON_OVERFLOW, REFERENCE, STRATEGIES, Context
+from tavernkit.prompt.context import (
+    CACHE,
+    LORE_PLACES,
+    ON_OVERFLOW,
+    REFERENCE,
+    STRATEGIES,
+    VOLATILE_PLACES,
+    Context,
+)
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.silly_tavern.chat.authors_note import read_overrides
 from tavernkit.silly_tavern.chat.card_fields import Persona
@@ -46,11 +54,6 @@ from tavernkit.stores.variables import InMemoryVariablesStore
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, is_mapping
 
 TEXT_DIALECT = "text"
-
-FREEZE, TAIL = "freeze", "tail"
-LORE_PLACES = (REFERENCE, FREEZE)
-VOLATILE_PLACES = (REFERENCE, TAIL)
-"""Where lore that fires by key goes, and what changes from prompt to prompt."""
 
 PROFILES_OF_SOURCES = {
     "claude": "anthropic",

@@ -45,7 +45,7 @@ def cache(
         bool,
         typer.Option(
             "--keep",
-            help='Build prompts that keep the cache: strategy="cache"; SillyTavern: lore="freeze", volatile="tail".',
+            help='Build prompts that keep the cache: strategy="cache", lore="freeze", volatile="tail".',
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -110,7 +110,7 @@ def _turns(prepared: Prepared, kept_for: str | None) -> Iterator[ReplayedTurn]:
     if isinstance(builder, risu_ai.Builder):
         if kept_for is None:
             return risu_ai.replay(builder)
-        return risu_ai.replay(builder, strategy="cache", cache_profile=kept_for)
+        return risu_ai.replay(builder, strategy="cache", lore="freeze", volatile="tail", cache_profile=kept_for)
     if kept_for is None:
         return silly_tavern.replay(builder)
     return silly_tavern.replay(builder, strategy="cache", lore="freeze", volatile="tail", cache_profile=kept_for)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit.cache.history_cut import CutCosts, HistoryUnit, first_kept
 from tavernkit.prompt.block import Omission
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
-from tavernkit.risu_ai.chat.prompt_message import NEW_EXAMPLE_MEMO, PromptMessage, title_of
+from tavernkit.risu_ai.chat.prompt_message import NEW_EXAMPLE_MEMO, PromptMessage, is_frozen, title_of
 
 OLDEST = "the context is too small: the oldest chat items go first"
 IN_STEPS = "the context is too small: the chat is cut in a large step, so that prompts begin alike"
@@ -46,6 +46,8 @@ class Trimmed:
     total: int
     dropped: tuple[Dropped, ...] = ()
     required_tokens: int | None = None
+    again: tuple[PromptMessage, ...] = ()
+    """Lore at the end of the messages that is called up now, and whose own message went."""
 
 
 def drop_oldest(messages: Sequence[PromptMessage], total: int, limit: int, counter: MessageCounter) -> Trimmed:
@@ -68,8 +70,11 @@ def cut_in_steps(
     counter: MessageCounter,
     costs: CutCosts,
     stored: str | None,
+    active: Collection[str] = (),
 ) -> Trimmed:
     """Drop chat items from the front in large steps, so that many prompts begin alike (``strategy="cache"``).
+
+    Lore that was frozen in the chat goes with the message before it; if it is called up now, it is said again.
 
     Args:
         messages: The chat items, oldest first.
@@ -78,16 +83,32 @@ def cut_in_steps(
         counter: Counts messages.
         costs: The profile and the expected turns; the rest is filled in.
         stored: The memo of the first item that the prompt before had.
+        active: Identities of lore that is called up now.
     """
     tokens = [counter.message(message) for message in messages]
     around = total - sum(tokens)
-    units = [HistoryUnit(count, by_user=each.role == "user") for count, each in zip(tokens, messages, strict=True)]
-    before = next((place for place, each in enumerate(messages) if stored and each.memo == stored), None)
-    start = first_kept(units, replace(costs, room=max(limit - around, 0), head=max(around, 0)), before)
-    if start is None:
+    starts = [place for place, each in enumerate(messages) if not place or not is_frozen(each)]
+    ends = [*starts[1:], len(messages)]
+    units: list[HistoryUnit] = []
+    for place, end in zip(starts, ends, strict=True):
+        lore = {each: tokens[each] for each in range(place + 1, end)}
+        needed = sum(count for each, count in lore.items() if _identity(messages[each]) in active)
+        units.append(HistoryUnit(tokens[place], sum(lore.values()), needed, messages[place].role == "user"))
+    before = next((unit for unit, place in enumerate(starts) if stored and messages[place].memo == stored), None)
+    first = first_kept(units, replace(costs, room=max(limit - around, 0), head=max(around, 0)), before)
+    if first is None:
         return drop_oldest(messages, total, limit, counter)
+    start = starts[first] if starts else 0
     dropped = tuple(Dropped(messages[place], tokens[place], IN_STEPS) for place in range(start))
-    return Trimmed(list(messages[start:]), total - sum(tokens[:start]), dropped)
+    said = {_identity(message) for message in messages[start:] if is_frozen(message)}
+    again = {_identity(each): each for each in messages[:start] if is_frozen(each) and _identity(each) in active}
+    lost = tuple(message for identity, message in again.items() if identity not in said)
+    total = total - sum(tokens[:start]) + sum(counter.message(message) for message in lost)
+    return Trimmed([*messages[start:], *lost], total, dropped, again=lost)
+
+
+def _identity(message: PromptMessage) -> str:
+    return str(message.source.get("id"))
 
 
 def blank_removable(messages: Sequence[PromptMessage], limit: int, counter: MessageCounter) -> Trimmed:

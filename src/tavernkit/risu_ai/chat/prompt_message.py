@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from tavernkit._dataclass import dataclass
+from tavernkit.cache.volatile import volatile_macros
 from tavernkit.text.js_values import to_string, trim
 from tavernkit.text.traced import added
 from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze, is_mapping, is_sequence, thaw
@@ -100,6 +101,21 @@ def source_of(stage: str, kind: str, reason: str, *, name: str = "", **more: Fro
     What people call it is its ``title``, if it has one, else what it is and its name.
     """
     return {"stage": stage, "kind": kind, **({"name": name} if name else {}), "reason": reason, **more}
+
+
+def changing(source: FrozenObject, *texts: str | None) -> FrozenObject:
+    """A source that names the functions of CBS which make its text another one in every prompt, if there are any."""
+    macros = [name for text in texts if text for name, kind in volatile_macros(text).items() if kind != "variable"]
+    return {**source, "macros": macros} if macros else source
+
+
+FROZEN_LORE = "frozen lore"
+"""What lore is that became a message of the chat."""
+
+
+def is_frozen(message: PromptMessage) -> bool:
+    """Return True for lore that became a message of the chat."""
+    return message.source.get("kind") == FROZEN_LORE
 
 
 def title_of(source: FrozenObject) -> str:

@@ -9,7 +9,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
 from tavernkit.prompt.block import Omission
 from tavernkit.risu_ai.chat.character_fields import CharacterFields
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of, title_of
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage, changing, source_of, title_of
 from tavernkit.risu_ai.errors import PromptTemplateError
 from tavernkit.risu_ai.js.replace import replace_all, replace_first
 from tavernkit.risu_ai.prompt_template.cards import (
@@ -116,7 +116,7 @@ class CardWriter:
             card.type == "cot" and not self.chain_of_thought
         ):
             return
-        content, source = self.positions.fill(card.text, card.location), _source(card)
+        content, source = self.positions.fill(card.text, card.location), changing(_source(card), card.text)
         lore = self.positions.lore_in(card.text, card.location)
         if card.type2 == "globalNote":
             if self.fields.replace_global_note:
@@ -131,7 +131,8 @@ class CardWriter:
         yield PromptMessage(role=role, content=self.texts(content, role=card.role), source=with_lore(source, lore))
 
     def _chat_ml(self, card: ChatMLCard) -> Iterable[PromptMessage]:
-        found = parse_chat_ml(card.text, lambda text: self.texts.as_speaker(text, None), _source(card))
+        source = changing(_source(card), card.text)
+        found = parse_chat_ml(card.text, lambda text: self.texts.as_speaker(text, None), source)
         if found is not None:
             return found
         problem = f"the {_title(card)} does not start with <|im_start|>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tavernkit.errors import Warn, log_warning
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage, explained, source_of
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage, changing, explained, source_of
 from tavernkit.risu_ai.limits import MAX_FILLED_TEXT
 from tavernkit.risu_ai.lorebook.injections import InjectedText
 from tavernkit.risu_ai.lorebook.result import ActiveLore
@@ -21,6 +21,7 @@ _POINT = "{{position::"
 def lore_message(entry: ActiveLore, content: str) -> PromptMessage:
     """An entry as a message of its own."""
     source = source_of("lore", "lore", _reason(entry), name=entry.title or entry.source, **_account(entry))
+    source = changing(source, entry.text)
     if entry.injected:
         source = with_lore(source, entry.injected)
     return PromptMessage(role=entry.role, content=content, source=source)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tavernkit._dataclass import dataclass
 from tavernkit.risu_ai.chat.character_fields import CharacterFields
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage, changing, source_of
 from tavernkit.risu_ai.files.preset import Preset
 from tavernkit.risu_ai.files.settings import Settings
 from tavernkit.risu_ai.js.replace import replace_all
@@ -82,15 +82,16 @@ class SlotWriter:
             why = "the character's system prompt instead of the preset's main prompt"
         if preset.prompt_preprocess and self.settings.additional_prompt:
             main = main + "\n" + self.settings.additional_prompt
-        slots.main += role_split(self.texts(main), source_of("slots", "main prompt", why))
+        slots.main += role_split(self.texts(main), changing(source_of("slots", "main prompt", why), main))
         if self.settings.jailbreak_toggle:
             jailbreak = self.texts(preset.jailbreak or "")
-            slots.jailbreak += role_split(jailbreak, source_of("slots", "jailbreak", "the jailbreak toggle is on"))
+            source = source_of("slots", "jailbreak", "the jailbreak toggle is on")
+            slots.jailbreak += role_split(jailbreak, changing(source, preset.jailbreak))
         note, why = preset.global_note, "the preset's global note"
         if fields.replace_global_note:
             note = replace_all(fields.replace_global_note, ORIGINAL, note)
             why = REPLACED_NOTE
-        slots.global_note += role_split(self.texts(note), source_of("slots", "global note", why))
+        slots.global_note += role_split(self.texts(note), changing(source_of("slots", "global note", why), note))
 
     def _author_note(self, slots: Slots, template: Sequence[TemplateCard]) -> None:
         note, why = self.note, "the note of this chat"
@@ -98,7 +99,7 @@ class SlotWriter:
             first = next((card for card in template if isinstance(card, AuthorNoteCard)), None)
             note, why = first.default_text if first is not None else "", "the template's text for chats without a note"
         if note:
-            slots.author_note.append(_system(self.texts(note), "author's note", why))
+            slots.author_note.append(_system(self.texts(note), "author's note", why, raw=(note,)))
 
     def _description(self, slots: Slots) -> None:
         character = self.character
@@ -114,7 +115,8 @@ class SlotWriter:
         if character.scenario:
             text += self.texts("\n\nCircumstances and context of the dialogue: " + character.scenario)
             used.append("scenario")
-        slots.description.append(_system(text, "description", f"the character's {', '.join(used)}"))
+        raw = (character.description, character.personality, character.scenario)
+        slots.description.append(_system(text, "description", f"the character's {', '.join(used)}", raw=raw))
         for entry in self.lore:
             if entry.pos == BEFORE_DESCRIPTION:
                 slots.description.insert(0, self._lore(entry))
@@ -130,7 +132,7 @@ class SlotWriter:
         if bound is not None:
             text, why = bound.prompt or "", "the persona this chat is bound to"
         name = "" if bound is None else bound.name or ""
-        slots.persona.append(_system(self.texts(text), "persona", why, name))
+        slots.persona.append(_system(self.texts(text), "persona", why, name, raw=(text,)))
 
     def _post_everything(self, slots: Slots) -> None:
         slot = slots.post_everything
@@ -164,5 +166,6 @@ def continue_line(model: str) -> list[PromptMessage]:
     return [_system(added(CONTINUE_LINE, "continuing"), "continue instruction", "the last message is to be continued")]
 
 
-def _system(content: str, kind: str, reason: str, name: str = "") -> PromptMessage:
-    return PromptMessage(role="system", content=content, source=source_of("slots", kind, reason, name=name))
+def _system(content: str, kind: str, reason: str, name: str = "", *, raw: Sequence[str | None] = ()) -> PromptMessage:
+    source = changing(source_of("slots", kind, reason, name=name), *raw)
+    return PromptMessage(role="system", content=content, source=source)

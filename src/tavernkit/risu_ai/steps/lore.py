@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tavernkit.prompt.context import FREEZE
 from tavernkit.prompt.pipeline import NoConfig, Step
+from tavernkit.risu_ai.caching.placing import freeze_lore
 from tavernkit.risu_ai.lorebook.engine import LorebookSettings, ScanInput
 from tavernkit.risu_ai.lorebook.result import LorebookResult
 from tavernkit.risu_ai.lorebook.texts import LoreMessage
@@ -24,6 +26,8 @@ class LoreStep(Step[RisuState, NoConfig]):
         for name, value in result.markers.items():
             state.texts.context.set_var(name, value)
         state.lore, state.lore_result = result.actives, result
+        if state.context.lore == FREEZE:
+            state.lore = freeze_lore(state, result)
         state.stat("lore_activated", len(result.actives))
         for omission in result.omissions:
             state.omit(omission)

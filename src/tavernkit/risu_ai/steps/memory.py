@@ -7,16 +7,18 @@ from types import MappingProxyType
 
 from tavernkit.cache.history_cut import CutCosts
 from tavernkit.cache.profiles import find_profile
-from tavernkit.prompt.context import CACHE, REFERENCE
+from tavernkit.prompt.context import CACHE, FREEZE, REFERENCE
 from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.risu_ai.budget.trimming import Dropped, cut_in_steps, drop_oldest, omissions_of
+from tavernkit.risu_ai.caching.frozen_lore import CHAT_KEY, stored_lore
+from tavernkit.risu_ai.caching.placing import say_again
 from tavernkit.risu_ai.chat.character_fields import character_fields
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of
+from tavernkit.risu_ai.chat.prompt_message import PromptMessage, is_frozen, source_of
 from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.memory import MEMORY_MEMOS, MemoryInput, memory_name, remember, uses_memory
 from tavernkit.risu_ai.state import RisuState
 from tavernkit.text.traced import added
-from tavernkit.values import freeze_object
+from tavernkit.values import freeze_object, thaw
 
 LAST_MEMORY = "lastMemory"
 """RisuAI's key for the first message of the chat that is still in the prompt."""
@@ -42,8 +44,14 @@ class MemoryStep(Step[RisuState, NoConfig]):
             _trim(state)
         slots = state.slots
         _drop_blank(state)
+        if state.context.lore == FREEZE:
+            state.memory_data[CHAT_KEY] = thaw(stored_lore(state.frozen_lore, slots.chats))
         if state.template is None and slots.chats:
-            slots.last_chat.append(slots.chats.pop())
+            last = len(slots.chats) - 1
+            while last and is_frozen(slots.chats[last]):  # lore stays with its message
+                last -= 1
+            slots.last_chat += slots.chats[last:]
+            del slots.chats[last:]
         for message in slots.chats:
             message.removable = message.memo not in MEMORY_MEMOS
         _store(state)
@@ -141,7 +149,8 @@ def _trim(state: RisuState) -> None:
     context, chats, limit = state.context, state.slots.chats, state.preset.max_context
     if context.strategy == CACHE:
         costs = CutCosts(profile=find_profile(context.cache_profile), room=0, turns=context.expected_turns)
-        trimmed = cut_in_steps(chats, state.total, limit, state.counter, costs, state.last_memory)
+        trimmed = cut_in_steps(chats, state.total, limit, state.counter, costs, state.last_memory, state.active_lore)
+        say_again(state, trimmed.again)
     else:
         trimmed = drop_oldest(chats, state.total, limit, state.counter)
     state.slots.chats = trimmed.messages
@@ -149,4 +158,5 @@ def _trim(state: RisuState) -> None:
     state.dropped += trimmed.dropped
     if trimmed.required_tokens is not None:
         state.refuse(trimmed.required_tokens)
-    state.last_memory = trimmed.messages[0].memo if trimmed.messages else None
+    kept = [message for message in trimmed.messages if not is_frozen(message)]
+    state.last_memory = kept[0].memo if kept else None

@@ -7,6 +7,7 @@ from tavernkit.prompt.context import CACHE, REFERENCE
 from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.risu_ai.budget.overflow import generic_trim, reference_report, refuse_lost_user_message
 from tavernkit.risu_ai.budget.trimming import blank_removable
+from tavernkit.risu_ai.caching.placing import moved_lore
 from tavernkit.risu_ai.plan import RisuPlan, llm_options, make_blocks
 from tavernkit.risu_ai.prompt_template.omissions import lore_omissions, prompt_omissions, slot_omissions
 from tavernkit.risu_ai.requests.messages import RequestRules
@@ -70,6 +71,7 @@ def _plan(state: RisuState) -> RisuPlan:
         chat=state.chat,
         character=texts.character,
         last_memory=state.last_memory,
+        moved=(*state.moved, *moved_lore(state, state.messages)),
         memory_data=state.memory_data,
         stopped=state.stopped,
         rules=RequestRules.of(state.preset, state.context.settings, tool_calls=state.context.tool_calls),

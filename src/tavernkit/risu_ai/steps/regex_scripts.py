@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tavernkit.prompt.pipeline import NoConfig, Step
+from tavernkit.risu_ai.caching.frozen_lore import insert_frozen
 from tavernkit.risu_ai.chat.chat_list import ChatRules, HistoryWriter
 from tavernkit.risu_ai.chat.chat_log import sent_messages
 from tavernkit.risu_ai.chat.inlays import Media
@@ -47,6 +48,8 @@ class RegexScriptsStep(Step[RisuState, NoConfig]):
             warn=state.warn,
         )
         history = writer.write(sent)
+        if state.frozen_lore:
+            insert_frozen(history, state.frozen_lore)
         state.slots.chats += history
         state.total += state.counter.messages(history)
         placed = (lore_message(entry, state.texts(entry.text)) for entry in state.lore if in_chat(entry))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tavernkit.prompt.context import TAIL
 from tavernkit.prompt.pipeline import NoConfig, Step
+from tavernkit.risu_ai.caching.placing import report_depth, tail_order, tail_template
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.prompt_template.lore_places import REVERSE_DEPTH, in_chat, lore_message
 from tavernkit.risu_ai.prompt_template.printing import Printer, splice
@@ -15,7 +17,10 @@ from tavernkit.text.traced import replaced
 def inject_into_chat(state: RisuState) -> None:
     """Put injections into the chat, as deep from its end as they say."""
     for depth, message in _messages(state, "chat"):
-        splice(state.slots.chats, max(len(state.slots.chats) - depth, 0), message)
+        if state.context.volatile == TAIL:
+            _put_behind(state, message, f"in the chat at depth {depth}" if depth else "")
+        else:
+            splice(state.slots.chats, max(len(state.slots.chats) - depth, 0), message)
 
 
 def inject_around(state: RisuState, messages: list[PromptMessage]) -> None:
@@ -56,11 +61,14 @@ class TemplateAssemblyStep(Step[RisuState, NoConfig]):
         if state.context.continued:
             state.slots.post_everything += continue_line(state.preset.ai_model)
         printer = Printer(state.preset.ai_model, state.warn)
-        if state.template is not None:
-            for omission in state.card_writer().print(state.template, printer):
+        template, order = state.template, state.preset.formating_order
+        if state.context.volatile == TAIL:
+            template, order = tail_template(state), tail_order(state, order)
+        if template is not None:
+            for omission in state.card_writer().print(template, printer):
                 state.omit(omission)
         else:
-            for name in (*state.preset.formating_order, "postEverything"):
+            for name in (*order, "postEverything"):
                 printer.push(state.slots.named(name) or ())
         inject_around(state, printer.messages)
         for message in printer.messages:
@@ -72,9 +80,20 @@ class TemplateAssemblyStep(Step[RisuState, NoConfig]):
 def _place_lore(state: RisuState) -> None:
     chats = state.slots.chats
     for entry in state.lore:
-        if in_chat(entry):
+        if in_chat(entry) and state.context.volatile == TAIL:
+            where = f"in the chat at {entry.pos.replace('_', ' ')} {entry.depth:g}"
+            _put_behind(state, lore_message(entry, state.texts(entry.text)), where)
+        elif in_chat(entry):
             index = len(chats) - entry.depth if entry.pos == REVERSE_DEPTH else entry.depth
             splice(chats, index, lore_message(entry, state.texts(entry.text)))
+
+
+def _put_behind(state: RisuState, message: PromptMessage, where: str) -> None:
+    """Put a message behind the chat (``volatile="tail"``)."""
+    slots = state.slots
+    (slots.chats if state.template is not None else slots.last_chat).append(message)
+    if where:
+        report_depth(state, message, where)
 
 
 def _add_trigger_texts(state: RisuState) -> None:
@@ -100,4 +119,8 @@ def _place_depth_prompt(state: RisuState, messages: list[PromptMessage]) -> None
     where = f"the character's depth prompt, {depth_prompt.depth:g} messages before the end of the prompt"
     source = source_of("template", "depth prompt", where)
     message = PromptMessage(role="system", content=state.texts(depth_prompt.prompt), source=source)
-    splice(messages, len(messages) - depth_prompt.depth, message)
+    if state.context.volatile == TAIL and depth_prompt.depth > 0:
+        messages.append(message)
+        report_depth(state, message, f"{depth_prompt.depth:g} messages before the end")
+    else:
+        splice(messages, len(messages) - depth_prompt.depth, message)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tavernkit.cache.volatile import changes_by_itself
 from tavernkit.prompt.block import Moved
-from tavernkit.prompt.context import CACHE
+from tavernkit.prompt.context import CACHE, FREEZE
 from tavernkit.silly_tavern.caching.frozen_lore import (
     AFTER,
     BEFORE,
@@ -29,7 +29,7 @@ from tavernkit.silly_tavern.chat.extension_prompts import (
 from tavernkit.silly_tavern.chat_completion.assembly import HistoryCut
 from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry, InChatPrompt, Injected, Layout
 from tavernkit.silly_tavern.chat_completion.prompt_collection import CHAT_HISTORY, Prompt, format_lore
-from tavernkit.silly_tavern.context import FREEZE, SillyTavernContext
+from tavernkit.silly_tavern.context import SillyTavernContext
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.world_info.result import WorldInfoResult

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 from tavernkit.prompt.block import Omission
+from tavernkit.prompt.context import TAIL
 from tavernkit.prompt.entry import EntryConditions, PromptEntry
 from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.silly_tavern.caching.placing import insert_frozen_lines, move_to_tail
@@ -31,7 +32,6 @@ from tavernkit.silly_tavern.chat_completion.prompt_collection import (
     override_by_card,
 )
 from tavernkit.silly_tavern.chat_completion.tools import reservation_text, tools_callable
-from tavernkit.silly_tavern.context import TAIL
 from tavernkit.silly_tavern.files.preset_prompts import PresetPrompt, never_sent
 from tavernkit.silly_tavern.provenance import title_of
 from tavernkit.silly_tavern.state import SillyTavernState

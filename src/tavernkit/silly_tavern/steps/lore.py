@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tavernkit.prompt.context import FREEZE
 from tavernkit.prompt.pipeline import NoConfig, Step
 from tavernkit.silly_tavern.caching.placing import freeze_lore
 from tavernkit.silly_tavern.chat.authors_note import with_lore
@@ -19,7 +20,6 @@ from tavernkit.silly_tavern.chat.extension_prompts import (
     ExtensionPrompt,
 )
 from tavernkit.silly_tavern.chat_completion.layout import ExampleBlock
-from tavernkit.silly_tavern.context import FREEZE
 from tavernkit.silly_tavern.services import selected_books
 from tavernkit.silly_tavern.state import SillyTavernState
 from tavernkit.silly_tavern.world_info.placement import DepthGroup

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tavernkit.prompt.context import TAIL
 from tavernkit.silly_tavern.caching.text_placing import insert_frozen_messages, move_behind_chat, role_names
-from tavernkit.silly_tavern.context import TAIL
 from tavernkit.silly_tavern.instruct.formatting import FIRST, Line
 from tavernkit.silly_tavern.provenance import source
 from tavernkit.silly_tavern.state import SillyTavernState

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from tavernkit.prompt.context import CACHE, REFERENCE
+from tavernkit.prompt.context import CACHE, REFERENCE, TAIL
 from tavernkit.silly_tavern.caching.placing import history_cut, metadata_changes, moved_lore
 from tavernkit.silly_tavern.caching.raw_texts import raw_texts
 from tavernkit.silly_tavern.caching.text_placing import role_names
 from tavernkit.silly_tavern.chat.output_cleanup import clean_up
-from tavernkit.silly_tavern.context import TAIL
 from tavernkit.silly_tavern.files.settings import Settings
 from tavernkit.silly_tavern.provenance import TITLES, source
 from tavernkit.silly_tavern.providers.text.given import TextInput

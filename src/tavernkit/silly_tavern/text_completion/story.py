@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tavernkit.prompt.block import Omission
+from tavernkit.prompt.context import TAIL
 from tavernkit.silly_tavern.caching.placing import MACRO_REASON, REWRITTEN, REWRITTEN_REASON, changes
 from tavernkit.silly_tavern.caching.raw_texts import raw_texts
 from tavernkit.silly_tavern.caching.text_placing import report_moved
 from tavernkit.silly_tavern.chat.card_fields import IN_PROMPT
 from tavernkit.silly_tavern.chat.extension_prompts import AFTER_MAIN, BEFORE_MAIN, IN_CHAT, ExtensionPrompt, joined
 from tavernkit.silly_tavern.chat_completion.prompt_collection import DIALOGUE_EXAMPLES, MAIN
-from tavernkit.silly_tavern.context import TAIL
 from tavernkit.silly_tavern.context_template.story_string import (
     StoryMacros,
     StoryString,

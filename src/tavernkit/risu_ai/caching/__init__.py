@@ -1,0 +1,1 @@
+"""Prompts that keep a provider's cache: opt-in changes to RisuAI's order."""
