@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from tavernkit.budget import TokenEstimator
 from tavernkit.budget.tokenizers import BundledTokenizer
 from tavernkit.cards import Character, User
-from tavernkit.silly_tavern import Builder, ChatMessage, WorldBook
+from tavernkit.silly_tavern import Builder, ChatMessage, Preset, WorldBook
+from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter
 from tavernkit.silly_tavern.world_info.engine import CompiledBooks
+from tavernkit.stores import InMemoryVariablesStore
 
 BOOK = {"entries": {"0": {"uid": 0, "key": ["tower"], "content": "The tower is old."}}}
+
+
+class CharacterEstimator(TokenEstimator):
+    """Counts characters."""
+
+    def estimate(self, text: str, model_hint: str | None = None) -> int:
+        return len(text)
 
 
 def turns() -> list[ChatMessage]:
@@ -47,3 +59,52 @@ def test_a_next_turn_compiles_no_book(monkeypatch: pytest.MonkeyPatch) -> None:
     for message in ("The tower?", "And the door?", "Who has the key?"):
         reused.build(history=turns(), message=message)
     assert len(compiled) == 1
+
+
+def test_a_next_turn_makes_only_messages_that_are_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    make = HistoryConverter._message  # pyright: ignore[reportPrivateUsage]  # counted
+    monkeypatch.setattr(
+        HistoryConverter,
+        "_message",
+        lambda self, entry, identifier: (made.append(entry.text), make(self, entry, identifier))[1],
+    )
+    reused = builder()
+    first = reused.build(history=turns(), message="Who keeps the tower?")
+    made.clear()
+    reply = ChatMessage(name="Bel", mes="I do.")
+    second = reused.build(history=[*turns(), reply], message="Since when?")
+    assert made == ["Since when?", "I do."]
+    old = {block.id: block for block in first.blocks if block.slot == "chatHistory"}
+    assert sum(old.get(block.id) is block for block in second.blocks) >= 20
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"user": User(name="Eve")},
+        {"preset": Preset.from_json({"names_behavior": 2})},
+        {"preset": Preset.from_json({"names_behavior": 1})},
+        {"preset": Preset.from_json({"openai_model": "gpt-4o"})},
+        {"token_estimator": CharacterEstimator()},
+        {"generation_type": "continue"},
+    ],
+    ids=lambda given: "-".join(given),
+)
+def test_what_is_remembered_changes_no_prompt(changes: dict[str, Any]) -> None:
+    reused = builder()
+    reused.build(history=turns(), message="Who keeps the tower?")
+    again = reused.build(history=turns(), **changes)
+    anew = builder().build(history=turns(), **changes)
+    assert again.to_messages() == anew.to_messages()
+    assert [block.metadata for block in again.blocks] == [block.metadata for block in anew.blocks]
+
+
+def test_macros_in_messages_are_expanded_each_turn() -> None:
+    reused = builder()
+    line = ChatMessage(name="Bel", mes="{{char}} has {{getvar::coins}} coins.")
+    variables = InMemoryVariablesStore()
+    for coins in ("3", "4"):
+        variables.set("coins", coins)
+        plan = reused.build(history=[line], message="Hm.", variables=variables)
+        assert f"Bel has {coins} coins." in [message.content for message in plan.messages]

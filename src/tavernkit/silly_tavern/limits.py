@@ -14,6 +14,9 @@ MAX_ATTACHMENT_BYTES = 64 * 1024 * 1024
 TOKEN_CACHE_SIZE = 16_384
 """How many texts a builder remembers the token count of."""
 
+HISTORY_MEMORIES = 4
+"""For how many names and models a builder remembers the messages of a chat."""
+
 BLOCK_CACHE_SIZE = 4096
 """How many finished history blocks a builder keeps for the next turn."""
 

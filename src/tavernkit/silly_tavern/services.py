@@ -9,8 +9,9 @@ from tavernkit.cards.book import CharacterBook
 from tavernkit.cards.character import Character
 from tavernkit.errors import Warn
 from tavernkit.prompt.block import Block
+from tavernkit.silly_tavern.chat_completion.history_messages import HistoryMemory
 from tavernkit.silly_tavern.context import SillyTavernContext
-from tavernkit.silly_tavern.limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS, MACRO_REGISTRIES
+from tavernkit.silly_tavern.limits import BLOCK_CACHE_SIZE, EMBEDDED_BOOKS, HISTORY_MEMORIES, MACRO_REGISTRIES
 from tavernkit.silly_tavern.macros.engine import MacroEngine
 from tavernkit.silly_tavern.macros.legacy.engine import LegacyMacroEngine
 from tavernkit.silly_tavern.macros.registry import MacroRegistry
@@ -33,6 +34,7 @@ class Services:
         self.lore_engine = lore_engine if lore_engine is not None else WorldInfoEngine()
         self.scripts = ScriptMemory()
         self.blocks: LRUCache[object, Block] = LRUCache(BLOCK_CACHE_SIZE)
+        self._histories: LRUCache[object, HistoryMemory] = LRUCache(HISTORY_MEMORIES)
         self._embedded: LRUCache[int, tuple[CharacterBook, WorldBook]] = LRUCache(EMBEDDED_BOOKS)
         self._counters: dict[tuple[CountingRule, TokenizerFiles | None], MessageCounter] = {}
         self._vocabularies: dict[tuple[str, TokenizerFiles | None], tuple[VocabularyInUse, TextCounts]] = {}
@@ -53,6 +55,11 @@ class Services:
             if key not in self._counters:
                 self._counters[key] = new_counter(rule, files, warn)
             return self._counters[key]
+
+    def history_of(self, counter: MessageCounter, names_behavior: int, user_name: str, in_group: bool) -> HistoryMemory:
+        """The messages made of chat lines with these names and this counter."""
+        key = (counter, names_behavior, user_name, in_group)
+        return self._histories.get_or_make(key, lambda: LRUCache(BLOCK_CACHE_SIZE))
 
     def vocabulary(
         self, name: str, files: TokenizerFiles | None, warn: Warn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequence
+from typing import cast
 
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.message import Message
@@ -90,8 +91,12 @@ class ChatLog:
         self.character_name = character_name
         self.lines: list[ChatMessage] = []
         self._calls = ToolCalls(self.lines)
-        for each in lines:
-            self.append(each)
+        given = list(lines)
+        if set(map(type, given)) == {ChatMessage}:
+            self.lines += cast("list[ChatMessage]", given)
+        else:
+            for each in given:
+                self.append(each)
 
     def append(self, message: object) -> None:
         """Add a message at the end: a line, a message, or a mapping of either.

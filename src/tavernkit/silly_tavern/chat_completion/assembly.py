@@ -279,13 +279,12 @@ class _Assembly:
             messages = self.convert(index, position)
             if not isinstance(layout.history[index], Injected):
                 position -= 1
-            tokens = sum(message.tokens for message in messages)
-            if not slots.affords(tokens):
+            if not slots.affords(sum([message.tokens for message in messages])):
                 self.result.left_out.append(LeftOut(messages, "does not fit the token budget", len(messages) > 1))
                 self.result.unreached = layout.history[:index]
                 break
             for message in reversed(messages):
-                if message.sent:
+                if message.content or message.sent:
                     slots.reserve(message.tokens)
                     newest_first.append(message)
         history.messages[:0] = reversed(newest_first)
@@ -319,8 +318,8 @@ class _Assembly:
 
     def taken_from_core(self) -> int:
         """How many of the newest messages of the core chat are no longer in the history."""
-        kept = sum(not isinstance(entry, Injected) for entry in self.layout.history)
-        return len(self.layout.core) - kept
+        history = self.layout.history
+        return len(self.layout.core) - len(history) + sum([isinstance(entry, Injected) for entry in history])
 
     def fill_examples(self) -> None:
         layout, slots = self.layout, self.slots
@@ -398,8 +397,9 @@ def placed(assembled: Assembled) -> Sequence[tuple[MessageCollection, PlacedMess
     apart = False
     for collection in assembled.slots:
         for message in collection.messages:
-            if message.sent:
-                message.apart, apart = apart, False
+            if message.content or message.sent:
+                if apart:  # a copy, as other builds may hold the message too
+                    message, apart = replace(message, apart=True, block=None), False
                 found.append((collection, message))
             elif message.role != "system":
                 apart = True

@@ -12,12 +12,13 @@ from tavernkit.silly_tavern.chat.attachments import has_media
 from tavernkit.silly_tavern.chat.core_chat import NAMES_FIELD, CoreMessage, name_prefix, role_of
 from tavernkit.silly_tavern.chat_completion.layout import HistoryEntry, Injected, PlacedMessage
 from tavernkit.silly_tavern.chat_completion.media import Measure, inline_media
-from tavernkit.silly_tavern.chat_completion.tools import ToolCalls, tool_calls, tools_supported
+from tavernkit.silly_tavern.chat_completion.tools import ToolCalls, tool_calls
 from tavernkit.silly_tavern.files.preset import Preset
+from tavernkit.silly_tavern.limits import LONG_TEXT_CHARACTERS
 from tavernkit.silly_tavern.provenance import message_source, reason_of, source, title_of
 from tavernkit.silly_tavern.token_counting.messages import MessageCounter
 from tavernkit.text.js_values import json_stringify
-from tavernkit.values import FrozenObject
+from tavernkit.values import FrozenObject, LRUCache
 
 _BAD_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9_]")
 MAX_NAME_LENGTH = 64
@@ -26,6 +27,17 @@ MAX_NAME_LENGTH = 64
 def sanitized_name(name: str) -> str:
     """A name as the API takes it: other characters become underscores, one for each UTF-16 unit."""
     return _BAD_NAME_CHARACTER.sub(lambda found: "__" if found.group() > "\uffff" else "_", name)[:MAX_NAME_LENGTH]
+
+
+HistoryMemory = LRUCache[object, list[PlacedMessage]]
+"""What became of chat lines without macros, tools and media. Nobody changes what is in it."""
+
+_PLAIN_EXTRA = frozenset({"api", "model", "gen_id", "reasoning", "reasoning_duration", "token_count", "bias"})
+"""Keys of a line's ``extra`` that do not matter to the message it becomes."""
+
+
+def _never(_text: str) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +53,12 @@ class HistoryConverter:
     media_display: str = "list"
     measure: Measure | None = None
     resolve: Callable[[str], str] = str
+    with_tools: bool = False
+    """Whether past tool calls are sent as such."""
+    memory: HistoryMemory | None = None
+    """Messages of earlier turns, of builds that differ from this in nothing that they are made of."""
+    leaves: Callable[[str], bool] = _never
+    """Returns True for texts that ``expand`` does not change."""
 
     def content(self, message: CoreMessage) -> str:
         """The text of a chat message with the name before it where the preset asks for that; macros unexpanded."""
@@ -60,11 +78,20 @@ class HistoryConverter:
         """
         if isinstance(entry, Injected):
             return [self._injected(entry, identifier)]
-        if tools_supported(self.preset):
+        if self.with_tools:
             calls = tool_calls(entry, self.core, position, self.preset)
             if calls is not None:
                 return self._tool_messages(entry, calls, identifier)
-        return [self._message(entry, identifier)]
+        memory, line = self.memory, entry.line
+        if memory is None or type(entry.text) is not str or (line.extra and not line.extra.keys() <= _PLAIN_EXTRA):
+            return [self._message(entry, identifier)]
+        key = (identifier, entry.index, line.name, line.is_user, bool(line.force_avatar), entry.text)
+        known = memory.get(key)
+        if known is None:
+            known = [self._message(entry, identifier)]
+            if len(entry.text) <= LONG_TEXT_CHARACTERS and self.leaves(self.content(entry)):
+                memory.put(key, known)
+        return known
 
     def _message(self, entry: CoreMessage, identifier: str) -> PlacedMessage:
         role, name = role_of(entry.line), self.name(entry)

@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import TypeAlias, TypeVar
 
 from tavernkit._dataclass import dataclass
+from tavernkit.prompt.block import Block
 from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern.chat.card_fields import ExampleMessage
 from tavernkit.silly_tavern.chat.core_chat import CoreMessage
@@ -187,6 +188,8 @@ class PlacedMessage:
     bundle: str | None = None
     history_index: int | None = None
     apart: bool = False
+    block: Block | None = None
+    """Its block, once one was made: messages that are remembered from turn to turn keep theirs."""
 
     @property
     def sent(self) -> bool:
@@ -209,7 +212,7 @@ class MessageCollection:
     @property
     def tokens(self) -> int:
         """What its messages cost."""
-        return sum(message.tokens for message in self.messages if message.sent)
+        return sum([message.tokens for message in self.messages if message.content or message.sent])
 
 
 class BudgetOverflowError(Exception):

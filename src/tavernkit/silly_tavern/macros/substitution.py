@@ -80,6 +80,10 @@ class Substitution:
         """Expand a text with macros of its own."""
         return self._expand(text, Overrides(macros={**(self._extra or {}), **macros}))
 
+    def leaves(self, text: str) -> bool:
+        """Return True if expanding the text is certain to do nothing, without a look at what it says."""
+        return self._skips_plain_text and "{" not in text and "<" not in text and "\\" not in text
+
     def is_plain(self, text: str) -> bool:
         """Return True if nothing happens when the text is expanded."""
         return self._engine.is_plain(text)

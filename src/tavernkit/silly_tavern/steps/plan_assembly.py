@@ -14,7 +14,7 @@ from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern.caching.placing import history_cut, metadata_changes, moved_lore
 from tavernkit.silly_tavern.caching.raw_texts import raw_texts
 from tavernkit.silly_tavern.chat_completion.assembly import assemble, placed
-from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter
+from tavernkit.silly_tavern.chat_completion.history_messages import HistoryConverter, HistoryMemory
 from tavernkit.silly_tavern.chat_completion.layout import Injected, MessageCollection, PlacedMessage
 from tavernkit.silly_tavern.chat_completion.plan import ChatPlan
 from tavernkit.silly_tavern.chat_completion.request_fields import (
@@ -25,6 +25,7 @@ from tavernkit.silly_tavern.chat_completion.request_fields import (
     sampling_options,
     system_becomes_user,
 )
+from tavernkit.silly_tavern.chat_completion.tools import tools_supported
 from tavernkit.silly_tavern.errors import UnconsumedMacroError
 from tavernkit.silly_tavern.limits import LONG_TEXT_CHARACTERS
 from tavernkit.silly_tavern.macros.engine import left_over_macros
@@ -46,7 +47,10 @@ def make_blocks(
         identifier = message.identifier or collection.identifier
         seen[identifier] += 1
         block_id = identifier if seen[identifier] == 1 else f"{identifier}#{seen[identifier]}"
-        blocks.append(_block(collection.identifier, message, block_id, cache))
+        block = message.block
+        if block is None or block.id != block_id or block.slot != collection.identifier:
+            message.block = block = _block(collection.identifier, message, block_id, cache)
+        blocks.append(block)
     return blocks
 
 
@@ -146,6 +150,9 @@ def _plan_chat(state: SillyTavernState) -> None:
         media_display=power_user.media_display,
         measure=context.measure_media,
         resolve=_media(state),
+        with_tools=tools_supported(preset),
+        memory=_memory(state),
+        leaves=state.macros.leaves,
     )
     in_assembly = context.strategy in (REFERENCE, CACHE)
     budget = context.max_context - context.max_response if in_assembly else math.inf
@@ -175,7 +182,7 @@ def _plan_chat(state: SillyTavernState) -> None:
     asked = state.llm_options
     state.llm_options = {**request_fields(preset, page), **asked}
     sent_lore = _sent_lore(state)
-    counts = {collection.identifier: collection.tokens for collection in assembled.slots if collection.tokens}
+    counts = {collection.identifier: tokens for collection in assembled.slots if (tokens := collection.tokens)}
     state.plan = ChatPlan(
         blocks=state.blocks,
         outlets=state.outlets,
@@ -199,10 +206,19 @@ def _plan_chat(state: SillyTavernState) -> None:
         metadata_changes=metadata_changes(context, assembled.cut, [line for line, _ in sent_lore]),
         timed_world_info=state.lore_result.timed_state if state.lore_result is not None else EMPTY_OBJECT,
         continued_text=state.continued_text,
-        chat_messages_sent=sum(block.role in ("user", "assistant") for block in state.blocks),
+        chat_messages_sent=sum([block.role in ("user", "assistant") for block in state.blocks]),
         macro_memory=state.memory,
     )
     _expand_for_inspector(state)
+
+
+def _memory(state: SillyTavernState) -> HistoryMemory | None:
+    """Messages of earlier turns under the same names and the same counting."""
+    context = state.context
+    if context.token_estimator is not None:  # it may count differently each time
+        return None
+    names = context.active_preset.names_behavior, context.user_name, context.group is not None
+    return state.services.history_of(state.counter, *names)
 
 
 def _expand_for_inspector(state: SillyTavernState) -> None:
@@ -214,7 +230,8 @@ def _expand_for_inspector(state: SillyTavernState) -> None:
 def _sent_lore(state: SillyTavernState) -> list[tuple[FrozenLine, Block]]:
     """Lore that is in the prompt as a line of the history."""
     history = state.need_layout().history
-    lines = {(line.id, line.after): line for each in history if isinstance(each, Injected) and (line := each.frozen)}
+    injected = [each for each in history if isinstance(each, Injected)]
+    lines = {(line.id, line.after): line for each in injected if (line := each.frozen)}
     found: list[tuple[FrozenLine, Block]] = []
     for block in state.blocks if lines else ():
         source = block.source

@@ -343,7 +343,7 @@ def _miss_file(state: SillyTavernState, message: CoreMessage, file: Mapping[str,
 
 def _register_note(state: SillyTavernState) -> None:
     context = state.context
-    user_messages = sum(line.is_user for line in state.turn.chat)
+    user_messages = sum([line.is_user for line in state.turn.chat])
     note = authors_note(context.metadata, context.settings.note, user_messages, file_stem(context.avatar_file))
     note = note.placed(read_overrides(context.authors_note))
     state.note = note

@@ -212,7 +212,8 @@ def _refuse_lost_user_message(state: SillyTavernState, assembled: Assembled, pla
         return
     lost = [message for left_out in assembled.left_out for message in left_out.messages]
     tried = any(message.history_index == latest.index for message in lost)
-    unreached = any(not isinstance(entry, Injected) and entry.index == latest.index for entry in assembled.unreached)
+    newest = next((entry for entry in reversed(assembled.unreached) if not isinstance(entry, Injected)), None)
+    unreached = newest is not None and newest.index >= latest.index
     if not tried and not unreached:
         return
     report = state.trim_report
