@@ -190,7 +190,7 @@ def test_a_backyard_picture_that_cannot_be_had_is_named(path: str, part: str) ->
 def test_a_backyard_scenario_that_is_no_object_is_left_out_with_a_warning() -> None:
     warnings = WarningLog()
     assert load(byaf({"displayName": "Ada"}, [1]), warn=warnings).character.name == "Ada"
-    assert any("is no JSON object" in message for message in warnings.messages)
+    assert any("is not a JSON object" in message for message in warnings.messages)
 
 
 def test_a_backyard_scenario_too_large_to_read_stops_the_load() -> None:

@@ -59,7 +59,7 @@ def test_a_list_stays_a_list_in_the_second_card() -> None:
 def test_a_stored_card_that_is_no_object_cannot_be_exported() -> None:
     png = write_card_text(CHUNKS, "[1]", DEFAULT_LIMITS)
     assert read_card_text(read_chunks(png, DEFAULT_LIMITS)) == "[1]"
-    with pytest.raises(ImportFailedError, match="no JSON object"):
+    with pytest.raises(ImportFailedError, match="not a JSON object"):
         export_card(png)
 
 

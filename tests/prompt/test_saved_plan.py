@@ -67,7 +67,7 @@ def test_what_is_not_a_saved_plan_is_refused(data: Any):
 def test_a_file_that_is_not_json_is_refused(tmp_path: Path):
     path = tmp_path / "plan.json"
     path.write_text("{")
-    with pytest.raises(FileFormatError, match=r"plan\.json is no JSON"):
+    with pytest.raises(FileFormatError, match=r"plan\.json is not JSON"):
         Plan.load(path)
 
 

@@ -91,7 +91,7 @@ def test_an_address_that_is_none_of_this_machine(host: str, fails: Fails) -> Non
 )
 def test_a_database_that_cannot_be_used(url: str, told: str, fails: Fails, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    (tmp_path / "text.db").write_text("this is no database, however long one looks at it")
+    (tmp_path / "text.db").write_text("this is not a database, however long one looks at it")
     said = fails("--db", url)
     assert said.startswith(told)
     assert "pass word" not in said
@@ -140,7 +140,7 @@ def test_a_server_that_ends_before_it_has_started_has_failed(
         """Find nothing wrong; the file changes afterwards."""
 
     monkeypatch.setattr(starting, "_prepare", prepared)
-    (tmp_path / "tavernkit.db").write_text("this is no database, however long one looks at it")
+    (tmp_path / "tavernkit.db").write_text("this is not a database, however long one looks at it")
     with pytest.raises(ConfigError) as failed:
         serve(ServerConfig(data=tmp_path, port=0), say=lambda _: None)
     assert failed.value.code == "NOT_STARTED"

@@ -56,7 +56,7 @@ def test_an_unknown_speaker_is_refused_with_the_members():
 
 
 def test_when_nobody_speaks_that_is_said():
-    with pytest.raises(ConfigError, match="nobody speaks"):
+    with pytest.raises(ConfigError, match="no one speaks"):
         builder(group=group(activation_strategy="manual")).build(message="Hello")
 
 

@@ -18,7 +18,7 @@ SIZE = 400_000
 
 CASES: dict[str, Callable[[], object]] = {
     "digits that are no number": lambda: to_number("1" * SIZE + "x"),
-    "a fraction that is no number": lambda: to_number("0." + "1" * SIZE + "ex"),
+    "a fraction that is not a number": lambda: to_number("0." + "1" * SIZE + "ex"),
     "a number with something behind": lambda: parse_float("1" * SIZE + "x"),
     "a word that overlaps itself": lambda: matches("a" * (SIZE // 2), "a" * SIZE, match_whole_words=True),
     "halves of characters that look alike": lambda: utf16_find("\u6100" * SIZE + "😀", "a" * (SIZE // 2)),

@@ -77,7 +77,7 @@ Encoder: TypeAlias = Callable[[BatchRecord, Request | None], JsonObject]
 def _batch_request(record: BatchRecord, request: Request | None) -> JsonObject:
     """A line of the file that batch endpoints take; they give ``custom_id`` back with the reply."""
     if request is None:
-        raise ConfigError("a record without a prompt is no request")
+        raise ConfigError("a record without a prompt is not a request")
     path = "/v1/chat/completions" if request.prompt is None else "/v1/completions"
     return {"custom_id": record.key, "method": "POST", "url": path, "body": request.body(warn=lambda _: None)}
 

@@ -9,7 +9,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit.budget.limits import MODEL_CACHE_SIZE
 
 DEFAULT_TOKENIZER = "cl100k_base"
-"""Stands in for models nobody knows."""
+"""Used for unknown models."""
 
 
 @dataclass(frozen=True, slots=True)

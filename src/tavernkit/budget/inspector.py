@@ -140,7 +140,7 @@ def inspect_messages(
 
 
 def describe_estimator(estimator: Estimator, model_hint: str | None) -> JsonObject:
-    """Say how an estimator counts; one that cannot tell is described by its class."""
+    """Say how an estimator counts; one that does not say is described by its class."""
     describe: Callable[[str | None], JsonObject] | None = getattr(estimator, "describe", None)
     return {"backend": type(estimator).__name__} if describe is None else describe(model_hint)
 

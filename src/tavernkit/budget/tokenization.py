@@ -1,4 +1,4 @@
-"""What an estimator can tell about one text."""
+"""What an estimator knows about one text."""
 
 from __future__ import annotations
 

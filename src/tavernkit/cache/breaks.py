@@ -150,9 +150,9 @@ def _changed(old: Span, new: Span) -> tuple[Cause, Origin, str]:
     came = {name: why for name, why in new.origin.entries.items() if name not in old.origin.entries}
     went = {name: why for name, why in old.origin.entries.items() if name not in new.origin.entries}
     if came or went:
-        told = [f"lore came: {_names(came)}"] if came else []
-        told += [f"lore went: {_names(went)}"] if went else []
-        return "lore", origin, "; ".join(told) + (_where(origin) or f" ({origin.title})")
+        parts = [f"lore came: {_names(came)}"] if came else []
+        parts += [f"lore went: {_names(went)}"] if went else []
+        return "lore", origin, "; ".join(parts) + (_where(origin) or f" ({origin.title})")
     for macro, kind in origin.macros.items():
         if kind == "variable":
             return "variable", origin, f"a variable that {origin.title} shows changed ({{{{{macro}}}}})"

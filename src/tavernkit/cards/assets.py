@@ -144,7 +144,7 @@ Lookup = Callable[[str], "Blob | None"]
 
 
 def sniff(data: bytes) -> str:
-    """Tell a picture's or sound's extension from its first bytes; empty if unknown."""
+    """Return a picture's or sound's extension, by its first bytes; empty if unknown."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "webp"
     return next((ext for start, ext in _SNIFFED if data.startswith(start)), "")

@@ -94,7 +94,7 @@ class CharacterBook:
 
     @staticmethod
     def fits(value: Mapping[str, object]) -> bool:
-        """Tell the JSON of a card's book from the files that programs keep books in: a list of entries with keys.
+        """Return True for the JSON of a card's book (a list of entries with keys), False for the files of programs.
 
         NovelAI's files have such a list, too, and a ``lorebookVersion``.
         """

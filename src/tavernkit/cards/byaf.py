@@ -125,7 +125,7 @@ def _find(archive: Archive, path: str) -> Member | None:
 def _object(archive: Archive, member: Member) -> FrozenObject:
     value = archive.read_json(member)
     if not is_object(value):
-        raise ByafError(f"{member.name} is no JSON object")
+        raise ByafError(f"{member.name} is not a JSON object")
     return freeze_object(value)
 
 

@@ -181,7 +181,7 @@ class Character:
 
 
 def card_version(card: object, *, warn: Warn = log_warning) -> CardVersion:
-    """Tell the version of a card; raises :class:`NotACardError` with what it looks like instead."""
+    """Return the version of a card; raises :class:`NotACardError` with what it looks like instead."""
     if not is_mapping(card):
         raise NotACardError(f"a card is a JSON object, not {kind(card)}")
     spec = card.get("spec")

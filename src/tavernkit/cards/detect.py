@@ -28,7 +28,7 @@ def has_archive(source: Source) -> bool:
 
 
 def archive_format(archive: Archive) -> Format:
-    """Tell CHARX from BYAF."""
+    """Return whether an archive is CHARX or BYAF."""
     if archive.find("manifest.json") and not archive.find("card.json"):
         return Format.BYAF
     if archive.find_ending("card.json"):
@@ -39,7 +39,7 @@ def archive_format(archive: Archive) -> Format:
 
 
 def detect_format(readable: Readable, *, limits: Limits = DEFAULT_LIMITS) -> Format:
-    """Tell a file's format from its content, without reading its card; raises :class:`UnknownFormatError`."""
+    """Return a file's format by its content, without reading its card; raises :class:`UnknownFormatError`."""
     require_readable("readable", readable)
     source = as_source(readable, limits)
     head = read_head(source)
@@ -54,7 +54,7 @@ def detect_format(readable: Readable, *, limits: Limits = DEFAULT_LIMITS) -> For
 
 
 def image_format(head: bytes) -> Format | None:
-    """Tell which picture a file starts as, if any; an APNG is a PNG here."""
+    """Return which kind of picture a file starts as, if any; an APNG is a PNG here."""
     if head.startswith(png.SIGNATURE):
         return Format.PNG
     if head.startswith(jpeg.SIGNATURE):
@@ -63,7 +63,7 @@ def image_format(head: bytes) -> Format | None:
 
 
 def text_format(head: bytes) -> Format:
-    """Tell JSON from YAML."""
+    """Return whether a text is JSON or YAML."""
     text = head
     for bom in _BOMS:
         text = text.removeprefix(bom)

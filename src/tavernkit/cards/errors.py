@@ -73,7 +73,7 @@ class RisumError(FileFormatError):
 
 
 class RisumVersionError(RisumError, UnsupportedVersionError):
-    """A RisuAI module is of a version that nobody knows yet."""
+    """A RisuAI module is of an unknown version."""
 
 
 class NotACardError(InvalidCardError):

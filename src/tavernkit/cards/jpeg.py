@@ -86,7 +86,7 @@ def _texts(segment: Segment) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def try_payload(data: bytes, *, what: str, limits: Limits, warn: Warn) -> Json:
-    """Read a card from a text that may be anything; nothing if it is no JSON object."""
+    """Read a card from a text that may be anything; nothing if it is not a JSON object."""
     held: list[str] = []
     try:
         card = decode_payload(data, what=what, limits=limits, warn=held.append)

@@ -71,7 +71,7 @@ def parse_json(
 def _no_json(what: str, error: json.JSONDecodeError) -> JsonError:
     if not error.doc.strip():
         return JsonError(f"{what} is empty, not JSON")
-    return JsonError(f"{what} is no JSON: {error.msg} at line {error.lineno}, column {error.colno}")
+    return JsonError(f"{what} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
 
 
 def check_depth(text: str, max_depth: int, *, what: str) -> None:

@@ -201,7 +201,7 @@ class ChunkAsset:
 
     @property
     def size(self) -> int:
-        """About how many bytes: base64 does not tell exactly."""
+        """About how many bytes: base64 does not say exactly."""
         return self.chunk.length * 3 // 4
 
     def read(self, max_bytes: int) -> bytes:

@@ -101,7 +101,7 @@ class PackedBlob:
 
 
 def is_module(head: bytes) -> bool:
-    """Tell by its first bytes whether a file is a module, of whatever version: text has no zero bytes."""
+    """Return True if a file starts like a module of any version: text has no zero bytes."""
     return head.startswith(MAGIC) or (head.startswith(MAGIC[:1]) and b"\0" in head)
 
 

@@ -44,7 +44,7 @@ COMMANDS = (
 
 EPILOG = (
     "Exit codes: 0 done · 1 problems found · 2 wrong usage or unreadable input · 3 the prompt does not fit "
-    "its budget · 4 the model failed · 130 interrupted · 141 nobody reads the output any more."
+    "its budget · 4 the model failed · 130 interrupted · 141 the reader of the output has gone."
 )
 
 HELP_NAMES = ["-h", "--help"]

@@ -139,7 +139,7 @@ def _by_setting(entries: Iterable[object], lost: Callable[[Mapping[str, object]]
     left_out: list[str] = []
     for number, entry in enumerate(entries):
         if not is_mapping(entry):
-            left_out.append(f"entry {number} is lost: it is no object")
+            left_out.append(f"entry {number} is lost: it is not an object")
             continue
         for setting in lost(entry):
             title = entry.get("comment") or entry.get("name") or number

@@ -23,4 +23,4 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
     """Ended by Ctrl+C."""
     UNREAD = 141
-    """Whoever read the output went away (``| head``)."""
+    """The reader of the output went away (``| head``)."""

@@ -100,7 +100,7 @@ def read_text(path: Path) -> str:
 
 
 def check_free(target: Path, *, force: bool | None = None) -> None:
-    """Refuse to write over a file unless told to; ``None`` means that nobody can."""
+    """Refuse to write over a file unless asked to; ``None`` means that no option allows it."""
     if target.exists() and not force:
         raise typer.BadParameter(f"{target} is there already" + (": --force replaces it" if force is False else ""))
 

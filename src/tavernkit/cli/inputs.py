@@ -44,7 +44,7 @@ class Prepared:
 
 
 def prepare(options: BuildOptions, *, quiet: bool = True) -> Prepared:
-    """Read the files of a command; warnings of builds end up in the plan, so the log hears of them unless ``quiet``."""
+    """Read the files of a command; warnings of builds end up in the plan, so they are logged too unless ``quiet``."""
     options.refuse_misplaced()
     refuse_mistaken(options)
     if options.chosen_platform is Platform.RISU_AI:
@@ -298,7 +298,7 @@ def _risu_history(options: BuildOptions, bundle: Bundle) -> tuple[HistoryInput, 
 
 
 def _silly_tavern_user(content: Path | bytes) -> str | None:
-    """What the user is called in a chat of SillyTavern's; RisuAI's chats do not tell."""
+    """What the user is called in a chat of SillyTavern's; RisuAI's chats do not say."""
     from tavernkit.silly_tavern import ChatFile
 
     if isinstance(content, Path) and content.suffix.lower() != ".jsonl":

@@ -1,4 +1,4 @@
-"""Files given where another kind is wanted: told before they are read as what they are not."""
+"""Recognises files of the wrong kind before they are read."""
 
 from __future__ import annotations
 

@@ -29,12 +29,12 @@ def prepare_streams() -> None:
     """Write UTF-8 to files and pipes on every system; what a terminal cannot show is escaped, and never fails."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            told = stream.isatty() or bool(os.environ.get("PYTHONIOENCODING"))
-            stream.reconfigure(encoding=None if told else "utf-8", errors="backslashreplace")
+            encoding_is_set = stream.isatty() or bool(os.environ.get("PYTHONIOENCODING"))
+            stream.reconfigure(encoding=None if encoding_is_set else "utf-8", errors="backslashreplace")
 
 
 def delivered(code: int) -> int:
-    """Hand the output over; the exit code is another one if nobody wants it any more."""
+    """Hand the output over; another exit code if the reader has gone."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

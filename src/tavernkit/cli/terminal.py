@@ -20,7 +20,7 @@ SCHEMA_VERSION = 1
 """Grows when the JSON of a command changes in a way that programs notice; documented with the command line."""
 
 PIPE_WIDTH = 120
-"""Columns of tables when nobody looks: the same on every machine."""
+"""Columns of tables outside a terminal: the same on every machine."""
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _JSON_CONTROLS = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

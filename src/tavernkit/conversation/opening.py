@@ -276,7 +276,7 @@ def _with_tools(inputs: SillyTavernInputs, given: Materials, builder: Builder | 
     definitions = given.tools.definitions
     if not definitions:
         return {**inputs}
-    # Whoever passes tools wants them called: the switch of the preset is for those of extensions.
+    # An application that passes tools wants them called: the switch of the preset is for those of extensions.
     preset = inputs.get("preset") or (builder.make_context().preset if builder is not None else None)
     settings = inputs.get("settings") or (builder.make_context().settings if builder is not None else None)
     preset = preset or (settings.preset if settings is not None else Preset.default())

@@ -147,7 +147,7 @@ class RisuSaveStore:
             self._undo.save(chat.state)
 
     def names(self) -> Iterable[str]:
-        """Return nothing: chats of a save are told apart by their ids."""
+        """Return nothing: chats of a save have ids."""
         return ()
 
     def branch(self, name: str) -> RisuSaveStore:  # the chat has its name inside

@@ -49,7 +49,7 @@ def failed(content: str) -> bool:
 
 def _parse(raw: object, warn: Warn) -> ToolCall | None:
     if not is_mapping(raw):
-        warn(f"a tool call that is no object was left out: {thaw(raw)!r:.200}")
+        warn(f"a tool call that is not an object was left out: {thaw(raw)!r:.200}")
         return None
     function = raw.get("function")
     called: Mapping[str, object] = function if is_mapping(function) else {}

@@ -64,5 +64,5 @@ def _calls(message: Message) -> list[ToolCall]:
 
 
 def _no_result(call: ToolCall, warn: Warn) -> Message:
-    warn(f"the call {call.id!r} of tool {call.name!r} has no result in this prompt; the model is told so")
+    warn(f"the call {call.id!r} of tool {call.name!r} has no result in this prompt; a result that says so is sent")
     return Message(role="tool", content=NO_RESULT, metadata={"tool_call_id": call.id})

@@ -44,7 +44,7 @@ class FileKind(StrEnum):
 def lint_file(
     path: str | Path, *, budget: int = DEFAULT_BUDGET, language: Language = "any"
 ) -> tuple[FileKind, list[Finding]]:
-    """Tell what a file is and check it, worst findings first."""
+    """Find out what a file is and check it, worst findings first."""
     path, kind = Path(path), FileKind.CARD
     try:
         kind, value = recognise(path)
@@ -60,7 +60,7 @@ def lint_file(
 
 
 def recognise(path: Path) -> tuple[FileKind, object]:
-    """Tell what a file is by its ending and content; the parsed JSON comes with it if it is JSON."""
+    """Return what a file is, by its ending and content; the parsed JSON comes with it if it is JSON."""
     suffix = path.suffix.lower()
     if suffix in (".jinja", ".jinja2", ".j2"):
         return FileKind.CHAT_TEMPLATE, None
@@ -121,7 +121,7 @@ def _has_card(path: Path) -> bool:
 
 
 def read_json(path: Path) -> object:
-    """Parse a file; nothing if it is no JSON."""
+    """Parse a file; nothing if it is not JSON."""
     return parse_json(_bytes(path))
 
 
@@ -134,7 +134,7 @@ def parse_json(data: bytes) -> object:
 
 
 def kind_of(value: object) -> FileKind | None:
-    """Tell what parsed JSON is by the names of its fields; nothing if none of them tells."""
+    """Return what parsed JSON is, by the names of its fields; nothing if they do not say."""
     if presets.has_scripts(value):
         return FileKind.REGEX
     if not is_mapping(value):

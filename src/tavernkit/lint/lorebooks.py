@@ -81,7 +81,7 @@ def lint_lorebook(entries: object, where: str = "", *, budget: int = DEFAULT_LOR
         place = f"{where}/{index}"
         entry = LorebookEntry.from_json(raw) if is_mapping(raw) else None
         if entry is None:
-            yield _finding(place, "is left out: it is no object", Severity.ERROR, "UNUSABLE_ENTRY")
+            yield _finding(place, "is left out: it is not an object", Severity.ERROR, "UNUSABLE_ENTRY")
         elif entry.mode != "folder":
             usable.append((place, entry))
             yield from (replace(each, entry=entry.title) for each in _entry(entry, place))
@@ -132,7 +132,7 @@ def _decorator(decorator: Decorator, place: str) -> Iterator[Finding]:
 def _regex_key(key: str, place: str) -> Iterator[Finding]:
     """Check a regex key as RisuAI reads it: the slash in front stays a part of the pattern."""
     if not key.startswith("/"):
-        message = f"key {key!r} is no regular expression, and with it the entry never matches"
+        message = f"key {key!r} is not a regular expression, and with it the entry never matches"
         yield _finding(place, message, Severity.WARNING, "BAD_REGEX_KEY", hint="write it as /pattern/flags")
         return
     flags = key[key.rfind("/") + 1 :]

@@ -71,7 +71,7 @@ def lint_context_template(value: Mapping[str, object]) -> Iterator[Finding]:
 
     story = value.get("story_string")
     if not isinstance(story, str):
-        yield Finding(where="/story_string", message="is no text", severity=Severity.ERROR, code="WRONG_TYPE")
+        yield Finding(where="/story_string", message="is not text", severity=Severity.ERROR, code="WRONG_TYPE")
         return
     try:
         Template.compile(story)
@@ -84,7 +84,7 @@ def lint_instruct_template(value: Mapping[str, object]) -> Iterator[Finding]:
     for name, text in value.items():
         if name in _INSTRUCT_TEXTS or name.endswith("_sequence"):
             if not isinstance(text, str):
-                yield Finding(where=f"/{name}", message="is no text", severity=Severity.ERROR, code="WRONG_TYPE")
+                yield Finding(where=f"/{name}", message="is not text", severity=Severity.ERROR, code="WRONG_TYPE")
             else:
                 yield from lint_text(text, f"/{name}", "silly_tavern")
     if not value.get("output_sequence"):
@@ -125,7 +125,7 @@ def lint_json_text(text: str) -> Iterator[Finding]:
         line, column = line_and_column(text, error.pos)
         yield Finding(
             where="/",
-            message=f"is no JSON: {error.msg}",
+            message=f"is not JSON: {error.msg}",
             severity=Severity.ERROR,
             code="NOT_JSON",
             line=line,

@@ -23,7 +23,7 @@ def lint_regex(source: str, flags: str, where: str) -> Iterator[Finding]:
         regex = JSRegex.compile(source, flags)
     except JSRegexSyntaxError as error:
         yield Finding(
-            where=where, message=f"is no regular expression: {error}", severity=Severity.ERROR, code="BAD_REGEX"
+            where=where, message=f"is not a regular expression: {error}", severity=Severity.ERROR, code="BAD_REGEX"
         )
         return
     if not has_time():
@@ -44,7 +44,7 @@ def lint_regex(source: str, flags: str, where: str) -> Iterator[Finding]:
 def lint_regex_script(script: object, where: str) -> Iterator[Finding]:
     """Check one script of SillyTavern or RisuAI."""
     if not is_mapping(script):
-        yield Finding(where=where, message="is no object", severity=Severity.ERROR, code="NOT_A_SCRIPT")
+        yield Finding(where=where, message="is not an object", severity=Severity.ERROR, code="NOT_A_SCRIPT")
     elif "findRegex" in script:
         yield from _silly_tavern(script, where)
     else:

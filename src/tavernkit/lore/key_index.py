@@ -132,7 +132,7 @@ class KeyIndex:
         return number not in self._whole or stands_alone(text, offset, offset + len(key), self._word_characters)
 
     def _compare_others(self, first: int, text: str, offset: int, found: dict[int, int]) -> int:
-        """Compare the other keys that begin as the first one does; tell how much work it was."""
+        """Compare the other keys that begin as the first one does; return how much work it was."""
         work = 0
         for length, keys in self._others[first].items():
             few = len(keys) <= FEW_KEYS

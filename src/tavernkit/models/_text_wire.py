@@ -58,7 +58,7 @@ class LlamaCppReader(TextReader):
             limited = event.get("stop_type") == "limit" or event.get("stopped_limit") is True
             reason = "length" if limited else "stop"
         timings = event.get("timings")
-        # `tokens_cached` is no use: servers count the reply with it.
+        # `tokens_cached` is of no use: servers include the reply in it.
         cached = number_of(timings.get("cache_n")) if is_object(timings) else 0
         return ReplyPiece(
             text=text_of(event.get("content")),

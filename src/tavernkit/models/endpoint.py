@@ -87,7 +87,7 @@ class Endpoint:
 
 
 def _seconds(value: object) -> float | None:
-    """Read a number above zero; anything else is no limit of one's own."""
+    """Read a number above zero; anything else counts as not set."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:

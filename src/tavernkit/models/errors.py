@@ -97,5 +97,5 @@ def error_text(body: Json) -> str:
     error = body.get("error")
     inner = error.get("message") if is_object(error) else error
     detail = body.get("detail")
-    told = detail.get("msg") if is_object(detail) else detail
-    return next((text for text in (inner, body.get("message"), told) if isinstance(text, str) and text), "")
+    message = detail.get("msg") if is_object(detail) else detail
+    return next((text for text in (inner, body.get("message"), message) if isinstance(text, str) and text), "")

@@ -155,7 +155,7 @@ def model(
         timeout: Seconds to wait for a reply, or for the next piece of a stream.
         max_retries: How often a request that failed before the reply began is sent again.
         replies: What the scripted model says, in order.
-        fields: Which options the server takes, where names of models do not tell.
+        fields: Which options the server takes, where the names of models do not say.
         warn: Called with options that the provider or the model does not take.
         environment: Environment variables; those of the process by default.
 

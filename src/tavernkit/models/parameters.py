@@ -409,9 +409,9 @@ def accepted(
 
 def _tell(who: str, names: Sequence[str], options: FrozenObject, warn: Warn) -> None:
     """Warn about options that are left out; those that change nothing where they stand need no word."""
-    told = sorted(name for name in names if name not in _NEUTRAL or options.get(name) != _NEUTRAL[name])
-    if told:
-        warn(f"{who} does not take {', '.join(told)}: left out of the request")
+    unsent = sorted(name for name in names if name not in _NEUTRAL or options.get(name) != _NEUTRAL[name])
+    if unsent:
+        warn(f"{who} does not take {', '.join(unsent)}: left out of the request")
 
 
 def _taken(fields: ServerFields, taken: Set[str], options: FrozenObject, stop: Sequence[str], warn: Warn) -> Accepted:

@@ -281,7 +281,7 @@ class BuildState(Generic[ContextT_co]):
     def instrument(
         self, event: str, lazy: Callable[[], Mapping[str, object]] | None = None, /, **payload: object
     ) -> None:
-        """Tell the instrumenter, if there is one; ``lazy`` is called only then and adds to the payload."""
+        """Notify the instrumenter, if there is one; ``lazy`` is called only then and adds to the payload."""
         instrumenter = self._context.instrumenter
         if instrumenter is not None:
             instrumenter(event, {**payload, **lazy()} if lazy else payload)

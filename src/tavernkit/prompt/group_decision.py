@@ -27,7 +27,7 @@ class GroupDecision:
     reasons: Sequence[str] = ()
     """Why each of them speaks."""
     send_as_user: bool = False
-    """True if nobody speaks and the typed text is just sent."""
+    """True if no one speaks and the typed text is just sent."""
 
     def to_dict(self) -> JsonObject:
         """The decision, ready for :mod:`json`."""

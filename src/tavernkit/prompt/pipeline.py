@@ -156,7 +156,7 @@ class Pipeline(Generic[StateT]):
         """Run every ``before`` in order, then every ``after`` in reverse order.
 
         An error of a step is wrapped in :class:`PipelineError` with the step's name (a PipelineError passes as it is);
-        the steps that are still open are told of it as well.
+        the steps that are still open are notified as well.
         """
         require("state", state, BuildState)
         with noting_degraded() as reasons:

@@ -253,7 +253,7 @@ class Plan:
         raise ConfigError("reference requests are those of SillyTavern and RisuAI: this plan belongs to neither")
 
     def explain(self) -> Explanation:
-        """Tell what is in the prompt, from where, at what cost, and what was left out and why; print it."""
+        """Explain what is in the prompt, from where, at what cost, and what was left out and why. Print the result."""
         from tavernkit.prompt.explain import explain_plan
 
         return explain_plan(self)

@@ -67,7 +67,7 @@ class Overview:
 
     def to_dict(self) -> JsonObject:
         """The same, ready for :mod:`json`."""
-        told: JsonObject = {
+        overview: JsonObject = {
             "blocks": [
                 {
                     "position": part.position,
@@ -93,8 +93,8 @@ class Overview:
             "budget_tokens": self.budget_tokens,
         }
         if self.source_map is not None:
-            told["source_map"] = self.source_map.to_dict()
-        return told
+            overview["source_map"] = self.source_map.to_dict()
+        return overview
 
 
 def overview(plan: Plan, *, sources: bool = False) -> Overview:

@@ -79,7 +79,7 @@ _BY_GROUP: Mapping[str, SourceFamily] = {"examples": EXAMPLE, "lore": LORE, "his
 
 
 def family_of(block: Block) -> SourceFamily:
-    """Tell which family a block belongs to; what no platform named counts by its budget group."""
+    """Return the family a block belongs to; what no platform named counts by its budget group."""
     source = block.source
     if not is_mapping(source):
         return _BY_KIND.get(str(source or ""), _BY_GROUP.get(block.token_budget_group, OTHER))

@@ -142,7 +142,7 @@ class RisuAIContext(Context):
 
     @property
     def session(self) -> tuple[object, ...] | None:
-        """What tells this chat from others, as far as it can be told."""
+        """What identifies this chat, as far as that is known."""
         if not self.owns_variables and not self.chat.id:
             return None
         return (self.owner.id, self.chat.id, self.user_name, id(self.variables) if self.owns_variables else 0)

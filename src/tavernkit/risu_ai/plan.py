@@ -40,7 +40,7 @@ def llm_options(preset: Preset, input_tokens: int) -> dict[str, object]:
         ("presence_penalty", preset.presence_penalty, 100),
     )
     for name, value, divisor in samplers:
-        if value == value and value != UNSET_SAMPLER:  # a number that is no number is not sent either
+        if value == value and value != UNSET_SAMPLER:  # a number that is not a number is not sent either
             fields[name] = value / divisor
     return fields
 
@@ -65,7 +65,7 @@ class RisuPlan(Plan):
     purpose: str = MAIN_MODE
     """What the prompt is for: ``model``, or a helper request such as ``memory`` or ``emotion``."""
     is_helper: bool = False
-    """True for a request beside the chat, whose reply is no message: of a trigger, of memory and so on."""
+    """True for a request beside the chat, whose reply is not a message: of a trigger, of memory and so on."""
 
     def asked_as(self, messages: Sequence[PromptMessage], rules: RequestRules) -> RisuPlan:
         """Return the plan as a model is asked: with the messages that request triggers left, for a fallback model."""

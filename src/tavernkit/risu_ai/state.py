@@ -101,11 +101,11 @@ class RisuState(BuildState[RisuAIContext]):
         self.memory_data: dict[str, Json] = {}
         """memory: what to store on the chat, by RisuAI's keys."""
         self.dropped: list[Dropped] = []
-        """memory, plan_assembly: chat items that went for want of room."""
+        """memory, plan_assembly: chat items that were left out because they did not fit."""
         self.messages: list[PromptMessage] = []
         """template_assembly: the finished list."""
         self.trim_report: TrimReport | None = None
-        """plan_assembly: what was left out for want of room."""
+        """plan_assembly: what was left out because it did not fit."""
 
     @property
     def milliseconds(self) -> int:

@@ -169,7 +169,7 @@ def restore(config: ServerConfig, source: Path) -> dict[str, int]:
         source: The backup.
 
     Raises:
-        ConfigError: It is no backup, or the database is not empty.
+        ConfigError: It is not a backup, or the database is not empty.
     """
 
     async def work(database: Database) -> dict[str, int]:

@@ -258,7 +258,7 @@ def parse_upstream(text: str) -> tuple[str, dict[str, object]]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address is reached from this machine only."""
+    """Return True if an address is reached from this machine only."""
     if host == "localhost":
         return True
     try:

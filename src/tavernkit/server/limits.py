@@ -8,7 +8,7 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
 MAX_JSON_BODY_BYTES: Final = 8 * MIB
-"""A request that is no upload."""
+"""A request that is not an upload."""
 MAX_MESSAGES: Final = 10_000
 """Messages of one request, and of a chat that a turn reads: reading and building take some 25 µs for each."""
 UNREAD_STEP: Final = 1000

@@ -25,7 +25,7 @@ class VariablesStore(Protocol):
 
     @property
     def cache_version(self) -> int | None:
-        """Grows with every change; nothing when the store cannot tell."""
+        """Grows with every change; None when the store does not count."""
         ...
 
     def get(self, name: str, scope: str = LOCAL) -> Json:
@@ -185,7 +185,7 @@ class VariablesOverlay:
 
     @property
     def cache_version(self) -> int | None:
-        """Grows with every change; nothing when the store below cannot tell."""
+        """Grows with every change; None when the store below does not count."""
         below = self._base.cache_version
         return None if below is None else below + self._version
 

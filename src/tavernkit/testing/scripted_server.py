@@ -69,7 +69,7 @@ async def _handled(model: ScriptedModel, request: HttpRequest) -> HttpReply:
     except ValueError:
         body = None
     if not is_object(body):
-        return _json({"error": {"message": "the body is no JSON object"}}, status=400)
+        return _json({"error": {"message": "the body is not a JSON object"}}, status=400)
     try:
         reply = model.next_reply(body)
     except Exception as error:  # noqa: BLE001  # a script may raise anything: over HTTP that is a server error

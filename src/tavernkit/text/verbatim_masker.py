@@ -1,7 +1,7 @@
 r"""Hiding the parts of a text that must come through unchanged: code, template syntax, escaped tags.
 
 Each part is replaced by a placeholder; after the rest has been worked on, the placeholders are replaced back. A NUL in
-the text is hidden as well, so that nobody can write a placeholder.
+the text is hidden as well, so that no text can forge a placeholder.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class RunnerConfig:
         token_estimation: TokenEstimationOptions | None = None,
         toggles: ToggleOptions | None = None,
     ) -> RunnerConfig:
-        """Check and settle a configuration.
+        """Check a configuration and fill in its defaults.
 
         Args:
             provider: Who serves the model, such as ``openrouter``.

@@ -65,7 +65,7 @@ class WorkerPool:
 
         Raises:
             OutOfTimeError: They were used up.
-            StuckError: It took far longer by the clock, or no worker was to be had.
+            StuckError: It took far longer by the clock, or no worker was free.
             WorkerError: The process could not be started or ended otherwise.
             JobFailedError: The job raised.
         """
@@ -166,7 +166,7 @@ class WorkerPool:
             self._busy.discard(one)
 
     def _add_spare(self) -> bool:
-        """Start one more idle worker, if there is room; nobody waits until it is ready."""
+        """Start one more idle worker, if there is room; without waiting until it is ready."""
         with self._lock:
             if len(self._idle) + self._spares_in_the_making >= limits.MAX_IDLE_WORKERS:
                 return False
@@ -321,7 +321,7 @@ class Session:
 
 
 def _let_go(lease: _Lease) -> None:
-    """Take back the worker of a session that nobody has any more; its state goes with the next session."""
+    """Take back the worker of a session that no one holds any more; its state goes with the next session."""
     if lease.reusable:
         pool.give_back(lease.worker)
     else:

@@ -18,7 +18,7 @@ from tavernkit.workers.errors import BusyError, JobFailedError, OutOfTimeError, 
 from tavernkit.workers.job import Job
 
 _MARGIN = 5.0
-"""Seconds that a worker lives longer than its caller is willing to wait, should nobody kill it."""
+"""Seconds that a worker lives longer than its caller is willing to wait, if it is not killed before."""
 
 _END_SECONDS = 5.0
 _SIGALRM, _SIGPROF = 14, 27

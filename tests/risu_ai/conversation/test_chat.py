@@ -308,7 +308,7 @@ async def test_a_group_speaks_in_rounds_and_one_member_alone() -> None:
 async def test_a_group_in_which_nobody_is_active_says_so() -> None:
     muted = GROUP | {"characterActive": [False, False], "orderByOrder": False}
     chat, _ = made(character=RisuCharacter.from_json(muted), members=MEMBERS)
-    with pytest.raises(PromptTemplateError, match="nobody"):
+    with pytest.raises(PromptTemplateError, match="no one"):
         await chat.send("Hi.")
     assert texts(chat) == ["Hi."]
 

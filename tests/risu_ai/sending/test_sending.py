@@ -211,7 +211,7 @@ def test_a_group_in_which_nobody_can_speak_is_told():
     assert not result.ok
     assert result.error is not None
     assert result.error.code == "nobody_speaks"
-    assert "nobody" in result.warnings[-1]
+    assert "no one" in result.warnings[-1]
 
 
 async def test_sends_work_in_asynchronous_programs():

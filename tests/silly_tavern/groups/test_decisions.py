@@ -105,7 +105,7 @@ def test_a_pool_draws_once(draws: list[float], speakers: str, given: dict[str, A
         ([0.9, 0.2], "Ann", {"chat": [said("Ann", "hey")], "members": "Ann"}),
         ([0.9, 0.9], "Ann", {"chat": [said("Ann", "ann")], "members": "Ann", "allow_self_responses": True}),
         ([0.9, 0.9, 0.9, 0.9], "Ann", {"members": "Gone Ann", "user_input": "q"}),
-        # One half where it is no number, and as much is enough.
+        # One half where it is not a number, and as much is enough.
         ([0.9, 0.9, 0.50001, 0.5], "Yak", {"members": "Xen Yak", "user_input": "q"}),
         # Nothing is zero, which a draw of zero still reaches.
         ([0.9, 0.0], "Nix", {"members": "Nix", "user_input": "q"}),

@@ -1,4 +1,4 @@
-"""What JavaScript makes of content that is no text, of names that are not known and of keys that are not there."""
+"""What JavaScript makes of content that is not text, of names that are not known and of keys that are not there."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ MAX_KEYWORD_BYTES = 70
 def read_texts(data: bytes, limits: Limits) -> Iterator[tuple[str, bytes]]:
     """Give keyword and text of each plain text chunk."""
     if not data.startswith(SIGNATURE):
-        raise ImportRefusedError("the file is no PNG")
+        raise ImportRefusedError("the file is not a PNG")
     for chunk in walk(io.BytesIO(data), limits, ignore):
         if chunk.kind == b"tEXt":
             keyword, _, text = data[chunk.offset + 8 : chunk.end - 4].partition(b"\0")
@@ -133,7 +133,7 @@ def _read_png(data: bytes, imported: RisuImport, limits: Limits) -> None:
         raise EncryptedCardError("the card is encrypted by RisuAI and needs its password there")
     card = _parse(decode_base64(text), limits, in_progress=True)
     if not is_object(card):
-        raise ImportRefusedError("the card is no JSON object")
+        raise ImportRefusedError("the card is not a JSON object")
     imported.character["image"] = imported.store(without_texts(data, limits))
     if card.get("spec") not in _SPECS:
         imported.character |= from_off_spec(card)

@@ -81,7 +81,7 @@ def export_card(png: bytes, limits: Limits = DEFAULT_LIMITS) -> JsonObject:
     """Give the card that SillyTavern exports for a stored PNG; as JSON it writes it with four spaces."""
     card = parse_like_javascript(read_card_text(read_chunks(png, limits)), limits)
     if not is_object(card):
-        raise ImportFailedError("the stored card is no JSON object")
+        raise ImportFailedError("the stored card is not a JSON object")
     reset_private(card)
     return card
 
@@ -157,7 +157,7 @@ def _clean_name(card: JsonObject) -> str:
 def _read_png(data: bytes, now: datetime, limits: Limits) -> _Draft:
     card = parse_like_javascript(read_card_text(read_chunks(data, limits)), limits)
     if not is_object(card):
-        raise ImportFailedError("the card is no JSON object")
+        raise ImportFailedError("the card is not a JSON object")
     if "spec" in card:
         return _specced(card, now, data)
     if "name" in card:

@@ -35,7 +35,7 @@ def chat_name(name: Json | object, now: datetime) -> str:
 
 
 def reset_private(card: JsonObject) -> None:
-    """Make a card nobody's favourite and forget its chat; objects on the way are made where they are missing."""
+    """Clear a card's favourite mark and its chat; objects on the way are made where they are missing."""
     card["fav"] = False
     data = card.get("data")
     if not isinstance(data, (dict, list)):

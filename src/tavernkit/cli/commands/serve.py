@@ -262,7 +262,7 @@ def keys(
     if create is not None:
         unknown = sorted(set(scope or ()) - set(SCOPES))
         if unknown:
-            raise typer.BadParameter(f"{unknown[0]!r} is no scope: {', '.join(SCOPES)}", param_hint="--scope")
+            raise typer.BadParameter(f"{unknown[0]!r} is not a scope: {', '.join(SCOPES)}", param_hint="--scope")
         asked = scope or ["chat"]
         allowance = Allowance(rate_limit=rate_limit, daily_tokens=daily_tokens, daily_cost=daily_cost or None)
         info, token = backups.create_key(settings, create, tuple(each for each in SCOPES if each in asked), allowance)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 _LOOKED_AT = 8192
-"""Bytes of a file that tell whether it is a text."""
+"""How many bytes decide if a file is text."""
 
 
 def tokens(

@@ -166,7 +166,7 @@ def places_view(places: Sequence[Place], source_map: SourceMap) -> RenderableTyp
 
 
 def lore_table(rows: Sequence[LoreRow]) -> RenderableType:
-    """Why each entry is in or out; its book is told where there are several."""
+    """Why each entry is in or out; its book is named where there are several."""
     wide = console().width >= NARROW
     with_books = wide and len({row.book for row in rows}) > 1
     cells = (

@@ -17,7 +17,7 @@ from tavernkit.values import LazySequence
 
 
 def reference_report(state: RisuState, final_tokens: int) -> TrimReport:
-    """Tell what RisuAI's own trimming left out."""
+    """Report what RisuAI's own trimming left out."""
     for omission in omissions_of(state.dropped):
         state.omit(omission)
     return TrimReport(

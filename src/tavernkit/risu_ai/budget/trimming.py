@@ -132,7 +132,7 @@ def blank_removable(messages: Sequence[PromptMessage], limit: int, counter: Mess
 
 
 def omissions_of(dropped: Sequence[Dropped]) -> Iterator[Omission]:
-    """Tell what went: one line for all that went in a row, as a long chat may lose thousands of messages."""
+    """Report what was left out: one line for all neighbours, as a long chat may lose thousands of messages."""
     for (group, reason), run in groupby(dropped, key=lambda each: (each.budget_group, each.reason)):
         gone = list(run)
         costs = [each.tokens for each in gone]

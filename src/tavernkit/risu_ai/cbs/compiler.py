@@ -82,7 +82,7 @@ class Opening(NamedTuple):
 
 
 def foresee(head: str, *, complete: bool) -> Opening | None:
-    """Tell what a tag opens that starts like this (or is this, if it is complete); nothing if it opens no block."""
+    """Return what a tag opens that starts like this (or is this, if it is complete); nothing if it opens no block."""
     if complete:
         try:
             block = open_block(head, _NO_VARIABLES)

@@ -60,7 +60,7 @@ class CBSContext:
     ``char``
         The selected character, a group, or just a name. ``character`` is the same as an object.
     ``speaker``
-        Who the text speaks for (RisuAI's ``chara``): a character, the group, or a name. Default: nobody in particular.
+        Who the text speaks for (RisuAI's ``chara``): a character, the group, or a name. Default: no one in particular.
     ``user``
         The user's name. ``None`` reads as ``User``.
     ``chat``

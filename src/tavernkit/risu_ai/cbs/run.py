@@ -79,7 +79,7 @@ class Session:
         self.depth -= depth
 
     def report(self, found: CBSDiagnostic) -> None:
-        """Tell, once for the same thing."""
+        """Report a problem, each one once."""
         if found in self._reported or len(self._reported) > MAX_WARNINGS:
             return
         self._reported.add(found)

@@ -15,7 +15,7 @@ InlayView = Literal["", "emotion", "imggen"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthPrompt:
-    """A text at a depth of the finished prompt; a missing depth is no number."""
+    """A text at a depth of the finished prompt; a missing depth is not a number."""
 
     prompt: str
     depth: float

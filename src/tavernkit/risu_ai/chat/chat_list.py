@@ -72,7 +72,7 @@ def greeting_message(
         raise PromptTemplateError("the chat's greeting index names no greeting of the character")
     text = scripts(texts(greeting), -1, "")
     chosen = f"alternate {index:g}" if index is not None and index >= 0 else ""
-    source = source_of("chat", "greeting", "the character speaks first; it is no message of the chat", name=chosen)
+    source = source_of("chat", "greeting", "the character speaks first; it is not a message of the chat", name=chosen)
     if send_name:
         content = character.name + added(": ", "sendName") + text
         return PromptMessage(role="assistant", content=content, attr=(NAME_ADDED,), source=source)

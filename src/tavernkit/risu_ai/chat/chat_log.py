@@ -73,7 +73,7 @@ def stored_message(value: object) -> RisuMessage:
         return value
     if is_mapping(value) and "data" in value:
         return RisuMessage.from_json(value)
-    message = to_message(value)  # pyright: ignore[reportArgumentType]  # it refuses what is no message
+    message = to_message(value)  # pyright: ignore[reportArgumentType]  # it refuses what is not a message
     role = _STORED_ROLES.get(message.role, "user")
     return RisuMessage(role=role, data=message.content, time=None, saying=None, raw=EMPTY_OBJECT)
 

@@ -17,7 +17,7 @@ from tavernkit.values import is_sequence
 T = TypeVar("T")
 
 UNKNOWN_CHARACTER = "Unknown Character"
-"""What RisuAI calls a member that no longer exists, and whoever said a message that names nobody."""
+"""What RisuAI calls a member that no longer exists, and the sender of a message that names no one."""
 
 _WORD_ENDS = re.compile(r"[ \n]")
 
@@ -64,7 +64,7 @@ def speakers(
     if not chosen:
         place = math.floor(random() * len(candidates))  # drawn even if there is nobody
         if not candidates:
-            raise PromptTemplateError("nobody in the group can speak")
+            raise PromptTemplateError("no one in the group can speak")
         chosen.append(candidates[place])
     return [member.id for member in chosen if last is None or member.id != last.saying]
 

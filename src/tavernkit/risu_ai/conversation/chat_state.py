@@ -328,7 +328,7 @@ class ChatState:
         character, members, settings, first_others, first_page = self._first
         chat = snapshot.get("chat")
         if not is_mapping(chat):
-            raise ConfigError("this is no snapshot of a RisuAI chat: it has no chat")
+            raise ConfigError("this is not a snapshot of a RisuAI chat: it has no chat")
         stored, others, page = snapshot.get("character"), snapshot.get("other_chats"), snapshot.get("page")
         self.character = RisuCharacter.from_json(stored) if is_mapping(stored) else character
         self.chats = [RisuChat.from_json(each) for each in others if is_mapping(each)] if is_sequence(others) else []

@@ -45,7 +45,7 @@ def gunzip(data: bytes, max_bytes: int) -> bytes:
 
 
 def salvage(data: bytes, max_bytes: int) -> bytes:
-    """Decompress as much as can be had of damaged data."""
+    """Decompress as much of damaged data as possible."""
     window = 16 + zlib.MAX_WBITS if data[:2] == GZIP[:2] else zlib.MAX_WBITS if is_zlib(data) else -zlib.MAX_WBITS
     stream, found = zlib.decompressobj(window), bytearray()
     for start in range(0, len(data), _CHUNK):

@@ -58,7 +58,7 @@ SECRET_KEYS = (
     "textgenWebUIStreamURL",
     "textgenWebUIBlockingURL",
 )
-"""Keys that tell about a user's connections; a preset is written with these empty."""
+"""Keys that describe a user's connections; a preset is written with these empty."""
 
 DEFAULT_MODEL = "gemini-3-flash-preview"
 UNSET_SAMPLER = -1000

@@ -86,7 +86,7 @@ def _read_json(data: bytes, name: str) -> Stored:
     try:
         value = parse(data)
     except ValueError as error:
-        raise DatabaseError(f"{name}: this is no JSON ({error}), nor a save of RisuAI; {EXPORT}") from error
+        raise DatabaseError(f"{name}: this is not JSON ({error}), nor a save of RisuAI; {EXPORT}") from error
     if isinstance(value, dict) and isinstance(value.get("characters"), list):
         return value
     found = foreign_json(value) or "JSON without a list of characters"

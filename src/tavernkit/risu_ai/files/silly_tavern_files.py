@@ -47,7 +47,7 @@ class StFile:
 
     @classmethod
     def of(cls, content: Mapping[str, object]) -> StFile:
-        """Tell the kind of a file by what is in it."""
+        """Return the kind of a file, judged by its content."""
         return cls(file_kind(content), content)
 
 

@@ -190,5 +190,5 @@ def _read_records(text: str) -> list[Json]:
     try:
         records: object = json.loads(text)
     except ValueError as error:
-        raise MemoryFailedError("memory_unreadable", f"the stored HypaMemory is no JSON ({error})") from error
+        raise MemoryFailedError("memory_unreadable", f"the stored HypaMemory is not JSON ({error})") from error
     return records if is_list(records) else []

@@ -107,7 +107,7 @@ def read_card(value: Mapping[str, object], where: str = "prompt template", warn:
 
 
 def read_cards(values: Sequence[object], warn: Warn = log_warning) -> tuple[TemplateCard, ...]:
-    """Read a template; what is no object is left out with a warning."""
+    """Read a template; what is not an object is left out with a warning."""
     cards: list[TemplateCard] = []
     for number, value in enumerate(values, start=1):
         where = f"prompt template, card {number}"

@@ -142,7 +142,7 @@ def _body_message(message: PromptMessage, rules: RequestRules) -> JsonObject:
         content = ""
     role = message.role
     if TOOL_CALL in content:
-        # RisuAI sends a text that a tool was called from as the assistant's, whoever wrote it.
+        # RisuAI sends a text that a tool was called from as the assistant's, no matter who wrote it.
         content, role = without_tool_calls(content), "assistant"
     written: JsonObject = {"role": role, "content": content}
     if message.multimodals:

@@ -32,7 +32,7 @@ def _table() -> _Table:
 
 
 def flag_names(numbers: Iterable[object]) -> frozenset[str]:
-    """Names of the flags a database stores as numbers; numbers nobody knows are left out."""
+    """Names of the flags a database stores as numbers; unknown numbers are left out."""
     names = _table().names
     known = (number for number in numbers if isinstance(number, (int, float)) and not isinstance(number, bool))
     return frozenset(names[int(number)] for number in known if 0 <= number < len(names) and number == int(number))
@@ -47,7 +47,7 @@ def model_flags(
     """The flags of a model id.
 
     ``custom_flags`` (numbers) replace those of every model in RisuAI's table; ``custom_models`` has the flags of the
-    models a user defined (``xcustom:::…``). A model nobody knows has none.
+    models a user defined (``xcustom:::…``). An unknown model has none.
     """
     listed = _table().models.get(model)
     if listed is not None:

@@ -91,7 +91,7 @@ def logit_bias(rules: RequestRules, encode: Encode | None, warn: Warn) -> JsonOb
             continue
         weight = row[1]
         if not isinstance(weight, (int, float)) or weight == _BAN:
-            warn(f"the bias of {row[0][:40]!r} is not sent: {weight!r:.40} is no weight")
+            warn(f"the bias of {row[0][:40]!r} is not sent: {weight!r:.40} is not a weight")
             continue
         number = _TOKEN.fullmatch(row[0])
         if number is None and encode is None:

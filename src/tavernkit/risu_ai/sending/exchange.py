@@ -1,4 +1,4 @@
-"""What a send asks of the outside, and what it is told."""
+"""What a send asks of the application, and the answers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ Answer: TypeAlias = Reply | Failure | StreamOpened | Chunk | Stopped
 
 
 class RequestFailedError(TavernKitError):
-    """Raise this from a model function when the provider refuses; the message is what the user is told."""
+    """Raise this from a model function when the provider refuses; the message is shown to the user."""
 
 
 class RequestStoppedError(TavernKitError):

@@ -12,7 +12,7 @@ from tavernkit.risu_ai.objects import RisuCharacter, RisuChat
 from tavernkit.risu_ai.regex_scripts import run_translation_scripts, translation_scripts_of
 from tavernkit.risu_ai.sending.result import SendError
 from tavernkit.risu_ai.state import RisuState
-from tavernkit.risu_ai.steps.prepare import settle
+from tavernkit.risu_ai.steps.prepare import find_speaker
 from tavernkit.risu_ai.triggers.build_triggers import click_button, run_build_triggers, run_command, shown_text
 from tavernkit.stores.variables import InMemoryVariablesStore, VariablesOverlay
 from tavernkit.text.js_regex import JSRegexSyntaxError
@@ -126,7 +126,7 @@ class Operation:
 
     def _settled(self) -> RisuState:
         state = self._new_state(self._context.replace(history=self.chat))
-        settle(state, chained=False)
+        find_speaker(state, chained=False)
         return state
 
     def _finish(self, state: RisuState) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SendError:
-    """Why a send failed: a stable code, what the user is told, and what the provider said.
+    """Why a send failed: a stable code, the message for the user, and what the provider said.
 
     ``cause`` is the error of the build, if that is what failed; it has the numbers.
     """

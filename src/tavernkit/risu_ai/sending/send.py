@@ -113,7 +113,7 @@ class Send(Operation):
         except PromptTemplateError as error:
             if context.strict:
                 raise
-            self._warn(f"{error}; RisuAI throws here, nobody speaks")
+            self._warn(f"{error}; RisuAI throws here, and no one speaks")
             self.error = SendError(NOBODY_SPEAKS, str(error), cause=error)
             return False
         for speaker in chosen:

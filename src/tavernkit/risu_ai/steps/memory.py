@@ -80,7 +80,7 @@ def _store(state: RisuState) -> None:
 
 
 def _remembered(state: RisuState) -> bool:
-    """Let the character's memory make the chat fit; tell whether it has one."""
+    """Let the character's memory make the chat fit; return True if it has one."""
     settings = state.context.settings.raw
     if not character_fields(state.context.owner).supa_memory or not uses_memory(settings):
         return False

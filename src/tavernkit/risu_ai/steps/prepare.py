@@ -29,19 +29,19 @@ class PrepareStep(Step[RisuState, NoConfig]):
         """Prepare the turn."""
         context = state.context
         typed = bool(context.message) or context.say_nothing
-        settle(state, chained=not typed)
+        find_speaker(state, chained=not typed)
         if typed:
             take_message(state)
             if context.settings.preset_chain:  # picked after the message was taken, as in RisuAI
                 chat = state.chat
-                settle(state)
+                find_speaker(state)
                 state.see_chat(chat)
         expand = state.texts.with_writes
         messages = (with_text(message, expand(message.data)) for message in state.chat.messages)
         state.see_chat(with_messages(state.chat, messages))
 
 
-def settle(state: RisuState, *, chained: bool = True) -> None:
+def find_speaker(state: RisuState, *, chained: bool = True) -> None:
     """Find out who speaks, with which preset, template and scripts; without ``chained`` the preset chain waits."""
     context = state.context
     if chained and not state.in_group:

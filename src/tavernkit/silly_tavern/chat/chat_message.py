@@ -91,7 +91,7 @@ class ChatMessage:
 
     @property
     def tool_invocations(self) -> Sequence[Mapping[str, object]] | None:
-        """The tool calls it records, or nothing if it is no tool message."""
+        """The tool calls it records, or nothing if it is not a tool message."""
         found = self.extra.get("tool_invocations")
         return [each for each in found if is_mapping(each)] if is_sequence(found) else None
 

@@ -95,7 +95,7 @@ class ExtensionPrompt:
             return "its filter says no" if self.filtered else ""
         if self.role not in (0, 1, 2):
             return "its role is none that there is"
-        return "" if self.depth >= 0 and _is_whole(self.depth) else "its depth is no whole number"
+        return "" if self.depth >= 0 and _is_whole(self.depth) else "its depth is not a whole number"
 
     @property
     def label(self) -> str:
@@ -181,7 +181,7 @@ def identifier_of(key: str) -> str:
 
 
 def _is_whole(number: int | float) -> bool:
-    """Tell whole numbers; infinity, which a file can say, is none."""
+    """Return True for whole numbers; infinity, which a file can hold, is not one."""
     return isinstance(number, int) or number.is_integer()
 
 
@@ -223,7 +223,7 @@ def stored_summary(chat: Sequence[ChatMessage]) -> tuple[str, int]:
         extra = chat[index].extra
         memory = extra.get("memory") if extra else None
         if memory is not None and truthy(memory):
-            # A summary that is no text breaks the extension's reading of the chat.
+            # A summary that is not text breaks the extension's reading of the chat.
             return (memory, index) if isinstance(memory, str) else ("", -1)
     return "", -1
 

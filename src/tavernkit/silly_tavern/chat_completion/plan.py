@@ -1,4 +1,4 @@
-"""The plan of a chat-completion build: SillyTavern's own request can be had from it."""
+"""The plan of a chat-completion build: it can also give SillyTavern's own request."""
 
 from __future__ import annotations
 

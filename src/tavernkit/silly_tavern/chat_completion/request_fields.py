@@ -85,7 +85,7 @@ def sampling_options(preset: Preset, page: ChatInput, warn: Warn) -> JsonObject:
     Args:
         preset: The preset.
         page: What the request depends on besides.
-        warn: Called if a body of one's own (source ``custom``) is no YAML.
+        warn: Called if a body of one's own (source ``custom``) is not YAML.
     """
     options: JsonObject = {
         "temperature": preset.temperature,

@@ -73,7 +73,7 @@ class Generation:
                 return  # the next one would answer something unfinished
 
     def _send_as_user(self, text: str) -> None:
-        """Store the user's message when nobody answers it, even an empty one."""
+        """Store the user's message when no one answers it, even an empty one."""
         state = self._state
         with state.expanding() as workspace:
             bias = inline_bias(text, workspace.warn)

@@ -1,6 +1,6 @@
 """Lines of a chat file, as SillyTavern writes and changes them.
 
-A line is the JSON object of the file: keys that nobody here knows stay where they are.
+A line is the JSON object of the file: unknown keys stay where they are.
 """
 
 from __future__ import annotations

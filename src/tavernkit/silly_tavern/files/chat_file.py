@@ -106,12 +106,12 @@ class ChatFile:
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> ChatFile:
         """Read a chat file; what cannot be read is reported and skipped or replaced, or raises when ``strict``."""
         content = read_file(source, MAX_CHAT_FILE_BYTES, limit="MAX_CHAT_FILE_BYTES")
-        tell = refuse_warning if strict else warn
+        report = refuse_warning if strict else warn
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
-            text = decode_text(content, tell, what=called(source))
-        return cls.loads(text, name=stem(source), warn=tell)
+            text = decode_text(content, report, what=called(source))
+        return cls.loads(text, name=stem(source), warn=report)
 
     @classmethod
     def loads(cls, text: str, *, name: str = "", warn: Warn = log_warning) -> ChatFile:

@@ -68,7 +68,7 @@ SENSITIVE_KEYS = (
     "azure_deployment_name",
     "workers_ai_account_id",
 )
-"""Keys that tell about a user's connections and should not be shared."""
+"""Keys that describe a user's connections and should not be shared."""
 
 CONNECTION_KEYS = ("chat_completion_source", "custom_prompt_post_processing")
 """Keys about the connection; the model of each source is one, too."""
@@ -217,7 +217,7 @@ class Preset:
         return problems_of(self)
 
     def without_secrets(self) -> Preset:
-        """Return a copy without the keys that tell about a user's connections."""
+        """Return a copy without the keys that describe a user's connections."""
         kept = {key: value for key, value in self.source.items() if key not in SENSITIVE_KEYS}
         return _read(kept, self.name, self.base or _default(), _silent)
 

@@ -104,7 +104,7 @@ class PromptOrder:
         return cls(character_id=source.get("character_id"), entries=tuple(entries), source=source)
 
     def to_json(self) -> JsonObject:
-        """The object as a file has it; lists nobody changed keep every key."""
+        """The object as a file has it; unchanged lists keep every key."""
         plain = thaw_object(self.source)
         unchanged = PromptOrder.from_json(self.source, warn=_silent).entries == self.entries if self.source else False
         if not unchanged:

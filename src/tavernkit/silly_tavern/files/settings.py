@@ -179,7 +179,7 @@ class Settings:
 
     @property
     def text_backend(self) -> TextBackend:
-        """The text-completion backend, as far as files tell: never connected."""
+        """The text-completion backend, as far as files say: never connected."""
         reader = JsonReader(self.source, "settings", _ignore)
         if self.main_api == "novel":
             return TextBackend(main_api="novel", model=reader.reader("nai_settings").text("model_novel", "clio-v1"))

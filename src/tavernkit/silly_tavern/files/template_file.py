@@ -54,7 +54,7 @@ class TemplateFile:
     def from_json(cls, data: object, *, name: str = "", warn: Warn = log_warning) -> Self:
         """Read parsed JSON; ``name`` counts when the object has none."""
         if not is_mapping(data):
-            raise cls.error(f"the {cls.kind} is no JSON object, but {type(data).__name__}")
+            raise cls.error(f"the {cls.kind} is not a JSON object, but {type(data).__name__}")
         named = data.get(_name_key(data))
         title = named if isinstance(named, str) and named else name
         reader = JsonReader(cls.migrated(data), f"{cls.kind} {title!r}" if title else cls.kind, warn)

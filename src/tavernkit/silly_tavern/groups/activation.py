@@ -22,7 +22,7 @@ _WORD = re.compile(r"\b\w+\b", re.ASCII)
 
 
 class MissingGroupMemberError(TavernKitError):
-    """A swipe or continue has nobody to go on as: the last speaker is not among the characters."""
+    """A swipe or continue has no speaker: the last speaker is not among the characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

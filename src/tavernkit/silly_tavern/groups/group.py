@@ -64,7 +64,7 @@ class GroupMember:
 class Group:
     """A group: its members by avatar, who is muted, how speakers are chosen and how cards are joined.
 
-    ``activation_strategy`` is None for a number that SillyTavern does not know: then nobody speaks by themselves.
+    ``activation_strategy`` is None for a number that SillyTavern does not know: then no one speaks unprompted.
     ``source`` keeps the file's own object for :meth:`to_json`.
     """
 

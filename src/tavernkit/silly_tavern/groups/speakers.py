@@ -45,7 +45,7 @@ def with_speaker(context: SillyTavernContext, warn: Warn) -> SillyTavernContext:
     else:
         decision = decide(context, warn)
         if not decision.activated:
-            raise ConfigError("nobody speaks in this turn: pass speaker= to choose one", code="NO_SPEAKER")
+            raise ConfigError("no one speaks in this turn: pass speaker= to choose one", code="NO_SPEAKER")
         avatar = decision.activated[0]
     extras = context.member_extras.get(avatar)
     own: dict[str, object] = {}

@@ -63,7 +63,7 @@ CHAT_COMPLETION_API = "openai"
 """The ``main_api`` of chat completion."""
 
 _CHECKED_APART = ("chat", "variables", "timezone", "random")
-"""Fields that can have many classes: without them the check of the others is told by their classes alone."""
+"""Fields that can have many classes: the check of all others depends on their classes alone."""
 
 NO_INSTRUCT = InstructTemplate.off()
 NO_SYSTEM_PROMPT = SystemPrompt(enabled=False)
@@ -95,7 +95,7 @@ class MacroMemory:
 
 
 def system_clock() -> datetime:
-    """Tell the real time; pass another clock where results must be the same each time."""
+    """Return the real time; pass another clock where results must be the same each time."""
     return datetime.now(UTC)
 
 

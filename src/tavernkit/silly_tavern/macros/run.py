@@ -130,7 +130,7 @@ class Expansion(ABC):
         )
 
     def report(self, diagnostic: Diagnostic) -> None:
-        """Tell of something that was wrong, at its place in the text as it was given."""
+        """Report a problem, at its place in the original text."""
         changes: dict[str, object] = {}
         if diagnostic.position is not None:
             if self._positions is None:
@@ -143,7 +143,7 @@ class Expansion(ABC):
     def report_limit(
         self, about: str, message: str, *, macro: str = "", position: int | None = None, count: int = 1
     ) -> None:
-        """Tell once an expansion that a limit was hit."""
+        """Report a limit that was hit, once an expansion."""
         if about not in self.budget.reported:
             self.budget.reported.add(about)
             self.report(

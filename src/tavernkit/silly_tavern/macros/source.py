@@ -193,7 +193,7 @@ class FreeClosers:
 
 
 def takes_scope(macro: ParsedMacro, registry: MacroRegistry) -> bool:
-    """Return True if a call can have a block as its last argument; names nobody knows can."""
+    """Return True if a call can have a block as its last argument; unknown names can."""
     known = registry.lookup((macro.name or "").lower())
     return known is None or known[1].takes_scope(len(macro.args))
 

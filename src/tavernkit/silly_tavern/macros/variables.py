@@ -71,7 +71,7 @@ def delete(store: VariablesStore, name: str, scope: str) -> None:
 
 
 def read_key(store: VariablesStore, name: str, key: str, scope: str) -> Json:
-    """Read one value out of a JSON array or object; of a value that is no JSON, the whole."""
+    """Read one value out of a JSON array or object; of a value that is not JSON, the whole."""
     if not store.has(name, scope):
         read(store, name, scope)
         return ""

@@ -21,7 +21,7 @@ class Connection:
         key: The stored API key; without one most sources are refused.
         access_token: The token of a Google service account (Vertex AI in ``full`` mode).
         project: The project that service account belongs to.
-        secret: Any text that is kept secret; sessions are told apart by hashes made with it (Fireworks).
+        secret: Any text that is kept secret; sessions are distinguished by hashes made with it (Fireworks).
         cached_models: Models with a price for cache writes in OpenRouter's list.
     """
 

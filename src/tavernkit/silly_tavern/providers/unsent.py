@@ -50,7 +50,7 @@ NOT_SAMPLERS = re.compile(
 def unsent_chat_settings(preset: Preset, given: ChatInput, config: SillyTavernConfig = DEFAULT_CONFIG) -> list[str]:
     """Name the settings of a chat completion that its source or model does not get.
 
-    Only what was chosen is named: a ``top_k`` of 0 is no choice. Names are those of :class:`Preset` and
+    Only what was chosen is named: a ``top_k`` of 0 is not a choice. Names are those of :class:`Preset` and
     :class:`ChatInput`.
 
     Args:

@@ -256,7 +256,7 @@ def _register_depth_prompt(state: SillyTavernState, key: str, prompt: DepthPromp
 def _with_first_message_shown(state: SillyTavernState, lines: Sequence[ChatMessage]) -> tuple[ChatMessage, ...]:
     """SillyTavern expands the first message when it shows the chat, and stores it so.
 
-    In a group nobody is the current character then: ``{{char}}`` and the card's texts are empty. Of a long chat the
+    In a group no one is the current character then: ``{{char}}`` and the card's texts are empty. Of a long chat the
     first message is not shown, so the speaker's generation expands it, as it does a user's or hidden message.
     """
     if not lines:

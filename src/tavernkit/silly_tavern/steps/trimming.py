@@ -1,4 +1,4 @@
-"""What was left out for want of room, told; or, with a generic strategy, left out here."""
+"""Reports what did not fit; with a generic strategy, decides it."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class KeyMatch:
 
 
 class Matcher:
-    """Matches keys for one scan. What the automaton finds in a text is found once, whoever sees it.
+    """Matches keys for one scan. What the automaton finds in a text is found once for all entries.
 
     It tells which entries have a plain key in a text (``take_touched``): the only ones, beside those with loose keys,
     that matching can activate.

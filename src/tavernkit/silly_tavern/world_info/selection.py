@@ -181,7 +181,7 @@ class TokenBudget:
         return self._count_fed() + tokens >= self.limit
 
     def last_entry(self) -> tuple[int, int]:
-        """Tell how many tokens the last entry needed and how many were left for it."""
+        """Return how many tokens the last entry needed and how many were left for it."""
         before = "".join(self._parts[:-1])
         fed = self._count_fed()
         used = fed + (self._count(before) if before else 0)
@@ -189,7 +189,7 @@ class TokenBudget:
         return total - used, max(int(self.limit) - used, 0)
 
     def _most_fed(self) -> int:
-        """Tell how many tokens the text of earlier passes has at most: it is counted only where that is too many."""
+        """Return how many tokens the text of earlier passes has at most: it is counted only where that is too many."""
         return self._base + self._unfed + TOKENS_OVERHEAD if self._unfed else self._base
 
     def _count_fed(self) -> int:

@@ -108,7 +108,7 @@ class TimedEffects:
         return position is not None and self.is_delayed(self._books.entry(position))
 
     def cooldown_end(self, entry: Entry) -> float | None:
-        """Tell at how many messages an entry's cooldown ends."""
+        """Return at how many messages an entry's cooldown ends."""
         record = self.state["cooldown"].get(entry.identity)
         return _number(record, "end") if is_object(record) else None
 

@@ -41,7 +41,7 @@ _MAX_DEPTH = 200
 
 
 def truthy(value: object) -> bool:
-    """Tell what a condition makes of a value (``Boolean(value)``): empty arrays and objects are true."""
+    """Return what a condition makes of a value (``Boolean(value)``): empty arrays and objects are true."""
     if value is None or value is UNDEFINED or value is False:
         return False
     if isinstance(value, (int, float)):

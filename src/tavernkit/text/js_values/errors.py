@@ -1,4 +1,4 @@
-"""What JavaScript would throw where a value cannot be had."""
+"""The errors that JavaScript throws where there is no value."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class RunRecord:
 
     @property
     def answered(self) -> bool:
-        """Whether the model had a say at all: not when the endpoint was out of reach, or let nobody in."""
+        """True if the model answered at all: not when the endpoint was out of reach or refused the key."""
         return self.error_category not in UNANSWERED
 
     @property

@@ -141,7 +141,7 @@ def _equal(left: object, right: object) -> bool:
 
 
 def _ordering(holds: Callable[[int], bool]) -> Compare:
-    """Compare two numbers or two texts; of one of each nobody can say, and anything else is never before or after."""
+    """Compare two numbers or two texts; one of each cannot be compared, and anything else is never before or after."""
 
     def ordered(left: object, right: object) -> bool:
         kinds = _kind(left), _kind(right)

@@ -106,7 +106,7 @@ def property_of(element: object, key: object) -> object:
 
 
 def _has_properties(element: object) -> bool:
-    """Tell what can be asked for properties; a whole number can, but has none."""
+    """Return True for values that can be asked for properties; a whole number can, but has none."""
     return element is not None and not isinstance(element, (bool, float))
 
 

@@ -93,7 +93,7 @@ def _rendered(
     *,
     raising: bool,
 ) -> tuple[str, Collection[str]]:
-    """Render, and tell which errors were printed."""
+    """Render, and return which errors were printed."""
     environment = _environment(raising=raising)
     from liquid.exceptions import LiquidError as EngineError
 

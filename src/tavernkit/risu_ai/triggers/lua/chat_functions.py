@@ -128,7 +128,7 @@ def cut_messages(call: LuaCall, arguments: list[Json]) -> None:
 def set_messages(call: LuaCall, arguments: list[Json]) -> None:
     """Replace all messages by those of a JSON list; only roles and texts are taken.
 
-    A long chat is no long text: its messages count one by one.
+    A long chat is not one long text: its messages count one by one.
     """
     given = argument(arguments, 0)
     value = json_parse("" if given is None else to_string(given))

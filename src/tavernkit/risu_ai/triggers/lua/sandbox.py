@@ -212,7 +212,7 @@ class LuaSandbox:
         return json.dumps(answer, ensure_ascii=False).encode()
 
     def _wanted(self, call: LuaCall, what: str) -> dict[str, object]:
-        """Tell the time or draw by chance."""
+        """Return the time, or a random number."""
         context = call.world.context
         if what == "draw":
             return {"value": float(context.random())}

@@ -23,7 +23,7 @@ SUBJECTS = (utility, flow, random, card, chat, time, variable, instruct, state, 
 
 
 def silly_tavern_registry(*, warn: Warn = log_warning) -> MacroRegistry:
-    """Exactly the macros of SillyTavern 1.19.0; ``warn`` hears of macros that are registered again."""
+    """Exactly the macros of SillyTavern 1.19.0; ``warn`` is called for macros that are registered again."""
     return MacroRegistry((definition for subject in SUBJECTS for definition in subject.macros), warn=warn)
 
 

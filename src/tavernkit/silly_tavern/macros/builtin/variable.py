@@ -50,7 +50,7 @@ def _delete(call: MacroCall, scope: str) -> object:
 def _set_key(call: MacroCall, scope: str) -> object:
     name, key, value = call.args
     if not variables.write_key(call.run.variables, name, key, value, scope):
-        call.note_ignored("key", f"the variable {name!r:.80} is no JSON object or array; nothing is stored")
+        call.note_ignored("key", f"the variable {name!r:.80} is not a JSON object or array; nothing is stored")
     return ""
 
 

@@ -226,7 +226,7 @@ def chutes_request(given: PageBody) -> Made:
 
 
 def minimax_request(given: PageBody) -> Made:
-    """Make a request of MiniMax, which is told no schema at all (§4.9)."""
+    """Make a request of MiniMax, which gets no schema at all (§4.9)."""
     body = _body(given, post_process(given.messages, "merge_tools", given.names, given.config))
     most = MINIMAX_MAX_TOKENS.get(given.model)
     if most is not None and given.number("max_tokens") > most:

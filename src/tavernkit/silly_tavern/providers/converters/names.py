@@ -32,7 +32,7 @@ class PromptNames:
         )
 
     def starts_with_group_name(self, text: str) -> bool:
-        """Tell whether a text already starts with a member's name."""
+        """Return True if a text already starts with a member's name."""
         return any(text.startswith(f"{name}: ") for name in self.group_names)
 
     def as_user(self, text: str) -> str:
