@@ -18,18 +18,24 @@ from tavernkit.studio.api_types import (
     BuildIn,
     CacheIn,
     CaseIn,
+    CompareIn,
     DocumentIn,
     EditsIn,
     EmptyIn,
+    MacrosIn,
     PlanIn,
+    RegexIn,
     RequestIn,
     SaveIn,
     ScanIn,
     StepIn,
 )
+from tavernkit.studio.checks import check
+from tavernkit.studio.compare import Side, compare
 from tavernkit.studio.document import KINDS, as_kind, file_content
 from tavernkit.studio.errors import StudioError
 from tavernkit.studio.patches import Edit
+from tavernkit.studio.playground import try_macros, try_script
 from tavernkit.studio.prompt_view import build_view
 from tavernkit.studio.studio import Studio
 from tavernkit.studio.workspace import Changed
@@ -218,3 +224,34 @@ async def lore_case(studio: TheStudio, body: CaseIn) -> Response:
         name=body.name, text=body.text, fires=body.fires, stays_out=body.stays_out, with_chat=body.with_chat
     )
     return StudioResponse(lore_lab.keep(studio.workspace.state, finding, write=body.write))
+
+
+@router.post("/compare")
+async def compare_sides(studio: TheStudio, body: CompareIn) -> Response:
+    """Two prompts side by side, with their differences."""
+    left, right = (
+        Side(version=side.version, platform=side.platform, instead=side.instead) for side in (body.left, body.right)
+    )
+    return StudioResponse(await asyncio.to_thread(compare, studio, left, right))
+
+
+@router.post("/play/macros")
+async def play_macros(studio: TheStudio, body: MacrosIn) -> Response:
+    """What macros or CBS make of a text: tree, values, warnings, variables."""
+    state = studio.workspace.state
+    return StudioResponse(await asyncio.to_thread(try_macros, studio.inputs, state, body.text, body.engine))
+
+
+@router.post("/play/regex")
+async def play_regex(studio: TheStudio, body: RegexIn) -> Response:
+    """What a regex script makes of a text, and what it matches."""
+    state = studio.workspace.state
+    return StudioResponse(
+        await asyncio.to_thread(try_script, studio.inputs, state, body.script, body.text, body.engine)
+    )
+
+
+@router.get("/lint")
+async def lint(studio: TheStudio) -> Response:
+    """What lint finds in the documents as they are now."""
+    return StudioResponse(await asyncio.to_thread(check, studio.workspace.state))

@@ -137,3 +137,33 @@ class ModelIn(_In):
 
     model: Name
     script: Annotated[list[Annotated[str, Field(max_length=100_000)]] | None, Field(max_length=100)] = None
+
+
+class SideIn(_In):
+    """One side of a comparison."""
+
+    version: Literal["edited", "saved"] = "edited"
+    platform: Literal["silly_tavern", "risu_ai"] | None = None
+    instead: Annotated[dict[Name, Name], Field(max_length=50)] = {}
+
+
+class CompareIn(_In):
+    """Two sides."""
+
+    left: SideIn
+    right: SideIn
+
+
+class MacrosIn(_In):
+    """A text with macros."""
+
+    text: Annotated[str, Field(max_length=200_000)]
+    engine: Literal["silly_tavern", "risu_ai"] = "silly_tavern"
+
+
+class RegexIn(_In):
+    """A regex script and a text."""
+
+    script: dict[str, Any]
+    text: Annotated[str, Field(max_length=200_000)]
+    engine: Literal["silly_tavern", "risu_ai"] = "silly_tavern"

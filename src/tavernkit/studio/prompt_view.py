@@ -185,7 +185,7 @@ def sources_view(look: Look) -> JsonObject:
         told: list[Json] = []
         at = 0
         for words in words_of(text, mapped):  # pyright: ignore[reportArgumentType]  # spans of the map
-            length = _units(words.text)
+            length = utf16_length(words.text)
             row: JsonObject = {"start": at, "end": at + length, "kind": words.kind, "source": None, "how": words.how}
             if words.source is not None:
                 source = words.source
@@ -205,8 +205,8 @@ def sources_view(look: Look) -> JsonObject:
                     )
                     kinds.append((source.kind, document, pointer, source.title, cost))
                 row["source"] = numbers[source.id]
-                row["from"] = _units(source.text[: words.start])
-                row["to"] = _units(source.text[: words.end])
+                row["from"] = utf16_length(source.text[: words.start])
+                row["to"] = utf16_length(source.text[: words.end])
             told.append(row)
             at += length
         return told
@@ -327,7 +327,7 @@ def _changes(look: Look, before: Look | None) -> JsonObject:
     return {"since": before.id, "same": old == new, "messages": [] if old == new else message_changes(old, new)}
 
 
-def _units(text: str) -> int:
+def utf16_length(text: str) -> int:
     """Return the length of a text in UTF-16 units."""
     return len(text) + sum(character > "\uffff" for character in text) if not text.isascii() else len(text)
 

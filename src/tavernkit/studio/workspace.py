@@ -17,7 +17,7 @@ from tavernkit.conversation.atomic import write_atomically
 from tavernkit.studio.document import Document, Kind, digest_of, empty_data, file_content, new_document, read_document
 from tavernkit.studio.errors import StudioError
 from tavernkit.studio.patches import Edit, apply_edit, edits_between
-from tavernkit.values import Json, JsonObject
+from tavernkit.values import Json, JsonObject, is_object
 
 MAX_STEPS: Final = 500
 """How many steps can be undone."""
@@ -57,6 +57,14 @@ class State:
     def one(self, kind: Kind) -> Document | None:
         """Return the active document of a kind, if there is one."""
         return next(iter(self.active_of(kind)), None)
+
+    def with_turn(self, **fields: Json) -> State:
+        """Return a state whose turn document has other values."""
+        turn = self.one("turn")
+        if turn is None or not is_object(turn.data):
+            return self
+        changed = turn.with_data({**turn.data, **fields}, turn.revision)
+        return replace(self, documents={**self.documents, turn.id: changed})
 
     def roles(self) -> JsonObject:
         """Which documents are active, as the page gets it."""

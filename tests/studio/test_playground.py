@@ -1,0 +1,124 @@
+"""Macros, regex scripts, comparisons and checks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tavernkit.cards import Character
+from tavernkit.studio.playground import parse_tree
+from tests.studio.conftest import Page
+
+
+def flat(node: dict[str, Any]) -> list[dict[str, Any]]:
+    return [node, *(each for child in node["children"] for each in flat(child))]
+
+
+def test_macros_have_a_tree_values_and_variables(page: Page) -> None:
+    told = page.post("/play/macros", text="🦊 {{char}} and {{user}}{{setvar::x::{{char}}!}}, {{nonsense}}")
+    assert told["output"] == "🦊 Aria and Ann, {{nonsense}}"
+    nodes = {node["text"]: node for node in reversed(flat(told["tree"]))}
+    assert nodes["{{char}}"]["value"] == "Aria"
+    assert nodes["{{char}}"]["name"] == "char"
+    assert (nodes["{{char}}"]["start"], nodes["{{char}}"]["end"]) == (3, 11)
+    assert nodes["{{setvar::x::{{char}}!}}"]["value"] == ""
+    assert nodes["{{nonsense}}"]["value"] is None
+    assert any("nonsense" in warning for warning in told["warnings"])
+    assert "Aria!" in json.dumps(told["variables"])
+
+
+def test_cbs_has_its_own_language(page: Page) -> None:
+    text = "{{#if {{equal::{{user}}::Ann}}}}Hello {{char}}{{/if}}"
+    told = page.post("/play/macros", text=text, engine="risu_ai")
+    assert told["output"] == "Hello Aria"
+    block = next(node for node in flat(told["tree"]) if node["kind"] == "block")
+    assert block["text"] == text
+    assert block["name"] == "if"
+    assert {"equal", "user", "char"} <= {node["name"] for node in flat(told["tree"])}
+
+
+def test_the_card_of_the_workspace_is_used(page: Page) -> None:
+    page.edit("card-1", "/data/description", "Keeps bees.", build=False)
+    assert page.post("/play/macros", text="{{description}}")["output"] == "Keeps bees."
+    before = page.get("/workspace")["documents"]
+    page.post("/play/macros", text="{{setvar::a::b}}")
+    assert page.get("/workspace")["documents"] == before
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(alphabet="{}ab/#:🦊", max_size=40))
+def test_trees_cover_what_is_there(text: str) -> None:
+    def check(node: Any) -> None:
+        assert 0 <= node.start <= node.end <= len(text)
+        at = node.start
+        for child in node.children:
+            assert child.start >= at
+            assert child.end <= node.end or node.kind == "text"
+            at = child.start
+            check(child)
+
+    check(parse_tree(text))
+
+
+def test_a_regex_script_before_and_after(page: Page) -> None:
+    script = {"findRegex": "/(b+)(c)?/g", "replaceString": "<$1>", "trimStrings": []}
+    told = page.post("/play/regex", script=script, text="🦊abba")
+    assert told["output"] == "🦊a<bb>a"
+    assert told["matches"] == [{"start": 3, "end": 5, "text": "bb", "groups": ["bb", None]}]
+    broken = page.post("/play/regex", script={"findRegex": "/(/g", "replaceString": ""}, text="a(b")
+    assert broken["output"] == "a(b"
+    assert broken["warnings"]
+    assert page.post("/play/regex", script={}, text="abc")["output"] == "abc"
+
+
+def test_a_regex_script_of_risuai(page: Page) -> None:
+    told = page.post("/play/regex", script={"in": "b+", "out": "[$&]"}, text="abba", engine="risu_ai")
+    assert told["output"] == "a[bb]a"
+    assert told["matches"][0]["text"] == "bb"
+
+
+def test_a_slow_pattern_ends(page: Page) -> None:
+    script = {"findRegex": "/^(a+)+$/g", "replaceString": ""}
+    told = page.post("/play/regex", script=script, text="a" * 40 + "b")
+    assert told["output"].endswith("b")
+
+
+def test_edited_and_saved_side_by_side(page: Page) -> None:
+    page.edit("card-1", "/data/description", "Keeps bees.", build=False)
+    told = page.post("/compare", left={"version": "saved"}, right={"version": "edited"})
+    assert [row["kind"] for row in told["messages"] if row["kind"] != "same"] == ["changed"]
+    assert told["documents"][0]["changes"][0]["pointer"] == "/data/description"
+    assert told["left"]["plan"] != told["right"]["plan"]
+
+
+def test_both_programs_side_by_side(page: Page) -> None:
+    told = page.post("/compare", left={"platform": "silly_tavern"}, right={"platform": "risu_ai"})
+    assert (told["left"]["platform"], told["right"]["platform"]) == ("silly_tavern", "risu_ai")
+    assert any(row["kind"] != "same" for row in told["messages"])
+
+
+def test_another_card_in_its_place(page: Page) -> None:
+    luna = Character(name="Luna", description="A moth.", version="v2").to_card()
+    page.post("/documents", kind="card", name="Luna", build=False)
+    page.edit("card-2", "", luna, build=False)
+    page.post("/activate", document="card-1", build=False)
+    told = page.post("/compare", left={}, right={"instead": {"card-1": "card-2"}})
+    assert any("A moth." in message["content"] for message in told["right"]["messages"])
+    assert not any("A moth." in message["content"] for message in told["left"]["messages"])
+    refused = page.post("/compare", 422, left={}, right={"instead": {"card-1": "book-1"}})
+    assert refused["error"]["code"] == "cannot_compare"
+
+
+@pytest.mark.parametrize(("path", "value"), [("/data/name", ""), ("/data/description", "{{nonsense")])
+def test_lint_sees_unsaved_changes(page: Page, path: str, value: str) -> None:
+    before = page.get("/lint")["findings"]
+    page.edit("card-1", path, value, build=False)
+    after = page.get("/lint")["findings"]
+    new = [each for each in after if each not in before]
+    assert new
+    assert new[0]["document"] == "card-1"
+    assert new[0]["severity"] in ("error", "warning", "note")
