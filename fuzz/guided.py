@@ -11,11 +11,13 @@ import argparse
 import importlib
 import importlib.util
 import json
+import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -28,6 +30,12 @@ VECTORS = Path(__file__).parents[1] / "tests" / "conformance" / "vectors"
 MAX_SEEDS, MAX_SEED_LENGTH, MAX_LENGTH = 400, 400, 2000
 SLOWEST = 2.0
 """Seconds of processor time that no input may take."""
+CHEAP, LEAST_SHARE = 0.0001, 0.05
+"""Seconds that a cheap input takes; the part of a cheap target's time that a costly one gets at least."""
+TOLD_EVERY = 10.0
+"""Seconds between two notes of how far a run is."""
+STUCK = 60
+"""Seconds by the clock after which an input that has not ended counts as found."""
 
 
 def seeds(target: Target) -> list[bytes]:
@@ -82,6 +90,7 @@ def loop(target: Target, runs: int, seed: int) -> int:
     chance = random.Random(seed)  # no secret
     kept, tracer = seeds(target), Tracer()
     begin = len(kept)
+    target.prepare()
     for number in range(runs):
         data = kept[number] if number < begin else _changed(chance.choice(kept), kept, chance)
         tracer.new = 0
@@ -121,17 +130,97 @@ def _changed(data: bytes, kept: list[bytes], chance: random.Random) -> bytes:
     return bytes(made[:MAX_LENGTH])
 
 
-def with_atheris(name: str, runs: int, seed: int) -> None:
+def with_atheris(name: str, runs: int, seed: int, corpus: Path | None) -> None:
     """Fuzz with libFuzzer; it ends the process."""
     atheris: Any = importlib.import_module("atheris")
     with atheris.instrument_imports(include=["tavernkit"]):
         from fuzz.targets import TARGETS
     target = TARGETS[name]
-    with tempfile.TemporaryDirectory() as folder:
+    target.prepare()
+    with tempfile.TemporaryDirectory() as beginnings:
         for number, data in enumerate(seeds(target)):
-            (Path(folder) / str(number)).write_bytes(data)
-        options = [f"-runs={runs}", f"-seed={seed}", f"-max_len={MAX_LENGTH}", "-verbosity=0", "-rss_limit_mb=4096"]
-        atheris.Setup([sys.argv[0], *options, folder], lambda data: attempt(target, bytes(data)))
+            (Path(beginnings) / str(number)).write_bytes(data)
+        folders = [beginnings]
+        if corpus is not None:  # libFuzzer adds to the first folder
+            (corpus / name).mkdir(parents=True, exist_ok=True)
+            folders = [str(corpus / name), beginnings]
+        options = [f"-runs={runs}", f"-seed={seed}", f"-max_len={MAX_LENGTH}", "-verbosity=0", "-print_final_stats=1"]
+        options += [f"-timeout={STUCK}", "-rss_limit_mb=4096"]
+        atheris.Setup([sys.argv[0], *options, *folders], lambda data: attempt(target, bytes(data)))
+        atheris.Fuzz()
+
+
+class Together:
+    """All targets in one process, which begins only once: the first byte of an input chooses the target.
+
+    Targets share the time, those that are cheap get more of it. What is found is noted, once for each line that
+    raised, and fuzzing goes on.
+    """
+
+    def __init__(self, targets: list[Target], runs: int, notes: Path) -> None:
+        self._targets, self._runs, self._notes = targets, runs, notes
+        self._counts = [0] * len(targets)
+        self._seconds = [0.0] * len(targets)
+        self._shares = [1.0] * len(targets)
+        self._found: dict[str, str] = {}
+        self._told = 0.0
+
+    def seeds(self) -> Iterator[bytes]:
+        """Begin with what each target begins with."""
+        for number, target in enumerate(self._targets):
+            target.prepare()
+            yield from (bytes([number]) + data for data in seeds(target))
+
+    def run(self, data: bytes) -> None:
+        """Try an input, unless its target has had its share of the time."""
+        number = data[0] % len(self._targets) if data else 0
+        if self._seconds[number] > max(self._shares[number] / sum(self._shares) * sum(self._seconds), 0.5):
+            return
+        started = time.process_time()
+        try:
+            attempt(self._targets[number], data[1:])
+        except Exception as error:
+            self._note(self._targets[number].name, data[1:], error)
+        self._seconds[number] += time.process_time() - started
+        self._counts[number] += 1
+        cost = self._seconds[number] / self._counts[number]
+        self._shares[number] = max(LEAST_SHARE, min(1.0, CHEAP / max(cost, 1e-9)))
+        if self._counts[number] % 100 == 0:
+            self._tell()
+
+    def _note(self, name: str, data: bytes, error: Exception) -> None:
+        places = traceback.extract_tb(error.__traceback__)
+        place = f"{name} {type(error).__name__} {places[-1].filename}:{places[-1].lineno}"
+        if place not in self._found:
+            self._found[place] = f"{data!r}\n{''.join(traceback.format_exception(error))}"
+
+    def _tell(self) -> None:
+        done = sum(self._counts) >= self._runs
+        if not done and time.monotonic() - self._told < TOLD_EVERY:
+            return
+        self._told = time.monotonic()
+        told = {target.name: count for target, count in zip(self._targets, self._counts, strict=True)}
+        self._notes.write_text(json.dumps({"executions": told, "found": self._found}, indent=1))
+        if done:
+            sys.stdout.write(f"{sum(self._counts):,} executions in all, {len(self._found)} found\n")
+            sys.stdout.flush()
+            os._exit(1 if self._found else 0)  # libFuzzer would go on
+
+
+def together(runs: int, seed: int, corpus: Path | None, notes: Path) -> None:
+    """Fuzz all targets with libFuzzer in this process; it ends the process."""
+    atheris: Any = importlib.import_module("atheris")
+    with atheris.instrument_imports(include=["tavernkit"]):
+        from fuzz.targets import TARGETS
+    work = Together(list(TARGETS.values()), runs, notes)
+    with tempfile.TemporaryDirectory() as beginnings:
+        for number, data in enumerate(work.seeds()):
+            (Path(beginnings) / str(number)).write_bytes(data)
+        if corpus is not None:
+            corpus.mkdir(parents=True, exist_ok=True)
+        folders = [beginnings] if corpus is None else [str(corpus), beginnings]
+        options = [f"-seed={seed}", f"-max_len={MAX_LENGTH}", "-verbosity=0", f"-timeout={STUCK}", "-rss_limit_mb=4096"]
+        atheris.Setup([sys.argv[0], *options, *folders], work.run)
         atheris.Fuzz()
 
 
@@ -141,10 +230,19 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", help="names of fuzz/targets.py; all of them by default")
     parser.add_argument("--runs", type=int, default=20_000, help="inputs a target")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--corpus", type=Path, help="where inputs that reach new lines are kept for the next run (atheris)"
+    )
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--together", type=Path, metavar="FILE", help="all targets in one process, with notes in a file"
+    )
     given = parser.parse_args()
+    if given.together:
+        together(given.runs, given.seed, given.corpus, given.together)
+        return 0
     if given.alone:
-        with_atheris(given.targets[0], given.runs, given.seed)
+        with_atheris(given.targets[0], given.runs, given.seed, given.corpus)
         return 0
     from fuzz.targets import TARGETS
 
@@ -154,7 +252,8 @@ def main() -> int:
         started = time.monotonic()
         if importlib.util.find_spec("atheris") is not None:
             command = [sys.executable, "-m", "fuzz.guided", name, "--alone", "--runs", str(given.runs)]
-            code = subprocess.run([*command, "--seed", str(given.seed)], check=False).returncode  # ourselves
+            command += ["--seed", str(given.seed), *(["--corpus", str(given.corpus)] if given.corpus else [])]
+            code = subprocess.run(command, check=False).returncode  # ourselves
             failed += code != 0
             note = "with atheris"
         else:

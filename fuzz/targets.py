@@ -6,54 +6,44 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from typing import Any
 
-from tavernkit.cards import load
+from fuzz import file_targets, service_target
+from fuzz.target import Target
+from fuzz.target import as_text as _text
 from tavernkit.errors import TavernKitError, WarningLog
+from tavernkit.models._anthropic_wire import AnthropicReader
+from tavernkit.models._google_wire import GoogleReader
+from tavernkit.models._openai_wire import OpenAIReader
+from tavernkit.models._readers import Reader
 from tavernkit.models._sse import SSEParser
+from tavernkit.models._text_wire import KoboldReader, LlamaCppReader, NovelAIReader, OllamaReader
+from tavernkit.models.accumulate import Accumulator
+from tavernkit.models.cohere import CohereReader
 from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.chat_templates.rendering import CompiledTemplate, Rendering, TemplateProblem
-from tavernkit.risu_ai.files.module_file import read_module
-from tavernkit.risu_ai.files.preset_file import read_preset
+from tavernkit.risu_ai.objects import RisuCharacter, RisuChat, RisuMessage
+from tavernkit.risu_ai.triggers import TriggerEngine, TriggerLimits
+from tavernkit.risu_ai.triggers.lua.sandbox import standard_functions
 from tavernkit.silly_tavern.context_template.handlebars.template import Template
 from tavernkit.silly_tavern.macros import LegacyMacroEngine, MacroEngine, MacroEnvironment
+from tavernkit.testing.trigger_host import ScriptedTriggerHost
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
+from tavernkit.text.strict_json import loads as strict_loads
+from tavernkit.values import JsonObject, is_object
 from tavernkit.vibe_tavern.directives.parser import parse_json
+from tavernkit.vibe_tavern.directives.patch_ops import validate_patch_ops
+from tavernkit.vibe_tavern.directives.validator import validate
 from tavernkit.vibe_tavern.liquid_macros.render import render_liquid
 from tavernkit.vibe_tavern.output_tags.config import OutputTagsConfig
 from tavernkit.vibe_tavern.output_tags.stream import OutputTagsStream
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One thing that takes bytes from strangers; ``surfaces`` are the vectors whose texts it begins with."""
-
-    name: str
-    run: Callable[[bytes], object]
-    surfaces: tuple[str, ...] = ()
-    seeds: tuple[bytes, ...] = (b"",)
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape" if data[:1] == b"\xff" else "replace")
-
-
 def _now() -> datetime:
     return datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def _card(data: bytes) -> None:
-    with contextlib.suppress(TavernKitError):
-        load(data, warn=WarningLog())
-
-
-def _risu_files(data: bytes) -> None:
-    for read in (read_preset, lambda given, warn: read_module(given, name="m", new_id=None, warn=warn)):
-        with contextlib.suppress(TavernKitError):
-            read(data, warn=WarningLog())
 
 
 @cache
@@ -103,6 +93,31 @@ def _json_repair(data: bytes) -> None:
     parse_json(_text(data), repair=True)
 
 
+def _check_patches(kind: str, payload: JsonObject) -> JsonObject | None:
+    return validate_patch_ops(payload.get("ops"), allowed_path_prefixes=["/draft/", "/ui_state/"])
+
+
+_DIRECTIVES = (
+    b'{"assistant_text": "a", "directives": [{"type": "ui.toast", "payload": {"ops": []}}]}',
+    (
+        b'{"assistant_text": "", "directives": [{"type": "state-patch", "payload": {"ops": '
+        b'[{"op": "set", "path": "/draft/a", "value": 1}, {"op": "push", "path": "/ui_state/b~1c"}]}}]}'
+    ),
+)
+
+
+def _directives(data: bytes) -> None:
+    """Validate what a model sent as directives, with the parts that applications use."""
+    found = parse_json(_text(data))
+    if not found.ok:
+        return
+    for allowed in (None, ["ui.toast", "state.patch"]):
+        result = validate(
+            found.value, allowed_types=allowed, type_aliases={"toast": "ui.toast"}, payload_validator=_check_patches
+        )
+        json.dumps(result.to_dict())
+
+
 _TAGS = OutputTagsConfig.from_mapping(
     {"enabled": True, "rules": [{"tag": "lang", "action": "strip"}, {"tag": "think", "action": "drop"}]}
 )
@@ -121,6 +136,140 @@ def _events(data: bytes) -> None:
     parser = SSEParser()
     parts = [event for at in range(0, len(data), 5) for event in parser.feed(data[at : at + 5])]
     assert whole == [*parts, *parser.finish()]
+
+
+def _stream(make: Callable[[], Reader]) -> Callable[[bytes], None]:
+    """Make a target of the reader of a protocol: lines are the events of a stream, or one of them a whole body."""
+
+    def read(data: bytes) -> None:
+        for streamed in (True, False):
+            reader, reply = make(), Accumulator()
+            with contextlib.suppress(TavernKitError):
+                for line in _text(data).splitlines() if streamed else [_text(data)]:
+                    try:
+                        event = strict_loads(line)
+                    except ValueError:
+                        continue
+                    if is_object(event):
+                        reply.add(reader.read(event))
+                reader.finish(streamed=streamed)
+            reply.reply()
+
+    return read
+
+
+class _Script:
+    """Stands in for the worker process of Lua scripts: calls what the fuzzer says."""
+
+    def __init__(self, session: Any) -> None:
+        self.lock, self.generation = session.lock, 1
+        self.calls: list[list[Any]] = []
+
+    def open(self) -> None:
+        """Be there."""
+
+    def end_with_session(self) -> None:
+        """Stay."""
+
+    def request(self, payload: bytes, seconds: float, answer: Callable[[bytes], bytes]) -> tuple[bytes, float]:
+        """Ask the host everything at once."""
+        key = json.loads(payload)["texts"][1:2]
+        for name, *arguments in self.calls if key else ():
+            keyed = standard_functions()[name].keyed
+            asked = {"call": name, "arguments": [*(key if keyed else ()), *arguments]}
+            json.loads(answer(json.dumps(asked).encode()))
+        return b'{"value": null, "memory": 0}', 0.0
+
+
+def _argument(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text.encode("utf-8", "replace").decode()
+
+
+def _lua_functions(data: bytes) -> None:
+    """Call functions that Lua scripts have: a line is a name and arguments with tabs between, JSON or else texts."""
+    names = list(standard_functions())
+    calls: list[list[Any]] = []
+    for number, line in enumerate(_text(data).splitlines()[:20]):
+        name, *arguments = line.split("\t")
+        known = name if name in standard_functions() else names[(len(line) + number) % len(names)]
+        calls.append([known, *map(_argument, arguments)])
+    trigger = {"comment": "t", "type": "start", "conditions": [], "lowLevelAccess": True}
+    trigger["effect"] = [{"type": "triggerlua", "code": "x"}]
+    context = CBSContext(
+        char=RisuCharacter.from_json({"name": "Bel", "chaId": "b", "triggerscript": [trigger], "lowLevelAccess": True}),
+        user="Ann",
+        chat=RisuChat(messages=(RisuMessage(role="user", data="hi"), RisuMessage(role="char", data="ho"))),
+    )
+    engine = TriggerEngine(limits=TriggerLimits(), host=ScriptedTriggerHost())
+    script = _Script(engine._lua.session)
+    script.calls = calls
+    engine._lua.session = script  # pyright: ignore[reportAttributeAccessIssue]  # has what is used
+    result = engine.run(context, "start", warn=WarningLog())
+    json.dumps(result.variables)
+
+
+def _lua_seeds() -> tuple[bytes, ...]:
+    calls = [f'{name}\t0\t"a"\t{{"b": [1]}}' for name in standard_functions()]
+    return tuple("\n".join(calls[at : at + 3]).encode() for at in range(0, len(calls), 2))
+
+
+_STREAMS: dict[str, tuple[Callable[[], Reader], tuple[bytes, ...]]] = {
+    "openai": (
+        OpenAIReader,
+        (
+            (
+                b'{"choices": [{"delta": {"content": "a", "tool_calls": [{"index": 0, "function": {"name": "f"}}]}}]}\n'
+                b'{"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 1}}'
+            ),
+            b'{"choices": [{"message": {"content": "a", "reasoning": "b"}, "finish_reason": "length"}]}',
+        ),
+    ),
+    "anthropic": (
+        AnthropicReader,
+        (
+            (
+                b'{"type": "message_start", "message": {"usage": {"input_tokens": 1}}}\n'
+                b'{"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "i"}}\n'
+                b'{"type": "content_block_delta", "index": 0, "delta": {"partial_json": "{", '
+                b'"type": "input_json_delta"}}\n'
+                b'{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}\n{"type": "message_stop"}'
+            ),
+            b'{"type": "message", "content": [{"type": "text", "text": "a"}], "stop_reason": "end_turn"}',
+        ),
+    ),
+    "google": (
+        GoogleReader,
+        (
+            (
+                b'{"candidates": [{"content": {"parts": [{"text": "a"}, {"functionCall": {"name": "f", "args": {}}}]}, '
+                b'"finishReason": "STOP"}], "usageMetadata": {"promptTokenCount": 1}}'
+            ),
+        ),
+    ),
+    "cohere": (
+        CohereReader,
+        (
+            (
+                b'{"type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": "a"}}}}\n'
+                b'{"type": "message-end", "delta": {"finish_reason": "COMPLETE", "usage": {"tokens": {}}}}'
+            ),
+            b'{"message": {"content": [{"type": "text", "text": "a"}]}, "finish_reason": "COMPLETE"}',
+        ),
+    ),
+    "text": (
+        LlamaCppReader,
+        (b'{"content": "a", "stop": false}\n{"content": "", "stop": true, "stop_type": "eos", "tokens_evaluated": 1}',),
+    ),
+    "ollama": (OllamaReader, (b'{"response": "a", "done": false}\n{"response": "", "done": true}',)),
+    "kobold": (
+        KoboldReader,
+        (b'{"token": "a"}\n{"token": "", "finish_reason": "stop"}', b'{"results": [{"text": "a"}]}'),
+    ),
+    "novelai": (NovelAIReader, (b'{"token": "a", "final": false}\n{"token": "b", "final": true}', b'{"output": "a"}')),
+}
 
 
 _QUICK = 0.5
@@ -149,8 +298,7 @@ _PATTERNS = (rb"(a+)+b" + b"\naa", rb"i \w+\s*=" + b"\na ", rb"(?:a|b)*?c" + b"\
 TARGETS = {
     target.name: target
     for target in (
-        Target("cards", _card, ("cards/cards",), (b"", json.dumps({"spec": "chara_card_v2", "data": {}}).encode())),
-        Target("risu_files", _risu_files, ("risu_ai/preset_files",), (b"", b"{}", b"\x6f\x00\x04\x00\x00\x00{}[]")),
+        *file_targets.TARGETS,
         Target("macros", _macros, ("silly_tavern/macros_v2",)),
         Target("old_macros", _old_macros, ("silly_tavern/macros_v1",)),
         Target("cbs", _cbs, ("risu_ai/cbs",)),
@@ -173,8 +321,12 @@ TARGETS = {
             ("vibe_tavern/directives_parser",),
             (b'{"a": [1, 2, {"b": "c"}]}', b"```json\n{}\n```"),
         ),
+        Target("directives", _directives, ("vibe_tavern/directives_validator",), _DIRECTIVES),
         Target("output_tags", _output_tags, ("vibe_tavern/output_tags",), (b"a <lang>b</lang> <think>c</think>",)),
         Target("events", _events, (), (b"data: {}\n\n", b"event: a\r\ndata: b\rdata: c\n\n")),
+        *(Target(f"stream_{name}", _stream(make), (), begin) for name, (make, begin) in _STREAMS.items()),
         Target("quick_patterns", _quick_patterns, (), _PATTERNS),
+        Target("lua_functions", _lua_functions, (), _lua_seeds()),
+        service_target.TARGET,
     )
 }
