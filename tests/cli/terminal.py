@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
+import io
 import os
 import pty
 import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,6 +59,32 @@ def in_process(*arguments: str, stdin: str | None = None) -> Outcome:
 def heed_interrupts() -> None:
     """Let a new process heed Ctrl+C, which one that is started in the background of a shell does not."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def in_terminal(*arguments: str) -> Outcome:
+    """Run the command in this process, with a pseudo-terminal for what it prints."""
+    master, slave = pty.openpty()
+    printed: list[bytes] = []
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # what Linux says when the other side is closed
+            while data := os.read(master, 65536):
+                printed.append(data)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    before = sys.stdin, sys.stdout, sys.stderr
+    try:
+        with os.fdopen(slave, "wb", buffering=0) as raw:
+            shown = io.TextIOWrapper(raw, encoding="utf-8", write_through=True)
+            sys.stdin, sys.stdout, sys.stderr = io.StringIO(), shown, shown
+            code = run(arguments)
+            shown.detach()
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = before
+        reader.join(PATIENCE)
+        os.close(master)
+    return Outcome(code, b"".join(printed).decode("utf-8", "replace"))
 
 
 class Terminal:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import httpx
 import pytest
+from typer.main import get_command
 
+from tavernkit.cards import load, save
+from tavernkit.cards.png import placeholder_png
+from tavernkit.cli.app import make_app, run
 from tavernkit.values import Json
-from tests.cli.terminal import BOOK, CARD, CHAT, PRESET, Tavernkit, Terminal
+from tests.cli.terminal import BOOK, CARD, CHAT, PRESET, Tavernkit, Terminal, in_terminal
 
 ATTACKS = (
     "\x1b]0;owned\x07",
@@ -29,6 +37,7 @@ COMMANDS = {
     "build_explain": ["build", "{card}", "--book", "{book}", "--chat", "{chat}", "-m", "hi", "--explain", "--trace"],
     "build_json": ["build", "{card}", "--book", "{book}", "-m", "{attack}", "--json"],
     "build_request": ["build", "{card}", "--book", "{book}", "-m", "{attack}", "--request"],
+    "build_curl": ["build", "{card}", "-m", "{attack}", "--curl"],
     "build_risu_ai": ["build", "{card}", "--platform", "risu_ai", "-m", "{attack}", "--explain"],
     "explain": ["explain", "{card}", "--book", "{book}", "--chat", "{chat}", "-m", "{attack}"],
     "explain_tree": ["explain", "{card}", "--book", "{book}", "--tree"],
@@ -38,16 +47,49 @@ COMMANDS = {
     "card_show_json": ["card", "show", "{card}", "--json"],
     "card_convert": ["card", "convert", "{card}", "{folder}/out.json", "--force"],
     "card_extract": ["card", "extract", "{card}", "{folder}/parts"],
+    "card_embed": ["card", "embed", "{card}", "{picture}", "{folder}/parts.png"],
     "lint": ["lint", "{card}", "{book}", "{preset}"],
     "lint_json": ["lint", "{card}", "{book}", "--json"],
     "lore_scan": ["lore", "scan", "{book}", "--text", "{attack}"],
     "lore_test": ["lore", "test", "{book}", "--text", "hi", "--expect", "{attack}"],
+    "lore_coverage": ["lore", "coverage", "{book}", "--chat", "{chat}"],
     "lore_convert": ["lore", "convert", "{book}", "{folder}/out.json", "--to", "risu_ai", "--force"],
     "preset_convert": ["preset", "convert", "{preset}", "{folder}/out.json", "--to", "risu_ai", "--force"],
     "tokens": ["tokens", "{card}", "--show"],
     "tokens_text": ["tokens", "--text", "{attack}", "--show"],
     "macros_list": ["macros", "list", "{attack}"],
     "cbs_list": ["cbs", "list", "{attack}"],
+    "build_from_data_folder": ["build", "--from-sillytavern", "{installation}", "--character", "Aria", "-m", "hi"],
+    "cache": ["cache", "{card}", "--book", "{book}", "--chat", "{chat}"],
+    "cache_json": ["cache", "{card}", "--book", "{book}", "--chat", "{chat}", "--json"],
+    "test": ["test", "{cases}"],
+    "test_json": ["test", "{cases}", "--json"],
+    "test_record": ["test", "--record", "{folder}/out.json", "{card}", "{book}", "--message", "{attack}"],
+    "diff": ["diff", "{card}", "{plain_card}", "--message", "{attack}"],
+    "diff_books": ["diff", "{plain_book}", "{book}", "--card", "{card}", "--message", "hi"],
+    "diff_presets": ["diff", "{plain_preset}", "{preset}"],
+    "diff_text": ["diff", "--text", "{card}"],
+    "doctor": ["doctor", "{installation}"],
+    "doctor_json": ["doctor", "{installation}", "--json"],
+    "batch": ["batch", "{grid}", "--out", "{folder}/parts"],
+    "batch_dry_run": ["batch", "{grid}", "--dry-run"],
+    "batch_init": ["batch", "--init", "{folder}/out.json"],
+    "eval": ["eval", "--list", "--scenario", "{attack}"],
+    "demo": ["demo"],
+    "server_import": ["server", "import", "{installation}", "--data", "{folder}/parts"],
+    "server_import_card": ["server", "import", "{card}", "--data", "{folder}/parts", "--json"],
+    "server_keys_create": ["server", "keys", "--create", "{attack}", "--data", "{folder}/parts"],
+    "server_keys": ["server", "keys", "--data", "{database}"],
+    "server_keys_json": ["server", "keys", "--data", "{database}", "--json"],
+    "server_keys_revoke": ["server", "keys", "--revoke", "{attack}", "--data", "{database}"],
+    "server_usage": ["server", "usage", "--data", "{database}"],
+    "server_usage_csv": ["server", "usage", "--data", "{database}", "--csv"],
+    "server_export": ["server", "export", "{folder}/out.json", "--data", "{database}"],
+    "server_export_nothing": ["server", "export", "{folder}/out.json", "--session", "{attack}", "--data", "{database}"],
+    "server_backup": ["server", "backup", "{folder}/out.json", "--data", "{database}"],
+    "server_restore": ["server", "restore", "{card}", "--data", "{folder}/parts"],
+    "server_prune": ["server", "prune", "--data", "{database}"],
+    "server_migrate": ["server", "migrate", "--data", "{database}"],
     "chat": ["chat", "{card}", "--base-url", "scripted", "--say", "{attack}", "--save", "{folder}/chat.jsonl"],
     "missing_file": ["build", "{folder}/{attack}"],
     "unknown_option": ["build", "{card}", "--{attack}"],
@@ -61,8 +103,26 @@ TEXT_COMMANDS = {
 }
 """Commands whose output is a text for another program: a terminal gets it made visible, a pipe as it is."""
 
-USAGE_ERRORS = {"missing_file", "unknown_option"}
-COMPLAINTS = {"lint", "lint_json", "lore_test", "lore_convert", "preset_convert"}
+USAGE_ERRORS = {
+    "missing_file",
+    "unknown_option",
+    "server_keys_revoke",
+    "server_export_nothing",
+    "server_restore",
+}
+COMPLAINTS = {
+    *("lint", "lint_json", "lore_test", "lore_convert", "preset_convert", "test", "test_json"),
+    *("diff", "diff_books", "diff_presets"),
+}
+
+OWN_PROCESS = {"build", "chat"}
+"""Commands that are tried in a process of their own: it takes longer. ``chat`` reads what is typed."""
+
+SERVERS = {
+    "serve": ["serve", "--port", "0", "--from-sillytavern", "{installation}", "--data", "{folder}/parts"],
+    "studio": ["studio", "{card}", "--book", "{book}", "--preset", "{preset}", "--chat", "{chat}", "--no-open"],
+}
+"""Commands that go on until they are interrupted."""
 
 
 def _poisoned(value: Any, count: list[int]) -> Any:
@@ -98,11 +158,54 @@ def _poisoned_card(target: Path) -> str:
     return str(target)
 
 
+CASES = """
+defaults: {card: card.json, books: [world.json], user: "Ann\\e]0;owned\\a"}
+tests:
+  - name: "a name\\e[2J"
+    message: "hi\\e]0;owned\\a"
+    expect:
+      fires: ["no entry\\e[2J"]
+      contains: ["no text\\e[31m", {text: "hi", role: system}]
+      macros: {"{{char}}\\e[2J": "nobody"}
+"""
+GRID = """
+cards = ["card.json"]
+books = ["world.json"]
+personas = ["Ann\\u001b]0;owned\\u0007"]
+messages = ["hi\\u001b[2J"]
+"""
+
+
+def _installation(folder: Path) -> str:
+    """A data folder of SillyTavern with the poisoned files in it, and one that cannot be read."""
+    data = folder / "data" / "default-user"
+    for name in ("characters", "worlds", "chats/Aria", "OpenAI Settings", "groups"):
+        (data / name).mkdir(parents=True)
+    shutil.copy(folder / "card.json", data / "characters" / "Aria.json")
+    save(load(folder / "card.json", warn=lambda _: None), data / "characters" / "Aria.png")
+    shutil.copy(folder / "world.json", data / "worlds" / f"World{ATTACKS[0]}.json")
+    shutil.copy(folder / "preset.json", data / "OpenAI Settings" / f"Preset{ATTACKS[1]}.json")
+    shutil.copy(folder / "chat.jsonl", data / "chats" / "Aria" / f"Chat{ATTACKS[0]}.jsonl")
+    (data / "groups" / f"Group{ATTACKS[2]}.json").write_text("{")
+    settings = {"username": ATTACKS[0], "power_user": {"personas": {f"{ATTACKS[1]}.png": ATTACKS[0]}}}
+    (data / "settings.json").write_text(json.dumps(settings))
+    return str(data)
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("poisoned")
-    return {
+    (folder / "cases.tavern.yaml").write_text(CASES)
+    (folder / "grid.toml").write_text(GRID)
+    made = {
         "folder": str(folder),
+        "cases": str(folder / "cases.tavern.yaml"),
+        "grid": str(folder / "grid.toml"),
+        "database": str(folder / "database"),
+        "picture": str(folder / "picture.png"),
+        "plain_card": CARD,
+        "plain_book": BOOK,
+        "plain_preset": PRESET,
         "card": _poisoned_card(folder / "card.json"),
         "book": _poison(BOOK, folder / "world.json", name="World"),
         "other": _poison(BOOK, folder / "other.json", name="Other"),
@@ -110,6 +213,24 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "chat": _poison(CHAT, folder / "chat.jsonl"),
         "attack": ATTACKS[0],
     }
+    Path(made["picture"]).write_bytes(placeholder_png(8, 8))
+    made["installation"] = _installation(folder)
+    assert run(["server", "import", made["card"], "--data", made["database"]]) == 0
+    assert run(["server", "keys", "--create", ATTACKS[1], "--data", made["database"]]) == 0
+    return made
+
+
+def _commands(command: Any, *above: str) -> Iterator[tuple[str, ...]]:
+    if not hasattr(command, "commands"):
+        yield above
+        return
+    for name, each in command.commands.items():
+        yield from _commands(each, *above, name)
+
+
+def test_every_command_is_here() -> None:
+    tried = {tuple(arguments[:length]) for arguments in {**COMMANDS, **TEXT_COMMANDS}.values() for length in (1, 2)}
+    assert {" ".join(each) for each in _commands(get_command(make_app())) if each not in tried} == set(SERVERS)
 
 
 def _arguments(command: list[str], files: dict[str, str], run: str) -> list[str]:
@@ -124,17 +245,34 @@ def _arguments(command: list[str], files: dict[str, str], run: str) -> list[str]
 
 @pytest.mark.parametrize("name", [*COMMANDS, *TEXT_COMMANDS])
 def test_no_command_lets_a_sequence_through_to_a_terminal(name: str, files: dict[str, str]) -> None:
-    arguments = _arguments({**COMMANDS, **TEXT_COMMANDS}[name], files, "terminal")
-    outcome = Terminal(*arguments).finish()
+    arguments = _arguments({**COMMANDS, **TEXT_COMMANDS}[name], files, f"{name} terminal")
+    outcome = Terminal(*arguments).finish() if name in OWN_PROCESS else in_terminal(*arguments)
     assert "Traceback" not in outcome.out
     assert outcome.code == (2 if name in USAGE_ERRORS else 1 if name in COMPLAINTS else 0)
     found = CONTROLS.search(STYLE.sub("", outcome.out))
     assert found is None, repr(outcome.out[max(found.start() - 60, 0) : found.end() + 60])
 
 
+@pytest.mark.parametrize("name", SERVERS)
+def test_no_server_lets_a_sequence_through_to_a_terminal(name: str, files: dict[str, str]) -> None:
+    settings = {"TAVERNKIT_SERVER_LOG_FORMAT": "text", "TAVERNKIT_SERVER_LOG_LEVEL": "debug"}
+    server = Terminal(*_arguments(SERVERS[name], files, name), environment=settings)
+    server.wait_for("http://127.0.0.1:")
+    address = re.search(r"http://127\.0\.0\.1:\d+", server.seen)
+    assert address is not None
+    said = {"model": "aria", "messages": [{"role": "user", "content": ATTACKS[0]}], "content": ATTACKS[0]}
+    for path in ("v1/chat/completions", f"v1/{ATTACKS[0]}", "api/sessions"):
+        httpx.post(f"{address[0]}/{quote(path)}", json=said, timeout=60)
+    server.interrupt()
+    outcome = server.finish()
+    assert "Traceback" not in outcome.out
+    found = CONTROLS.search(STYLE.sub("", outcome.out))
+    assert found is None, repr(outcome.out[max(found.start() - 60, 0) : found.end() + 60])
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_lets_a_sequence_through_to_a_pipe(name: str, files: dict[str, str], tavernkit: Tavernkit) -> None:
-    outcome = tavernkit(*_arguments(COMMANDS[name], files, "pipe"))
+    outcome = tavernkit(*_arguments(COMMANDS[name], files, f"{name} pipe"))
     for text in (outcome.out, outcome.err):
         found = CONTROLS.search(text)
         assert found is None, repr(text[max(found.start() - 60, 0) : found.end() + 60])

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tavernkit.cli.streams import COMPLAINTS_AS_JSON
+from tavernkit.text.visible import visible
 
 SCHEMA_VERSION = 1
 """Grows when the JSON of a command changes in a way that programs notice; documented with the command line."""
@@ -22,13 +23,7 @@ SCHEMA_VERSION = 1
 PIPE_WIDTH = 120
 """Columns of tables outside a terminal: the same on every machine."""
 
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _JSON_CONTROLS = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def visible(text: str) -> str:
-    """Show control characters instead of sending them: a card must not be able to steer the terminal."""
-    return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
 
 
 class _SafeConsole(Console):
@@ -72,6 +67,11 @@ def show_piece(text: str) -> None:
     sys.stdout.flush()
 
 
+def show_line(text: str) -> None:
+    """Print a line for people at once, wherever it goes and without folding."""
+    show_piece(f"{text}\n")
+
+
 def show_json(value: object) -> None:
     """Print JSON to stdout."""
     sys.stdout.write(_json(value, sys.stdout, indent=2) + "\n")
@@ -85,7 +85,11 @@ def show_report(report: Mapping[str, object]) -> None:
 def _json(value: object, stream: TextIO, *, indent: int | None = None) -> str:
     """JSON that any reader of the stream gets right, and that cannot steer a terminal."""
     unicode = (stream.encoding or "utf-8").lower().startswith("utf")
-    text = json.dumps(value, ensure_ascii=not unicode, indent=indent)
+    return visible_json(json.dumps(value, ensure_ascii=not unicode, indent=indent))
+
+
+def visible_json(text: str) -> str:
+    """Write the control characters in a JSON text as escapes: it says the same and cannot steer a terminal."""
     return _JSON_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 
 from tavernkit.server.config import ServerConfig
+from tavernkit.text.visible import visible
 
 request_id: ContextVar[str | None] = ContextVar("tavernkit_request_id", default=None)
 session_id: ContextVar[str | None] = ContextVar("tavernkit_session_id", default=None)
@@ -42,8 +43,9 @@ class TextFormatter(logging.Formatter):
         """Write one record."""
         fields: dict[str, object] = {**_ids(), **getattr(record, FIELDS, {})}
         rest = " ".join(f"{key}={_word(value)}" for key, value in fields.items())
-        line = f"{record.levelname.lower():7} {record.getMessage()} {rest}".rstrip()
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        message = visible(record.getMessage()).replace("\n", "\\n")  # a warning may quote a card
+        line = f"{record.levelname.lower():7} {message} {rest}".rstrip()
+        return f"{line}\n{visible(self.formatException(record.exc_info))}" if record.exc_info else line
 
 
 def set_up_logs(config: ServerConfig) -> None:

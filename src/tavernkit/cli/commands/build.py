@@ -178,6 +178,7 @@ def curl_command(wire: WireRequest, variable: str) -> str:
         wire: The request, without a key in it.
         variable: The environment variable that holds the key, which the command reads.
     """
+    from tavernkit.cli.terminal import visible_json
     from tavernkit.models.request import KEY_MARK
     from tavernkit.text import strict_json
     from tavernkit.values import thaw
@@ -189,7 +190,7 @@ def curl_command(wire: WireRequest, variable: str) -> str:
     lines = [f"curl -X {wire.method} {quoted(wire.url)}"]
     headers = {"content-type": "application/json", **{name.lower(): value for name, value in wire.headers.items()}}
     lines += [f"-H {quoted(f'{name}: {value}')}" for name, value in headers.items()]
-    lines.append(f"--data-raw {shlex.quote(strict_json.compact(thaw(wire.body)))}")
+    lines.append(f"--data-raw {shlex.quote(visible_json(strict_json.compact(thaw(wire.body))))}")
     return " \\\n  ".join(lines)
 
 

@@ -123,12 +123,12 @@ class _Talk:
     def ask(self) -> int:
         """Let the user type until they leave, and return the exit code."""
         from tavernkit.cli.interrupts import heeding_interrupts
-        from tavernkit.cli.terminal import show, show_text, visible
+        from tavernkit.cli.terminal import show, show_line, visible
 
         session = self.session
         show(f"Talking to {session.character_name}. /help lists commands, /quit ends.")
         # As it is: a path must not be broken.
-        show_text(f"The chat is saved in {session.path}; --chat goes on with it.\n")
+        show_line(f"The chat is saved in {session.path}; --chat goes on with it.\n")
         for line in self.chat.lines[-4:]:
             self.show_line(line)
         while True:
@@ -313,7 +313,7 @@ def _speak(talk: _Talk, name: str) -> None:
 
 
 def _save(talk: _Talk, name: str) -> None:
-    from tavernkit.cli.terminal import show_text
+    from tavernkit.cli.terminal import show_line
     from tavernkit.conversation import FileStore
     from tavernkit.conversation.formats import saved_chat
 
@@ -324,7 +324,7 @@ def _save(talk: _Talk, name: str) -> None:
             return
         store = FileStore(name)
         store.save(saved_chat(talk.chat.conversation.chat))
-    show_text(f"The chat is saved in {getattr(store, 'path', '')}.")
+    show_line(f"The chat is saved in {getattr(store, 'path', '')}.")
 
 
 def _explain(talk: _Talk, _: str) -> None:

@@ -55,12 +55,12 @@ def diff(
     tavernkit diff --text aria.png            # for git: see the documentation
     """
     from tavernkit.authoring import file_text
-    from tavernkit.cli.terminal import show_report, show_text
+    from tavernkit.cli.terminal import show_line, show_report
 
     if not old.exists():
         raise typer.BadParameter(f"there is no {old}")
     if text:
-        show_text(file_text(old))
+        show_line(file_text(old))
         return
     if new is None:
         raise typer.BadParameter("name two files or folders")

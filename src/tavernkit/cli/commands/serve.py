@@ -114,7 +114,7 @@ def prune(
     tavernkit server prune --dry-run
     tavernkit server prune --db postgresql://tavern@db/tavern --turn-days 7
     """
-    from tavernkit.cli.terminal import show_report, show_text
+    from tavernkit.cli.terminal import show_line, show_report
 
     _check_paths(data, config)
     with _extra():
@@ -130,7 +130,7 @@ def prune(
         return
     verb = "would be removed" if dry_run else "removed"
     for name, kept in days.items():
-        show_text(f"{removed[name]} {name} {verb}: older than {kept:g} days" if kept else f"{name} are kept for ever")
+        show_line(f"{removed[name]} {name} {verb}: older than {kept:g} days" if kept else f"{name} are kept for ever")
 
 
 @server.command("import")
@@ -147,7 +147,7 @@ def import_command(
     tavernkit server import ~/SillyTavern/data/default-user
     tavernkit server import aria.png
     """
-    from tavernkit.cli.terminal import show_json, show_text
+    from tavernkit.cli.terminal import show_json, show_line
 
     with _extra():
         from tavernkit.server.backups import import_path
@@ -155,9 +155,9 @@ def import_command(
     if as_json:
         show_json(result)
         return
-    show_text(_counted(result["imported"]) or "nothing was imported")
+    show_line(_counted(result["imported"]) or "nothing was imported")
     for warning in _listed(result["warnings"]):
-        show_text(f"warning: {warning}")
+        show_line(f"warning: {warning}")
 
 
 @server.command()
@@ -174,11 +174,11 @@ def export(
     tavernkit server export everything.zip
     tavernkit server export chat.jsonl --session 0123456789abcdef
     """
-    from tavernkit.cli.terminal import show_text
+    from tavernkit.cli.terminal import show_line
 
     with _extra():
         from tavernkit.server.backups import export_all
-    show_text(_counted(export_all(_settings(data, db, config), target, session=session)) or "there is nothing to write")
+    show_line(_counted(export_all(_settings(data, db, config), target, session=session)) or "there is nothing to write")
 
 
 @server.command()
@@ -189,11 +189,11 @@ def backup(
     config: ConfigFile = None,
 ) -> None:
     """Write the whole database into a file, also beside a server that runs. The file holds hashes of keys."""
-    from tavernkit.cli.terminal import show_text
+    from tavernkit.cli.terminal import show_line
 
     with _extra():
         from tavernkit.server.backups import backup as write
-    show_text(_counted(write(_settings(data, db, config), target)))
+    show_line(_counted(write(_settings(data, db, config), target)))
 
 
 @server.command()
@@ -204,22 +204,22 @@ def restore(
     config: ConfigFile = None,
 ) -> None:
     """Fill an empty database from a backup; it may be of another kind (SQLite, PostgreSQL) than the one before."""
-    from tavernkit.cli.terminal import show_text
+    from tavernkit.cli.terminal import show_line
 
     with _extra():
         from tavernkit.server.backups import restore as read
-    show_text(_counted(read(_settings(data, db, config), source)))
+    show_line(_counted(read(_settings(data, db, config), source)))
 
 
 @server.command()
 def migrate(data: DataFolder = None, db: DatabaseUrl = None, config: ConfigFile = None) -> None:
     """Bring the database's tables up to date, or make them; a start of the server does so itself."""
-    from tavernkit.cli.terminal import show_text
+    from tavernkit.cli.terminal import show_line
 
     with _extra():
         from tavernkit.server.backups import migrate as upgrade
     upgrade(_settings(data, db, config))
-    show_text("the database is up to date")
+    show_line("the database is up to date")
 
 
 @server.command()
@@ -251,7 +251,7 @@ def keys(
     """
     from dataclasses import asdict
 
-    from tavernkit.cli.terminal import show_json, show_text
+    from tavernkit.cli.terminal import show_json, show_line
 
     with _extra():
         from tavernkit.server import backups
@@ -269,7 +269,7 @@ def keys(
         if as_json:
             show_json({**asdict(info), "key": token})
         else:
-            show_text(f"{info.id}  {token}")
+            show_line(f"{info.id}  {token}")
         return
     listed = backups.list_keys(settings)
     if as_json:
@@ -277,7 +277,7 @@ def keys(
         return
     for each in listed:
         state = "revoked" if each.revoked_at is not None else ",".join(each.scopes)
-        show_text(f"{each.id}  {state}  {each.name}")
+        show_line(f"{each.id}  {state}  {each.name}")
 
 
 @server.command()
