@@ -18,7 +18,7 @@ import {
   syntaxHighlighting,
   tags,
 } from "./vendor/codemirror.js";
-import { html, useEffect, useRef } from "./vendor/preact.js";
+import { html, useEffect, useLayoutEffect, useRef } from "./vendor/preact.js";
 
 const fromOutside = Annotation.define();
 
@@ -78,7 +78,7 @@ export function Editor({ value, onChange, label, hint, language, readOnly, place
   const hear = useRef({ onChange, onSubmit });
   hear.current = { onChange, onSubmit };
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = /** @type {HTMLDivElement} */ (host.current);
     const root = element.shadowRoot || element.attachShadow({ mode: "open" });
     const made = new EditorView({
@@ -115,7 +115,8 @@ export function Editor({ value, onChange, label, hint, language, readOnly, place
     return () => made.destroy();
   }, [label, language, readOnly, hint]);
 
-  useEffect(() => {
+  // Right after rendering: later, the text could have grown by what was typed meanwhile.
+  useLayoutEffect(() => {
     const shown = view.current?.state.doc.toString();
     if (view.current && shown !== undefined && shown !== value) {
       view.current.dispatch({ changes: difference(shown, value), annotations: fromOutside.of(true) });

@@ -15,6 +15,8 @@ import { useEffect, useState } from "./vendor/preact.js";
 const TYPING_PAUSE = 25;
 const SOURCES_PAUSE = 60;
 const NOTICE_TIME = 6000;
+// Whoever types on after such a pause has looked at the prompt: changes are shown from there on.
+const LOOK_TIME = 2500;
 
 /** @type {State} */
 let state = {
@@ -103,6 +105,15 @@ export async function rebuild() {
 let queue = [];
 let sending = false;
 let pause = 0;
+/** @type {string | null} the prompt at the last look */
+let since = null;
+let touched = -Infinity;
+
+function look() {
+  const now = performance.now();
+  if (now - touched > LOOK_TIME) since = state.build?.plan ?? null;
+  touched = now;
+}
 
 /**
  * Change documents. The page shows it at once; the prompt follows.
@@ -111,6 +122,7 @@ let pause = 0;
  * @param {string | null} [label]
  */
 export function edit(edits, group = null, label = null) {
+  look();
   const documents = new Map(state.documents);
   for (const each of edits) {
     const document = /** @type {Document} */ (documents.get(each.document));
@@ -149,7 +161,7 @@ async function send() {
   try {
     for (let next = queue.shift(); next; next = queue.shift()) {
       const { edits, group, label, started } = next;
-      merge(await post("/edit", { edits, group, label, build: queue.length === 0 }), started);
+      merge(await post("/edit", { edits, group, label, build: queue.length === 0, since }), started);
     }
   } catch (error) {
     queue = [];
@@ -228,7 +240,8 @@ export async function step(direction) {
   const allowed = direction === "undo" ? state.workspace.can_undo : state.workspace.can_redo;
   if (!allowed) return;
   const label = state.workspace[direction];
-  await attempt(async () => merge(await post(`/${direction}`, { build: true }), undefined, true));
+  look();
+  await attempt(async () => merge(await post(`/${direction}`, { build: true, since }), undefined, true));
   tell(`${direction === "undo" ? "Undone" : "Done again"}: ${label || "the last change"}`);
 }
 

@@ -189,6 +189,7 @@ export interface Talk {
   can_undo: boolean;
   group: { name: string }[] | null;
   chat: string;
+  tools: string[];
   lines: Line[];
 }
 

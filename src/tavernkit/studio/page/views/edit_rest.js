@@ -1,7 +1,7 @@
 /** Templates, persona, author's note, regex scripts, the next turn. */
 
 import { at } from "../patch.js";
-import { documentOf, edit, reveal } from "../store.js";
+import { current, documentOf, edit, reveal, setValue } from "../store.js";
 import { html } from "../vendor/preact.js";
 import { CheckField, ChoiceField, Empty, LongField, NumberField, TextField } from "../widgets.js";
 import { ROLES } from "./edit_card.js";
@@ -221,4 +221,32 @@ export const Turn = ({ document }) =>
       pointer="/allow_scripts"
       label="Run the card's regex scripts"
       fallback=${true}
-    />`;
+    />
+    <${Members} document=${document} />`;
+
+/** Who takes part: two characters or more make a group. @param {{document: string}} props */
+function Members({ document }) {
+  const cards = [...current().documents.values()].filter(({ kind }) => kind === "card");
+  if (cards.length < 2) return null;
+  const value = at(documentOf(document)?.data, "/members");
+  const members = Array.isArray(value) ? value : [];
+  /** @param {string} id */
+  const toggle = (id) =>
+    setValue(
+      document,
+      "/members",
+      members.includes(id) ? members.filter((each) => each !== id) : [...members, id],
+      null,
+    );
+  return html`<fieldset>
+    <legend>Group: two or more take turns</legend>
+    <div class="checks">
+      ${cards.map(
+        ({ id, name }) =>
+          html`<label class="check">
+            <input type="checkbox" checked=${members.includes(id)} onChange=${() => toggle(id)} /><span>${name}</span>
+          </label>`,
+      )}
+    </div>
+  </fieldset>`;
+}

@@ -97,7 +97,7 @@ export function Files({ close }) {
           </button>`,
       )}
     </div>
-    ${workspace.folder !== null && html`<${Folder} close=${close} />`}
+    ${workspace.folder && html`<${Folder} close=${close} />`}
   <//>`;
 }
 

@@ -71,7 +71,7 @@ function Scan() {
       <p role="status" id="scan-result">
         ${
           found &&
-          html`<strong>${found.active}</strong> of ${counted(found.total, "entry", "entries")} fire
+          html`<strong>${found.active}</strong> of ${counted(found.total, "entry", "entries")} fire${" "}
             <small>${counted(found.tokens, "token")} of ${found.budget.toLocaleString("en")}</small>`
         }
       </p>

@@ -242,7 +242,7 @@ function BlockRow({ block, spans, sources, touched, chosen, show }) {
                   piece=${piece}
                   block=${block}
                   source=${piece.span.source === null ? null : sources[piece.span.source]}
-                  first=${index === 0}
+                  first=${index === cut.findIndex(({ text }) => text.trim() !== "")}
                   chosen=${chosen?.start === piece.start}
                   show=${show}
                 />`,
@@ -271,6 +271,7 @@ function Words({ piece, block, source, first, chosen, show }) {
     event.preventDefault();
     go();
   };
+  if (piece.text.trim() === "") return piece.text;
   return html`<span
     class=${`words w-${piece.span.kind}${chosen ? " chosen" : ""}`}
     role="button"

@@ -189,15 +189,6 @@ export function CacheBar({ build }) {
           html`<p class="broken">
             <strong>Broken by ${found.broken.source}</strong>: ${found.broken.reason}
             <small> ${counted(found.broken.lost_tokens, "token")} lost</small>
-            ${
-              found.broken.document &&
-              html` <button
-                type="button"
-                onClick=${() => reveal({ document: found.broken.document, pointer: found.broken.pointer || "" })}
-              >
-                Open it
-              </button>`
-            }
           </p>`
         }
         <ul class="cache-parts">

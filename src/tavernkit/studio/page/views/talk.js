@@ -24,7 +24,7 @@ export function TalkView() {
   useEffect(() => {
     if (!coming) void attempt(async () => (await settled(), setTalk(await get("/talk"))));
   }, [workspace.revision, workspace.active.chat, workspace.active.card]);
-  useEffect(() => end.current?.scrollIntoView({ block: "nearest" }), [talk?.lines.length, coming?.text]);
+  useEffect(() => end.current?.scrollTo({ top: end.current.scrollHeight }), [talk?.lines.length, coming?.text]);
 
   /** @param {string} kind @param {string} [words] */
   const ask = async (kind, words = "") => {
@@ -87,7 +87,7 @@ export function TalkView() {
       <h2>Talk</h2>
       <${ModelChoice} talk=${talk} setTalk=${setTalk} />
     </header>
-    <ol class="messages" aria-label="Chat">
+    <ol class="messages" aria-label="Chat" ref=${end}>
       ${talk.lines.map(
         (line) =>
           html`<${TalkLine}
@@ -126,7 +126,7 @@ ${JSON.stringify(tool.arguments, null, 2)}${"\n"}→ ${typeof tool.result === "s
     )}
     <p class="hidden" role="status" aria-live="polite">${said}</p>
     ${failure && html`<p class="problem" role="alert">${failure}</p>`}
-    <div class="composer" ref=${end}>
+    <div class="composer">
       <${Editor}
         value=${text}
         onChange=${setText}

@@ -1,0 +1,508 @@
+"""Studio in a real browser: each thing as a person would do it. Run with ``make test-browser``."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tavernkit.examples import example_path
+from tavernkit.studio.opening import Opened, open_studio
+from tests.browser.studio_page import DESK, PHONE, StudioPage, serving
+from tests.browser.webdriver import Browser, chromium
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "</p><script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">{{char}}"
+both = pytest.mark.parametrize("page", [PHONE, DESK], ids=["phone", "desk"], indirect=True)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The shipped example as files of the user's."""
+    for name in ("aria.json", "tidewatch.json", "preset.json", "chat.jsonl"):
+        shutil.copy(example_path(name), tmp_path / name)
+    return tmp_path
+
+
+def files_of(folder: Path, **more: Any) -> Opened:
+    given: dict[str, Any] = {
+        "card": folder / "aria.json",
+        "books": [folder / "tidewatch.json"],
+        "preset": folder / "preset.json",
+        "chat": folder / "chat.jsonl",
+        "user": "Ann",
+        "message": "Have you ever seen the lamp go dark before?",
+    }
+    return Opened(**given | more)
+
+
+@pytest.fixture
+def page(request: pytest.FixtureRequest, browser: Browser, folder: Path) -> Iterator[StudioPage]:
+    """The page with the example's files, at the size that the test names (a desk by default)."""
+    found = StudioPage(browser, getattr(request, "param", DESK), folder)
+    browser.errors()
+    with serving(open_studio(files_of(folder))) as address:
+        found.open(address)
+        yield found
+        shots = os.environ.get("TAVERNKIT_SCREENSHOTS")
+        if shots:
+            name = os.environ["PYTEST_CURRENT_TEST"].split("::")[1].split(" ")[0]
+            browser.screenshot(Path(shots) / f"{name}.png")
+        assert found.overflow() <= 0
+        # Among them: what the Content-Security-Policy refused.
+        assert browser.errors() == []
+        assert browser.run(
+            "return performance.getEntriesByType('resource').every(e => new URL(e.name).origin === location.origin)"
+        )
+        browser.open("about:blank")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The prompt
+
+
+@both
+def test_blocks_are_coloured_by_source_and_counted(page: StudioPage) -> None:
+    browser = page.browser
+    assert len(browser.all(".block")) > 10
+    colours = {
+        browser.run(f"return getComputedStyle(document.querySelector('.block.f-{name}')).borderLeftColor")
+        for name in ("preset", "lore", "card", "history")
+    }
+    assert len(colours) == 4
+    assert "tokens" in browser.one(".budget").text
+    assert browser.one(".block .source").text == "preset prompt Main Prompt"
+    assert browser.run("return location.hash + location.search") in {"", "#/write", "#/prompt"}
+
+
+def test_a_sentence_says_where_it_came_from_and_opens_there(page: StudioPage) -> None:
+    words = page.named(".words", "Forty, weathered")
+    page.browser.point(words)
+    page.wait_for_text("#origin", "word for word")
+    assert "Aria" in page.browser.one("#origin").text
+    assert page.browser.one("#origin mark").text.startswith("Forty, weathered")
+    words.click()
+    page.wait_for("return document.activeElement?.classList.contains('editor')")
+    assert page.selected().strip() == words.text.strip()
+
+
+@pytest.mark.parametrize("page", [PHONE], indirect=True)
+def test_a_tap_shows_the_source_and_its_button_opens_it(page: StudioPage) -> None:
+    words = page.named(".words", "ninety steps high")
+    page.browser.run(
+        "arguments[0].scrollIntoView({block: 'center'})", {"element-6066-11e4-a52e-4f735466cecf": words.identity}
+    )
+    page.browser.point(words, "touch", press=True)
+    page.wait_for_text("#origin", "Tidewatch stands on")
+    page.click_text("#origin button", "Open in the editor")
+    page.wait_for("return document.activeElement?.classList.contains('editor')")
+    assert page.selected().startswith("Tidewatch stands on")
+    assert page.browser.run("return document.querySelector('#part').selectedOptions[0].text").startswith("Lore")
+
+
+def test_sentences_are_reached_with_the_keyboard_alone(page: StudioPage) -> None:
+    page.browser.run("document.querySelector('#prompt-panel').focus()")
+    page.browser.keys("tab")
+    while "Forty" not in (focused := page.browser.run("return document.activeElement.textContent")):
+        page.browser.keys("right")
+    assert page.browser.run("return document.activeElement.getAttribute('aria-describedby')") == "origin"
+    page.browser.keys("enter")
+    page.wait_for("return document.activeElement?.classList.contains('editor')")
+    assert page.selected().strip() == focused.strip()
+
+
+@both
+def test_the_prompt_follows_a_keystroke(page: StudioPage) -> None:
+    page.part("Description")
+    times: list[int] = []
+    for letter in "calm":
+        plan = page.browser.run("return document.documentElement.dataset.plan")
+        page.write("Description", letter)
+        page.wait_for("return document.documentElement.dataset.plan !== arguments[0]", plan)
+        page.go("Prompt")
+        times.append(int(page.browser.one("#latency").attribute("data-ms") or "9999"))
+        page.part("Description")
+    page.wait_for_prompt("most people.calm")
+    # The machine may be busy with other things; an idle one shows what the page itself takes.
+    assert min(times) <= 150
+    page.tab("changes")
+    assert page.browser.all(".change.changed ins")
+
+
+def test_the_details_of_a_prompt(page: StudioPage) -> None:
+    browser = page.browser
+    page.tab("tokens")
+    assert "description" in browser.one(".tokens").text.lower()
+    page.tab("lore")
+    assert "key 'lamp'" in browser.one(".lore-rows").text
+    assert browser.all(".lore-rows .in")
+    assert browser.all(".lore-rows .out")
+    page.tab("out")
+    assert browser.one("#prompt-panel").text
+    page.tab("payload")
+    page.wait_for_text("#payload-text", '"messages"')
+    openai = json.loads(browser.run("return document.querySelector('#payload-text').textContent"))
+    assert openai["messages"][0]["role"] == "system"
+    page.choose("#payload-dialect", "anthropic")
+    page.wait_for_text("#payload-text", '"system"')
+    page.tab("cache")
+    page.wait_for_text(".cache", "reused")
+    assert len(browser.all(".cache .bar span")) > 3
+
+
+def test_what_does_not_fit_is_said(page: StudioPage) -> None:
+    page.part("Next turn")
+    field = page.browser.one("input[data-pointer='/context_length']")
+    field.type("900")
+    page.wait_for("return Number(document.querySelector('[data-tab=out] small')?.textContent) > 0")
+    page.tab("out")
+    page.wait_for_text(".left-out", "budget")
+
+
+@both
+def test_the_next_message_and_the_kind_of_turn(page: StudioPage) -> None:
+    page.browser.one("#next-message").clear()
+    page.browser.one("#next-message").type("Show me the storm glass.")
+    page.wait_for_prompt("Show me the storm glass.")
+    page.choose("#generation-type", "impersonate")
+    page.wait_for_prompt("in Ann's voice")
+    page.choose("#generation-type", "normal")
+    page.choose("#dialect", "text")
+    page.wait_for_text(".stops", "Ann:")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Edit, undo, save
+
+
+@both
+def test_undo_and_redo_by_keyboard(page: StudioPage) -> None:
+    page.part("Description")
+    page.write("Description", " She hums.")
+    page.wait_for_prompt("She hums.")
+    page.browser.keys("ctrl+z")
+    page.wait_for_prompt("She hums.", there=False)
+    page.wait_for_text(".notices", "Undone")
+    page.browser.keys("ctrl+shift+z")
+    page.wait_for_prompt("She hums.")
+    page.part("Description")
+    assert page.editor("Description").text.endswith("She hums.")
+    page.browser.one("#undo").click()
+    page.wait_for_prompt("She hums.", there=False)
+
+
+@both
+def test_saving_shows_the_difference_first_and_keeps_a_copy(page: StudioPage) -> None:
+    card = page.folder / "aria.json"
+    before = card.read_bytes()
+    page.part("Description")
+    page.write("Description", " She hums.")
+    page.wait_for("return document.querySelector('#save .count')?.textContent === '1'")
+    page.browser.keys("ctrl+s")
+    page.wait_for("return document.querySelector('dialog .unified .added')?.textContent.includes('She hums.')")
+    assert card.read_bytes() == before
+    page.browser.one("#save-all").click()
+    page.wait_for_text(".notices", "Saved aria.json")
+    assert json.loads(card.read_text(encoding="utf-8"))["data"]["description"].endswith("She hums.")
+    copies = [path for path in page.folder.iterdir() if path.name.startswith("aria.json.")]
+    assert [path.read_bytes() for path in copies] == [before]
+    page.wait_for("return !document.querySelector('#save .count') && !document.querySelector('dialog')")
+
+
+def test_a_file_that_changed_on_disk_is_not_lost(page: StudioPage) -> None:
+    card = page.folder / "aria.json"
+    page.part("Description")
+    page.write("Description", " She hums.")
+    other = json.loads(card.read_text(encoding="utf-8"))
+    other["data"]["creator_notes"] = "somebody else was here"
+    card.write_text(json.dumps(other), encoding="utf-8")
+    page.browser.keys("ctrl+s")
+    page.wait_for_text("dialog", "changed on disk")
+    page.click_text("dialog button", "Overwrite it")
+    page.wait_for_text(".notices", "Saved aria.json")
+    assert "She hums." in card.read_text(encoding="utf-8")
+    # Chromium logs answers that refuse something; this one was meant to.
+    assert all("409" in error for error in page.browser.errors())
+
+
+@both
+def test_lore_entries_are_edited(page: StudioPage) -> None:
+    page.part("tidewatch")
+    page.click_text(".entry", "The Grey Fleet")
+    page.wait_for("return document.querySelector('[data-pointer$=\"/comment\"]')?.value === 'The Grey Fleet'")
+    labels = page.browser.run("return [...document.querySelectorAll('.entry-form label')].map(e => e.textContent)")
+    for wanted in (
+        "Keys",
+        "Second keys",
+        "Needs",
+        "Order",
+        "Position",
+        "Depth",
+        "Probability",
+        "Sticky",
+        "Cooldown",
+        "Group",
+    ):
+        assert any(wanted in label for label in labels), wanted
+    page.browser.one("input[data-pointer$='/key']").type(", go dark")
+    page.wait_for_text(".verdict.in", "go dark")
+    page.write("Content", "The fleet is grey.", instead=True)
+    page.wait_for_prompt("The fleet is grey.")
+    page.part("tidewatch")
+    page.browser.one("#add-entry").click()
+    page.wait_for("return document.querySelector('[data-pointer$=\"/comment\"]')?.value === 'New entry'")
+    page.browser.one("input[data-pointer$='/key']").type("lamp")
+    page.write("Content", "Lamps are new.")
+    page.wait_for_prompt("Lamps are new.")
+
+
+def order(page: StudioPage) -> list[str]:
+    return page.browser.run(
+        "return [...document.querySelectorAll('.order .name')].map(e => e.firstChild.textContent.trim())"
+    )
+
+
+@both
+def test_prompts_are_moved_by_keyboard_and_switched_off(page: StudioPage) -> None:
+    page.part("Prompts")
+    before = order(page)
+    assert before[0] == "Main Prompt"
+    page.browser.run("document.querySelector('.grip').focus()")
+    page.browser.keys("down")
+    page.wait_for("return document.activeElement.ariaLabel?.startsWith('Move Main Prompt, 2')")
+    page.browser.keys("down")
+    assert order(page)[:3] == [before[1], before[2], before[0]]
+    page.wait_for("return document.querySelector('.notices').textContent.includes('now 3 of')")
+    page.browser.one("input[aria-label='Main Prompt is on']").click()
+    page.wait_for_prompt("next reply in a story", there=False)
+
+
+def test_prompts_are_dragged(page: StudioPage) -> None:
+    page.part("Prompts")
+    before = order(page)
+    # What the browser does for a drag, without its timing.
+    page.browser.run(
+        "const rows = document.querySelectorAll('.order li'), data = new DataTransfer();"
+        "const fire = (row, kind) =>"
+        "  row.dispatchEvent(new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer: data}));"
+        "fire(rows[0], 'dragstart');"
+        "requestAnimationFrame(() => { fire(rows[2], 'dragover'); fire(rows[2], 'drop'); fire(rows[0], 'dragend') })"
+    )
+    page.browser.wait(lambda: order(page)[:3] == [before[1], before[2], before[0]])
+    page.wait_for("return document.querySelector('.block .source').textContent !== 'preset prompt Main Prompt'")
+
+
+def test_everything_else_that_makes_a_prompt_is_edited(page: StudioPage) -> None:
+    page.part("Greetings")
+    page.browser.one("#add-greeting").click()
+    page.wait_for_text(".field.long", "Greeting 3")
+    page.write("Greeting 3", "Well met.")
+    page.part("Example dialogue")
+    page.write("Example dialogue", "\n{{char}}: Rope dries slowly.")
+    page.wait_for_prompt("Rope dries slowly.")
+    page.part("Card prompts")
+    page.write("Character's note", "She never lies.")
+    page.wait_for_prompt("She never lies.")
+    page.part("Persona")
+    page.write("Description", "A sailor without a ship.", instead=True)
+    page.wait_for_prompt("A sailor without a ship.")
+    page.part("Author's note")
+    page.write("Author's note", "Slow and quiet.", instead=True)
+    page.wait_for_prompt("Slow and quiet.")
+    page.part("Lines")
+    page.browser.all(".line-button")[-1].click()
+    page.wait_for("return document.querySelector('.line.open .editor')?.shadowRoot?.querySelector('.cm-content')")
+    page.browser.run("document.querySelector('.line.open .editor').shadowRoot.querySelector('.cm-content').focus()")
+    page.browser.keys("ctrl+end", *" Or so they say.")
+    page.wait_for_prompt("Or so they say.")
+
+
+def test_templates_and_scripts_are_added_and_edited(page: StudioPage) -> None:
+    page.browser.one("#files").click()
+    for kind in ("regex scripts", "context template"):
+        page.click_text("dialog button", f"New {kind}")
+        page.wait_for_text("dialog tbody", f"New {kind}")
+    page.browser.keys("escape")
+    page.wait_for("return !document.querySelector('dialog')")
+    page.part("New regex scripts")
+    page.click_text(".form button", "Add a script")
+    page.wait_for_text(".field.long", "Find")
+    page.write("Find", "/weathered/g")
+    page.write("Replace by", "salted")
+    page.click_text(".check", "what the user says")
+    page.choose("#dialect", "text")
+    page.part("Context template")
+    page.write("Story string", "\nThe story ends here.")
+    page.wait_for_prompt("The story ends here.")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# For everybody
+
+
+@both
+def test_nothing_serious_for_people_with_assistive_technology(page: StudioPage) -> None:
+    browser = page.browser
+    found: dict[str, list[str]] = {}
+    for theme in ("light", "dark"):
+        browser.run("document.documentElement.dataset.theme = arguments[0]", theme)
+        for view in ("Prompt", "Edit", "Lore lab", "Talk", "Compare", "Playground"):
+            page.go(view)
+            if not (page.wide and view == "Edit"):
+                found[f"{view}, {theme}"] = page.shout()
+    for part in ("tidewatch", "Prompts", "Lines"):
+        page.part(part)
+        found[part] = page.shout()
+    assert {name: findings for name, findings in found.items() if findings} == {}
+
+
+def test_light_dark_and_as_the_system_says(page: StudioPage) -> None:
+    def back() -> str:
+        return page.browser.run("return getComputedStyle(document.body).backgroundColor")
+
+    seen = {back()}
+    for theme in ("light", "dark"):
+        page.browser.one("#theme").click()
+        page.wait_for("return document.documentElement.dataset.theme === arguments[0]", theme)
+        seen.add(back())
+    assert len(seen) == 2
+    page.browser.one("#theme").click()
+
+
+def test_the_keyboard_reaches_everything(page: StudioPage) -> None:
+    page.browser.run("document.activeElement.blur(); window.scrollTo(0, 0)")
+    page.browser.keys("tab", "enter")
+    assert page.browser.run("return document.activeElement.id") == "main"
+    page.browser.run("document.querySelector('[role=tab][aria-selected=true]').focus()")
+    page.browser.keys("right")
+    assert page.browser.run("return document.activeElement.dataset.tab") == "changes"
+    page.browser.keys("end")
+    assert page.browser.run("return document.activeElement.dataset.tab") == "cache"
+    page.browser.keys("ctrl+s")
+    page.wait_for("return document.querySelector('dialog')?.contains(document.activeElement)")
+    page.browser.keys("escape")
+    page.wait_for("return !document.querySelector('dialog')")
+
+
+@pytest.fixture
+def hostile_files(folder: Path) -> None:
+    card = json.loads((folder / "aria.json").read_text(encoding="utf-8"))
+    card["data"] |= {"name": HOSTILE, "description": HOSTILE, "first_mes": HOSTILE, "alternate_greetings": [HOSTILE]}
+    (folder / "aria.json").write_text(json.dumps(card), encoding="utf-8")
+    book = json.loads((folder / "tidewatch.json").read_text(encoding="utf-8"))
+    book["entries"]["0"] |= {"comment": HOSTILE, "content": HOSTILE, "key": [HOSTILE, "lamp"]}
+    (folder / "tidewatch.json").write_text(json.dumps(book), encoding="utf-8")
+
+
+@both
+def test_a_hostile_card_stays_text(hostile_files: None, page: StudioPage) -> None:
+    assert page.browser.run("return document.title") == HOSTILE + " · TavernKit Studio"
+    assert HOSTILE.replace("{{char}}", HOSTILE) in page.prompt() or HOSTILE in page.prompt()
+    for view in ("Edit", "Lore lab", "Talk", "Compare", "Playground"):
+        page.go(view)
+    page.part("tidewatch")
+    assert page.browser.run("return document.images.length") == 0
+    assert page.browser.run("return document.scripts.length") == 1
+
+
+def test_without_its_token_the_page_asks_for_a_key(browser: Browser, folder: Path) -> None:
+    with serving(open_studio(files_of(folder))) as address:
+        browser.open("about:blank")
+        browser.open(address.partition("#")[0])
+        browser.run("sessionStorage.clear()")
+        browser.open(address.partition("#")[0])
+        browser.wait(lambda: browser.all("input[type=password]"))
+        browser.one("input[type=password]").type("the-token")
+        browser.keys("enter")
+        browser.wait(lambda: browser.all(".block"))
+    browser.errors()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Lore lab, talk
+
+
+@both
+def test_the_lore_lab_says_why_and_why_not(page: StudioPage) -> None:
+    page.go("Lore lab")
+    page.wait_for_text("#scan-result", "entries fire")
+    page.write("A text to scan", "A dragons tooth on the captain's desk.")
+    page.wait_for_text(".lore-rows .in", "key 'captain' found")
+    page.click_text(".chip", "stays out")
+    page.wait_for("return !document.querySelector('.lore-rows .in') && document.querySelector('.lore-rows .out')")
+    page.browser.one("input[aria-label='Name of the test']").type("the captain")
+    page.browser.one("#make-case").click()
+    page.wait_for_text(".keep .payload", "Captain Maro")
+    page.click_text(".keep button", "Write to")
+    page.wait_for_text(".notices", "Kept in")
+    assert [path for path in page.folder.iterdir() if path.name.endswith(".lore.yaml")]
+    page.tab("chart")
+    page.wait_for("return document.querySelectorAll('.chart .fired').length > 0")
+    page.click_text(".chart button", "The storm glass")
+    page.wait_for("return document.querySelector('[data-pointer$=\"/comment\"]')?.value === 'The storm glass'")
+
+
+def script(page: StudioPage, *replies: str) -> None:
+    """Say what the scripted model answers."""
+    page.browser.run("document.querySelector('.script').open = true")
+    page.browser.one(".script textarea").clear()
+    page.browser.one(".script textarea").type("\n".join(replies))
+    page.click_text(".script button", "Use it")
+    page.wait_for_text(".notices", "in turn")
+
+
+@both
+def test_talking_with_the_character(page: StudioPage) -> None:
+    page.go("Talk")
+    page.wait_for("return document.querySelectorAll('.message').length === 5")
+    script(page, "*She nods.* One.", "Two.", "Three.", "And more.", "What I would say.")
+    page.write("Your message", "Tell me.")
+    page.browser.keys("ctrl+enter")
+    page.wait_for_text(".message:last-child .text", "*She nods.* One.")
+    page.wait_for_text(".message.user .text", "Tell me.")
+    page.browser.wait(lambda: page.browser.shown(".message:last-child button[aria-label='Next version']"))
+    page.browser.one(".message:last-child button[aria-label='Next version']").click()
+    page.wait_for_text(".message:last-child .text", "Two.")
+    page.wait_for_text(".message:last-child .swipes", "2/2")
+    page.browser.one(".message:last-child button[aria-label='Earlier version']").click()
+    page.wait_for_text(".message:last-child .text", "One.")
+    page.click_text(".message:last-child footer button", "Regenerate")
+    page.wait_for_text(".message:last-child .text", "Three.")
+    page.wait_for("return document.querySelector('#send')")
+    page.click_text(".message:last-child footer button", "Continue")
+    page.wait_for_text(".message:last-child .text", "And more.")
+    page.wait_for("return document.querySelector('#send')")
+    page.browser.one("#impersonate").click()
+    page.wait_for("return document.querySelector('#send')")
+    page.browser.wait(lambda: "What I would say." in page.editor("Your message").text)
+    page.click_text(".message:last-child footer button", "What the model saw")
+    page.wait_for_text("dialog .block .text", "Tell me.")
+    page.browser.keys("escape")
+    page.wait_for("return !document.querySelector('dialog')")
+
+
+def test_lines_are_edited_hidden_deleted_and_branched(page: StudioPage) -> None:
+    page.go("Talk")
+    page.wait_for("return document.querySelectorAll('.message').length === 5")
+    page.browser.one("button[aria-label='Edit line 4']").click()
+    page.write("Line of Ann", " Truly.")
+    page.click_text(".message button", "Keep")
+    page.wait_for_text(".message .text", "frozen? Truly.")
+    page.browser.one("button[aria-label='Hide line 2']").click()
+    page.wait_for("return document.querySelectorAll('.message.off').length === 1")
+    page.browser.one("button[aria-label='Branch at line 3']").click()
+    page.wait_for("return document.querySelectorAll('.message').length === 3")
+    page.browser.one("button[aria-label='Delete line 3']").click()
+    page.wait_for("return document.querySelectorAll('.message').length === 2")

@@ -1,0 +1,170 @@
+"""Studio in a browser: a server for one page, and the page's parts as a person finds them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from tavernkit.studio import Studio, create_app
+from tests.browser.webdriver import PATIENCE, Browser, Element
+
+PHONE = (390, 844)
+DESK = (1600, 1000)
+AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text(encoding="utf-8")
+
+
+@contextmanager
+def serving(studio: Studio) -> Generator[str]:
+    """Serve a Studio and give the page's address."""
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    app = create_app(studio, token="the-token")
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/#token=the-token"
+    finally:
+        server.should_exit = True
+        thread.join(PATIENCE)
+        listening.close()
+
+
+class StudioPage:
+    """The page at one size."""
+
+    def __init__(self, browser: Browser, size: tuple[int, int], folder: Path) -> None:
+        self.browser, self.folder = browser, folder
+        self.wide = size == DESK
+        browser.resize(*size)
+
+    def open(self, address: str) -> None:
+        # A page that is open already would only see its fragment change.
+        self.browser.open("about:blank")
+        self.browser.open(address)
+        self.wait_for("return document.documentElement.dataset.ready === 'true'")
+        self.wait_for_sources()
+
+    def wait_for(self, script: str, *arguments: Any) -> None:
+        try:
+            self.browser.wait(lambda: self.browser.run(script, *arguments))
+        except AssertionError:
+            seen = self.browser.run("return document.body.innerText")
+            raise AssertionError(f"waited in vain for: {script} {arguments}\nThe page said: {seen[:3000]}") from None
+
+    def wait_for_sources(self) -> None:
+        self.wait_for(
+            "const {plan, sources} = document.documentElement.dataset;"
+            "return plan === sources && document.querySelector('.prompt')?.ariaBusy !== 'true'"
+        )
+
+    def wait_for_text(self, selector: str, text: str) -> None:
+        self.wait_for(
+            "return [...document.querySelectorAll(arguments[0])].some(e => e.textContent.includes(arguments[1]))",
+            selector, text,
+        )  # fmt: skip
+
+    def go(self, view: str) -> None:
+        """Choose a view in the bar; on a desk the prompt and the editor are one."""
+        self.click_text("nav[aria-label=Views] a", "Write" if self.wide and view in {"Prompt", "Edit"} else view)
+
+    def tab(self, name: str) -> None:
+        # The driver takes what is behind the sticky bar for visible.
+        self.browser.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", f"[data-tab={name}]")
+        self.browser.one(f"[data-tab={name}]").click()
+
+    def part(self, name: str) -> None:
+        """Choose a part in the editor."""
+        self.go("Edit")
+        if self.wide:
+            self.click_text(".outline button", name)
+            return
+        self.browser.run(
+            "const select = document.querySelector('#part');"
+            "select.selectedIndex = [...select.options].findIndex(o => o.text.includes(arguments[0]));"
+            "select.dispatchEvent(new Event('change', {bubbles: true}))",
+            name,
+        )
+
+    def named(self, selector: str, text: str) -> Element:
+        """The element whose text or label has these words."""
+        found = self.browser.run(
+            "return [...document.querySelectorAll(arguments[0])]"
+            ".find(e => (e.ariaLabel || e.textContent).includes(arguments[1])) ?? null",
+            selector, text,
+        )  # fmt: skip
+        assert found is not None, f"no {selector} with {text!r}"
+        return Element(self.browser, next(iter(found.values())))
+
+    def click_text(self, selector: str, text: str) -> None:
+        self.named(selector, text).click()
+
+    def choose(self, selector: str, value: str) -> None:
+        """Choose an option by its words."""
+        self.browser.run(
+            "const select = document.querySelector(arguments[0]);"
+            "select.selectedIndex = [...select.options].findIndex(o => o.text.trim() === arguments[1]);"
+            "if (select.selectedIndex < 0) throw new Error('no such option');"
+            "select.dispatchEvent(new Event('change', {bubbles: true}))",
+            selector, value,
+        )  # fmt: skip
+
+    def editor(self, label: str) -> Element:
+        """A text editor by its label."""
+        return self.browser.find(
+            "return [...document.querySelectorAll('.editor')].map(e => e.shadowRoot?.querySelector('.cm-content'))"
+            f".find(e => e?.ariaLabel === {json.dumps(label)})"
+        )
+
+    def write(self, label: str, text: str, *, instead: bool = False) -> None:
+        """Type into a text editor, at its end."""
+        self.editor(label).click()
+        self.browser.keys(*(["ctrl+a", "backspace"] if instead else ["ctrl+end"]))
+        self.browser.keys(*text)
+
+    def selected(self) -> str:
+        """What is selected in the editor that has the focus."""
+        return self.browser.run(
+            "const view = document.activeElement?.shadowRoot?.querySelector('.cm-content')?.cmTile?.view"
+            "  ?? document.activeElement?.shadowRoot?.querySelector('.cm-content')?.cmView?.view;"
+            "const {from, to} = view.state.selection.main;"
+            "return view.state.sliceDoc(from, to)"
+        )
+
+    def prompt(self) -> str:
+        """The prompt's text; on a phone the prompt is another view."""
+        self.go("Prompt")
+        return self.browser.run(
+            "return [...document.querySelectorAll('.block .text')].map(e => e.textContent.trim()).join('\\n\\n')"
+        )
+
+    def wait_for_prompt(self, text: str, *, there: bool = True) -> None:
+        self.go("Prompt")
+        self.wait_for(
+            "return [...document.querySelectorAll('.block .text')]"
+            ".some(e => e.textContent.includes(arguments[0])) === arguments[1]",
+            text, there,
+        )  # fmt: skip
+
+    def shout(self) -> list[str]:
+        """What axe finds serious or critical."""
+        self.browser.run(AXE + "; window.axe = axe")
+        found = self.browser.run_async(
+            "const done = arguments[arguments.length - 1];"
+            "axe.run(document, {resultTypes: ['violations']}).then(r => done(r.violations"
+            ".filter(v => v.impact === 'serious' || v.impact === 'critical')"
+            ".map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ') + ' ' + n.failureSummary).join(' | '))))"
+        )
+        return list(found)
+
+    def overflow(self) -> int:
+        """How many pixels the page is wider than its window."""
+        return self.browser.run("return document.documentElement.scrollWidth - innerWidth")
