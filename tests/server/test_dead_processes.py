@@ -38,17 +38,27 @@ async def die(client: Client, text: str, platform: str = "silly_tavern", key: st
     """Let a stream say something, then take its lease away, as a dead process loses it."""
     headers = {"Idempotency-Key": key}
     streaming = asyncio.create_task(client.post(CHAT, json=body(text, platform, stream=True), headers=headers))
-    database = client.service.database
+    await until_kept(client)
+    await lose_leases(client)
+    return streaming
+
+
+async def until_kept(client: Client, wanted: int = 1) -> None:
+    """Wait until a turn runs, and what it says is stored."""
     while True:
-        async with database.read() as connection:
+        async with client.service.database.read() as connection:
             rows = (await connection.execute(Turn.__table__.select())).mappings().all()
-        if any("Once upon" in json.dumps(row["response"]) for row in rows):
-            break
+        kept = sum("Once upon" in json.dumps(row["response"]) for row in rows)
+        if kept >= wanted and any(row["status"] == "running" for row in rows):
+            return
         await asyncio.sleep(0.01)
-    async with database.write() as connection:
+
+
+async def lose_leases(client: Client) -> None:
+    """Take all leases away, as dead processes lose them."""
+    async with client.service.database.write() as connection:
         await connection.execute(update(Chat).values(lease_until=0.0))
         await connection.execute(update(Turn).values(lease_until=0.0))
-    return streaming
 
 
 async def texts(client: Client) -> list[tuple[str, str, str]]:
@@ -101,3 +111,28 @@ async def test_a_whole_reply_is_stored_once(start: StartApp) -> None:
             ("user", "Hi", "complete"),
             ("assistant", "Once upon a time.", "complete"),
         ]
+
+
+@pytest.mark.parametrize("platform", ["silly_tavern", "risu_ai"])
+@pytest.mark.parametrize("kind", ["swipe", "regenerate", "continue", "impersonate"])
+async def test_other_turns_are_recovered_too(start: StartApp, platform: str, kind: str) -> None:
+    """What was said of another try is a swipe, of a continuation the reply's end; nothing is lost of the reply."""
+    async with start(ScriptedModel("First."), shutdown_seconds=0) as client:
+        await client.post(CHAT, json=body("Hi", platform))
+        session = (await client.get("/api/sessions")).json()["data"][0]["id"]
+    async with start(dying(), shutdown_seconds=0) as dead, start() as client:
+        path = f"/api/sessions/{session}"
+        stream = asyncio.create_task(dead.post(f"{path}/{kind}", json={"stream": True}))
+        await until_kept(dead, 1 if kind != "impersonate" else 0)
+        await lose_leases(dead)
+        last = (await client.get(f"{path}/messages")).json()["data"][-1]
+        told = (last["content"], last["status"], last["swipes"] and last["swipes"][-2:], last["swipe"])
+        if kind == "impersonate":  # the user would have got a text to send: nobody has said it
+            assert told[:2] == ("First.", "complete")
+        elif kind == "continue":
+            assert told[:2] == ("First.Once upon", "partial")
+        else:
+            assert told == ("Once upon", "partial", ["First.", "Once upon"], 1)
+        again = await client.post(f"{path}/swipe", json={})
+        assert again.status_code == 200, again.text
+        await ended(stream)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from tavernkit.errors import ConfigError
 from tavernkit.models.script import usage
-from tavernkit.server import upstreams
+from tavernkit.server import ServerConfig, upstreams
+from tavernkit.server.telemetry import EXPORTER, set_up_telemetry
 from tavernkit.testing import ScriptedModel, answer, failure, streamed
 from tavernkit.vibe_tavern import OpenTelemetryInstrumenter
 from tests.server.conftest import StartApp
@@ -71,3 +78,63 @@ async def test_nothing_is_traced_unless_it_is_asked_for(start: StartApp, exporte
     async with start(ScriptedModel("one")) as client:
         await client.post(CHAT, json=HELLO)
     assert exporter.get_finished_spans() == ()
+
+
+class Collector(BaseHTTPRequestHandler):
+    """Takes what an exporter posts."""
+
+    posted: ClassVar[list[tuple[str, bytes]]] = []
+
+    def do_POST(self) -> None:
+        self.posted.append((self.path, self.rfile.read(int(self.headers["content-length"]))))
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+SERVER = """
+import asyncio, sys, httpx
+from opentelemetry import trace
+from tavernkit.server import ServerConfig, create_app
+from tavernkit.server.telemetry import set_up_telemetry
+
+async def main():
+    config = ServerConfig(data=sys.argv[1], telemetry=True, telemetry_endpoint=sys.argv[2])
+    set_up_telemetry(config)
+    app = create_app(config)
+    async with app.router.lifespan_context(app):
+        client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1")
+        body = {"model": "aria", "messages": [{"role": "user", "content": "a secret word"}]}
+        assert (await client.post("/v1/chat/completions", json=body)).status_code == 200
+    trace.get_tracer_provider().shutdown()
+
+asyncio.run(main())
+"""
+
+
+def test_spans_reach_a_collector(tmp_path: Path) -> None:
+    """In a process of its own: OpenTelemetry is set up once a process."""
+    pytest.importorskip(EXPORTER)
+    Collector.posted.clear()
+    collector = HTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=collector.serve_forever, daemon=True).start()
+    try:
+        address = f"http://127.0.0.1:{collector.server_port}/"
+        subprocess.run([sys.executable, "-c", SERVER, str(tmp_path), address], check=True, timeout=60)
+    finally:
+        collector.shutdown()
+        collector.server_close()
+    sent = b"".join(body for path, body in Collector.posted if path == "/v1/traces")
+    assert b"invoke_agent Aria" in sent
+    assert b"tavernkit" in sent
+    assert b"secret" not in sent
+
+
+def test_a_missing_exporter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tavernkit.server.telemetry.EXPORTER", "tavernkit.no_such_exporter")
+    config = ServerConfig(telemetry=True, telemetry_endpoint="http://127.0.0.1:1")
+    with pytest.raises(ConfigError, match="pip install"):
+        set_up_telemetry(config)

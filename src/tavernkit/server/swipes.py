@@ -23,6 +23,22 @@ def with_swipe(native: JsonObject, number: int) -> JsonObject:
     return {**native, (RISU_SWIPE if RISU_SWIPES in native else "swipe_id"): number}
 
 
+def with_new_swipe(native: JsonObject, shown: str, text: str) -> JsonObject:
+    """The message with one reply more, which is shown; its text is the caller's business.
+
+    Args:
+        native: The message.
+        shown: The text that it has now, which is the only reply if it has no swipes yet.
+        text: The new reply.
+    """
+    swipes, _ = swipes_of(native) or ([shown], 0)
+    listed: list[Json] = [*swipes, text]
+    keys = ("swipes", "swipe_id") if "mes" in native else (RISU_SWIPES, RISU_SWIPE)
+    info = native.get("swipe_info")
+    more: JsonObject = {"swipe_info": [*info, {}]} if is_list(info) else {}
+    return {**native, keys[0]: listed, keys[1]: len(swipes), **more}
+
+
 def with_text(native: JsonObject, text: str) -> JsonObject:
     """The message whose shown reply has another text."""
     found = swipes_of(native)

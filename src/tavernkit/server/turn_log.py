@@ -27,6 +27,7 @@ from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import PARTIAL, ChatLine, ChatState, Selection
 from tavernkit.server.storage.database import Database
 from tavernkit.server.storage.usage import Use
+from tavernkit.server.swipes import with_new_swipe
 from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.talk import TalkInput, TalkResult
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
@@ -179,11 +180,18 @@ class TurnLog:
     async def _recovered(
         self, connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], request: TurnRequest | None = None
     ) -> tuple[ChatState, list[ChatLine]]:
-        """The chat with what a dead process had said, as partial replies; not if the same words are sent again."""
+        """The chat with what a dead process had said, as partial replies; not if the same words are sent again.
+
+        Of a swipe or another try it is a swipe of the last reply, so that nothing is lost of that.
+        """
         assert chat.turn_id is not None
-        said = [each for each in await turns.said_before_it_died(connection, chat.turn_id) if each.get("text")]
-        repeated = request is not None and lines and [lines[-1].content] == [each.content for each in request.messages]
-        if not said or repeated or not lines or lines[-1].role == "assistant":
+        kind, said = await turns.said_before_it_died(connection, chat.turn_id)
+        if not said or not lines:
+            return chat, lines
+        if kind != "normal":
+            return chat, await self._with_partial(connection, chat, lines, kind, str(said[-1]["text"]))
+        repeated = request is not None and [lines[-1].content] == [each.content for each in request.messages]
+        if repeated or lines[-1].role == "assistant":
             return chat, lines
         try:
             cast = await self._library.cast(connection, chat.selection)
@@ -193,6 +201,21 @@ class TurnLog:
         placed = [replace(line, position=chat.next_position + at, turn_id=chat.turn_id) for at, line in enumerate(made)]
         await chats.insert_lines(connection, chat.id, placed, now=time.time(), turn_id=chat.turn_id)
         return replace(chat, next_position=chat.next_position + len(placed)), [*lines, *placed]
+
+    async def _with_partial(
+        self, connection: AsyncConnection, chat: ChatState, lines: list[ChatLine], kind: str, text: str
+    ) -> list[ChatLine]:
+        """The chat whose last reply has what a dead process made of it."""
+        last = lines[-1]
+        if last.role != "assistant" or "metadata" in last.native:
+            return lines
+        if kind == "continue":
+            changed = with_content(chat, last, last.native, f"{last.content}{text}")
+        else:
+            changed = with_content(chat, last, with_new_swipe(last.native, last.content, text), text)
+        changed = replace(changed, status=PARTIAL)
+        await chats.store_lines(connection, chat.id, [last], [changed])
+        return [*lines[:-1], changed]
 
     async def _with_own_lines(
         self,

@@ -155,7 +155,7 @@ class Turns:
     async def _talk(self, request: TurnRequest, opened: OpenTurn, route: Route, listener: Listener) -> TurnOutcome:
         given = await self._talk_input(request, opened, route[0][0])
         keeping: KeepingListener | None = None
-        if listener.streaming and opened.chat is not None and request.kind == "normal":
+        if listener.streaming and opened.chat is not None and request.kind != "impersonate":
             listener = keeping = KeepingListener(listener, lambda said: self.log.note_said(opened, said))
         asked = 0.0
         speakers = 0

@@ -7,13 +7,13 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tavernkit.models import ReplyPiece
-from tavernkit.server.api.dependencies import ChatClient, TheService
-from tavernkit.server.api.openai import Asked, IdHeader, ask
+from tavernkit.server.api.dependencies import TheCaller
+from tavernkit.server.api.openai import Asked, ask
 from tavernkit.server.api.openai_types import ChatCompletionRequest, TavernKitOptions
 from tavernkit.server.api.replies import EventStream
 from tavernkit.server.errors import ServiceError
@@ -64,23 +64,15 @@ class MessagesRequest(BaseModel):
 
 
 @router.post("/messages")
-async def messages(
-    request: Request,
-    body: MessagesRequest,
-    service: TheService,
-    client: ChatClient,
-    x_tavern_session: IdHeader = None,
-    idempotency_key: IdHeader = None,
-) -> Response:
+async def messages(body: MessagesRequest, caller: TheCaller) -> Response:
     """Talk to a character with Anthropic's SDKs."""
     user = (body.metadata or {}).get("user_id")
-    named = user if service.config.user_is_session and isinstance(user, str) else None
-    translated = _translated(body)
-    asked = ask(service, client, translated, session=x_tavern_session or named, idempotency_key=idempotency_key)
+    session = caller.session_or(user if isinstance(user, str) else None)
+    asked = ask(caller, _translated(body), session=session)
     if not body.stream:
-        outcome = await asked.whole(request)
+        outcome = await asked.whole()
         return SafeJSONResponse(_message(asked, outcome.response, asked.extension(outcome)))
-    pieces = await asked.pieces(request)
+    pieces = await asked.pieces()
     return EventStream(_events(asked, pieces), asked.listener)
 
 

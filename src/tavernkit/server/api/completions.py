@@ -8,14 +8,14 @@ import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from tavernkit.models import ModelError, ReplyPiece
 from tavernkit.server.accounts import passed_use
-from tavernkit.server.api.dependencies import ChatClient, TheService
-from tavernkit.server.api.openai import Asked, IdHeader, ask
+from tavernkit.server.api.dependencies import ChatClient, TheCaller, TheService
+from tavernkit.server.api.openai import Asked, ask
 from tavernkit.server.api.openai_types import ChatCompletionRequest, StreamOptions, TavernKitOptions
 from tavernkit.server.api.replies import DONE, EventStream, summed_usage
 from tavernkit.server.errors import ServiceError, error_body
@@ -64,24 +64,14 @@ class PassedRequest(BaseModel):
 
 
 @router.post("/completions")
-async def completions(
-    request: Request,
-    body: CompletionRequest,
-    service: TheService,
-    client: ChatClient,
-    x_tavern_session: IdHeader = None,
-    idempotency_key: IdHeader = None,
-) -> Response:
+async def completions(body: CompletionRequest, caller: TheCaller) -> Response:
     """Let a character go on from a text. A text-completion upstream gets it through SillyTavern's templates."""
-    named = x_tavern_session or (body.user if service.config.user_is_session else None)
-    translated = _translated(service, body)
-    asked = [
-        ask(service, client, translated, session=named, idempotency_key=idempotency_key) for _ in range(body.n or 1)
-    ]
+    session, translated = caller.session_or(body.user), _translated(caller.service, body)
+    asked = [ask(caller, translated, session=session) for _ in range(body.n or 1)]
     if body.stream:
-        pieces = [await each.pieces(request) for each in asked]
+        pieces = [await each.pieces() for each in asked]
         return EventStream(_events(body, asked, pieces), *(each.listener for each in asked))
-    outcomes = [await each.whole(request) for each in asked]
+    outcomes = [await each.whole() for each in asked]
     echoed = body.text if body.echo else ""
     answer: JsonObject = {
         **_head(body, asked[0], int(time.time())),

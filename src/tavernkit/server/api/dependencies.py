@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Annotated, cast
 
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Header, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.keys import Client, Scope
+from tavernkit.server.limits import MAX_ID_CHARACTERS
 from tavernkit.server.service import Service
 
 _bearer = HTTPBearer(auto_error=False, description="An API key; none is needed on loopback unless configured.")
@@ -42,6 +44,36 @@ def _with_scope(scope: Scope) -> Callable[..., Awaitable[Client]]:
 
 TheService = Annotated[Service, Depends(service_of)]
 ChatClient = Annotated[Client, Depends(_with_scope("chat"))]
+IdHeader = Annotated[str | None, Header(max_length=MAX_ID_CHARACTERS)]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks for a turn, and what the headers say about it."""
+
+    request: Request
+    service: Service
+    client: Client
+    session: str | None
+    """The client's id of a session."""
+    idempotency_key: str | None
+
+    def session_or(self, user: str | None) -> str | None:
+        """The session of the header, else the user of the body where the settings take users for sessions."""
+        return self.session or (user if self.service.config.user_is_session else None)
+
+
+async def _caller(
+    request: Request,
+    service: TheService,
+    client: ChatClient,
+    x_tavern_session: IdHeader = None,
+    idempotency_key: IdHeader = None,
+) -> Caller:
+    return Caller(request, service, client, x_tavern_session, idempotency_key)
+
+
+TheCaller = Annotated[Caller, Depends(_caller)]
 Reader = Annotated[Client, Depends(_with_scope("read"))]
 Writer = Annotated[Client, Depends(_with_scope("write"))]
 Admin = Annotated[Client, Depends(_with_scope("admin"))]

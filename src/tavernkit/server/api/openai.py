@@ -8,15 +8,14 @@ import time
 from collections.abc import AsyncGenerator, Container, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from tavernkit import Plan
 from tavernkit.models import ReplyPiece
 from tavernkit.server import logs
-from tavernkit.server.api.dependencies import ChatClient, TheService
+from tavernkit.server.api.dependencies import Caller, TheCaller
 from tavernkit.server.api.openai_types import PASSED_ON, ChatCompletionRequest, ChatMessageIn, TavernKitOptions
 from tavernkit.server.api.replies import (
     DONE,
@@ -33,12 +32,9 @@ from tavernkit.server.api.replies import (
 )
 from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.json_response import SafeJSONResponse
-from tavernkit.server.keys import Client
 from tavernkit.server.library import SILLY_TAVERN
-from tavernkit.server.limits import MAX_ID_CHARACTERS
 from tavernkit.server.listeners import Speaks
 from tavernkit.server.models import GROUP_PREFIX
-from tavernkit.server.service import Service
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable, storable_json
 from tavernkit.server.talks.talk import PARTS
@@ -54,25 +50,16 @@ NAMED_BY_MODEL = ("character_not_found", "group_not_found", "preset_not_found")
 PASSED_PARTS = ("input_audio", "file")
 """Parts of the message that is sent that go to the model beside its text, if its protocol has such parts."""
 
-IdHeader = Annotated[str | None, Header(max_length=MAX_ID_CHARACTERS)]
-
 
 @router.post("/chat/completions")
-async def chat_completions(
-    request: Request,
-    body: ChatCompletionRequest,
-    service: TheService,
-    client: ChatClient,
-    x_tavern_session: IdHeader = None,
-    idempotency_key: IdHeader = None,
-) -> Response:
+async def chat_completions(body: ChatCompletionRequest, caller: TheCaller) -> Response:
     """Talk to a character. With a session the server keeps the chat; without, the client does."""
-    named = x_tavern_session or (body.user if service.config.user_is_session else None)
-    asked = [ask(service, client, body, session=named, idempotency_key=idempotency_key) for _ in range(body.n or 1)]
+    session = caller.session_or(body.user)
+    asked = [ask(caller, body, session=session) for _ in range(body.n or 1)]
     if not body.stream:
-        outcomes = [await each.whole(request) for each in asked]
+        outcomes = [await each.whole() for each in asked]
         return SafeJSONResponse(completion(outcomes, body.model, asked[0].extension(outcomes[0])))
-    pieces = [await each.pieces(request) for each in asked]
+    pieces = [await each.pieces() for each in asked]
     return EventStream(_events(body, asked, pieces), *(each.listener for each in asked))
 
 
@@ -80,21 +67,22 @@ async def chat_completions(
 class Asked:
     """A turn that a client of ``/v1`` has begun."""
 
+    request: Request
     body: ChatCompletionRequest
     turn_id: str
     warnings: Sequence[str]
     listener: ReplyListener
     turn: asyncio.Task[TurnOutcome]
 
-    async def whole(self, request: Request) -> TurnOutcome:
+    async def whole(self) -> TurnOutcome:
         """Wait for the answer."""
         with self._naming_the_model():
-            return await until_done(request, self.turn, self.listener)
+            return await until_done(self.request, self.turn, self.listener)
 
-    async def pieces(self, request: Request) -> AsyncGenerator[ReplyPiece | Speaks]:
+    async def pieces(self) -> AsyncGenerator[ReplyPiece | Speaks]:
         """Wait for the first piece, then give all."""
         with self._naming_the_model():
-            return await begun(request, self.turn, self.listener)
+            return await begun(self.request, self.turn, self.listener)
 
     def extension(self, outcome: TurnOutcome) -> JsonObject:
         """What the client is told besides the protocol's own fields."""
@@ -112,24 +100,17 @@ class Asked:
 
 
 def ask(
-    service: Service,
-    client: Client,
-    body: ChatCompletionRequest,
-    *,
-    session: str | None = None,
-    chat_id: str | None = None,
-    idempotency_key: str | None = None,
+    caller: Caller, body: ChatCompletionRequest, *, session: str | None = None, chat_id: str | None = None
 ) -> Asked:
     """Begin a turn.
 
     Args:
-        service: The service.
-        client: Who asks.
+        caller: Who asks.
         body: What for; requests of other protocols are translated.
         session: The client's id of a session, if it is not in the body.
         chat_id: Our id of a session.
-        idempotency_key: Tells a repeated request.
     """
+    service, client, idempotency_key = caller.service, caller.client, caller.idempotency_key
     options = body.tavernkit
     session = storable(session or options.session or "") or None
     if (body.n or 1) > 1 and (session or chat_id or idempotency_key):
@@ -156,7 +137,9 @@ def ask(
     listener = ReplyListener(streaming=bool(body.stream))
     turn = service.turns.start(wanted, listener)
     warnings = _warnings(body, kept, known)
-    return Asked(body=body, turn_id=wanted.turn_id, warnings=warnings, listener=listener, turn=turn)
+    return Asked(
+        request=caller.request, body=body, turn_id=wanted.turn_id, warnings=warnings, listener=listener, turn=turn
+    )
 
 
 async def _events(

@@ -7,15 +7,15 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from sqlalchemy import select
 
 from tavernkit.models import ReplyPiece
-from tavernkit.server.api.dependencies import ChatClient, TheService
+from tavernkit.server.api.dependencies import ChatClient, TheCaller, TheService
 from tavernkit.server.api.library import PathId
-from tavernkit.server.api.openai import Asked, IdHeader, ask
+from tavernkit.server.api.openai import Asked, ask
 from tavernkit.server.api.openai_types import ChatCompletionRequest, TavernKitOptions
 from tavernkit.server.api.replies import EventStream
 from tavernkit.server.chat_edits import branch_chat
@@ -56,26 +56,20 @@ class ResponsesRequest(BaseModel):
 
 
 @router.post("/responses")
-async def create_response(
-    request: Request,
-    body: ResponsesRequest,
-    service: TheService,
-    client: ChatClient,
-    x_tavern_session: IdHeader = None,
-    idempotency_key: IdHeader = None,
-) -> Response:
+async def create_response(body: ResponsesRequest, caller: TheCaller) -> Response:
     """Talk to a character. A response begins a session, unless the client sends its own history or ``store: false``."""
-    translated = _translated(body)
-    chat_id = await _chat_of(service, client, body.previous_response_id) if body.previous_response_id else None
+    translated, chat_id = _translated(body), None
+    if body.previous_response_id:
+        chat_id = await _chat_of(caller.service, caller.client, body.previous_response_id)
     own_history = any(message.role == "assistant" for message in translated.messages)
-    session = x_tavern_session or body.tavernkit.session
+    session = caller.session or body.tavernkit.session
     if session is None and chat_id is None and body.store is not False and not own_history:
         session = f"response-{chats.new_id()}"
-    asked = ask(service, client, translated, session=session, chat_id=chat_id, idempotency_key=idempotency_key)
+    asked = ask(caller, translated, session=session, chat_id=chat_id)
     writer = _Writer(body, asked)
     if body.stream:
-        return EventStream(writer.events(await asked.pieces(request)), asked.listener)
-    outcome = await asked.whole(request)
+        return EventStream(writer.events(await asked.pieces()), asked.listener)
+    outcome = await asked.whole()
     return SafeJSONResponse(writer.whole(outcome.response, asked.extension(outcome)))
 
 

@@ -7,10 +7,10 @@ import time
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 
 from tavernkit.server import logs
-from tavernkit.server.api.dependencies import ChatClient, TheService
+from tavernkit.server.api.dependencies import Caller, ChatClient, TheCaller, TheService
 from tavernkit.server.api.library import PathId
 from tavernkit.server.api.openai import parse_model
 from tavernkit.server.api.openai_types import Platform
@@ -32,9 +32,7 @@ from tavernkit.server.api.turn_streams import answer
 from tavernkit.server.chat_edits import branch_chat, edit_message, owned_by, pick_swipe, remove_messages
 from tavernkit.server.chat_files import chat_file
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.keys import Client
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_MESSAGES, MAX_PAGE
-from tavernkit.server.service import Service
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.columns import storable_json
@@ -49,8 +47,6 @@ NOTHING: dict[str, object] = {"books": [], "variables": {}, "details": {}}
 STREAMED: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {}}, "description": "With ``stream``: events delta, speaker, turn, error."}
 }
-
-IdHeader = Annotated[str | None, Header(max_length=MAX_ID_CHARACTERS)]
 
 
 @router.get("")
@@ -154,31 +150,21 @@ async def list_messages(
 
 
 @router.post("/{session_id}/messages", response_model=TurnOut, responses=STREAMED)
-async def say(
-    request: Request,
-    session_id: PathId,
-    body: MessageIn,
-    service: TheService,
-    client: ChatClient,
-    idempotency_key: IdHeader = None,
-) -> TurnOut | Response:
+async def say(session_id: PathId, body: MessageIn, caller: TheCaller) -> TurnOut | Response:
     """Say something and get the reply."""
     message = NewMessage(role="user", content=body.content)
-    return await _turn(request, service, client, session_id, body, "normal", idempotency_key, message)
+    return await _turn(caller, session_id, body, "normal", message)
 
 
 @router.post("/{session_id}/{kind}", response_model=TurnOut, responses=STREAMED)
 async def turn(
-    request: Request,
     session_id: PathId,
     kind: Literal["regenerate", "swipe", "continue", "impersonate"],
     body: TurnIn,
-    service: TheService,
-    client: ChatClient,
-    idempotency_key: IdHeader = None,
+    caller: TheCaller,
 ) -> TurnOut | Response:
     """Replace the last reply, add another beside it, go on with it, or let the model write for the user."""
-    return await _turn(request, service, client, session_id, body, kind, idempotency_key)
+    return await _turn(caller, session_id, body, kind)
 
 
 @router.post("/{session_id}/actions/branch", status_code=201)
@@ -217,15 +203,9 @@ async def choose_swipe(
 
 
 async def _turn(
-    request: Request,
-    service: Service,
-    client: Client,
-    session_id: str,
-    body: MessageIn | TurnIn,
-    kind: TurnKind,
-    idempotency_key: str | None,
-    *messages: NewMessage,
+    caller: Caller, session_id: str, body: MessageIn | TurnIn, kind: TurnKind, *messages: NewMessage
 ) -> TurnOut | Response:
+    service, client = caller.service, caller.client
     logs.session_id.set(session_id)
     async with service.database.read() as connection:
         chat = await chats.get_chat(connection, session_id, owner=owned_by(client))
@@ -236,11 +216,11 @@ async def _turn(
         messages=messages,
         chat_id=chat.id,
         kind=kind,
-        idempotency_key=idempotency_key,
+        idempotency_key=caller.idempotency_key,
         speaker=body.speaker,
         options=storable_json(body.options),
     )
-    return await answer(request, service, wanted, stream=body.stream, explain=body.explain)
+    return await answer(caller.request, service, wanted, stream=body.stream, explain=body.explain)
 
 
 def _place(before: str | None) -> tuple[float, str] | None:

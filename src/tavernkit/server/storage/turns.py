@@ -81,11 +81,13 @@ async def note_said(connection: AsyncConnection, turn_id: str, said: list[JsonOb
     await connection.execute(*change(Turn, values, id=turn_id, status=RUNNING))
 
 
-async def said_before_it_died(connection: AsyncConnection, turn_id: str) -> list[JsonObject]:
-    """What a turn had said whose process is gone."""
-    row = (await connection.execute(select_by(Turn, ("response",), ("id",)), {"id": turn_id})).one_or_none()
-    said = row[0].get(SAID) if row is not None and is_object(row[0]) else None
-    return [each for each in said if is_object(each)] if is_list(said) else []
+async def said_before_it_died(connection: AsyncConnection, turn_id: str) -> tuple[str, list[JsonObject]]:
+    """The kind of a turn whose process is gone, and what it had said."""
+    row = (await connection.execute(select_by(Turn, ("kind", "response"), ("id",)), {"id": turn_id})).one_or_none()
+    if row is None:
+        return "", []
+    said = row[1].get(SAID) if is_object(row[1]) else None
+    return row[0], [each for each in said if is_object(each) and each.get("text")] if is_list(said) else []
 
 
 async def fail_turn(connection: AsyncConnection, turn_id: str, error: str) -> None:
