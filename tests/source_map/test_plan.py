@@ -15,7 +15,7 @@ from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character, User
 from tavernkit.errors import ConfigError
-from tavernkit.prompt.source_map import shared
+from tavernkit.prompt.source_map import SourceMap, shared
 from tavernkit.prompt.source_spans import TextSource
 from tavernkit.silly_tavern.chat.chat_log import ChatLog
 from tavernkit.values import JsonObject
@@ -278,6 +278,66 @@ def test_payloads_of_providers_are_mapped_too(dialect: str) -> None:
     (place,) = found.where("keeps the lamp")
     assert [source.pointer for source in place.spans[0].sources] == ["/data/description"]
     assert found.messages[place.message].id.startswith("/")
+
+
+LINES = [
+    {"role": "user", "content": "Who keeps it?"},
+    {"role": "assistant", "content": "A question of lamps."},
+    {"role": "user", "content": "I ask about the lamp."},
+]
+
+
+@pytest.mark.parametrize(
+    "provider", ["openai", "claude", "makersuite", "mistralai", "cohere", "ai21", "openrouter", "deepseek", "perplexity"]
+)
+def test_what_silly_tavern_sends_is_mapped_too(provider: str) -> None:
+    plan = build(preset=st.Preset.default().replace(chat_completion_source=provider), history=LINES)
+    found = plan.source_map(reference=True)
+    assert found.exact
+    assert list(problems(found)) == []
+    assert _from_files(found) == _from_files(plan.source_map())
+    body = plan.request(reference=True).wire
+    assert body is not None
+    for text in found.messages:
+        assert _pointed_at(body.body, text.id) == text.text
+
+
+@pytest.mark.parametrize(
+    "model", ["gpt4o", "claude-3-5-sonnet-20241022", "gemini-1.5-pro", "cohere-command-r", "mistral-large", "ooba"]
+)
+def test_what_risu_ai_sends_is_mapped_too(model: str) -> None:
+    character = risu_ai.RisuCharacter(name="Aria", description="{{char}} keeps the lamp.", first_message="Hello.")
+    said = [{"role": "user", "data": "Who keeps it?"}, {"role": "user", "data": "Who lit it?"}]
+    plan = risu_ai.build(
+        character=character,
+        user=User(name="Ann"),
+        history={"message": said, "fmIndex": -1},
+        message="What of the storm?",
+        preset=risu_ai.Preset(ai_model=model),
+        seed=1,
+    )
+    found = plan.source_map(reference=True)
+    assert found.exact
+    assert list(problems(found)) == []
+    assert _from_files(found) == _from_files(plan.source_map())
+
+
+def test_the_text_that_silly_tavern_sends_is_mapped_too() -> None:
+    plan = build(dialect="text", instruct=st.InstructTemplate(name="Mine", input_sequence="<|{{name}}|>"))
+    found = plan.source_map("koboldcpp", reference=True)
+    assert [text.id for text in found.messages] == ["/prompt"]
+    assert _from_files(found) == _from_files(plan.source_map())
+
+
+def _from_files(found: SourceMap) -> int:
+    counts = found.shares()
+    return counts["verbatim"] + counts["expanded"]
+
+
+def _pointed_at(value: Any, pointer: str) -> object:
+    for key in pointer.split("/")[1:]:
+        value = value[int(key)] if isinstance(value, Sequence) else value[key]
+    return value
 
 
 MACROS = st_.sampled_from(

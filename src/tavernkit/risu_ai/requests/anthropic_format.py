@@ -11,6 +11,7 @@ from tavernkit.risu_ai.requests.parameters import parameter_values
 from tavernkit.risu_ai.requests.tool_marks import without_tool_calls
 from tavernkit.risu_ai.requests.wire_model import parameters_of
 from tavernkit.text.js_values import trim
+from tavernkit.text.traced import join
 from tavernkit.values import Json, JsonObject, is_mapping, is_object
 
 VERSION = "2023-06-01"
@@ -92,10 +93,10 @@ def _split(rules: RequestRules, messages: Sequence[PromptMessage]) -> tuple[str 
         if role == "system" and not chat:
             system.append(content)
         elif role == "system":
-            _add(chat, "user", f"System: {content}", message, rules)
+            _add(chat, "user", "System: " + content, message, rules)
         elif role in ("user", "assistant"):
             _add(chat, role, content, message, rules)
-    return (trim("\n\n".join(system)) if system else None), chat
+    return (trim(join("\n\n", system)) if system else None), chat
 
 
 def _add(chat: list[JsonObject], role: str, content: str, message: PromptMessage, rules: RequestRules) -> None:
@@ -106,7 +107,7 @@ def _add(chat: list[JsonObject], role: str, content: str, message: PromptMessage
         assert isinstance(joined, list)
         last = joined[-1] if joined else None
         if is_object(last) and last.get("type") == "text":
-            last["text"] = f"{last['text']}\n\n{text}"
+            last["text"] = str(last["text"]) + "\n\n" + text
         else:
             joined.append(_text(text))
         joined[:0] = media

@@ -8,6 +8,7 @@ from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.requests.messages import RequestRules
 from tavernkit.risu_ai.requests.parameters import parameter_values
 from tavernkit.risu_ai.requests.wire_model import OLD_COHERE_MODELS
+from tavernkit.text.traced import join
 from tavernkit.values import JsonObject
 
 _ROLES: Mapping[str, str] = {"assistant": "CHATBOT", "system": "SYSTEM", "user": "USER"}
@@ -30,14 +31,14 @@ def cohere_body(rules: RequestRules, messages: Sequence[PromptMessage], *, mode:
         while rest:
             last = rest.pop()
             prefix = "" if last.role == "user" else f"{_role(last)}: "
-            message = f"{prefix}\n{last.content}{message}"
+            message = join("", (prefix, "\n", last.content, message))
             if last.role == "user":
                 break
     preamble: str | None = None
     if rest and rest[0].role == "system":
         preamble = rest.pop(0).content
         if not rest:
-            message, preamble = f"system: {preamble}", None
+            message, preamble = "system: " + preamble, None
     body: JsonObject = {
         "message": message,
         "chat_history": [{"role": _role(each), "message": each.content} for each in rest if each.content],

@@ -11,6 +11,7 @@ from tavernkit.risu_ai.requests.messages import RequestRules
 from tavernkit.risu_ai.requests.parameters import parameter_values
 from tavernkit.risu_ai.requests.tool_marks import around_tool_calls
 from tavernkit.risu_ai.requests.wire_model import WireFormat, parameters_of
+from tavernkit.text.traced import join
 from tavernkit.values import Json, JsonObject, is_mapping, is_object
 
 CATEGORIES = ("SEXUALLY_EXPLICIT", "HATE_SPEECH", "HARASSMENT", "DANGEROUS_CONTENT", "CIVIC_INTEGRITY")
@@ -83,9 +84,9 @@ def _contents(messages: Sequence[PromptMessage]) -> list[JsonObject]:
 def _add_system(found: list[JsonObject], content: str) -> None:
     if found and found[-1]["role"] == "user":
         first = _parts(found[-1])[0]
-        first["text"] = f"{first.get('text', '')}\nsystem:{content}"
+        first["text"] = join("", (str(first.get("text", "")), "\nsystem:", content))
     else:
-        found.append({"role": "user", "parts": [google_part("text", f"system:{content}")]})
+        found.append({"role": "user", "parts": [google_part("text", "system:" + content)]})
 
 
 def _joined(messages: list[JsonObject]) -> list[JsonObject]:
@@ -97,7 +98,7 @@ def _joined(messages: list[JsonObject]) -> list[JsonObject]:
             continue
         first, *others = _parts(message)
         last = _parts(joined[-1])
-        last[0]["text"] = f"{last[0].get('text', '')}\n\n{first.get('text', '')}"
+        last[0]["text"] = join("\n\n", (str(last[0].get("text", "")), str(first.get("text", ""))))
         joined[-1]["parts"] = [*last, *others]
     return joined
 

@@ -18,6 +18,7 @@ from tavernkit.risu_ai.requests.model_flags import DEVELOPER_ROLE, PREFIX_FIELD,
 from tavernkit.risu_ai.requests.reformat import DEFAULT_SYSTEM_CONTENT, DEFAULT_SYSTEM_ROLE, copied, reformat
 from tavernkit.risu_ai.requests.tool_marks import TOOL_CALL, ToolCalls, tool_messages, without_tool_calls
 from tavernkit.risu_ai.requests.wire_model import WireFormat
+from tavernkit.text.traced import join
 from tavernkit.values import FrozenJson, Json, JsonObject, is_mapping, is_object, thaw
 
 REVERSE_PROXY = "reverse_proxy"
@@ -175,7 +176,7 @@ def _is_picture(part: object) -> bool:
 
 def _system_last(body: Sequence[JsonObject]) -> list[JsonObject]:
     """All that the system says in one message at the end (a blanked start line leaves an empty line in it)."""
-    system = "\n".join(str(message["content"]) for message in body if message["role"] == "system")
+    system = join("\n", (str(message["content"]) for message in body if message["role"] == "system"))
     others = [message for message in body if message["role"] != "system"]
     return [*others, {"role": "system", "content": system}]
 
@@ -187,14 +188,14 @@ def _mistral(body: Sequence[JsonObject]) -> list[JsonObject]:
         role, content = message["role"], str(message["content"])
         if not found:
             if role not in {"user", "system"}:
-                role, content = "system", f"{role}:{content}"
+                role, content = "system", f"{role}:" + content
             found.append({**message, "role": role, "content": content})
             continue
         last = found[-1]
         if role == "system" and last["role"] != "system":
-            role, content = "user", f"System:{content}"
+            role, content = "user", "System:" + content
         if last["role"] == role:
-            last["content"] = f"{last['content']}\n{content}"
+            last["content"] = str(last["content"]) + "\n" + content
         else:
             found.append({**message, "role": "user" if role == "function" else role, "content": content})
     return found

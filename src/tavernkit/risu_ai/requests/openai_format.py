@@ -12,6 +12,7 @@ from tavernkit.risu_ai.requests.messages import RequestRules
 from tavernkit.risu_ai.requests.parameters import parameter_values
 from tavernkit.risu_ai.requests.wire_model import LEGACY_MODEL, parameters_of
 from tavernkit.text.js_values.convert import own_keys
+from tavernkit.text.traced import join
 from tavernkit.values import Json, JsonObject, is_mapping, is_sequence, thaw
 
 Encode = Callable[[str], Sequence[int]]
@@ -135,12 +136,12 @@ _LEGACY_TITLES = {"system": "Instruction", "user": "User", "assistant": "Assista
 def legacy_body(rules: RequestRules, messages: Sequence[PromptMessage], *, max_tokens: int, mode: str) -> JsonObject:
     """Write a request for the instruct models of before chat."""
     sections = (
-        f"\n## {_LEGACY_TITLES.get(message.role or '', 'Instruction')}\n{message.content}" for message in messages
+        f"\n## {_LEGACY_TITLES.get(message.role or '', 'Instruction')}\n" + message.content for message in messages
     )
     values = parameter_values(rules, ("temperature", "presence_penalty", "frequency_penalty"), mode=mode)
     body: JsonObject = {
         "model": LEGACY_MODEL,
-        "prompt": "".join(sections) + "\n## Response\n",
+        "prompt": join("", sections) + "\n## Response\n",
         "max_tokens": max_tokens,
     }
     if "temperature" in values:

@@ -9,6 +9,7 @@ from tavernkit.risu_ai.chat.prompt_message import PromptMessage, source_of
 from tavernkit.risu_ai.errors import RequestFormatError
 from tavernkit.risu_ai.js.replace import replace_first
 from tavernkit.risu_ai.requests.model_flags import ALTERNATE_ROLE, FIRST_SYSTEM, FULL_SYSTEM, STARTS_WITH_USER
+from tavernkit.text.traced import join
 
 SLOT = "{{slot}}"
 DEFAULT_SYSTEM_CONTENT = "system: {{slot}}"
@@ -64,12 +65,12 @@ def _take_leading_system(
     if count == 0:
         return None, messages
     leading = messages[:count]
-    leading[0].content = "\n\n".join(message.content for message in leading)
+    leading[0].content = join("\n\n", (message.content for message in leading))
     return leading[0], messages[count:]
 
 
 def _rewrite_system(message: PromptMessage, content: str, role: str) -> None:
-    message.content = replace_first(content, SLOT, message.content) if content else f"system: {message.content}"
+    message.content = replace_first(content, SLOT, message.content) if content else "system: " + message.content
     message.role = role
 
 
@@ -80,7 +81,7 @@ def _merge_equal_roles(messages: list[PromptMessage]) -> list[PromptMessage]:
             merged.append(message)
             continue
         last = merged[-1]
-        last.content = f"{last.content}\n{message.content}"
+        last.content = join("\n", (last.content, message.content))
         last.thoughts += message.thoughts
         last.multimodals += message.multimodals
         last.cache_point = last.cache_point or message.cache_point

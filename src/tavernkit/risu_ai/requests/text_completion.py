@@ -8,6 +8,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit.lore.key_index import KeyIndex
 from tavernkit.risu_ai.chat.prompt_message import NEW_CHAT, PromptMessage
 from tavernkit.text.js_values import to_string, trim
+from tavernkit.text.traced import join
 
 INLAY_IMAGE_MEMO = "inlayImage"
 _SYSTEM_TAGS = ("system note:", "system:", "system note：", "system：")
@@ -63,14 +64,14 @@ class OobaFormat:
 def chat_text(messages: Sequence[PromptMessage], character_name: str, *, continued: bool = False) -> str:
     """Write a script: ``system: …``, ``name: …``, and the character's name at the end (RisuAI: stringlizeChat)."""
     parts = [_line(message) for message in messages if not (message.memo or "").startswith(INLAY_IMAGE_MEMO)]
-    text = "\n\n".join(parts)
-    return text if continued else f"{text}\n\n{character_name}:"
+    text = join("\n\n", parts)
+    return text if continued else join("", (text, "\n\n", character_name, ":"))
 
 
 def _line(message: PromptMessage) -> str:
     if message.role == "system":
-        return f"system: {message.content}"
-    return f"{message.name}: {message.content}" if message.name else message.content
+        return "system: " + message.content
+    return join("", (message.name, ": ", message.content)) if message.name else message.content
 
 
 def ooba_text(
@@ -91,12 +92,12 @@ def ooba_text(
             parts.append("<START>")
             continue
         name = (message.name or names.get(message.role or "")) if format.use_name else None
-        speech = f"{name}: {message.content}" if name else message.content
+        speech = join("", (name, ": ", message.content)) if name else message.content
         parts.append(format.prefix(swapped.get(message.role or "", message.role)) + speech)
     if not continued:
         # Nothing stands between this prefix and the name, unlike before messages.
-        parts.append(format.assistant_prefix + (f"{character_name}:" if format.use_name else ""))
-    return trim(format.separator.join(parts))
+        parts.append(format.assistant_prefix + (character_name + ":" if format.use_name else ""))
+    return trim(join(format.separator, parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def convert_ai21(messages: object, *, names: PromptNames, config: SillyTavernCon
     merged: Messages = []
     for turn in turns:
         if merged and merged[-1].get("role") == turn.get("role"):
-            merged[-1]["content"] = f"{printed_content(merged[-1])}{SEPARATOR}{printed_content(turn)}"
+            merged[-1]["content"] = printed_content(merged[-1]) + SEPARATOR + printed_content(turn)
         else:
             merged.append(turn)
     return merged

@@ -76,7 +76,7 @@ def _to_parts(turn: JsonObject, names: PromptNames) -> None:
         turn["role"] = "user"
         turn.pop("name", None)
     name = turn.get("name")
-    prefix = f"{to_string(name)}: " if name else ""
+    prefix = to_string(name) + ": " if name else ""
     content = turn.get("content")
     if is_list(content):
         turn["content"] = [_part(part, prefix) for part in content]

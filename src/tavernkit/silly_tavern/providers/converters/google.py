@@ -187,7 +187,7 @@ def _append(contents: Messages, role: str, parts: list[Json]) -> None:
         if text:
             first = next((each for each in kept if is_object(each) and isinstance(each.get("text"), str)), None)
             if is_object(first):
-                first["text"] = f"{first['text']}\n\n{text}"
+                first["text"] = to_string(first["text"]) + "\n\n" + to_string(text)
             else:
                 kept.append(part)
         # A signed text is both merged and kept as a part of its own: SillyTavern's own habit.

@@ -58,7 +58,7 @@ def _write_name(turn: JsonObject, names: PromptNames) -> None:
             names.name_example(turn)
             del turn["name"]
         return
-    prefix = f"{to_string(name)}: "
+    prefix = to_string(name) + ": "
     if name and not string_content(turn).startswith(prefix):
         turn["content"] = prefix + string_content(turn)
         del turn["name"]
@@ -77,7 +77,7 @@ def _fold_users_after_tools(turns: Messages) -> None:
                 None,
             )
             if earlier is not None:
-                earlier["content"] = f"{printed_content(earlier)}\n\n{printed_content(turns[index])}"
+                earlier["content"] = printed_content(earlier) + "\n\n" + printed_content(turns[index])
                 del turns[index]
                 continue
         index += 1

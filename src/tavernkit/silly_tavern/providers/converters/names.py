@@ -37,12 +37,12 @@ class PromptNames:
 
     def as_user(self, text: str) -> str:
         """Put the user's name in front of an example, unless it is there or not known."""
-        prefix = f"{self.user_name}: "
+        prefix = self.user_name + ": "
         return text if not self.user_name or text.startswith(prefix) else prefix + text
 
     def as_character(self, text: str) -> str:
         """Put the character's name in front of a text, unless a speaker is there or it is not known."""
-        prefix = f"{self.char_name}: "
+        prefix = self.char_name + ": "
         known = text.startswith(prefix) or self.starts_with_group_name(text)
         return text if not self.char_name or known else prefix + text
 
@@ -61,7 +61,7 @@ class PromptNames:
 
 def with_prefix(text: str, name: str) -> str:
     """Put a name in front of a text, unless it is there."""
-    prefix = f"{name}: "
+    prefix = name + ": "
     return text if text.startswith(prefix) else prefix + text
 
 

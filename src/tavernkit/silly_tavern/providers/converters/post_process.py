@@ -10,6 +10,7 @@ from tavernkit.silly_tavern.providers.config import DEFAULT_CONFIG, SillyTavernC
 from tavernkit.silly_tavern.providers.converters.messages import Messages, copied, part_text, text_of
 from tavernkit.silly_tavern.providers.converters.names import PromptNames, with_prefix
 from tavernkit.text.js_values import to_string
+from tavernkit.text.traced import join
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 MEDIA_PARTS = ("image_url", "video_url", "audio_url")
@@ -108,7 +109,7 @@ def _squash(messages: Messages) -> Messages:
         before = squashed[-1] if squashed else None
         text = text_of(message)
         if before is not None and before.get("role") == message.get("role") and text and message.get("role") != "tool":
-            before["content"] = f"{text_of(before)}{SEPARATOR}{text}"
+            before["content"] = text_of(before) + SEPARATOR + text
         else:
             squashed.append(message)
     return squashed
@@ -131,7 +132,7 @@ class _MediaTokens:
         self._parts: dict[str, Json] = {}
 
     def flatten(self, parts: Sequence[Json]) -> str:
-        return SEPARATOR.join(self._as_text(part) for part in parts)
+        return join(SEPARATOR, (self._as_text(part) for part in parts))
 
     def _as_text(self, part: Json) -> str:
         if is_object(part) and part.get("type") in MEDIA_PARTS:
@@ -158,6 +159,6 @@ class _MediaTokens:
 def _add_text(content: list[Json], text: str) -> None:
     last = content[-1] if content else None
     if is_object(last) and last.get("type") == "text":
-        last["text"] = f"{last['text']}{SEPARATOR}{text}"
+        last["text"] = part_text(last) + SEPARATOR + text
     else:
         content.append({"type": "text", "text": text})

@@ -9,6 +9,7 @@ from tavernkit.silly_tavern.providers.converters.messages import Messages, copie
 from tavernkit.silly_tavern.providers.converters.names import PromptNames
 from tavernkit.silly_tavern.providers.converters.post_process import post_process
 from tavernkit.text.js_values import UNDEFINED, to_string
+from tavernkit.text.traced import join
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
 
@@ -17,7 +18,7 @@ def to_text_prompt(messages: Json) -> Json:
     if not is_list(messages):
         return messages
     lines = [_line(message) for message in messages if is_object(message)]
-    return "\n".join(lines) + "\nassistant:"
+    return join("\n", lines) + "\nassistant:"
 
 
 def _line(message: JsonObject) -> str:
@@ -25,7 +26,7 @@ def _line(message: JsonObject) -> str:
         speaker = "System" if "name" not in message else to_string(message["name"])
     else:
         speaker = to_string(message.get("role", UNDEFINED))
-    return f"{speaker}: {printed_content(message)}"
+    return join("", (speaker, ": ", printed_content(message)))
 
 
 def add_assistant_prefix(messages: Sequence[JsonObject], tools: Json, key: str) -> Messages:
