@@ -288,7 +288,8 @@ LINES = [
 
 
 @pytest.mark.parametrize(
-    "provider", ["openai", "claude", "makersuite", "mistralai", "cohere", "ai21", "openrouter", "deepseek", "perplexity"]
+    "provider",
+    ["openai", "claude", "makersuite", "mistralai", "cohere", "ai21", "openrouter", "deepseek", "perplexity"],
 )
 def test_what_silly_tavern_sends_is_mapped_too(provider: str) -> None:
     plan = build(preset=st.Preset.default().replace(chat_completion_source=provider), history=LINES)

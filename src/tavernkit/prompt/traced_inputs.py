@@ -6,12 +6,25 @@ import copy
 from collections.abc import Mapping
 from typing import TypeVar, cast
 
-from tavernkit.cards.character import Participant, User
+from tavernkit.cards.character import CARD_FIELDS, Character, Participant, User, fields_home
 from tavernkit.text.traced import Origin, trace
 from tavernkit.values import FrozenJson, is_mapping, is_sequence
 
 T = TypeVar("T")
 
+_CARD_TEXTS = (
+    "name",
+    "description",
+    "personality",
+    "scenario",
+    "first_mes",
+    "mes_example",
+    "creator_notes",
+    "system_prompt",
+    "post_history_instructions",
+    "creator",
+    "character_version",
+)
 NAMES = frozenset({"url", "image", "image_swipes", "video", "type", "id"})
 """Keys whose texts are names of things, not words for a prompt."""
 
@@ -62,6 +75,34 @@ def traced_user(user: Participant | None) -> Participant | None:
         return user
     persona = traced_text(user.persona, "persona", user.name, "/persona")
     return User(traced_text(user.name, "user", user.name, "/name"), persona)
+
+
+def traced_character(card: Character) -> Character:
+    """Trace the texts of a card, its book apart."""
+    home, where = fields_home(card.raw)
+    if not card.raw and card.version != "v1":  # made by a program: it stands where it would be written
+        where = "/data"
+    changes: dict[str, object] = {}
+    for key in _CARD_TEXTS:
+        text: str = getattr(card, key)
+        if text:
+            field = next(each for each in CARD_FIELDS if each.key == key)
+            written = next((name for name in (key, *field.aliases) if home.get(name) == text), key)
+            changes[key] = traced_text(text, "card", card.name, f"{where}/{written}")
+    changes["alternate_greetings"] = tuple(
+        traced_text(text, "card", card.name, f"{where}/alternate_greetings/{index}")
+        for index, text in enumerate(card.alternate_greetings)
+    )
+    if card.nickname:
+        changes["nickname"] = traced_text(card.nickname, "card", card.name, f"{where}/nickname")
+    depth_prompt = card.extensions.get("depth_prompt")
+    if depth_prompt is not None:
+        pointer = f"{where}/extensions/depth_prompt"
+        changes["extensions"] = {
+            **card.extensions,
+            "depth_prompt": traced_json(depth_prompt, "card", card.name, pointer),
+        }
+    return twin(card, changes)
 
 
 def twin(value: T, changes: Mapping[str, object]) -> T:

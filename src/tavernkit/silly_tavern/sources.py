@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar, cast
 
-from tavernkit.cards.character import CARD_FIELDS, Character, fields_home
+from tavernkit.cards.character import Character, fields_home
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.injections import InjectionRegistry
 from tavernkit.prompt.plan import Plan
-from tavernkit.prompt.traced_inputs import escaped, traced_json, traced_text, traced_user, twin
+from tavernkit.prompt.traced_inputs import escaped, traced_character, traced_json, traced_text, traced_user, twin
 from tavernkit.silly_tavern.chat.chat_log import ChatLog
 from tavernkit.silly_tavern.chat.chat_message import ChatMessage
 from tavernkit.silly_tavern.chat.vector_storage import VectorResults
@@ -25,19 +25,6 @@ from tavernkit.values import FrozenJson, FrozenObject, is_mapping, is_sequence
 
 T = TypeVar("T")
 
-_CARD_TEXTS = (
-    "name",
-    "description",
-    "personality",
-    "scenario",
-    "first_mes",
-    "mes_example",
-    "creator_notes",
-    "system_prompt",
-    "post_history_instructions",
-    "creator",
-    "character_version",
-)
 _PRESET_TEXTS = (
     "send_if_empty",
     "impersonation_prompt",
@@ -77,12 +64,12 @@ def traced_context(
         on_overflow="return",
         warn=None,
         instrumenter=None,
-        character=_character(context.card) if context.card is not None else None,
-        members={avatar: _character(card) for avatar, card in context.members.items()},
+        character=traced_character(context.card) if context.card is not None else None,
+        members={avatar: traced_character(card) for avatar, card in context.members.items()},
         group=_fields(context.group, "group", context.group.name, "", ("join_prefix", "join_suffix"))
         if context.group is not None
         else None,
-        user=_character(context.user) if isinstance(context.user, Character) else traced_user(context.user),
+        user=traced_character(context.user) if isinstance(context.user, Character) else traced_user(context.user),
         persona=_fields(context.persona, "persona", "", "", ("description",)) if context.persona is not None else None,
         preset=_preset(context.preset, "preset") if context.preset is not None else None,
         settings=_settings(context.settings),
@@ -236,33 +223,6 @@ def _fields(value: T, kind: str, name: str, pointer: str, names: Iterable[str]) 
         if isinstance(text, str):
             changes[each] = traced_text(text, kind, name, f"{pointer}/{each}")
     return twin(value, changes)
-
-
-def _character(card: Character) -> Character:
-    home, where = fields_home(card.raw)
-    if not card.raw and card.version != "v1":  # made by a program: it stands where it would be written
-        where = "/data"
-    changes: dict[str, object] = {}
-    for key in _CARD_TEXTS:
-        text: str = getattr(card, key)
-        if text:
-            field = next(each for each in CARD_FIELDS if each.key == key)
-            written = next((name for name in (key, *field.aliases) if home.get(name) == text), key)
-            changes[key] = traced_text(text, "card", card.name, f"{where}/{written}")
-    changes["alternate_greetings"] = tuple(
-        traced_text(text, "card", card.name, f"{where}/alternate_greetings/{index}")
-        for index, text in enumerate(card.alternate_greetings)
-    )
-    if card.nickname:
-        changes["nickname"] = traced_text(card.nickname, "card", card.name, f"{where}/nickname")
-    depth_prompt = card.extensions.get("depth_prompt")
-    if depth_prompt is not None:
-        pointer = f"{where}/extensions/depth_prompt"
-        changes["extensions"] = {
-            **card.extensions,
-            "depth_prompt": traced_json(depth_prompt, "card", card.name, pointer),
-        }
-    return twin(card, changes)
 
 
 def _preset(preset: Preset, kind: str, where: str = "") -> Preset:

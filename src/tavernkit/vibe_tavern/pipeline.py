@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, Self, Unpack
 
+from tavernkit.arguments import require
 from tavernkit.budget.max_tokens import MaxTokens
-from tavernkit.prompt.builder import BaseBuilder
+from tavernkit.cards.character import Character
+from tavernkit.prompt.builder import BaseBuilder, finished_plan
 from tavernkit.prompt.context import BuildState, Context
 from tavernkit.prompt.inputs import Estimator
+from tavernkit.prompt.message import Message
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.prompt.plan import Plan
+from tavernkit.prompt.source_mapping import TracedBuild
+from tavernkit.prompt.traced_inputs import traced_character, traced_json, traced_text, traced_user
 from tavernkit.vibe_tavern.context import VibeTavernContext, VibeTavernInputs, VibeTavernState
 from tavernkit.vibe_tavern.steps.language_policy import LanguagePolicy
 from tavernkit.vibe_tavern.steps.plan_assembly import PlanAssembly
@@ -50,9 +57,51 @@ class Builder(BaseBuilder[VibeTavernContext, VibeTavernState]):
         """Build one plan."""
         return self.run(self.make_context(**inputs))
 
+    def run(self, context: VibeTavernContext) -> Plan:
+        """Build from a ready context: the same context gives the same plan."""
+        require("context", context, VibeTavernContext)
+        state = self.make_state(context)
+        state.again = partial(self._trace, context, tuple(context.history))
+        self.pipeline.run(state)
+        return finished_plan(state)
+
+    def _trace(self, context: VibeTavernContext, history: Sequence[Message], _plan: Plan) -> TracedBuild:
+        """Build a context again with traced texts."""
+        state = self.make_state(traced_context(context, history))
+        self.pipeline.run(state)
+        return TracedBuild(finished_plan(state))
+
     def replace(self, **inputs: Unpack[VibeTavernInputs]) -> Self:
         """Return a builder with some inputs changed."""
         return self._replaced(inputs)
+
+
+def traced_context(context: VibeTavernContext, history: Sequence[Message]) -> VibeTavernContext:
+    """Return a context with its texts traced, which neither warns nor refuses; ``history`` is what the build saw."""
+    character = context.character
+    templates = {
+        name: traced_text(template, "template", name, "")
+        for name, template in (
+            ("system_template", context.system_template),
+            ("post_history_template", context.post_history_template),
+        )
+        if isinstance(template, str)
+    }
+    return context.replace(
+        strict=False,
+        warn=None,
+        instrumenter=None,
+        character=traced_character(character) if isinstance(character, Character) else traced_user(character),
+        user=traced_user(context.user),
+        history=[
+            message.replace(content=traced_text(message.content, "chat", "chat", f"/{index}/content", message.role))
+            for index, message in enumerate(history)
+        ],
+        message=traced_text(context.message, "message", "", ""),
+        system_text=traced_text(context.system_text, "system text", "", ""),
+        data=traced_json(context.data, "data", "", ""),
+        **templates,
+    )
 
 
 def build(**inputs: Unpack[VibeTavernInputs]) -> Plan:

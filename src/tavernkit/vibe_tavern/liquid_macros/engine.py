@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import StringIO
 from typing import ClassVar, TextIO
@@ -33,11 +34,12 @@ from liquid.exceptions import (
     TemplateNotFoundError,
 )
 from liquid.output import LimitedStringIO
-from liquid.token import TOKEN_EXPRESSION
+from liquid.token import TOKEN_CONTENT, TOKEN_EXPRESSION, TOKEN_OUTPUT
 
 from tavernkit._dataclass import dataclass
 from tavernkit.stores.variables import VariablesStore
 from tavernkit.text.strict_json import byte_length
+from tavernkit.text.traced import Traced, expanded, join
 from tavernkit.values import is_mapping, is_sequence
 from tavernkit.vibe_tavern.limits import MAX_LIQUID_BYTES, MAX_LIQUID_STEPS
 from tavernkit.vibe_tavern.liquid_macros.lax_tokens import lax_tokens
@@ -126,7 +128,8 @@ class MacroContext(RenderContext):
 
     def get_buffer(self, buf: TextIO | None = None) -> StringIO:
         """Return a new output stream that counts on from another and leaves line ends as they are."""
-        return output_buffer(buf.size if isinstance(buf, LimitedStringIO) else 0)
+        used = buf.size if isinstance(buf, LimitedStringIO) else 0
+        return TracedOutput(buf.template, used) if isinstance(buf, TracedOutput) else output_buffer(used)
 
     def work(self, size: int) -> None:
         """Count the work on a value of so many bytes or elements."""
@@ -177,6 +180,9 @@ class GuardedNode(Node):
         """Render the node inside."""
         assert isinstance(context, MacroContext)
         context.step()
+        outer = None
+        if isinstance(buffer, TracedOutput):
+            outer, buffer.token = buffer.token, self.inner.token
         try:
             return self.inner.render(context, buffer)
         except ResourceLimitError:
@@ -186,9 +192,53 @@ class GuardedNode(Node):
                 raise
             context.printed_errors[f"line {self._line()}: {error_detail(error)}"] = None
             return buffer.write(f"Liquid error: {error_message(error)}")
+        finally:
+            if isinstance(buffer, TracedOutput):
+                buffer.token = outer
 
     def _line(self) -> int:
         return self.token.source.count("\n", 0, max(self.token.start_index, 0)) + 1
+
+
+class TracedOutput(LimitedStringIO):
+    """An output stream for a traced template: its text knows which part of the template, or which value, wrote it."""
+
+    def __init__(self, template: str, used: int = 0) -> None:
+        super().__init__(limit=MAX_LIQUID_BYTES - used, newline="")
+        self.template = template
+        self.token: Token | None = None
+        """The node that writes."""
+        self._parts: list[str] = []
+
+    def write(self, text: str, /) -> int:
+        """Write a text."""
+        self._parts.append(self._traced(text))
+        return super().write(text)
+
+    def getvalue(self) -> str:
+        """Return everything that was written."""
+        return join("", self._parts)
+
+    def _traced(self, text: str) -> str:
+        token = self.token
+        if token is None or not text:
+            return text
+        start = max(token.start_index, 0)
+        if token.kind == TOKEN_CONTENT:
+            at = self.template.find(text, start)  # blanks at its start may have been taken away
+            return text if at < 0 else self.template[at : at + len(text)]
+        if token.kind == TOKEN_OUTPUT:
+            named = _NAME.search(token.value)
+            return expanded(text, named[0] if named else "", self.template[start : start + len(token.value)])
+        opening, closing = self.template.rfind("{%", 0, start), self.template.find("%}", start)
+        # What a block wrote into a stream of its own is traced already.
+        if isinstance(text, Traced) and token.value != "echo":
+            return text
+        return expanded(text, token.value, self.template[max(opening, 0) : closing + 2 if closing >= 0 else None])
+
+
+_NAME = re.compile(r"[\w.-]*\w")
+"""The value that an output begins with."""
 
 
 class GuardedTag(Tag):

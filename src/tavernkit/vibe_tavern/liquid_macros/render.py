@@ -6,12 +6,13 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Literal
 
 from tavernkit.errors import ConfigError, Warn
 from tavernkit.stores.variables import GLOBAL, LOCAL, VariablesStore
 from tavernkit.text.strict_json import byte_length
+from tavernkit.text.traced import join, plain
 from tavernkit.values import EMPTY_OBJECT, LRUCache
 from tavernkit.vibe_tavern.errors import LiquidError
 from tavernkit.vibe_tavern.limits import (
@@ -100,6 +101,7 @@ def _rendered(
     from tavernkit.vibe_tavern.liquid_macros.engine import (
         MacroContext,
         Run,
+        TracedOutput,
         VariablesDrop,
         error_detail,
         output_buffer,
@@ -107,12 +109,13 @@ def _rendered(
     )
 
     scope = {"var": VariablesDrop(variables, LOCAL), "global": VariablesDrop(variables, GLOBAL), **assigns}
-    buffer = output_buffer()
+    buffer = output_buffer() if type(text) is str else TracedOutput(text)
+    written = plain(text)
     try:
-        template = _templates.get((raising, text))
+        template = _templates.get((raising, written))
         if template is None:
-            template = environment.from_string(text)
-            _templates.put((raising, text), template)
+            template = environment.from_string(written)
+            _templates.put((raising, written), template)
         run = MacroContext(template, globals=scope)
         run.run = Run(variables, context, now_ms)
         render_template(template, run, buffer)
@@ -184,7 +187,9 @@ def _clock(context: Mapping[str, object], now_ms: Callable[[], int] | None) -> C
 
 def _tidied(text: str) -> str:
     """Take the backslash off escaped braces, and the blanks off lines that hold nothing else."""
-    lines = _ESCAPED_BRACE.sub(r"\1", text).split("\n")
-    if len(lines) == 1:
-        return lines[0]
-    return "\n".join("" if not line.strip(" \t") else line for line in lines)
+    # Each match is a backslash and what it escapes.
+    ends = [0, *(match.start() + 1 for match in _ESCAPED_BRACE.finditer(text)), len(text) + 1]
+    text = join("", [text[start : end - 1] for start, end in pairwise(ends)])
+    if "\n" not in text:
+        return text
+    return join("\n", ["" if not line.strip(" \t") else line for line in text.split("\n")])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tavernkit.errors import ConfigError
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.pipeline import Step
+from tavernkit.text.traced import added
 from tavernkit.vibe_tavern.context import VibeTavernState
 from tavernkit.vibe_tavern.language_policy import LanguagePolicyConfig, canonical_language, policy_text
 from tavernkit.vibe_tavern.whitespace import is_blank
@@ -37,7 +38,7 @@ class LanguagePolicy(Step[VibeTavernState, LanguagePolicyConfig]):
             return
         block = Block(
             role="system",
-            content=text,
+            content=added(text, "language_policy"),
             slot="language_policy",
             token_budget_group="system",
             metadata={"source": "language_policy", "target_lang": language},

@@ -12,6 +12,7 @@ from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
 from tavernkit.prompt.pipeline import Step
 from tavernkit.prompt.plan import Plan
+from tavernkit.text.traced import added, join
 from tavernkit.values import JsonObject
 from tavernkit.vibe_tavern.context import DEFAULT, Template, VibeTavernState
 from tavernkit.vibe_tavern.liquid_macros.build import render_for
@@ -100,15 +101,15 @@ def default_system_text(state: VibeTavernState) -> str:
         parts += [_identity(character.name), character.persona_text]
     if user is not None:
         parts.append(_headed("User persona", user.persona_text))
-    return "\n\n".join(part for part in parts if not is_blank(part))
+    return join("\n\n", [part for part in parts if not is_blank(part)])
 
 
 def _identity(name: str) -> str:
-    return "" if is_blank(name) else f"You are {name}."
+    return "" if is_blank(name) else join("", (added("You are ", STAGE), name, added(".", STAGE)))
 
 
 def _headed(heading: str, text: str) -> str:
-    return "" if is_blank(text) else f"{heading}:\n{text}"
+    return "" if is_blank(text) else added(f"{heading}:\n", STAGE) + text
 
 
 def _rendered(template: Template, state: VibeTavernState) -> str:
