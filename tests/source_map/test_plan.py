@@ -18,6 +18,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.prompt.source_map import SourceMap, shared
 from tavernkit.prompt.source_spans import TextSource
 from tavernkit.silly_tavern.chat.chat_log import ChatLog
+from tavernkit.stores import InMemoryVariablesStore
 from tavernkit.values import JsonObject
 from tests.source_map.recorded import problems
 
@@ -165,6 +166,36 @@ def test_risu_ai_goes_through_cbs_scripts_lore_and_the_template() -> None:
     assert [(span.kind, span.name) for span in script.spans] == [("replaced", "many"), ("verbatim", "")]
 
 
+def test_sends_with_memory_have_a_map_and_models_are_not_asked_again() -> None:
+    asked: list[object] = []
+
+    def summarize(messages: Sequence[JsonObject]) -> str:
+        asked.append(messages)
+        return "They met at the lamp."
+
+    character = risu_ai.RisuCharacter(
+        name="Aria", description="Aria keeps the lamp.", first_message="Hello.", raw={"supaMemory": True}
+    )
+    said = [{"role": "user" if n % 2 else "char", "data": f"Line {n} " + "of the lamp " * 30} for n in range(12)]
+    sent = risu_ai.Builder(
+        character=character,
+        user=User(name="Ann"),
+        history={"message": said, "fmIndex": -1},
+        settings=risu_ai.Settings.from_json({"supaModelType": "subModel", "maxContext": 700, "maxResponse": 100}),
+        memory=risu_ai.MemoryModels(summarize=summarize),
+        seed=1,
+    ).send(lambda _: "Aye.", message="What of the storm?")
+    before = len(asked)
+    assert before
+    found = sent.plans[0].source_map()
+    assert found.exact
+    assert list(problems(found)) == []
+    assert len(asked) == before
+    place, *_ = found.where("They met at the lamp.")
+    assert (place.spans[0].kind, place.spans[0].name) == ("added", "SupaMemory")
+    assert found.where("What of the storm?")[0].spans[0].source is not None
+
+
 def test_models_of_memory_are_asked_once() -> None:
     asked: list[object] = []
 
@@ -199,9 +230,20 @@ def test_a_plan_is_as_it_was_when_its_map_is_made() -> None:
     assert again.fingerprint() == plan.fingerprint()
 
 
-def test_a_prompt_that_cannot_be_built_again_is_compared() -> None:
-    numbers = iter([0.1, 0.9, 0.9])
+def test_random_numbers_of_the_application_are_used_again() -> None:
+    numbers = iter([0.1])
     plan = build(message="{{random::red::blue}} storm over the sea", random=lambda: next(numbers), seed=None)
+    found = plan.source_map()
+    assert found.exact
+    (place,) = found.where("red")
+    assert (place.spans[0].kind, place.spans[0].name) == ("expanded", "random")
+
+
+def test_a_prompt_that_cannot_be_built_again_is_compared() -> None:
+    variables = InMemoryVariablesStore()
+    variables.set("colour", "red")
+    plan = build(message="{{getvar::colour}} storm over the sea", variables=variables)
+    variables.set("colour", "blue")
     found = plan.source_map()
     assert not found.exact
     (place,) = found.where("red storm over")

@@ -216,6 +216,25 @@ def normalize_step_configs(value: object) -> Mapping[str, Mapping[str, object]]:
 ContextT_co = TypeVar("ContextT_co", bound=Context, covariant=True)
 
 
+class DrawnNumbers:
+    """Random numbers of an application; those that were drawn are kept, so that a prompt can be built again."""
+
+    def __init__(self, source: Callable[[], float]) -> None:
+        self.source = source
+        self._drawn: list[float] = []
+
+    def __call__(self) -> float:
+        """Draw a number."""
+        number = self.source()
+        self._drawn.append(number)
+        return number
+
+    def again(self) -> Callable[[], float]:
+        """Return what gives the same numbers from the first one on."""
+        drawn = iter(tuple(self._drawn))
+        return lambda: next(drawn, 0.5)
+
+
 class BuildState(Generic[ContextT_co]):
     """Workspace of one build. Platforms subclass it with typed attributes of their own."""
 

@@ -6,7 +6,9 @@ from functools import cache, partial
 from typing import Self, Unpack
 
 from tavernkit.arguments import require
+from tavernkit.errors import PipelineError
 from tavernkit.prompt.builder import BaseBuilder, finished_plan
+from tavernkit.prompt.context import DrawnNumbers
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.prompt.plan import Plan
@@ -14,10 +16,12 @@ from tavernkit.prompt.source_mapping import TracedBuild
 from tavernkit.risu_ai.chat.chat_log import with_messages
 from tavernkit.risu_ai.chat.groups import speakers
 from tavernkit.risu_ai.context import RisuAIContext
+from tavernkit.risu_ai.errors import MemoryFailedError
 from tavernkit.risu_ai.inputs import RisuAIInputs
 from tavernkit.risu_ai.objects import RisuChat, RisuMessage
 from tavernkit.risu_ai.pipeline import PIPELINE
 from tavernkit.risu_ai.plan import RisuPlan
+from tavernkit.risu_ai.regex_scripts.runner import RememberedTexts
 from tavernkit.risu_ai.sending.drive import drive, drive_async
 from tavernkit.risu_ai.sending.exchange import AsyncModel, Model
 from tavernkit.risu_ai.sending.result import SendResult
@@ -63,6 +67,8 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
 
     def make_state(self, context: RisuAIContext) -> RisuState:
         """Make the workspace of one build."""
+        if context.memory is not None:
+            context = context.replace(memory=context.memory.remembering())
         return RisuState(context, self.services)
 
     def build(self, **inputs: Unpack[RisuAIInputs]) -> RisuPlan:
@@ -74,20 +80,31 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         require("context", context, RisuAIContext)
         if context.owner.is_group and context.speaker is None:
             context = context.replace(speaker=next(iter(decide(context).activated), None))
-        if context.memory is not None:
-            context = context.replace(memory=context.memory.remembering())
-        state = self.make_state(context)
-        state.again = partial(self._trace, context, context.chat)
-        return self.run_state(state)
+        return self.run_state(self.make_state(context))
 
-    def _trace(self, context: RisuAIContext, chat: RisuChat, _plan: Plan) -> TracedBuild:
-        """Build a context again with traced texts; what asks the application's models is left out."""
+    def _trace(
+        self,
+        context: RisuAIContext,
+        chat: RisuChat,
+        numbers: DrawnNumbers | None,
+        remembered: RememberedTexts,
+        _plan: Plan,
+    ) -> TracedBuild:
+        """Build a context again with traced texts; the application's models are not asked again."""
         from tavernkit.risu_ai.sources import traced_context
 
-        quiet = context.replace(
-            strict=False, on_overflow="return", warn=None, instrumenter=None, trigger_host=None, caption=None
-        )
-        plan = self.run_state(RisuState(traced_context(quiet, chat), self.services.for_tracing()))
+        def build(context: RisuAIContext) -> RisuPlan:
+            state = RisuState(context, self.services.for_tracing())
+            state.remembered = remembered
+            return self.run_state(state)
+
+        traced = traced_context(context, chat, numbers)
+        try:
+            plan = build(traced)
+        except PipelineError as error:
+            if not isinstance(error.__cause__, MemoryFailedError):
+                raise
+            plan = build(traced.replace(memory=None))  # memory would have to ask something else: compared without it
         lore = plan.lore_result
 
         def unused() -> list[tuple[str, str]]:
@@ -106,8 +123,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
     def run_state(self, state: RisuState) -> RisuPlan:
         """Run the pipeline over a workspace, which the caller keeps."""
         context = state.context
-        if state.again is None and context.memory is None:  # models of memory are not asked again for a source map
-            state.again = partial(self._trace, context, context.chat)
+        state.again = partial(self._trace, context, context.chat, state.numbers, state.remembered)
         self.pipeline.run(state)
         plan = finished_plan(state)
         assert isinstance(plan, RisuPlan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from tavernkit.prompt.context import DrawnNumbers
 from tavernkit.prompt.traced_inputs import traced_fields, traced_json, traced_text, traced_user, twin
 from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.files.preset import Preset
@@ -42,9 +43,23 @@ _SETTINGS_TEXTS = {
 _BUILT_IN_TEXTS = ("chain_of_thought", "asset_command")
 
 
-def traced_context(context: RisuAIContext, chat: RisuChat) -> RisuAIContext:
-    """Return the context of a build with its texts traced; ``chat`` is the chat as the build saw it."""
+def traced_context(context: RisuAIContext, chat: RisuChat, numbers: DrawnNumbers | None) -> RisuAIContext:
+    """Return the context of a build with its texts traced, which neither warns, refuses nor asks models.
+
+    Args:
+        context: The context.
+        chat: The chat as the build saw it.
+        numbers: The random numbers that it has drawn, if they are the application's.
+    """
     return context.replace(
+        strict=False,
+        on_overflow="return",
+        warn=None,
+        instrumenter=None,
+        trigger_host=None,
+        caption=None,
+        memory=None if context.memory is None else context.memory.repeating(),
+        random=context.random if numbers is None else numbers.again(),
         character=_character(context.owner),
         members=[_character(each) for each in context.members],
         history=_chat(chat),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.macros.budget import BuildBudget
 from tavernkit.prompt.block import Moved
-from tavernkit.prompt.context import BuildState
+from tavernkit.prompt.context import BuildState, DrawnNumbers
 from tavernkit.risu_ai.budget.token_counting import MessageCounter
 from tavernkit.risu_ai.budget.trimming import Dropped
 from tavernkit.risu_ai.caching.frozen_lore import FrozenLore
@@ -25,6 +25,7 @@ from tavernkit.risu_ai.prompt_template.lore_places import Positions
 from tavernkit.risu_ai.prompt_template.settings import PromptSettings
 from tavernkit.risu_ai.prompt_template.slots import Slots
 from tavernkit.risu_ai.prompt_template.texts import Texts
+from tavernkit.risu_ai.regex_scripts.runner import RememberedTexts
 from tavernkit.risu_ai.regex_scripts.script import RegexScript, ScriptMode
 from tavernkit.risu_ai.services import Services
 from tavernkit.risu_ai.triggers.build_triggers import edit_text
@@ -59,6 +60,8 @@ class RisuState(BuildState[RisuAIContext]):
         self.fields: CharacterFields = character_fields(self.character)
         """prepare: the speaking character's own prompts."""
         self._cbs_budget = BuildBudget(context.limits)
+        self.numbers = DrawnNumbers(context.random) if context.random is not None and context.seed is None else None
+        """The random numbers of the application, if it gives them."""
         self.texts: Texts = self.new_texts()
         """Expands texts; steps change what it sees as the build learns more."""
         self.scripts: Sequence[RegexScript] = ()
@@ -68,6 +71,8 @@ class RisuState(BuildState[RisuAIContext]):
         """prepare: runs the scripts, with what it remembers of this chat."""
         self.script_budget = ScriptBudget()
         """What the scripts of this build may still take."""
+        self.remembered: RememberedTexts = {}
+        """What scripts made of texts in earlier builds of this chat, as far as this one asked for it."""
         self.trigger_engine: TriggerEngine = self.services.trigger_engine(None)
         """prepare: runs triggers, with the Lua scripts of this chat."""
         self.additions = PromptAdditions()
@@ -130,9 +135,8 @@ class RisuState(BuildState[RisuAIContext]):
 
     def new_texts(self) -> Texts:
         """Bind the CBS engine to the inputs as they are now."""
-        context = self.context.for_texts(self.preset, self.character, self.variables).replace(
-            cbs_budget=self._cbs_budget
-        )
+        context = self.context.for_texts(self.preset, self.character, self.variables)
+        context = context.replace(cbs_budget=self._cbs_budget, random=self.numbers or context.random)
         return Texts(self.services.engine, context, warn=self.warn, strict=self.context.strict)
 
     def card_writer(self) -> CardWriter:
@@ -176,6 +180,7 @@ class RisuState(BuildState[RisuAIContext]):
             chat_role=role,
             warn=self.warn,
             budget=self.script_budget,
+            remembered=self.remembered,
         )
         self.emotions += result.emotions
         for place, stored in result.stored.items():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 from tavernkit.arguments import require
 from tavernkit.errors import log_warning
 from tavernkit.prompt.builder import BaseBuilder, finished_plan
+from tavernkit.prompt.context import DrawnNumbers
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.prompt.pipeline import Pipeline
 from tavernkit.prompt.plan import Plan
@@ -78,7 +79,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         require("context", context, SillyTavernContext)
         mismatches: list[str] = []
         state = self.make_state(with_speaker(context, mismatches.append))
-        state.again = partial(self._trace, state.context, tuple(context.log.lines))
+        state.again = partial(self._trace, state.context, tuple(context.log.lines), state.numbers)
         for mismatch in mismatches:
             state.warn(mismatch)
         text = context.text_completion and not self._own_pipeline
@@ -87,7 +88,13 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         assert isinstance(plan, ChatPlan)
         return plan
 
-    def _trace(self, context: SillyTavernContext, lines: Sequence[ChatMessage], plan: Plan) -> TracedBuild:
+    def _trace(
+        self,
+        context: SillyTavernContext,
+        lines: Sequence[ChatMessage],
+        numbers: DrawnNumbers | None,
+        plan: Plan,
+    ) -> TracedBuild:
         """Build a context again with traced texts.
 
         Lines of the chat that are messages of the plan as they stand are given their places afterwards, so that what
@@ -97,17 +104,19 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
 
         texts = LineTexts(context, lines)
         wanted = changed_lines(plan, lines)
-        traced = self._traced_build(context, texts, wanted)
+        traced = self._traced_build(context, texts, wanted, numbers)
         if len(wanted) < len(lines) and any(
             has_unknown(block.content, SHORT_TEXT) and not texts.has(block) for block in traced.plan.blocks
         ):
-            traced = self._traced_build(context, texts, range(len(lines)))
+            traced = self._traced_build(context, texts, range(len(lines)), numbers)
         return traced
 
-    def _traced_build(self, context: SillyTavernContext, texts: LineTexts, wanted: Container[int]) -> TracedBuild:
+    def _traced_build(
+        self, context: SillyTavernContext, texts: LineTexts, wanted: Container[int], numbers: DrawnNumbers | None
+    ) -> TracedBuild:
         from tavernkit.silly_tavern.sources import EntryTexts, traced_context
 
-        state = SillyTavernState(traced_context(context, texts.lines, wanted), self.services)
+        state = SillyTavernState(traced_context(context, texts.lines, wanted, numbers), self.services)
         state.read_entry = entries = EntryTexts(context, self.services)
         text = context.text_completion and not self._own_pipeline
         (TEXT_PIPELINE if text else self.pipeline).run(state)

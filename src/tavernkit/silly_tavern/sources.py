@@ -8,6 +8,7 @@ from typing import TypeVar, cast
 
 from tavernkit.cards.character import Character, fields_home
 from tavernkit.prompt.block import Block
+from tavernkit.prompt.context import DrawnNumbers
 from tavernkit.prompt.injections import InjectionRegistry
 from tavernkit.prompt.plan import Plan
 from tavernkit.prompt.traced_inputs import escaped, traced_character, traced_json, traced_text, traced_user, twin
@@ -49,7 +50,7 @@ _BUILT_IN = "SillyTavern's own"
 
 
 def traced_context(
-    context: SillyTavernContext, lines: Sequence[ChatMessage], wanted: Container[int]
+    context: SillyTavernContext, lines: Sequence[ChatMessage], wanted: Container[int], numbers: DrawnNumbers | None
 ) -> SillyTavernContext:
     """Return the context of a build with its texts traced, which neither warns nor refuses.
 
@@ -57,6 +58,7 @@ def traced_context(
         context: The context.
         lines: The chat as the build saw it.
         wanted: The indices of the lines that are traced.
+        numbers: The random numbers that it has drawn, if they are the application's.
     """
     chat = _chat_name(context)
     return context.replace(
@@ -64,6 +66,7 @@ def traced_context(
         on_overflow="return",
         warn=None,
         instrumenter=None,
+        random=context.random if numbers is None else numbers.again(),
         character=traced_character(context.card) if context.card is not None else None,
         members={avatar: traced_character(card) for avatar, card in context.members.items()},
         group=_fields(context.group, "group", context.group.name, "", ("join_prefix", "join_suffix"))

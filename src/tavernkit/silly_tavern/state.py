@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tavernkit.errors import PipelineError
 from tavernkit.macros.budget import BuildBudget
 from tavernkit.prompt.block import Moved
-from tavernkit.prompt.context import BuildState
+from tavernkit.prompt.context import BuildState, DrawnNumbers
 from tavernkit.silly_tavern.caching.frozen_lore import FrozenLine
 from tavernkit.silly_tavern.chat.authors_note import AuthorsNote
 from tavernkit.silly_tavern.chat.card_fields import CardTexts
@@ -104,7 +104,9 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         super().__init__(context)
         self.services = services if services is not None else Services()
         """What outlives a build: the engines and what they remember."""
-        self.random = context.random_source
+        self.numbers = DrawnNumbers(context.random) if context.random is not None and context.seed is None else None
+        """The random numbers of the application, if it gives them."""
+        self.random = self.random_numbers()
         """Random numbers of this build, one stream for macros and lore."""
         self.memory = context.memory.copy()
         """What macros remember of the chat; kept here until the turn is received."""
@@ -168,6 +170,13 @@ class SillyTavernState(BuildState[SillyTavernContext]):
         """plan_assembly: what found its place, what did not, what is left of the budget."""
         self.trim_report: TrimReport | None = None
         """trimming: what did not fit."""
+
+    def random_numbers(self) -> Callable[[], float]:
+        """Return the random numbers of the inputs as they are now: hooks may have changed them."""
+        context, numbers = self.context, self.numbers
+        if numbers is not None and context.seed is None and context.random is numbers.source:
+            return numbers
+        return context.random_source
 
     def new_macros(self) -> Substitution:
         """Bind the macro engine to the inputs as they are now."""

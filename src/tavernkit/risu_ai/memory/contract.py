@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import TypeVar
+from typing import Generic, TypeVar, cast
 
 from tavernkit._dataclass import dataclass
 from tavernkit.arguments import require
@@ -55,8 +55,17 @@ class MemoryModels:
         summarize, embed = self.summarize, self.embed
         return dataclasses.replace(
             self,
-            summarize=None if summarize is None else _remembering(summarize),
-            embed=None if embed is None else _remembering(embed),
+            summarize=None if summarize is None else _Remembering(summarize),
+            embed=None if embed is None else _Remembering(embed),
+        )
+
+    def repeating(self) -> MemoryModels:
+        """Models that only give the answers that these, if they are :meth:`remembering`, have given."""
+        summarize, embed = self.summarize, self.embed
+        return dataclasses.replace(
+            self,
+            summarize=None if summarize is None else _repeating(summarize),
+            embed=None if embed is None else _repeating(embed),
         )
 
 
@@ -125,13 +134,26 @@ def whole_number(value: object, default: int) -> int:
     return int(value) if math.isfinite(value) else default
 
 
-def _remembering(ask: Callable[[Sequence[T]], V]) -> Callable[[Sequence[T]], V]:
-    answers: dict[str, V] = {}
+class _Remembering(Generic[T, V]):
+    """Asks a model, and gives the same answer to the same question."""
 
-    def remembered(question: Sequence[T]) -> V:
+    def __init__(self, ask: Callable[[Sequence[T]], V]) -> None:
+        self._ask = ask
+        self._answers: dict[str, V] = {}
+
+    def __call__(self, question: Sequence[T]) -> V:
         key = json.dumps(list(question))
-        if key not in answers:
-            answers[key] = ask(question)
-        return answers[key]
+        if key not in self._answers:
+            self._answers[key] = self._ask(question)
+        return self._answers[key]
 
-    return remembered
+    def repeat(self, question: Sequence[T]) -> V:
+        """Give the answer to a question that was asked before."""
+        key = json.dumps(list(question))
+        if key not in self._answers:
+            raise MemoryFailedError("not_asked", "the models of memory are not asked again for a source map")
+        return self._answers[key]
+
+
+def _repeating(ask: Callable[[Sequence[T]], V]) -> Callable[[Sequence[T]], V]:
+    return cast("_Remembering[T, V]", ask).repeat if isinstance(ask, _Remembering) else ask

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field
+from typing import TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit.errors import Warn
@@ -18,12 +19,15 @@ from tavernkit.risu_ai.regex_scripts.script import CompiledScript, RegexScript, 
 from tavernkit.text.js_regex import JSMatch, JSRegex, JSRegexSyntaxError
 from tavernkit.text.js_values import parse_int, trim
 from tavernkit.text.script_budget import ScriptBudget
-from tavernkit.text.traced import join
+from tavernkit.text.traced import join, rewritten
 from tavernkit.text.traced_regex import replace_traced
 
 MAX_EMOTIONS = 5
 CACHED_RESULTS = 1000
 _GROUP = re.compile(r"(?<!\$)\$([0-9]+)")
+
+RememberedTexts: TypeAlias = dict[Hashable, str]
+"""Results of scripts, by what they were made of."""
 
 EditHook = Callable[[str, ScriptMode, int], str]
 """What runs before the scripts: Lua listeners and display triggers."""
@@ -78,14 +82,18 @@ class RegexScriptRunner:
         before: EditHook | None = None,
         warn: Warn | None = None,
         budget: ScriptBudget | None = None,
+        remembered: RememberedTexts | None = None,
     ) -> ScriptResult:
-        """Do the same for a build, whose histories have thousands of texts, without a look at the arguments."""
+        """Do the same for a build, whose histories have thousands of texts, without a look at the arguments.
+
+        Results that are not made again are put into ``remembered``; for a source map they are taken from it.
+        """
         if before is not None and mode != "editprocess":
             text = before(text, mode, index)
         chosen, version = self._scripts_of(mode, scripts), self._engine.registry.version
         if type(text) is not str:
             call = _Call(self._engine, context, index, chat_role, warn, ScriptBudget() if budget is None else budget)
-            return call.run_traced(text, chosen.ready)
+            return call.run_traced(text, mode, chosen, remembered or {})
         fixed_texts = self._lists.fixed_texts
         fixed = fixed_texts.get(chosen, version, text)
         if fixed is not None:
@@ -99,6 +107,8 @@ class RegexScriptRunner:
         key = (expanded, mode, scripts_key, index)
         known = self._results.get(key)
         if known:
+            if remembered is not None:
+                remembered[key] = known
             return ScriptResult(known)
         ready = chosen.ready
         text = fixed_texts.stretches.run(
@@ -173,13 +183,22 @@ class _Call:
         if self.running is not None:
             self.budget.slow(self.running, self.running.comment or self.running.pattern, self.tell)
 
-    def run_traced(self, text: str, scripts: Sequence[ReadyScript]) -> ScriptResult:
-        """Run scripts over a traced text, for which nothing is remembered: equal texts come from elsewhere."""
-        text = self.expand(text)
-        for ready in scripts:
+    def run_traced(
+        self, text: str, mode: ScriptMode, scripts: ModeScripts, remembered: RememberedTexts
+    ) -> ScriptResult:
+        """Run scripts over a traced text; ``remembered`` are the results that the build did not make itself."""
+        expanded = self.expand(text)
+        known = remembered.get((expanded, mode, scripts.key(self.expand), self.index)) if remembered else None
+        if known is not None:  # made with other dice, which must not be rolled now
+            self.context, self.expanding = self.context.replace(random=lambda: 0.0), None
+        made = expanded
+        for ready in scripts.ready:
             if not self.budget.spent:
-                text = self.run(ready, text)
-        return ScriptResult(text, self.emotion_changed, tuple(self.emotions), self.stored)
+                made = self.run(ready, made)
+        if known is not None:
+            first = scripts.ready[0].compiled.script
+            return ScriptResult(made if made == known else rewritten(known, expanded, first.comment or first.pattern))
+        return ScriptResult(made, self.emotion_changed, tuple(self.emotions), self.stored)
 
     def run_telling(self, ready: ReadyScript, text: str) -> tuple[str, bool]:
         """Run a script, and say whether its result depends on the context."""

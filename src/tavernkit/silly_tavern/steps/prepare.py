@@ -102,7 +102,7 @@ def prepare(state: SillyTavernState, *, send_if_empty: str, with_tools: bool, re
         read_examples: Reads example dialogue for chat or text completion.
     """
     context = state.context
-    state.random = context.random_source
+    state.random = state.random_numbers()
     state.macros = state.new_macros()
     state.scripts = PromptScripts.of(context.regex_scripts, state.macros, state.warn, state.services.scripts)
     if not context.dry_run:
