@@ -23,6 +23,7 @@ from tavernkit.studio.api_types import (
     EditsIn,
     EmptyIn,
     MacrosIn,
+    OpenIn,
     PlanIn,
     RegexIn,
     RequestIn,
@@ -37,6 +38,7 @@ from tavernkit.studio.errors import StudioError
 from tavernkit.studio.patches import Edit
 from tavernkit.studio.playground import try_macros, try_script
 from tavernkit.studio.prompt_view import build_view
+from tavernkit.studio.shelf import Wanted
 from tavernkit.studio.studio import Studio
 from tavernkit.studio.workspace import Changed
 from tavernkit.values import Json, JsonObject, is_list, is_object
@@ -140,13 +142,13 @@ async def activate(studio: TheStudio, body: ActivateIn) -> Response:
 @router.get("/documents/{document_id}/difference")
 async def difference(studio: TheStudio, document_id: str) -> Response:
     """What saving would change."""
-    return StudioResponse(studio.workspace.difference(document_id))
+    return StudioResponse(await studio.difference(document_id))
 
 
 @router.post("/documents/{document_id}/save")
 async def save(studio: TheStudio, document_id: str, body: SaveIn) -> Response:
     """Write a document to its file; what was there is kept beside it."""
-    saved, backup = studio.workspace.save(document_id, overwrite=body.overwrite)
+    saved, backup = await studio.save(document_id, overwrite=body.overwrite)
     told: JsonObject = {
         "document": saved.to_dict(data=False),
         "file": saved.path.name if saved.path is not None else None,
@@ -255,3 +257,24 @@ async def play_regex(studio: TheStudio, body: RegexIn) -> Response:
 async def lint(studio: TheStudio) -> Response:
     """What lint finds in the documents as they are now."""
     return StudioResponse(await asyncio.to_thread(check, studio.workspace.state))
+
+
+@router.get("/folder")
+async def folder(studio: TheStudio) -> Response:
+    """The characters, chats and presets that can be opened."""
+    return StudioResponse(await studio.choices())
+
+
+@router.post("/open")
+async def open_character(studio: TheStudio, body: OpenIn) -> Response:
+    """Open another character in place of all documents."""
+    wanted = Wanted(
+        character=body.character,
+        group=body.group,
+        chat=body.chat,
+        preset=body.preset,
+        books=body.books,
+        platform=body.platform,
+    )
+    await studio.open(wanted, discard=body.discard)
+    return StudioResponse(studio.describe())

@@ -167,3 +167,15 @@ class RegexIn(_In):
     script: dict[str, Any]
     text: Annotated[str, Field(max_length=200_000)]
     engine: Literal["silly_tavern", "risu_ai"] = "silly_tavern"
+
+
+class OpenIn(_In):
+    """A character of the folder or library."""
+
+    character: Name | None = None
+    group: Name | None = None
+    chat: Name | None = None
+    preset: Name | None = None
+    books: Annotated[list[Name], Field(max_length=100)] = []
+    platform: Literal["silly_tavern", "risu_ai"] | None = None
+    discard: bool = False

@@ -37,7 +37,7 @@ from tavernkit.silly_tavern.files.chat_file import ChatMetadata
 from tavernkit.studio.document import RISU_CHAT, WORLD_INFO, Document, file_content
 from tavernkit.studio.errors import StudioError
 from tavernkit.studio.workspace import State
-from tavernkit.values import Json, JsonObject, LRUCache, freeze_object, is_list, is_mapping, is_object
+from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, LRUCache, freeze_object, is_list, is_mapping, is_object
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ DEFAULT_TURN: Final[JsonObject] = {
 }
 """What a turn document has."""
 
-_BOOK_SLOTS: Final = ("books", "character_books", "chat_books", "persona_books")
+BOOK_SLOTS: Final = ("books", "character_books", "chat_books", "persona_books")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +116,9 @@ class Inputs:
         """
         self.base = base
         self.silly_tavern_builder = base or SillyTavernBuilder()
+        context = base.make_context(warn=None) if base is not None else None
+        self._settings = context.settings if context is not None else None
+        self._group = context.group if context is not None else None
         self._risu_ai_builder = RisuAIBuilder(character=RisuCharacter.from_json({"name": "nobody"}))
         self._made: LRUCache[tuple[str, str, int], tuple[Json, object]] = LRUCache(400)
 
@@ -152,13 +155,13 @@ class Inputs:
         if members:
             cards = {_avatar(each): self._of(each, "character", _character) for each in members}
             names = ", ".join(each.name for each in cards.values())
-            inputs |= {"members": cards, "group": Group(id="group", name=f"Group: {names}", members=tuple(cards))}
-            inputs["character"] = None
+            group = self._group or Group(id="group", name=f"Group: {names}")
+            inputs |= {"members": cards, "group": group.replace(members=tuple(cards)), "character": None}
         else:
             document = state.one("card")
             if document is not None and document.path is not None:
                 inputs["avatar"] = document.path.name
-        for slot in _BOOK_SLOTS:
+        for slot in BOOK_SLOTS:
             books = [self._world(each) for each in state.active_of("book") if (each.slot or "books") == slot]
             if books or slot == "books" or self.base is not None:
                 inputs[slot] = books  # pyright: ignore[reportGeneralTypeIssues]  # the names of the inputs
@@ -172,6 +175,8 @@ class Inputs:
             inputs["model_hint"] = turn.model
         if turn.dialect == TEXT:
             inputs |= self._text_inputs(state, turn)
+        elif self.base is not None:
+            inputs["dialect"] = None
         return inputs
 
     def risu_ai(self, state: State) -> RisuAIInputs:
@@ -247,7 +252,7 @@ class Inputs:
 
     def _preset(self, state: State, turn: Turn) -> Preset:
         document = state.one("preset")
-        preset = self._of(document, "preset", _preset) if document is not None else Preset.default()
+        preset = self._of(document, "preset", self._read_preset) if document is not None else Preset.default()
         changes: dict[str, object] = {}
         if turn.context_length is not None:
             changes |= {"openai_max_context": turn.context_length, "max_context_unlocked": True}
@@ -272,12 +277,19 @@ class Inputs:
         given: list[Json] = []
         for document in state.active_of("regex"):
             given += document.data if is_list(document.data) else [document.data]
+        document, settings = state.one("card"), self._settings
+        extensions = EMPTY_OBJECT if settings is None else settings.extension_settings
         read = RegexScripts.from_settings(
-            {"regex": given},
+            {**extensions, "regex": given},
             card_data={"extensions": card.extensions},
+            avatar=None if document is None else _avatar(document),
             preset={"extensions": preset.extensions},
+            preset_name=preset.name,
+            api="openai" if settings is None else settings.main_api,
             warn=WarningLog(),
         )
+        if settings is not None:  # which scripts of cards and presets may run is in the settings
+            return read
         return replace(read, preset_allowed=turn.allow_scripts, scoped_allowed=turn.allow_scripts)
 
     def _text_inputs(self, state: State, turn: Turn) -> SillyTavernInputs:
@@ -296,6 +308,10 @@ class Inputs:
         if turn.response_length is not None:
             found["response_length"] = turn.response_length
         return found
+
+    def _read_preset(self, document: Document) -> Preset:
+        base = self._settings.preset if self._settings is not None else None
+        return Preset.from_json(_object(document), name=document.name, base=base, warn=WarningLog())
 
     def _risu_character(self, document: Document) -> RisuCharacter:
         card = _character(document)
@@ -393,10 +409,6 @@ def _world(document: Document) -> WorldBook:
 
 def _module(document: Document) -> RisuModule:
     return risu_module(_object(document), document.name, WarningLog())
-
-
-def _preset(document: Document) -> Preset:
-    return Preset.from_json(_object(document), name=document.name, warn=WarningLog())
 
 
 def _risu_preset(document: Document) -> RisuPreset:

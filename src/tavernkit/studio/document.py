@@ -79,6 +79,8 @@ class Document:
     """True if the file ends with a line feed."""
     bundle: Bundle | None = None
     """The file of a card that is more than JSON: its picture and assets are written again."""
+    item: str = ""
+    """The id of what it is in the service's library."""
     slot: str = ""
     """For a book of an installation: the input of a build that it belongs to."""
     warnings: tuple[str, ...] = ()
@@ -132,7 +134,7 @@ class Document:
             "name": self.title,
             "format": self.format,
             "file": self.path.name if self.path is not None else None,
-            "writable": self.path is not None,
+            "writable": self.path is not None or bool(self.item),
             "saved": self.saved,
             "revision": self.revision,
             "home": self.home,

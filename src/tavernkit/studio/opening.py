@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tavernkit.conversation import ToolInput
+from tavernkit.errors import ConfigError
 from tavernkit.examples import example_path
+from tavernkit.models import model
+from tavernkit.silly_tavern import DataFolder
 from tavernkit.studio.build_inputs import DEFAULT_TURN, SILLY_TAVERN
 from tavernkit.studio.document import JSONL, Document, Kind, new_document, read_document
+from tavernkit.studio.shelf import FolderShelf, Wanted
 from tavernkit.studio.studio import Studio
+from tavernkit.studio.talk import ModelChoice
 from tavernkit.studio.workspace import Workspace
 from tavernkit.values import Json, JsonObject, is_list, is_object
 
@@ -38,13 +44,57 @@ class Opened:
     greeting: int = 0
 
 
-def open_studio(given: Opened) -> Studio:
+def open_studio(given: Opened, *, models: Sequence[ModelChoice] = (), tools: Sequence[ToolInput] = ()) -> Studio:
     """Open files; without a card the shipped example.
+
+    Args:
+        given: The files, and what else is known.
+        models: Models to talk to, beside the scripted one.
+        tools: Functions that these may call.
 
     Raises:
         FileFormatError: A file is something else, or cannot be read.
     """
-    return Studio(open_workspace(given))
+    return Studio(open_workspace(given), models=models, tools=tools)
+
+
+def open_folder(
+    folder: Path, wanted: Wanted, *, models: Sequence[ModelChoice] = (), tools: Sequence[ToolInput] = ()
+) -> Studio:
+    """Open a character of SillyTavern's data folder; others of it can be opened on the page.
+
+    Args:
+        folder: ``data/default-user`` of an installation.
+        wanted: Which character and chat; the first character if none is named.
+        models: Models to talk to, beside the scripted one.
+        tools: Functions that these may call.
+
+    Raises:
+        ConfigError: There is no such character, chat or preset, or none at all.
+    """
+    opened = DataFolder(folder)
+    if wanted.character is None and wanted.group is None:
+        characters = opened.characters()
+        if not characters:
+            raise ConfigError(f"there is no character in {folder}", code="NO_CHARACTER")
+        wanted = replace(wanted, character=characters[0])
+    shelf = FolderShelf(opened)
+    found = shelf.open_now(wanted)
+    return Studio(found.workspace, inputs=found.inputs, shelf=shelf, models=models, tools=tools)
+
+
+def model_choice(name: str, base_url: str | None = None) -> ModelChoice:
+    """Return a model that can be talked to; its key comes from the environment.
+
+    Args:
+        name: ``openai:gpt-4o``, ``anthropic:…``, ``koboldcpp:http://…`` and so on, as for :func:`tavernkit.model`.
+        base_url: Another server that speaks the same protocol.
+
+    Raises:
+        ConfigError: The provider is unknown, or there is no address.
+    """
+    model(name, base_url=base_url)  # a mistake is found now, not at the first turn
+    return ModelChoice(id=name, label=name, make=lambda: model(name, base_url=base_url))
 
 
 def open_workspace(given: Opened) -> Workspace:
@@ -56,8 +106,7 @@ def open_workspace(given: Opened) -> Workspace:
         chat = new_document("", "chat", "New chat", empty, format_=JSONL)
         documents.append(chat)
     documents.append(_persona(given, chat))
-    documents.append(_turn(given))
-    return Workspace(documents)
+    return Workspace(documents).with_turn(_turn(given))
 
 
 def _files(given: Opened) -> list[Document]:
@@ -89,8 +138,8 @@ def _persona(given: Opened, chat: Document) -> Document:
     return new_document("", "persona", name, data)
 
 
-def _turn(given: Opened) -> Document:
-    data: JsonObject = {
+def _turn(given: Opened) -> JsonObject:
+    return {
         **DEFAULT_TURN,
         "platform": given.platform,
         "dialect": given.dialect,
@@ -98,7 +147,6 @@ def _turn(given: Opened) -> Document:
         "greeting": given.greeting,
         "message": given.message or (EXAMPLE_MESSAGE if given.card is None else ""),
     }
-    return new_document("", "turn", "Next turn", data)
 
 
 def _user_of(chat: Json) -> str | None:

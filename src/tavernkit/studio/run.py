@@ -33,6 +33,7 @@ def run_studio(studio: Studio, *, port: int = 0, opened: Callable[[str], object]
         if os.name == "posix":
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((HOST, port))
+        listening.listen(128)  # a browser that comes before the server is ready waits for it
     except OSError as error:
         listening.close()
         raise ConfigError(f"cannot listen on {HOST}:{port}: {error.strerror}", code="CANNOT_LISTEN") from error

@@ -18,9 +18,10 @@ from tavernkit.models.bodies import request_body
 from tavernkit.prompt.plan import Plan
 from tavernkit.report.source_families import FAMILIES
 from tavernkit.studio.build_inputs import GENERATION_TYPES, Inputs, Turn
-from tavernkit.studio.document import KINDS, as_kind, read_document
+from tavernkit.studio.document import KINDS, Document, as_kind, file_content, read_document
 from tavernkit.studio.errors import StudioError
 from tavernkit.studio.prompt_view import Look, build_view, cache_view, failed_view, sources_view
+from tavernkit.studio.shelf import Shelf, Wanted
 from tavernkit.studio.talk import ModelChoice, Talk
 from tavernkit.studio.workspace import Changed, State, Workspace
 from tavernkit.values import Json, JsonObject, LRUCache, thaw
@@ -40,6 +41,7 @@ class Studio:
         workspace: Workspace,
         *,
         inputs: Inputs | None = None,
+        shelf: Shelf | None = None,
         models: Sequence[ModelChoice] = (),
         tools: Sequence[ToolInput] = (),
     ) -> None:
@@ -48,6 +50,7 @@ class Studio:
         Args:
             workspace: The documents.
             inputs: Makes inputs of builds; with the settings of an installation, if it comes from one.
+            shelf: Where other characters are opened from.
             models: Models to talk to, beside the scripted one.
             tools: Functions that these may call.
         """
@@ -56,6 +59,7 @@ class Studio:
         self.looks: LRUCache[str, Look] = LRUCache(MAX_LOOKS)
         self.last: Look | None = None
         """The prompt that was built last."""
+        self.shelf = shelf
         self.talk = Talk(self, models=models, tools=tools)
         self._numbers = 0
         self._asked = 0
@@ -79,6 +83,7 @@ class Studio:
             "model": self.talk.model_id,
             "cache_profiles": list(PROFILES),
             "generation_types": list(GENERATION_TYPES),
+            "folder": self.shelf is not None,
             "version": __version__,
         }
 
@@ -119,6 +124,63 @@ class Studio:
         except (binascii.Error, ValueError) as error:
             raise StudioError(422, "the content is not Base64", code="bad_content") from error
         return self.workspace.add(read_document(read, name=name, kind=as_kind(kind)))
+
+    async def choices(self) -> JsonObject:
+        """Return what the folder or library has to open."""
+        return await self._shelf().choices()
+
+    async def open(self, wanted: Wanted, *, discard: bool = False) -> None:
+        """Open another character of the folder or library, in place of all documents.
+
+        Args:
+            wanted: What to open.
+            discard: Give up what is not saved.
+
+        Raises:
+            StudioError: Something is not saved.
+        """
+        shelf = self._shelf()
+        unsaved = [each.title for each in self.workspace.state.documents.values() if each.path and not each.saved]
+        if unsaved and not discard:
+            raise StudioError(409, f"not saved: {', '.join(unsaved[:5])}", code="unsaved")
+        self.talk.check_free()
+        found = await shelf.open(wanted)
+        self.workspace, self.inputs = found.workspace, found.inputs
+        self.looks.clear()
+        self.last = None
+        self.talk.forget()
+
+    async def save(self, document_id: str, *, overwrite: bool = False) -> tuple[Document, str | None]:
+        """Write a document to its file, or to the library it came from; see :meth:`Workspace.save`.
+
+        Args:
+            document_id: The document.
+            overwrite: Write although somebody else has changed it.
+        """
+        document = self.workspace.document(document_id)
+        if not document.item:
+            return await asyncio.to_thread(self.workspace.save, document_id, overwrite=overwrite)
+        shelf = self._shelf()
+        if not overwrite and await shelf.changed(document):
+            raise StudioError(409, f"{document.title} has been changed by somebody else", code="changed_on_disk")
+        content = await asyncio.to_thread(file_content, document)
+        kept = await shelf.write(document, content)
+        return self.workspace.mark_saved(document, content), kept
+
+    async def difference(self, document_id: str) -> JsonObject:
+        """Return what saving would change, and whether somebody else has changed it since it was opened."""
+        document = self.workspace.document(document_id)
+        told = await asyncio.to_thread(self.workspace.difference, document_id)
+        if document.item:
+            told["conflict"] = await self._shelf().changed(document)
+        return told
+
+    def _shelf(self) -> Shelf:
+        if self.shelf is None:
+            raise StudioError(
+                404, "there is no folder to open from: files are named on the command line", code="no_folder"
+            )
+        return self.shelf
 
     # Prompts.
 

@@ -227,6 +227,10 @@ class Talk:
             await self._conversation.aclose()
             self._conversation = None
 
+    def forget(self) -> None:
+        """Let the next turn begin a conversation with the documents that are there then."""
+        self._conversation = None
+
     def check_free(self) -> None:
         """Raise if a reply is still coming."""
         if self._busy:

@@ -40,7 +40,7 @@ SINGLE: Final[tuple[Kind, ...]] = (
 """Kinds of which one document is active."""
 SEVERAL: Final[Mapping[Kind, str]] = {"book": "books", "regex": "regex"}
 """Kinds of which any number is active, and what their list is called."""
-NEEDED: Final[frozenset[str]] = frozenset({"card", "chat", "persona", "turn"})
+NEEDED: Final[frozenset[str]] = frozenset({"card", "chat", "persona"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,12 @@ class Workspace:
         self._redo: list[_Step] = []
         self._lock = threading.Lock()
 
+    def with_turn(self, data: JsonObject) -> Workspace:
+        """Give the workspace the turn that it begins with, and return it."""
+        turn = new_document(self.new_id("turn"), "turn", "Next turn", data)
+        self.state = State({**self.state.documents, turn.id: turn}, self.state.active | {turn.id})
+        return self
+
     def new_id(self, kind: Kind) -> str:
         """Return an id that no document has had."""
         self._counts[kind] = self._counts.get(kind, 0) + 1
@@ -217,7 +223,7 @@ class Workspace:
         """Close a document, as one step. Its file stays."""
         document = self.document(document_id)
         others = [each for each in self.state.documents.values() if each.kind == document.kind and each is not document]
-        if document.kind in NEEDED and not others:
+        if document.kind == "turn" or (document.kind in NEEDED and not others):
             raise StudioError(422, f"a prompt needs a {document.kind}", code="needed")
         documents = {key: each for key, each in self.state.documents.items() if key != document_id}
         state = State(documents, self.state.active - {document_id})
@@ -233,7 +239,7 @@ class Workspace:
             active: Whether prompts use it.
         """
         document = self.document(document_id)
-        if not active and document.kind in NEEDED:
+        if not active and (document.kind == "turn" or document.kind in NEEDED):
             raise StudioError(422, f"a prompt needs a {document.kind}", code="needed")
         return self._step(_activated(self.state, document, active=active), f"switch {document.title}")
 
@@ -285,11 +291,20 @@ class Workspace:
             write_atomically(path, content)
         except OSError as error:
             raise StudioError(409, f"{path.name} cannot be written: {error.strerror}", code="not_writable") from error
+        return self.mark_saved(document, content), backup
+
+    def mark_saved(self, document: Document, content: bytes) -> Document:
+        """Note that a document was written, and return it.
+
+        Args:
+            document: The document as it was written.
+            content: What was written.
+        """
         digest = digest_of(content)
         self._everywhere(
-            lambda each: replace(each, original=document.data, digest=digest) if each.id == document_id else each
+            lambda each: replace(each, original=document.data, digest=digest) if each.id == document.id else each
         )
-        return self.document(document_id), backup
+        return self.document(document.id)
 
     def reload(self, document_id: str) -> Changed:
         """Read a document from its file again, as one step; of one without a file, what was opened comes back."""

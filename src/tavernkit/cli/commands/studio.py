@@ -2,54 +2,128 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from tavernkit.cli.platforms import Platform, choice_option
 from tavernkit.errors import ConfigError
 
+if TYPE_CHECKING:
+    from tavernkit.conversation import ToolInput
+    from tavernkit.studio import Studio
+    from tavernkit.studio.opening import Opened
+    from tavernkit.studio.talk import ModelChoice
+
 FILES = "What is opened"
+FOLDER = "From an installation"
 MODEL = "The model"
 PAGE = "The page"
+
+
+def _file(*names: str, help: str) -> typer.models.OptionInfo:  # noqa: A002  # typer's word
+    option = typer.Option(*names, exists=True, dir_okay=False, help=help, rich_help_panel=FILES, show_default=False)
+    return cast("typer.models.OptionInfo", option)
 
 
 def studio(
     card: Annotated[
         Path | None,
-        typer.Argument(exists=True, dir_okay=False, help="Character card; the shipped example without one."),
+        typer.Argument(exists=True, dir_okay=False, help="Character card; without one the shipped example is opened."),
     ] = None,
-    book: Annotated[
-        list[Path] | None,
-        typer.Option("--book", "-b", exists=True, dir_okay=False, help="Lore book; may be repeated."),
+    book: Annotated[list[Path] | None, _file("--book", "-b", help="Lore book; may be repeated.")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset",
+            metavar="FILE",
+            help="Preset of SillyTavern or RisuAI (a name, with --from-sillytavern).",
+            rich_help_panel=FILES,
+        ),
     ] = None,
-    preset: Annotated[Path | None, typer.Option("--preset", exists=True, dir_okay=False, help="Preset.")] = None,
-    chat: Annotated[Path | None, typer.Option("--chat", "-c", exists=True, dir_okay=False, help="Chat file.")] = None,
-    context_template: Annotated[
-        Path | None, typer.Option("--context-template", exists=True, dir_okay=False, help="Context template.")
+    chat: Annotated[
+        str | None,
+        typer.Option(
+            "--chat", "-c", metavar="FILE", help="Chat file (a name, with --from-sillytavern).", rich_help_panel=FILES
+        ),
     ] = None,
-    instruct: Annotated[
-        Path | None, typer.Option("--instruct", exists=True, dir_okay=False, help="Instruct template.")
-    ] = None,
-    system_prompt: Annotated[
-        Path | None, typer.Option("--system-prompt", exists=True, dir_okay=False, help="System prompt.")
-    ] = None,
+    context_template: Annotated[Path | None, _file("--context-template", help="Context template.")] = None,
+    instruct: Annotated[Path | None, _file("--instruct", help="Instruct template.")] = None,
+    system_prompt: Annotated[Path | None, _file("--system-prompt", help="System prompt of text completion.")] = None,
     regex_script: Annotated[
-        list[Path] | None,
-        typer.Option("--regex-script", exists=True, dir_okay=False, help="Regex scripts; may be repeated."),
+        list[Path] | None, _file("--regex-script", help="Regex scripts of SillyTavern; may be repeated.")
     ] = None,
-    user: Annotated[str | None, typer.Option("--user", "-u", metavar="NAME", help="The user's name.")] = None,
-    persona: Annotated[str, typer.Option("--persona", help="The user's description.", show_default=False)] = "",
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", metavar="NAME", help="The user's name.", rich_help_panel=FILES)
+    ] = None,
+    persona: Annotated[
+        str, typer.Option("--persona", help="The user's description.", show_default=False, rich_help_panel=FILES)
+    ] = "",
+    message: Annotated[
+        str, typer.Option("--message", "-m", help="What is said next.", show_default=False, rich_help_panel=FILES)
+    ] = "",
     platform: Annotated[
         str, choice_option(tuple(Platform), "--platform", "-p", help="Whose rules (default: silly_tavern).")
     ] = Platform.SILLY_TAVERN,
     dialect: Annotated[
-        str, typer.Option("--dialect", "-d", metavar="NAME", help="openai, or text for models without chat.")
+        str,
+        typer.Option(
+            "--dialect", "-d", metavar="NAME", help="openai, or text for models without chat.", rich_help_panel=FILES
+        ),
     ] = "openai",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 is any free one.")] = 0,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Print the address, open no browser.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the address as one line of JSON.")] = False,
+    from_sillytavern: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-sillytavern",
+            metavar="DIR",
+            exists=True,
+            file_okay=False,
+            help="SillyTavern data folder, such as data/default-user.",
+            rich_help_panel=FOLDER,
+        ),
+    ] = None,
+    character: Annotated[
+        str | None, typer.Option("--character", metavar="NAME", help="Which character of it.", rich_help_panel=FOLDER)
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="NAME", help="Which group of it.", rich_help_panel=FOLDER)
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="Model to talk to, such as openai:gpt-4o; its key is read from the environment; may be repeated. "
+            "Without one a scripted model answers.",
+            envvar="TAVERNKIT_STUDIO_MODEL",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option("--base-url", help="Another server for --model.", rich_help_panel=MODEL, show_default=False),
+    ] = None,
+    tool: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tool",
+            metavar="MODULE:FUNCTION",
+            help="Python function that models may call; may be repeated.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port; 0 is any free one.", rich_help_panel=PAGE)
+    ] = 0,
+    no_open: Annotated[
+        bool, typer.Option("--no-open", help="Print the address, open no browser.", rich_help_panel=PAGE)
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the address as one line of JSON.", rich_help_panel=PAGE)
+    ] = False,
 ) -> None:
     r"""Open a page that shows the prompt live: change a card, book or preset and see what the model sees.
 
@@ -58,32 +132,40 @@ def studio(
     \b
     tavernkit studio
     tavernkit studio aria.png --book world.json --preset preset.json --chat chat.jsonl
-    tavernkit studio aria.png --platform risu_ai
+    tavernkit studio aria.png --platform risu_ai --model openai:gpt-4o
+    tavernkit studio --from-sillytavern data/default-user --character Aria
     """
-    import json
-
     from tavernkit.cli.terminal import show_piece
 
     try:
-        from tavernkit.studio.opening import Opened, open_studio
+        from tavernkit.studio.opening import Opened, model_choice
         from tavernkit.studio.run import run_studio
     except ModuleNotFoundError as error:
         raise ConfigError("Studio needs its extra: pip install 'tavernkit[server]'", code="EXTRA_MISSING") from error
 
-    given = Opened(
-        card=card,
-        books=book or (),
-        preset=preset,
-        chat=chat,
-        context_template=context_template,
-        instruct=instruct,
-        system_prompt=system_prompt,
-        regex_scripts=regex_script or (),
-        user=user,
-        persona=persona,
-        platform=platform,
-        dialect=dialect,
-    )
+    models = [model_choice(name, base_url) for name in model or ()]
+    tools = [_function(name) for name in tool or ()]
+    if from_sillytavern is not None:
+        if card is not None:
+            raise typer.BadParameter("name the character with --character, not as a file")
+        made = _from_folder(from_sillytavern, character, group, chat, preset, models, tools)
+    else:
+        given = Opened(
+            card=card,
+            books=book or (),
+            preset=_existing(preset, "--preset"),
+            chat=_existing(chat, "--chat"),
+            context_template=context_template,
+            instruct=instruct,
+            system_prompt=system_prompt,
+            regex_scripts=regex_script or (),
+            user=user,
+            persona=persona,
+            message=message,
+            platform=platform,
+            dialect=dialect,
+        )
+        made = _from_files(given, models, tools)
 
     def opened(address: str) -> None:
         show_piece((json.dumps({"url": address}) if as_json else f"TavernKit Studio: {address}") + "\n")
@@ -92,7 +174,52 @@ def studio(
 
             webbrowser.open(address)
 
-    run_studio(open_studio(given), port=port, opened=opened)
+    run_studio(made, port=port, opened=opened)
+
+
+def _from_files(given: Opened, models: list[ModelChoice], tools: list[ToolInput]) -> Studio:
+    from tavernkit.studio.opening import open_studio
+
+    return open_studio(given, models=models, tools=tools)
+
+
+def _from_folder(
+    folder: Path,
+    character: str | None,
+    group: str | None,
+    chat: str | None,
+    preset: str | None,
+    models: list[ModelChoice],
+    tools: list[ToolInput],
+) -> Studio:
+    from tavernkit.studio.opening import open_folder
+    from tavernkit.studio.shelf import Wanted
+
+    wanted = Wanted(character=character, group=group, chat=chat, preset=preset)
+    return open_folder(folder, wanted, models=models, tools=tools)
+
+
+def _existing(name: str | None, option: str) -> Path | None:
+    if name is None:
+        return None
+    path = Path(name)
+    if not path.is_file():
+        raise typer.BadParameter(f"{option}: there is no file {name!r}")
+    return path
+
+
+def _function(name: str) -> ToolInput:
+    """Import a tool: the module is named on the command line, as with ``python -m``."""
+    module, colon, function = name.partition(":")
+    if not colon:
+        raise typer.BadParameter(f"--tool {name}: write MODULE:FUNCTION")
+    try:
+        found: object = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise typer.BadParameter(f"--tool {name}: {error}") from error
+    if not callable(found):
+        raise typer.BadParameter(f"--tool {name}: it is not a function")
+    return found
 
 
 def register(app: typer.Typer) -> None:
