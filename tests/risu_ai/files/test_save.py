@@ -256,7 +256,7 @@ FOREIGN = {
     "triggers": (b"[1]", "a list"),
     "settings report": (b'{"mainPrompt": ""}', "it has no characters"),
     "preset": (gzip.compress(pack({"type": "preset", "preset": b""})), "a preset"),
-    "broken JSON": (b'{"a": ', "no JSON"),
+    "broken JSON": (b'{"a": ', "not JSON"),
     "assets only": (struct.pack("<I", 5) + b"a.png" + struct.pack("<I", 1) + b"A", "1 assets and no database"),
     "junk": (b"\xffjunk", "cannot be decoded"),
     "nothing": (b"", "cannot be decoded"),
