@@ -56,6 +56,7 @@ COMMANDS = {
     "lore_convert": ["lore", "convert", "{book}", "{folder}/out.json", "--to", "risu_ai", "--force"],
     "preset_convert": ["preset", "convert", "{preset}", "{folder}/out.json", "--to", "risu_ai", "--force"],
     "tokens": ["tokens", "{card}", "--show"],
+    "tokenizers": ["tokenizers", "audit", "{attack}"],
     "tokens_text": ["tokens", "--text", "{attack}", "--show"],
     "macros_list": ["macros", "list", "{attack}"],
     "cbs_list": ["cbs", "list", "{attack}"],

@@ -227,3 +227,32 @@ def test_a_chat_is_nothing_to_check(tavernkit: Tavernkit) -> None:
 def test_one_thing_is_counted_as_one(tavernkit: Tavernkit) -> None:
     assert tavernkit("macros", "list", "{{roll").out.endswith("0 macros\n")
     assert tavernkit("macros", "list", "sum of dice").out.endswith("1 macro\n")
+
+
+def test_tokenizer_files_are_checked_and_fetched(
+    tavernkit: Tavernkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tavernkit.vibe_tavern import tokenizer_files
+
+    broken = tmp_path / "glm-4.7" / "tokenizer.json"
+    broken.parent.mkdir()
+    broken.write_text("{}")
+    checked = tavernkit("tokenizers", "check", "glm-4.7", "qwen3", "--root", str(tmp_path), "--json")
+    assert checked.code == 1
+    assert [one["status"] for one in json.loads(checked.out)["tokenizers"]] == ["missing", "invalid"]
+
+    def refuse(url: str, headers: object) -> tokenizer_files.Fetched:
+        raise OSError("the hub is out of reach")
+
+    monkeypatch.setattr(tokenizer_files, "fetch_from_hub", refuse)
+    failed = tavernkit("tokenizers", "fetch", "qwen3", "--root", str(tmp_path))
+    assert failed.code == 1
+    assert "out of reach" in failed.out
+    assert tavernkit("tokenizers", "fetch", "qwen").code == 2
+
+
+def test_models_are_audited(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    report = json.loads(
+        tavernkit("tokenizers", "audit", "qwen/qwen3-32b", "x/y", "--root", str(tmp_path), "--json").out
+    )
+    assert [(one["hint"], one["status"]) for one in report["models"]] == [("qwen3", "missing_file"), ("x/y", "miss")]

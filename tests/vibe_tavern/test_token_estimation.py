@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tavernkit.vibe_tavern import token_estimation
-from tavernkit.vibe_tavern.token_estimation import audit, canonical_model_hint
+from tavernkit.vibe_tavern.token_estimation import audit_models, canonical_model_hint
 from tavernkit.vibe_tavern.tokenizer_files import Fetched, check_tokenizers, fetch_tokenizers
 
 TOKENIZER = {
@@ -82,7 +82,9 @@ def test_files_are_fetched_checked_and_used(tmp_path: Path) -> None:
     token_estimation.configure(tmp_path)
     try:
         assert token_estimation.estimator().estimate("hello brave world", "deepseek-v3") == 3
-        found = {each.model: each.status for each in audit(["deepseek/deepseek-chat-v3-0324", "z-ai/glm-4.7", "x/y"])}
+        found = {
+            each.model: each.status for each in audit_models(["deepseek/deepseek-chat-v3-0324", "z-ai/glm-4.7", "x/y"])
+        }
     finally:
         token_estimation.configure(None)
     assert found == {"deepseek/deepseek-chat-v3-0324": "hit", "z-ai/glm-4.7": "missing_file", "x/y": "miss"}

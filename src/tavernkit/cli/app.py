@@ -35,6 +35,7 @@ COMMANDS = (
     "cbs",
     "preset",
     "tokens",
+    "tokenizers",
     "chat",
     "batch",
     "eval",

@@ -56,3 +56,8 @@ from tavernkit.vibe_tavern.tool_calling.toolset import CombinedToolset as Combin
 from tavernkit.vibe_tavern.user_input import preprocess_user_input as preprocess_user_input
 
 __all__: list[str]
+from tavernkit.vibe_tavern.token_estimation import AuditedModel as AuditedModel
+from tavernkit.vibe_tavern.token_estimation import audit_models as audit_models
+from tavernkit.vibe_tavern.tokenizer_files import TokenizerFile as TokenizerFile
+from tavernkit.vibe_tavern.tokenizer_files import check_tokenizers as check_tokenizers
+from tavernkit.vibe_tavern.tokenizer_files import fetch_tokenizers as fetch_tokenizers

@@ -138,7 +138,7 @@ class AuditedModel:
     description: Mapping[str, object]
 
 
-def audit(models: list[str], *, tokenizer_root: Path | str | None = None) -> list[AuditedModel]:
+def audit_models(models: list[str], *, tokenizer_root: Path | str | None = None) -> list[AuditedModel]:
     """Say for each model id whether its own tokenizer counts it."""
     counting = estimator(tokenizer_root)
     known = {model.hint for model in MODELS}

@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 from tavernkit._dataclass import dataclass
 from tavernkit.budget.file_tokenizer import load_file_tokenizer
+from tavernkit.errors import ConfigError
 from tavernkit.values import JsonObject
 from tavernkit.vibe_tavern.token_estimation import (
     MODELS,
@@ -54,7 +55,15 @@ class TokenizerFile:
 
 
 def check_tokenizers(*, root: Path | None = None, only: Sequence[str] = ()) -> list[TokenizerFile]:
-    """Say for each model whether its file is there and can be loaded."""
+    """Check for each model if its file is there and can be loaded.
+
+    Args:
+        root: Where the files are; by default the folder that token estimation uses.
+        only: Names of tokenizers (``"qwen3"``); by default all.
+
+    Raises:
+        ConfigError: There is no tokenizer of that name.
+    """
     root = root or default_tokenizer_root()
     return [_checked(model, root) for model in _chosen(only)]
 
@@ -67,7 +76,18 @@ def fetch_tokenizers(
     fetch: Fetch | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> list[TokenizerFile]:
-    """Fetch the files that are missing (or all, by ``force``), check them, and note where they came from."""
+    """Fetch the files that are missing, check them, and note where they came from.
+
+    Args:
+        root: Where the files are; by default the folder that token estimation uses.
+        only: Names of tokenizers (``"qwen3"``); by default all.
+        force: Fetch files again that are already there.
+        fetch: Gets a URL and headers, for another hub; by default Hugging Face over HTTPS.
+        now: The clock for the note.
+
+    Raises:
+        ConfigError: There is no tokenizer of that name.
+    """
     root = root or default_tokenizer_root()
     results: list[TokenizerFile] = []
     for model in _chosen(only):
@@ -88,6 +108,10 @@ def fetch_from_hub(url: str, headers: Mapping[str, str]) -> Fetched:
 
 
 def _chosen(only: Sequence[str]) -> list[ModelTokenizer]:
+    known = [model.hint for model in MODELS]
+    unknown = [name for name in only if name not in known]
+    if unknown:
+        raise ConfigError(f"there is no tokenizer {unknown[0]!r}: choose one of {', '.join(known)}")
     return [model for model in MODELS if not only or model.hint in only]
 
 

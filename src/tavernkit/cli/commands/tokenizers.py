@@ -1,0 +1,110 @@
+"""``tavernkit tokenizers``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tavernkit.cli.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from tavernkit.vibe_tavern import TokenizerFile
+
+Names = Annotated[list[str] | None, typer.Argument(help="Which tokenizers (qwen3, …); all by default.")]
+Root = Annotated[
+    Path | None, typer.Option("--root", help="Where the files are; the folder token estimation uses by default.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def check(names: Names = None, root: Root = None, as_json: AsJson = False) -> None:
+    r"""Show which tokenizer files are there and can be loaded.
+
+    Exit code 1 if a file is damaged. Missing files are no problem: tokens are then counted with a stand-in.
+
+    \b
+    tavernkit tokenizers check
+    tavernkit tokenizers check qwen3 --json
+    """
+    from tavernkit.vibe_tavern import check_tokenizers
+
+    _show(check_tokenizers(root=root, only=names or ()), as_json=as_json, bad={"invalid"})
+
+
+def fetch(
+    names: Names = None,
+    root: Root = None,
+    force: Annotated[bool, typer.Option("--force", help="Fetch again what is already there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    r"""Download tokenizer files from Hugging Face (set HF_TOKEN for gated models). Nothing else ever downloads them.
+
+    \b
+    tavernkit tokenizers fetch deepseek-v3 qwen3
+    """
+    from tavernkit.vibe_tavern import fetch_tokenizers
+
+    _show(fetch_tokenizers(root=root, only=names or (), force=force), as_json=as_json, bad={"invalid", "failed"})
+
+
+def audit(
+    models: Annotated[list[str], typer.Argument(help="Names of models as a provider has them.")],
+    root: Root = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""Show how the tokens of models are counted: with their own tokenizer, or with a stand-in.
+
+    \b
+    tavernkit tokenizers audit deepseek/deepseek-chat-v3 qwen/qwen3-32b
+    """
+    from tavernkit.cli import terminal
+    from tavernkit.vibe_tavern import audit_models
+
+    audited = audit_models(models, tokenizer_root=root)
+    if as_json:
+        terminal.show_report(
+            {
+                "models": [
+                    {"model": one.model, "hint": one.hint, "status": one.status, "estimator": dict(one.description)}
+                    for one in audited
+                ]
+            }
+        )
+        return
+    rows = [(one.model, one.hint, one.status, str(one.description.get("encoding") or "")) for one in audited]
+    terminal.show(terminal.table("model", "tokenizer", "status", "counted with", rows=rows))
+
+
+def _show(files: list[TokenizerFile], *, as_json: bool, bad: set[str]) -> None:
+    from tavernkit.cli import terminal
+
+    if as_json:
+        terminal.show_report(
+            {
+                "tokenizers": [
+                    {
+                        "name": one.hint,
+                        "status": one.status,
+                        "path": None if one.path is None else str(one.path),
+                        "problem": one.problem,
+                    }
+                    for one in files
+                ]
+            }
+        )
+    else:
+        rows = [(one.hint, one.status, one.problem or ("" if one.path is None else str(one.path))) for one in files]
+        terminal.show(terminal.table("tokenizer", "status", "file", rows=rows))
+    if any(one.status in bad for one in files):
+        raise typer.Exit(ExitCode.PROBLEMS)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(help="Check and download the tokenizer files of models.", no_args_is_help=True)
+    group.command("check")(check)
+    group.command("fetch")(fetch)
+    group.command("audit")(audit)
+    app.add_typer(group, name="tokenizers")
