@@ -68,6 +68,9 @@ MAX_PRINTED_MESSAGES = 100_000
 MAX_CACHE_WORK = 1_000_000
 """Messages that all cache cards of a template may go through."""
 
+CACHED_BLOCKS = 4096
+"""How many finished blocks of the chat a builder keeps for the next turn."""
+
 CACHED_LOREBOOKS = 32
 """Compiled lorebooks of a builder that are kept for the next turn."""
 

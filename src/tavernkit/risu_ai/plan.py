@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, cast
 
 from tavernkit._dataclass import dataclass
+from tavernkit.budget.limits import LONG_TEXT_CHARACTERS
 from tavernkit.errors import Warn, log_warning
 from tavernkit.prompt.block import Block
 from tavernkit.prompt.message import Message
@@ -23,7 +24,7 @@ from tavernkit.risu_ai.requests.reference import EMPTY_KEYS, KEY_NAMES, RisuRequ
 from tavernkit.risu_ai.requests.text_completion import cut_reply, stop_texts
 from tavernkit.risu_ai.requests.text_prompt import TextRules, write_text
 from tavernkit.risu_ai.requests.tool_marks import TOOL_CALL, ToolCalls, tool_messages, without_tool_calls
-from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, freeze_object
+from tavernkit.values import EMPTY_OBJECT, FrozenJson, FrozenObject, JsonObject, LRUCache, freeze_object
 
 if TYPE_CHECKING:
     from tavernkit.models.request import WireRequest
@@ -198,22 +199,59 @@ def helper_plan(messages: Sequence[PromptMessage], rules: RequestRules, purpose:
     return RisuPlan(blocks=blocks, llm_options=freeze_object(options), rules=rules, purpose=purpose, is_helper=True)
 
 
-def make_blocks(messages: Sequence[PromptMessage], tokens: Sequence[int]) -> list[Block]:
-    """Make the blocks of messages, in order; a message that is shown twice gives two blocks."""
+BlockMemory = LRUCache[object, tuple[FrozenObject, Block]]
+"""Blocks of chat messages by what they are made of, each with its source, which is the same object every turn."""
+
+
+def make_blocks(
+    messages: Sequence[PromptMessage], tokens: Sequence[int], memory: BlockMemory | None = None
+) -> list[Block]:
+    """Make the blocks of messages, in order; a message that is shown twice gives two blocks.
+
+    Args:
+        messages: The messages of a prompt.
+        tokens: What each of them costs.
+        memory: Blocks of earlier turns.
+    """
     seen: Counter[str] = Counter()
-    shown: Counter[int] = Counter()
+    shown: dict[int, int] = {}
     firsts: dict[int, str] = {}
     blocks: list[Block] = []
     for message, count in zip(messages, tokens, strict=True):
         label = message.memo or str(message.source.get("kind", "message"))
         seen[label] += 1
-        time = shown[id(message)]
-        shown[id(message)] += 1
+        time = shown.get(id(message), 0)
+        shown[id(message)] = time + 1
         place = message.printed[time] if time < len(message.printed) else ""
         name = label if seen[label] == 1 else f"{label}#{seen[label]}"
-        blocks.append(_block(message, name, place, count, firsts.get(id(message))))
+        blocks.append(_known_block(message, name, place, count, firsts.get(id(message)), memory))
         firsts.setdefault(id(message), name)
     return blocks
+
+
+def _known_block(
+    message: PromptMessage,
+    block_id: str,
+    place: str,
+    tokens: int,
+    shown_before: str | None,
+    memory: BlockMemory | None,
+) -> Block:
+    """Take the block of an earlier turn if it is the same; only messages of the chat come again as they were."""
+    content = message.content
+    if memory is None or type(content) is not str or len(content) > LONG_TEXT_CHARACTERS or message.merged:
+        return _block(message, block_id, place, tokens, shown_before)
+    if message.multimodals or message.source.get("stage") != "chat":
+        return _block(message, block_id, place, tokens, shown_before)
+    key = (
+        *(block_id, place, tokens, shown_before, message.role, content, message.name, message.memo),
+        *(message.removable, message.attr, message.thoughts, message.cache_point),
+    )
+    known = memory.get(key)
+    if known is None or known[0] is not message.source:
+        known = (message.source, _block(message, block_id, place, tokens, shown_before))
+        memory.put(key, known)
+    return known[1]
 
 
 SHOWN_BEFORE = "shown_before"

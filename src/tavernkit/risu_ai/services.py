@@ -13,11 +13,18 @@ from tavernkit.risu_ai.budget.token_counting import MessageCounter
 from tavernkit.risu_ai.cbs.context import CBSContext
 from tavernkit.risu_ai.cbs.engine import CBSEngine
 from tavernkit.risu_ai.cbs.registry import CBSRegistry
-from tavernkit.risu_ai.limits import CACHED_LOREBOOKS, CACHED_REGISTRIES, CACHED_SCRIPT_RUNNERS, CACHED_TRIGGER_ENGINES
+from tavernkit.risu_ai.limits import (
+    CACHED_BLOCKS,
+    CACHED_LOREBOOKS,
+    CACHED_REGISTRIES,
+    CACHED_SCRIPT_RUNNERS,
+    CACHED_TRIGGER_ENGINES,
+)
 from tavernkit.risu_ai.lorebook.compiled import CompiledLore
 from tavernkit.risu_ai.lorebook.engine import LorebookEngine, LorebookSettings
 from tavernkit.risu_ai.lorebook.entry import LorebookEntry
 from tavernkit.risu_ai.lorebook.sources import lore_of
+from tavernkit.risu_ai.plan import BlockMemory
 from tavernkit.risu_ai.regex_scripts.mode_scripts import ScriptLists
 from tavernkit.risu_ai.regex_scripts.runner import RegexScriptRunner
 from tavernkit.risu_ai.triggers.engine import TriggerEngine
@@ -42,6 +49,7 @@ class Services:
         self._lore: LRUCache[tuple[object, ...], GatheredLore] = LRUCache(CACHED_LOREBOOKS)
         self._scripts: LRUCache[tuple[object, ...], tuple[RegexScriptRunner, object]] = LRUCache(CACHED_SCRIPT_RUNNERS)
         self._script_lists = ScriptLists()
+        self.blocks: BlockMemory = LRUCache(CACHED_BLOCKS)
         self._triggers: LRUCache[tuple[object, ...], tuple[TriggerEngine, object]] = LRUCache(CACHED_TRIGGER_ENGINES)
         self._counters: dict[tuple[str, bool], MessageCounter] = {}
         self._with_macros: LRUCache[int, Services] = LRUCache(CACHED_REGISTRIES)

@@ -33,7 +33,8 @@ def refuse_lost_user_message(state: RisuState, plan: Plan) -> None:
     """RisuAI drops the user's latest message without a word when it stands in the way; that is worth an error."""
     sent, _ = sent_messages(state.chat)
     latest = next((message for message in reversed(sent) if message.role == "user"), None)
-    if latest is None or not any(dropped.message.memo == chat_id(latest) for dropped in state.dropped):
+    memo = chat_id(latest) if latest is not None else None
+    if latest is None or memo not in [dropped.message.memo for dropped in state.dropped]:
         return
     needed = state.preset.max_response + RESERVE + (plan.trim_report.initial_tokens if plan.trim_report else 0)
     if state.context.on_overflow == "return" or state.context.quirks:

@@ -91,7 +91,7 @@ def with_text(message: RisuMessage, data: str) -> RisuMessage:
 def chat_id(message: RisuMessage) -> str | None:
     """The id of a stored message, if it has one."""
     found = message.raw.get("chatId")
-    return found if isinstance(found, str) and found else None
+    return (found or None) if isinstance(found, str) else None
 
 
 def generation_id(message: RisuMessage) -> str:
@@ -103,7 +103,11 @@ def generation_id(message: RisuMessage) -> str:
 
 def with_ids(chat: RisuChat) -> RisuChat:
     """Give every message an id. An id we make depends on place and text only, so the next turn makes the same."""
-    without = [index for index, message in enumerate(chat.messages) if chat_id(message) is None]
+    without = [
+        index
+        for index, message in enumerate(chat.messages)
+        if not (type(found := message.raw.get("chatId")) is str and found)
+    ]
     if not without:
         return chat
     messages = list(chat.messages)
@@ -119,6 +123,8 @@ def _with_id(message: RisuMessage, index: int) -> RisuMessage:
 
 def sent_messages(chat: RisuChat) -> tuple[tuple[RisuMessage, ...], bool]:
     """The messages that are not disabled, and whether one of them cut off everything before it."""
+    if not any([message.raw.get("disabled") for message in chat.messages]):  # noqa: C419  # a list is quicker, for every chat
+        return chat.messages, False
     found: list[RisuMessage] = []
     for message in reversed(chat.messages):
         disabled = message.raw.get("disabled")

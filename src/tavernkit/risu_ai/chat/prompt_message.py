@@ -40,6 +40,8 @@ class PromptMessage:
     source: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
     merged: tuple[FrozenObject, ...] = ()
     printed: tuple[str, ...] = ()
+    cost: tuple[object, str, str | None, tuple[FrozenJson, ...], int] | None = field(default=None, repr=False)
+    """What was counted last: by whom, the content, name and media, and how many tokens they have."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> PromptMessage:

@@ -9,6 +9,7 @@ from tavernkit.risu_ai.lorebook.engine import LorebookSettings, ScanInput
 from tavernkit.risu_ai.lorebook.result import LorebookResult
 from tavernkit.risu_ai.lorebook.texts import LoreMessage
 from tavernkit.risu_ai.state import RisuState
+from tavernkit.values import LazySequence
 
 
 class LoreStep(Step[RisuState, NoConfig]):
@@ -37,10 +38,11 @@ def _scan(state: RisuState) -> LorebookResult:
     context, settings = state.texts.context, state.context.settings
     defaults = LorebookSettings(scan_depth=settings.lorebook_depth, token_budget=settings.lorebook_tokens)
     lore = state.services.lore(context, defaults, state.warn)
+    stored = state.chat.messages
     return (state.context.lore_engine or state.services.lore_engine).scan(
         ScanInput(
             entries=lore.compiled,
-            messages=[LoreMessage(message.role, message.data) for message in state.chat.messages],
+            messages=LazySequence(len(stored), lambda place: LoreMessage(stored[place].role, stored[place].data)),
             settings=lore.settings,
             greeting_index=state.chat.greeting_index,
             count_tokens=state.counter.text,

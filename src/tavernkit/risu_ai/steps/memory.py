@@ -58,12 +58,11 @@ class MemoryStep(Step[RisuState, NoConfig]):
 
 
 def _drop_blank(state: RisuState) -> None:
-    blank = [
-        Dropped(message, 0, "nothing is left of it after CBS and scripts")
-        for message in state.slots.chats
-        if message.blank
-    ]
-    for omission in omissions_of(blank):
+    blank = [message for message in state.slots.chats if message.blank]
+    if not blank:
+        return
+    reason = "nothing is left of it after CBS and scripts"
+    for omission in omissions_of([Dropped(message, 0, reason) for message in blank]):
         state.omit(omission)
     state.slots.chats = [message for message in state.slots.chats if not message.blank]
 

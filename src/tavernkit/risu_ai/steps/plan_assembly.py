@@ -36,8 +36,8 @@ class PlanAssemblyStep(Step[RisuState, NoConfig]):
             state.messages = checked.messages
             if checked.required_tokens is not None:
                 state.refuse(checked.required_tokens)
-        tokens = [state.counter.message(message) for message in state.messages]
-        state.blocks = make_blocks(state.messages, tokens)
+        tokens = list(map(state.counter.message, state.messages))
+        state.blocks = make_blocks(state.messages, tokens, state.services.blocks)
         state.llm_options = {**llm_options(state.preset, sum(tokens)), **state.llm_options}
         plan = _plan(state)
         if state.stopped:
