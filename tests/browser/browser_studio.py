@@ -160,6 +160,8 @@ def test_the_details_of_a_prompt(page: StudioPage) -> None:
     page.tab("cache")
     page.wait_for_text(".cache", "reused")
     assert len(browser.all(".cache .bar span")) > 3
+    page.tab("checks")
+    page.wait_for("return document.querySelector('.findings') || /surprise/.test(document.body.innerText)")
 
 
 def test_what_does_not_fit_is_said(page: StudioPage) -> None:
@@ -389,7 +391,7 @@ def test_the_keyboard_reaches_everything(page: StudioPage) -> None:
     page.browser.keys("right")
     assert page.browser.run("return document.activeElement.dataset.tab") == "changes"
     page.browser.keys("end")
-    assert page.browser.run("return document.activeElement.dataset.tab") == "cache"
+    assert page.browser.run("return document.activeElement.dataset.tab") == "checks"
     page.browser.keys("ctrl+s")
     page.wait_for("return document.querySelector('dialog')?.contains(document.activeElement)")
     page.browser.keys("escape")
@@ -506,3 +508,37 @@ def test_lines_are_edited_hidden_deleted_and_branched(page: StudioPage) -> None:
     page.wait_for("return document.querySelectorAll('.message').length === 3")
     page.browser.one("button[aria-label='Delete line 3']").click()
     page.wait_for("return document.querySelectorAll('.message').length === 2")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Compare, playground
+
+
+@both
+def test_versions_and_programs_are_compared(page: StudioPage) -> None:
+    page.go("Compare")
+    page.wait_for_text("#compare-result", "the same")
+    page.part("Description")
+    page.write("Description", " She hums.")
+    page.go("Compare")
+    page.wait_for_text(".sides ins", "She hums.")
+    page.choose("#pair", "SillyTavern and RisuAI")
+    page.wait_for_text(".sides th", "RisuAI")
+    page.wait_for_text("#compare-result", "differ")
+
+
+@both
+def test_macros_cbs_and_regex_are_tried(page: StudioPage) -> None:
+    page.go("Playground")
+    page.write("Text with macros", "{{user}} says {{upper::no}}.", instead=True)
+    page.wait_for_text("#macro-output", "Ann says")
+    page.wait_for_text(".tree .macro", "user")
+    page.choose("#engine", "RisuAI")
+    page.wait_for_text("#macro-output", "Ann says NO.")
+    page.choose("#engine", "SillyTavern")
+    page.tab("regex")
+    page.write("Find", "/(a)(b)?/g", instead=True)
+    page.write("Replace by", "<$1>", instead=True)
+    page.write("Text", "cab a", instead=True)
+    page.wait_for_text("#regex-output", "c<a> <a>")
+    assert [mark.text for mark in page.browser.all(".output mark")] == ["ab", "a"]

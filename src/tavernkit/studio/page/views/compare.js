@@ -10,10 +10,20 @@ import { Parts, counted } from "../widgets.js";
 /** @typedef {{version: string, platform: string | null, instead: Record<string, string>}} Side */
 /** @typedef {{left: Build, right: Build, messages: MessageChange[], documents: {document: string, changes: import("../types").Change[]}[]}} Answer */
 
-/** @type {Record<string, {label: string, left: Partial<Side>, right: Partial<Side>}>} */
+/** @type {Record<string, {label: string, names: [string, string], left: Partial<Side>, right: Partial<Side>}>} */
 const PAIRS = {
-  saved: { label: "As saved and as edited", left: { version: "saved" }, right: { version: "edited" } },
-  platforms: { label: "SillyTavern and RisuAI", left: { platform: "silly_tavern" }, right: { platform: "risu_ai" } },
+  saved: {
+    label: "As saved and as edited",
+    names: ["As saved", "As edited"],
+    left: { version: "saved" },
+    right: { version: "edited" },
+  },
+  platforms: {
+    label: "SillyTavern and RisuAI",
+    names: ["SillyTavern", "RisuAI"],
+    left: { platform: "silly_tavern" },
+    right: { platform: "risu_ai" },
+  },
 };
 
 export function Compare() {
@@ -41,6 +51,7 @@ export function Compare() {
     return () => control.abort();
   }, [pair, workspace.revision]);
 
+  const names = PAIRS[pair]?.names || pair.split(" ").map((id) => documents.get(id)?.name || id);
   return html`<div class="page compare">
     <header class="row">
       <h2>Compare</h2>
@@ -57,7 +68,8 @@ export function Compare() {
         </select>
       </label>
     </header>
-    ${failure && html`<p class="problem" role="alert">${failure}</p>`} ${answer && html`<${Sides} answer=${answer} />`}
+    ${failure && html`<p class="problem" role="alert">${failure}</p>`}
+    ${answer && html`<${Sides} answer=${answer} names=${names} />`}
   </div>`;
 }
 
@@ -77,8 +89,8 @@ function sides(pair) {
   return [plain, { ...plain, instead: { [used]: other } }];
 }
 
-/** @param {{answer: Answer}} props */
-function Sides({ answer }) {
+/** @param {{answer: Answer, names: string[]}} props */
+function Sides({ answer, names }) {
   const { documents } = useStudio();
   const { left, right, messages } = answer;
   const different = messages.filter(({ kind }) => kind !== "same").length;
@@ -90,8 +102,8 @@ function Sides({ answer }) {
       <table class="sides">
         <thead>
           <tr>
-            <th scope="col">Left <small>${left.error?.message || ""}</small></th>
-            <th scope="col">Right <small>${right.error?.message || ""}</small></th>
+            <th scope="col">${names[0]} <small>${left.error?.message || ""}</small></th>
+            <th scope="col">${names[1]} <small>${right.error?.message || ""}</small></th>
           </tr>
         </thead>
         <tbody>

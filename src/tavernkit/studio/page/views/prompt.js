@@ -4,7 +4,7 @@ import { documentOf, reveal, setValue, turn, useStudio } from "../store.js";
 import { at } from "../patch.js";
 import { Fragment, html, useMemo, useRef, useState } from "../vendor/preact.js";
 import { Dot, Empty, Tabs, counted } from "../widgets.js";
-import { CacheBar, Changes, LeftOut, LoreRows, Payload, Tokens } from "./prompt_details.js";
+import { CacheBar, Changes, Checks, LeftOut, LoreRows, Payload, Tokens } from "./prompt_details.js";
 
 /** @typedef {import("../types").Block} Block */
 /** @typedef {import("../types").Build} Build */
@@ -33,6 +33,7 @@ export function PromptView() {
     { id: "out", label: "Left out", note: left_out.length || "" },
     { id: "payload", label: "Payload" },
     { id: "cache", label: "Cache" },
+    { id: "checks", label: "Checks" },
   ];
   return html`<div class="prompt" aria-busy=${waiting ? "true" : "false"}>
     <${Ask} />
@@ -46,7 +47,7 @@ export function PromptView() {
       ${tab === "lore" && html`<${LoreRows} rows=${lore.rows} total=${lore.total} />`}
       ${tab === "out" && html`<${LeftOut} build=${build} />`}
       ${tab === "payload" && html`<${Payload} build=${build} />`}
-      ${tab === "cache" && html`<${CacheBar} build=${build} />`}
+      ${tab === "cache" && html`<${CacheBar} build=${build} />`} ${tab === "checks" && html`<${Checks} />`}
     </div>
   </div>`;
 }

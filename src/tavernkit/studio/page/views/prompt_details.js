@@ -1,6 +1,6 @@
 /** What else there is to know of a prompt: changes, tokens, lore, what was left out, the payload, the cache. */
 
-import { post } from "../api.js";
+import { get, post } from "../api.js";
 import { attempt, reveal, useStudio } from "../store.js";
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { Empty, Parts, counted } from "../widgets.js";
@@ -171,8 +171,9 @@ export function CacheBar({ build }) {
       found &&
       html`<section class="cache" aria-label="Prompt cache">
         <p>
-          <strong>${Math.round(100 * found.share)}%</strong> reused: ${found.cached.toLocaleString("en")} of
-          ${counted(found.tokens, "token")} ${found.before && html`<br /><small>${found.before}</small>`}
+          <strong>${Math.round(100 * found.share)}%</strong>
+          <span> reused: ${found.cached.toLocaleString("en")} of ${counted(found.tokens, "token")}</span>
+          ${found.before && html`<br /><small class="plain">${found.before}</small>`}
         </p>
         <div class="bar" role="img" aria-label=${`${found.cached} of ${found.tokens} tokens come from the cache`}>
           ${found.parts.map(
@@ -206,4 +207,35 @@ export function CacheBar({ build }) {
         </ul>
       </section>`
     }`;
+}
+
+/** What will surprise in the files. */
+export function Checks() {
+  const { workspace } = useStudio();
+  const [findings, setFindings] = useState(/** @type {any[] | null} */ (null));
+  const [failure, setFailure] = useState("");
+  useEffect(() => {
+    const control = new AbortController();
+    get("/lint", control.signal).then(
+      (answer) => (setFindings(answer.findings), setFailure("")),
+      (error) => error.name !== "AbortError" && setFailure(error.message),
+    );
+    return () => control.abort();
+  }, [workspace.revision]);
+  if (failure) return html`<p class="problem" role="alert">${failure}</p>`;
+  if (!findings) return html`<${Empty} text="Checking…" />`;
+  if (findings.length === 0) return html`<${Empty} text="Nothing here will surprise you." />`;
+  return html`<ul class="lore-rows findings">
+    ${findings.map(
+      ({ document, pointer, severity, code, message, hint }) =>
+        html`<li class=${severity}>
+          <span class="state">${severity}</span>
+          <div>
+            <${Link} cost=${{ document, pointer, title: pointer.split("/").pop() || code }} />
+            <p>${message}</p>
+            ${hint && html`<p>${hint}</p>`}
+          </div>
+        </li>`,
+    )}
+  </ul>`;
 }
