@@ -14,7 +14,7 @@ from tavernkit.server.limits import MAX_MESSAGES
 from tavernkit.server.storage import chats
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.talks.silly_tavern_lines import user_line
-from tavernkit.server.talks.silly_tavern_long_chats import moved, without_unread
+from tavernkit.server.talks.silly_tavern_long_chats import moved
 from tavernkit.testing import ScriptedModel
 from tests.server.conftest import Client, StartApp
 from tests.server.test_sessions import CHAT, lines_of, says, sent_to
@@ -139,10 +139,12 @@ def test_timed_effects_are_moved_whatever_they_hold() -> None:
         "cooldown": {"c": {"end": None}},
         "x": 1,
     }
-    assert moved(moved(timed, -10), 10) == timed
-    assert moved(timed, -10)["sticky"] == {"a": {"start": 2, "end": 5, "hash": 1}, "b": 3}
-    assert without_unread({"note": "n", "timedWorldInfo": timed}, 0)["timedWorldInfo"] is timed
-    assert without_unread({"timedWorldInfo": "odd"}, 5) == {"timedWorldInfo": "odd"}
+    details: Any = {"note": "n", "timedWorldInfo": timed}
+    assert moved(moved(details, -10), 10) == details
+    there: Any = moved(details, -10)
+    assert there["timedWorldInfo"]["sticky"] == {"a": {"start": 2, "end": 5, "hash": 1}, "b": 3}
+    assert moved(details, 0) is details
+    assert moved({"timedWorldInfo": "odd"}, 5) == {"timedWorldInfo": "odd"}
 
 
 async def test_a_session_of_more_than_ten_thousand_messages_goes_on(start: StartApp) -> None:

@@ -67,7 +67,7 @@ async def branch_chat(database: Database, client: Client, chat_id: str, message_
         chat = await chats.get_chat(connection, chat_id, owner=owned_by(client))
         following = (await chats.get_line(connection, chat_id, message_id)).position + 1
         await chats.refuse_taken(connection, chat.owner, external_id)
-        made = await chats.create_chat(connection, chat.owner, external_id, chat.selection)
+        made = await chats.create_chat(connection, chat.owner, external_id, chat.selection, options=chat.options)
         changes: dict[str, object] = {"details": chat.details, "variables": chat.variables}
         await chats.update_chat(connection, made, next_position=following, **changes)
         before, now = following, time.time()

@@ -21,6 +21,7 @@ from pydantic import (
     field_validator,
 )
 
+from tavernkit.cache.profiles import find_profile
 from tavernkit.cards import DEFAULT_LIMITS, Limits
 from tavernkit.errors import ConfigError
 from tavernkit.server import limits
@@ -49,6 +50,13 @@ def _build_limits(value: dict[str, int]) -> dict[str, int]:
 
 
 BuildLimits = Annotated[dict[str, int], AfterValidator(_build_limits)]
+
+
+def _known_profile(name: str) -> str:
+    try:
+        return find_profile(name).name
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
 
 
 class RouteConfig(BaseModel):
@@ -100,6 +108,14 @@ class UpstreamConfig(BaseModel):
     """Tokens of prompt and reply together; by default what the server or a table of models says."""
     prices: dict[str, Price] = Field(default_factory=dict)
     """Prices by names of models, which may be patterns (``gpt-5*``); the first that fits counts."""
+    strategy: Literal["reference", "cache"] | None = None
+    """How prompts are made to fit for sessions that do not say: ``cache`` cuts the history in larger steps."""
+    lore: Literal["reference", "freeze"] | None = None
+    """Where their lore goes: ``freeze`` keeps it in the history where it fired."""
+    volatile: Literal["reference", "tail"] | None = None
+    """Where notes and texts go that change by themselves: ``tail`` puts them behind the history."""
+    cache_profile: Annotated[str, AfterValidator(_known_profile)] | None = None
+    """The provider whose cache is predicted and reckoned with: ``openai``, ``anthropic``, ``deepseek``, ``vllm``, …"""
     latency: float = Field(default=0.0, ge=0)
     """Seconds before each answer of a scripted upstream, for load tests."""
 

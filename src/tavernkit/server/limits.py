@@ -61,6 +61,10 @@ CACHED_CHATS: Final = 1024
 MAX_CACHED_CHAT_LINES: Final = 2000
 """Longer chats are read anew each turn."""
 
+PREDICTED_SESSIONS: Final = 256
+"""Sessions for which a process predicts what providers have cached; each keeps its last prompts."""
+MAX_PREDICTED_TURNS: Final = 1000
+
 BUILD_THREADS: Final = 4
 SHORT_BUILD_SECONDS: Final = 0.01
 """Builds that take no longer than this are made between requests, others beside them."""

@@ -88,9 +88,20 @@ class Metrics:
         """A model was asked."""
         self._upstream.labels(upstream).observe(seconds)
 
-    def used(self, upstream: str, usage: Usage) -> None:
-        """A model said what a request cost; tokens out of its cache are part of the input."""
-        counts = {"input": usage.input_tokens, "output": usage.output_tokens, "cached": usage.cached_tokens}
+    def used(self, upstream: str, usage: Usage, predicted: int = 0) -> None:
+        """A model said what a request cost; tokens out of its cache are part of the input.
+
+        Args:
+            upstream: The upstream.
+            usage: What it said.
+            predicted: How many tokens it should have had in its cache.
+        """
+        counts = {
+            "input": usage.input_tokens,
+            "output": usage.output_tokens,
+            "cached": usage.cached_tokens,
+            "predicted": predicted,
+        }
         for kind, tokens in counts.items():
             if tokens > 0:
                 self._tokens.labels(upstream, kind).inc(tokens)

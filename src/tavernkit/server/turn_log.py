@@ -31,7 +31,7 @@ from tavernkit.server.swipes import with_new_swipe
 from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.talk import TalkInput, TalkResult
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
-from tavernkit.values import JsonObject, LRUCache, is_object
+from tavernkit.values import Json, JsonObject, LRUCache, is_object
 
 logger = logging.getLogger("tavernkit.server")
 
@@ -54,6 +54,8 @@ class OpenTurn:
     """Whether there is a row for it."""
     unread: int = 0
     """How many lines of the chat come before those that are read."""
+    options: JsonObject = field(default_factory=dict[str, Json])
+    """What the session has chosen besides who talks, or the request."""
     payer: str = ""
     """For whom what it takes is counted."""
     exchanged: list[Exchanged] = field(default_factory=list[Exchanged])
@@ -137,6 +139,9 @@ class TurnLog:
             lease = now + self._config.lease_seconds
             chat = replace(chat, turn_id=turn_id, lease_until=lease, next_position=chat.next_position + added)
             changes: dict[str, object] = {"turn_id": turn_id, "lease_until": lease}
+            options = {**chat.options, **request.kept}
+            if options != chat.options:
+                changes["options"] = options
             if chosen != chat.selection:
                 changes |= {"persona": chosen.persona, "preset": chosen.preset, "books": list(chosen.books)}
             await chats.update_chat(connection, chat, next_position=chat.next_position, **changes)
@@ -153,6 +158,7 @@ class TurnLog:
             cast=cast,
             global_variables=shared,
             unread=unread,
+            options=options,
             payer=_payer(request),
         )
 
@@ -264,6 +270,7 @@ class TurnLog:
             cast=cast,
             global_variables={},
             stored=request.idempotency_key is not None,
+            options=request.kept,
             payer=_payer(request),
         )
 
@@ -301,7 +308,7 @@ class TurnLog:
         found = await chats.find_chat(connection, request.owner, request.session, lock=True)
         if found is not None:
             return found
-        return await self.new_chat(connection, request.owner, request.session, request.selection)
+        return await self.new_chat(connection, request.owner, request.session, request.selection, options=request.kept)
 
     async def finish(self, opened: OpenTurn, given: TalkInput, result: TalkResult, response: JsonObject) -> None:
         """Store the reply and everything else the turn changed, together, and give the chat back."""
@@ -366,6 +373,7 @@ class TurnLog:
         selection: Selection,
         *,
         greeting: int | None = 0,
+        options: JsonObject | None = None,
     ) -> ChatState:
         """Begin a chat with one of the character's greetings, or with none."""
         cast = await self._library.cast(connection, selection)
@@ -374,7 +382,9 @@ class TurnLog:
             talk = self._talks.of(selection.platform)
             _check_greeting(greeting, talk.greetings(cast))
             lines, details = await talk.greeting(cast, user_name=self._config.user_name, index=greeting)
-        return await chats.create_chat(connection, owner, external_id, selection, lines, details=details)
+        return await chats.create_chat(
+            connection, owner, external_id, selection, lines, details=details, options=options
+        )
 
     async def edited(
         self, connection: AsyncConnection, chat: ChatState, line: ChatLine, content: str

@@ -46,6 +46,8 @@ class TurnRequest:
     dialect: str | None = None
     seed: int | None = None
     context_length: int | None = None
+    kept: JsonObject = field(default_factory=dict[str, Json])
+    """Choices that a session keeps: how its prompts are kept stable."""
     payer: Client | None = None
     """Whose budget the turn is paid of; without one it counts for the owner, who has none."""
     turn_id: str = field(default_factory=chats.new_id)
@@ -60,7 +62,7 @@ class TurnRequest:
             [(each.role, each.content, each.metadata) for each in self.messages],
             self.options,
             repr(self.selection),
-            [self.upstream, self.dialect, self.seed, self.context_length],
+            [self.upstream, self.dialect, self.seed, self.context_length, *([self.kept] if self.kept else [])],
         ]
         text = json.dumps(shown, sort_keys=True, ensure_ascii=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()

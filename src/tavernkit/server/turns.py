@@ -15,7 +15,7 @@ from tavernkit.models import ModelError, Reply, Request
 from tavernkit.server.accounts import Accounts, Exchanged, estimated_usage
 from tavernkit.server.admission import Admission
 from tavernkit.server.build_executor import BuildExecutor
-from tavernkit.server.config import ServerConfig
+from tavernkit.server.config import ServerConfig, UpstreamConfig
 from tavernkit.server.errors import ServiceError
 from tavernkit.server.library import Library
 from tavernkit.server.listeners import (
@@ -28,11 +28,12 @@ from tavernkit.server.listeners import (
     TimedListener,
 )
 from tavernkit.server.metrics import Metrics
+from tavernkit.server.prompt_caches import PROFILES, PromptCaches
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.storage.database import Database
 from tavernkit.server.talks.registry import Talks, pending_line
-from tavernkit.server.talks.talk import BuiltPrompt, Spoken, TalkInput, TalkResult
+from tavernkit.server.talks.talk import BuiltPrompt, Caching, Spoken, TalkInput, TalkResult
 from tavernkit.server.turn_log import INTERRUPTED, OpenTurn, TurnLog, merged_selection
 from tavernkit.server.turn_request import TurnOutcome, TurnRequest
 from tavernkit.server.upstream import CANCELLED, Upstream, left_out
@@ -68,6 +69,7 @@ class Turns:
         self._talks = Talks(self._build_executor, clean_up=config.clean_up)
         self.log = TurnLog(config, database, library, self._talks, accounts)
         self._admission = Admission(running=config.max_turns, waiting=config.max_waiting, seconds=config.busy_seconds)
+        self._caches = PromptCaches()
         self._queues: dict[str, tuple[asyncio.Lock, int]] = {}
         self._running: dict[asyncio.Task[TurnOutcome], asyncio.Event] = {}
 
@@ -88,6 +90,7 @@ class Turns:
                 lines, unread = await chats.read_history(connection, chat)
             selection = merged_selection(chat.selection, request) if chat is not None else request.selection
             cast = await self.library.cast(connection, selection)
+            options = {**(chat.options if chat is not None else {}), **request.kept}
             stored = chat is not None
             shared = await turns.read_globals(connection, request.owner, selection.platform) if stored else {}
         added = self._talks.new_lines(request.messages, cast, self._config.user_name)
@@ -100,6 +103,7 @@ class Turns:
             cast=cast,
             global_variables=shared,
             unread=unread,
+            options=options,
         )
         try:
             given = await self._talk_input(request, opened, upstream, request.dialect)
@@ -200,6 +204,7 @@ class Turns:
     async def _asked(self, upstream: Upstream, wanted: Request, listener: TimedListener, opened: OpenTurn) -> Reply:
         """Ask an upstream, and note what became of it."""
         sent = upstream.addressed(wanted)
+        predicted = self._predicted(upstream, sent, opened)
         try:
             reply = await upstream.ask(sent, listener)
         except ModelError as error:
@@ -208,12 +213,26 @@ class Turns:
         finally:
             if listener.first is not None:
                 self._metrics.first_token(upstream.name, listener.first)
-        exchanged = Exchanged(upstream=upstream.name, config=upstream.config, request=sent, reply=reply)
-        opened.exchanged.append(exchanged)
-        self._metrics.used(upstream.name, reply.usage)
+        opened.exchanged.append(
+            Exchanged(
+                upstream=upstream.name,
+                config=upstream.config,
+                request=sent,
+                reply=reply,
+                predicted_tokens=predicted,
+            )
+        )
+        self._metrics.used(upstream.name, reply.usage, predicted)
         if reply.interrupted and reply.interrupted != CANCELLED:
             self._metrics.upstream_failed(upstream.name, "broken")
         return reply
+
+    def _predicted(self, upstream: Upstream, sent: Request, opened: OpenTurn) -> int:
+        """How many tokens the provider should have cached, for sessions and upstreams that care."""
+        caching = caching_of(opened.options, upstream.config)
+        if opened.chat is None or (upstream.config.cache_profile is None and caching.strategy != "cache"):
+            return 0
+        return self._caches.predict(opened.chat.id, upstream.name, upstream.config, sent)
 
     async def _talk_input(
         self, request: TurnRequest, opened: OpenTurn, upstream: Upstream | None, dialect: str | None = None
@@ -237,6 +256,7 @@ class Turns:
             seed=request.seed,
             model=model,
             context_length=request.context_length,
+            caching=caching_of(opened.options, upstream.config if upstream is not None else None),
             limits=request.payer.limits if request.payer is not None else DEFAULT_LIMITS,
             model_context=await upstream.context.told(model) if upstream is not None else None,
             dialect=dialect or (upstream.model.dialect if upstream is not None else "openai"),
@@ -262,6 +282,15 @@ class Turns:
                 del self._queues[key]
             else:
                 self._queues[key] = (lock, waiting - 1)
+
+
+def caching_of(options: JsonObject, config: UpstreamConfig | None) -> Caching:
+    """How prompts are kept stable: as the session says, else as the upstream's settings do."""
+    if config is None:
+        config = UpstreamConfig()
+    chosen = {name: options.get(name) or getattr(config, name) for name in ("strategy", "lore", "volatile")}
+    named = {name: str(value) for name, value in chosen.items() if value is not None}
+    return Caching(**named, profile=config.cache_profile or PROFILES.get(config.dialect, "openai"))
 
 
 def build_error(error: TavernKitError) -> ServiceError:

@@ -46,6 +46,7 @@ async def build(body: BuildIn, service: TheService, client: ChatClient) -> Build
         dialect=body.tavernkit.dialect,
         seed=body.tavernkit.seed,
         context_length=body.tavernkit.context_length,
+        kept=body.tavernkit.kept,
     )
     built = await service.turns.build(wanted)
     dialect = body.tavernkit.dialect or built.request.dialect

@@ -133,6 +133,7 @@ def ask(
         dialect=options.dialect,
         seed=options.seed,
         context_length=options.context_length,
+        kept=options.kept,
     )
     listener = ReplyListener(streaming=bool(body.stream))
     turn = service.turns.start(wanted, listener)

@@ -54,7 +54,22 @@ class TavernKitOptions(BaseModel):
     session: Id | None = None
     """The same as the header ``X-Tavern-Session``."""
     context_length: int | None = Field(default=None, ge=256, le=MAX_CONTEXT_LENGTH)
+    strategy: Literal["reference", "cache"] | None = None
+    """How the prompt is made to fit; ``cache`` cuts the history in larger steps. Sessions keep it, and the next two."""
+    lore: Literal["reference", "freeze"] | None = None
+    """Where lore goes that fires by key; ``freeze``: into the history, where it stays."""
+    volatile: Literal["reference", "tail"] | None = None
+    """Where notes and texts go that change by themselves; ``tail``: behind the history."""
     explain: bool = False
+
+    @property
+    def kept(self) -> dict[str, JsonValue]:
+        """What is kept with a session besides who talks."""
+        return {name: value for name in KEPT_OPTIONS if (value := getattr(self, name)) is not None}
+
+
+KEPT_OPTIONS = ("strategy", "lore", "volatile")
+"""What a session keeps of the extension object besides who talks."""
 
 
 class ChatCompletionRequest(BaseModel):

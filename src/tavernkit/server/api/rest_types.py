@@ -144,6 +144,9 @@ class SessionPatch(BaseModel):
     variables: dict[Text, JsonValue] | None = None
     details: dict[Text, JsonValue] | None = None
     """SillyTavern's chat metadata: author's note, overrides, timed effects."""
+    strategy: Literal["reference", "cache"] | None = None
+    lore: Literal["reference", "freeze"] | None = None
+    volatile: Literal["reference", "tail"] | None = None
 
 
 class SessionOut(BaseModel):
@@ -159,6 +162,8 @@ class SessionOut(BaseModel):
     books: list[str]
     details: dict[str, Any]
     variables: dict[str, Any]
+    options: dict[str, Any]
+    """How its prompts are kept stable."""
     busy: bool
     version: int
     created_at: float
@@ -180,6 +185,7 @@ class SessionOut(BaseModel):
             books=list(chosen.books),
             details=chat.details,
             variables=local if isinstance(local, dict) else {},
+            options=chat.options,
             busy=chat.busy(now),
             version=chat.version,
             created_at=chat.created_at,

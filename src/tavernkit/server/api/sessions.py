@@ -13,7 +13,7 @@ from tavernkit.server import logs
 from tavernkit.server.api.dependencies import Caller, ChatClient, TheCaller, TheService
 from tavernkit.server.api.library import PathId
 from tavernkit.server.api.openai import parse_model
-from tavernkit.server.api.openai_types import Platform
+from tavernkit.server.api.openai_types import KEPT_OPTIONS, Platform
 from tavernkit.server.api.rest_types import (
     BranchIn,
     MessageIn,
@@ -78,7 +78,7 @@ async def create_session(body: SessionIn, service: TheService, client: ChatClien
         external_id = body.session or chats.new_id()
         await chats.refuse_taken(connection, client.owner, external_id)
         chat = await service.turns.log.new_chat(
-            connection, client.owner, external_id, selection, greeting=body.greeting
+            connection, client.owner, external_id, selection, greeting=body.greeting, options=body.tavernkit.kept
         )
     return SessionOut.of(chat, time.time())
 
@@ -96,15 +96,19 @@ async def change_session(session_id: PathId, body: SessionPatch, service: TheSer
     """Choose another persona, preset or books, or set variables and the author's note."""
     given = body.model_dump(exclude_unset=True)
     changes: dict[str, object] = {name: NOTHING.get(name) if value is None else value for name, value in given.items()}
+    chosen = {name: changes.pop(name) for name in KEPT_OPTIONS if name in changes}
     if "variables" in changes:
         changes["variables"] = {"local": changes["variables"]}
     async with service.database.write() as connection:
         chat = await chats.get_chat(connection, session_id, owner=owned_by(client), lock=True)
         _refuse_busy(chat.busy(time.time()))
-        chosen = Selection(
+        selection = Selection(
             persona=body.persona, preset=body.preset, books=tuple(body.books or ()), platform=chat.selection.platform
         )
-        await service.library.cast(connection, chosen)
+        await service.library.cast(connection, selection)
+        if chosen:
+            kept = {name: value for name, value in {**chat.options, **chosen}.items() if value is not None}
+            changes["options"] = kept
         await chats.update_chat(connection, chat, **storable_json(changes))
         chat = await chats.get_chat(connection, session_id)
     return SessionOut.of(chat, time.time())

@@ -246,6 +246,10 @@ def _inputs(given: TalkInput, lines: Sequence[ChatLine]) -> risu_ai.RisuAIInputs
         },
         "inlays": lines_of_chats.inlays_of(given.lines),
         "limits": given.limits,
+        "strategy": given.caching.strategy,
+        "lore": given.caching.lore,
+        "volatile": given.caching.volatile,
+        "cache_profile": given.caching.profile,
     }
     if preset is None:
         inputs["preset"] = risu_ai.Preset().replace(ai_model=ANY_MODEL, max_context=size)

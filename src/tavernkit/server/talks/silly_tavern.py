@@ -17,7 +17,7 @@ from tavernkit.server.storage.chats import COMPLETE, ChatLine, new_line
 from tavernkit.server.talks import silly_tavern_lines as lines_of_chats
 from tavernkit.server.talks.silly_tavern_builds import Builds, pending_line, typed_line
 from tavernkit.server.talks.silly_tavern_lines import NEUTRAL, StoredLines
-from tavernkit.server.talks.silly_tavern_long_chats import TIMED, moved, without_unread
+from tavernkit.server.talks.silly_tavern_long_chats import moved
 from tavernkit.server.talks.talk import (
     Ask,
     BuiltPrompt,
@@ -143,7 +143,7 @@ class SillyTavernTalk:
         chat.restore(
             {
                 "chat_id": given.chat_id,
-                "chat_metadata": {**without_unread(given.details, given.unread), **variables},
+                "chat_metadata": {**moved(given.details, -given.unread), **variables},
                 "lines": list(lines),
                 "global_variables": given.global_variables,
             }
@@ -230,9 +230,6 @@ def _result(
     reply = joined_reply(spoken, named=len(chat.state.speakers) > 1, interrupted=interrupted)
     variables = chat.variables.to_dict()
     details = {key: value for key, value in chat.metadata.items() if key != "variables"}
-    timed = details.get(TIMED)
-    if is_object(timed):
-        details[TIMED] = moved(timed, given.unread)
     return TalkResult(
         reply=reply,
         text=reply.text,
@@ -240,7 +237,7 @@ def _result(
         plan=plan,
         lines=lines,
         reply_id=spoken[-1].line_id if spoken else None,
-        details=details,
+        details=moved(details, given.unread),
         local_variables=variables.get("local", {}),
         global_variables=variables.get("global", {}),
         warnings=tuple(plan.warnings) if plan is not None else (),

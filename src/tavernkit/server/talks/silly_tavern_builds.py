@@ -37,6 +37,10 @@ class Builds:
             "regex_scripts": self._regex_scripts(cast, card_of(cast, given.speaker)),
             "stop_strings": _stop_strings(given.options.get("stop")),
             "limits": given.limits,
+            "strategy": given.caching.strategy,
+            "lore": given.caching.lore,
+            "volatile": given.caching.volatile,
+            "cache_profile": given.caching.profile,
         }
         if given.dialect == "text":
             inputs["dialect"] = "text"

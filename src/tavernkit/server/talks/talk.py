@@ -24,6 +24,16 @@ TurnKind: TypeAlias = Literal["normal", "regenerate", "swipe", "continue", "impe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Caching:
+    """How prompts are kept stable, so that a provider's cache knows them; by default as the platform makes them."""
+
+    strategy: str = "reference"
+    lore: str = "reference"
+    volatile: str = "reference"
+    profile: str = "openai"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TalkInput:
     """One turn: the chat so far (with what the user just said as its last lines), and what is asked for.
 
@@ -54,6 +64,7 @@ class TalkInput:
     model_context: int | None = None
     """What the model takes; None if nobody knows."""
 
+    caching: Caching = field(default_factory=Caching)
     limits: Limits = DEFAULT_LIMITS
     """What the build may do."""
 
