@@ -151,8 +151,7 @@ async def test_chats_keep_the_persona_they_are_locked_to(client: Client) -> None
     sessions = (await client.get("/api/sessions")).json()["data"]
     assert sorted(each["persona"] for each in sessions) == ["ann", "bo"]
     warnings = job["result"]["warnings"]
-    assert "the chat 'locked': the files and pictures of 1 messages are left out" in warnings
-    assert any("these extensions are left out: note, memory" in warning for warning in warnings)
+    assert warnings == ["the chat 'locked': the file 'user/files/a.txt' is not there, or too large"]
 
 
 @pytest.mark.parametrize(("stored", "used"), [(1, 0), (4, 4), (None, 0)])

@@ -20,6 +20,8 @@ from tavernkit.server.import_saves import FoundSaveChats, FoundSaveGroup
 from tavernkit.server.import_sources import (
     Found,
     FoundChat,
+    FoundFile,
+    FoundFolder,
     FoundGroup,
     FoundGroupChat,
     FoundRisuChats,
@@ -27,18 +29,16 @@ from tavernkit.server.import_sources import (
     FoundSettings,
 )
 from tavernkit.server.item_files import NewItem, read_item
-from tavernkit.server.library import RISU_AI
+from tavernkit.server.library import RISU_AI, SILLY_TAVERN
 from tavernkit.server.limits import MAX_ID_CHARACTERS, MAX_JOB_WARNINGS, MAX_SESSION_MESSAGES, UNREAD_STEP
 from tavernkit.server.regex_files import add_scripts, global_scripts
-from tavernkit.server.storage import chats
+from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine, ChatState, Selection, new_line
-from tavernkit.server.storage.items import ItemInfo, all_items, infos, item_file, save_item, slug
+from tavernkit.server.storage.items import ItemInfo, Kind, all_items, infos, item_file, save_item, slug
+from tavernkit.server.stored_folders import FILE, FOLDER, SERVED, file_id, folder_file
 from tavernkit.values import Json, JsonObject, thaw_object
 
 _Message = TypeVar("_Message")
-
-ATTACHED = ("files", "file", "media", "image", "image_swipes")
-"""Keys of a message's ``extra`` that name files of the data folder, which the service does not keep."""
 
 STORED_AT_ONCE = 200
 """Messages of a chat that are stored before others have their turn."""
@@ -73,6 +73,10 @@ class Progress:
     """Ids of imported groups by the names of their files."""
     personas: dict[str, str] = field(default_factory=dict[str, str])
     """Ids of imported personas by the names of their avatars' files."""
+    books: dict[str, str] = field(default_factory=dict[str, str])
+    """Ids of imported books by their names."""
+    stored_folder: str | None = None
+    """The id of the folder's settings, once they are stored."""
     done: int = 0
     more_warnings: int = 0
     served: bool = False
@@ -120,6 +124,8 @@ async def store(connection: AsyncConnection, progress: Progress, name: str, foun
             if not (progress.served and await global_scripts(connection)):
                 await add_scripts(connection, found.scripts)
                 progress.count("regex", len(found.scripts))
+        case FoundFolder():
+            await _store_folder(connection, progress, found)
         case FoundSettings():
             await _store_settings(connection, progress, name, found.settings)
 
@@ -140,6 +146,8 @@ async def _store_item(connection: AsyncConnection, progress: Progress, name: str
     if item.kind == "character":
         progress.characters[Path(name).name] = info.id
         progress.names[slug(item.name)] = info.id
+    elif item.kind == "book":
+        progress.books[Path(name).stem] = info.id
     elif item.kind == "persona":
         progress.personas[Path(name).name] = info.id
     for warning in item.warnings:
@@ -193,8 +201,9 @@ async def _store_chat(connection: AsyncConnection, progress: Progress, found: Fo
     if character is None:
         progress.warn(f"the chat {found.file.name!r} is left out: its character was not imported")
         return
-    persona = progress.personas.get(found.persona)
-    await _store_st_chat(connection, progress, found.file, Selection(character=character, persona=persona))
+    persona, folder = progress.personas.get(found.persona), progress.stored_folder
+    selection = Selection(character=character, persona=persona, folder=folder if found.avatar is not None else None)
+    await _store_st_chat(connection, progress, found.file, selection, found.files)
 
 
 async def _store_group_chat(connection: AsyncConnection, progress: Progress, found: FoundGroupChat) -> None:
@@ -203,31 +212,58 @@ async def _store_group_chat(connection: AsyncConnection, progress: Progress, fou
         progress.warn(f"the group chat {found.file.name!r} is left out: its group was not imported")
         return
     persona = progress.personas.get(found.persona)
-    await _store_st_chat(connection, progress, found.file, Selection(group=group, persona=persona))
+    selection = Selection(group=group, persona=persona, folder=progress.stored_folder)
+    await _store_st_chat(connection, progress, found.file, selection, found.files)
 
 
 async def _store_st_chat(
-    connection: AsyncConnection, progress: Progress, file: st.ChatFile, selection: Selection
+    connection: AsyncConnection,
+    progress: Progress,
+    file: st.ChatFile,
+    selection: Selection,
+    files: Sequence[FoundFile] = (),
 ) -> None:
-    known = progress.characters
-
     def line(message: st.ChatMessage) -> ChatLine:
         role = "user" if message.is_user else "system" if message.narrator else "assistant"
-        native = message.to_json()
-        if message.original_avatar is not None:
-            # The members of a group are known by their ids here, not by the names of their files.
-            native["original_avatar"] = known.get(message.original_avatar, message.original_avatar)
-        return new_line(role, message.mes, native)
+        return new_line(role, message.mes, message.to_json())
 
-    attached = sum(any(message.extra.get(key) for key in ATTACHED) for message in file.messages)
-    if attached:
-        progress.warn(f"the chat {file.name!r}: the files and pictures of {attached} messages are left out")
+    await _store_files(connection, selection.folder, files)
     details = file.metadata.to_json()
     variables = details.pop("variables", None)
     if await _is_known(connection, progress, file.name, selection):
         return
     chat = await _new_chat(connection, progress, file.name, selection, details, variables)
     await _store_lines(connection, progress, chat, file.messages, line)
+
+
+async def _store_folder(connection: AsyncConnection, progress: Progress, found: FoundFolder) -> None:
+    """Keep what a folder has for all of its chats."""
+    avatars = {item_id: avatar for avatar, item_id in progress.characters.items()}
+    content = folder_file(found.settings, avatars, progress.groups.values(), progress.books)
+    chosen = SERVED if progress.served else f"import-{progress.job_id}"
+    progress.stored_folder = chosen
+    await _save_if_new(connection, FOLDER, chosen, "settings.json", content, name=chosen)
+    await _store_files(connection, chosen, found.files)
+    variables = found.variables
+    before = await turns.read_globals(connection, progress.owner, SILLY_TAVERN)
+    new = {key: value for key, value in variables.items() if key not in before}
+    await turns.write_globals(connection, progress.owner, SILLY_TAVERN, before, {**new, **before})
+
+
+async def _store_files(connection: AsyncConnection, folder: str | None, files: Sequence[FoundFile]) -> None:
+    for file in files if folder is not None else ():
+        await _save_if_new(connection, FILE, file_id(folder or "", file.url), file.name, file.content, name=file.url)
+
+
+async def _save_if_new(
+    connection: AsyncConnection, kind: Kind, item_id: str, filename: str, content: bytes, *, name: str
+) -> None:
+    """Store an item, unless it is there as it is."""
+    if await infos(connection, [(kind, item_id)]) and await item_file(connection, kind, item_id) == content:
+        return
+    await save_item(
+        connection, kind, name=name, platform=SILLY_TAVERN, file=content, filename=filename, item_id=item_id
+    )
 
 
 async def _store_risu_chats(connection: AsyncConnection, progress: Progress, found: FoundRisuChats) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,11 +17,23 @@ from tavernkit.server.import_archive import files_below, unpack
 from tavernkit.server.import_saves import FoundSaveChats, FoundSaveGroup, SaveSource, is_save
 from tavernkit.server.item_files import NewItem, persona_item, read_item
 from tavernkit.server.library import StoredPersona, read_persona, read_scripts
+from tavernkit.server.limits import MAX_CHAT_FILES_BYTES
 from tavernkit.server.storage.items import Kind, slug
-from tavernkit.values import EMPTY_OBJECT, JsonObject, is_mapping, is_object, is_sequence, thaw
+from tavernkit.server.stored_folders import ATTACHED, DATA_BANKS, attached, kept_settings, named_files
+from tavernkit.silly_tavern.files.attached_files import AttachedFiles
+from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
 
 ROOT_MARKS = ("settings.json", "characters")
 RISU_CHATS = ("risuChat", "risuAllChats")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file that a chat or the settings name, by its URL."""
+
+    url: str
+    name: str
+    content: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +43,7 @@ class FoundChat:
     file: st.ChatFile
     avatar: str | None = None
     persona: str = ""
+    files: tuple[FoundFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +53,7 @@ class FoundGroupChat:
     group: str
     file: st.ChatFile
     persona: str = ""
+    files: tuple[FoundFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +86,16 @@ class FoundSettings:
     settings: JsonObject
 
 
+@dataclass(frozen=True, slots=True)
+class FoundFolder:
+    """What a folder of SillyTavern has for all of its chats: settings, and the files of its Data Bank."""
+
+    settings: JsonObject
+    files: tuple[FoundFile, ...] = ()
+    variables: JsonObject = field(default_factory=dict[str, Json])
+    """Global variables."""
+
+
 Found: TypeAlias = (
     NewItem
     | FoundChat
@@ -79,6 +104,7 @@ Found: TypeAlias = (
     | FoundGroup
     | FoundScripts
     | FoundSettings
+    | FoundFolder
     | FoundSaveGroup
     | FoundSaveChats
 )
@@ -169,10 +195,6 @@ _BY_KEYS: tuple[tuple[tuple[str, ...], Kind], ...] = (
 """What the objects of each kind have, in the order they are asked."""
 
 
-EXTENSIONS = ("note", "memory", "cfg", "vectors", "attachments")
-"""Extensions whose settings shape prompts and are not taken over."""
-
-
 def _data_folder(source: st.DataFolder, warn: Warn) -> Iterator[Work]:
     root = source.path
 
@@ -194,9 +216,6 @@ def _data_folder(source: st.DataFolder, warn: Warn) -> Iterator[Work]:
     power_user = source.settings.source.get("power_user")
     if is_mapping(power_user) and (settings := chosen_settings(power_user)):
         yield "settings.json: settings of chats", lambda: FoundSettings(settings)
-    left_out = [name for name in EXTENSIONS if source.settings.extension_settings.get(name)]
-    if left_out:
-        warn(f"settings.json: the settings of these extensions are left out: {', '.join(left_out)}")
     scripts = source.settings.extension_settings.get("regex")
     if is_sequence(scripts) and scripts:
         switched_off = source.settings.extension_settings.get("disabledExtensions")
@@ -205,15 +224,16 @@ def _data_folder(source: st.DataFolder, warn: Warn) -> Iterator[Work]:
             "settings.json: regex scripts",
             lambda: FoundScripts(tuple({**script, **off} for script in read_scripts(thaw(scripts)))),
         )
-    for avatar in source.characters():
-        for chat in source.chats(avatar):
-            yield (
-                f"chats/{avatar}/{chat}",
-                lambda a=avatar, c=chat: FoundChat(source.chat(a, c), a, _quiet(source).persona(a, c).avatar),
-            )
+    for message in source.unsupported():
+        warn(message)
     for group_id in source.groups():
         yield f"groups/{group_id}", lambda group_id=group_id: FoundGroup(group_id, source.group(group_id))
-        yield from _group_chats(source, group_id)
+    yield "settings.json", lambda: _folder(source, warn)
+    for avatar in source.characters():
+        for chat in source.chats(avatar):
+            yield f"chats/{avatar}/{chat}", lambda a=avatar, c=chat: _chat(source, a, c, warn)
+    for group_id in source.groups():
+        yield from _group_chats(source, group_id, warn)
 
 
 def save_work(path: Path, warn: Warn) -> list[Work]:
@@ -237,11 +257,52 @@ def _warned_of_scripts(found: Found) -> Found:
     if not isinstance(found, NewItem) or not load(found.file).character.extensions.get("regex_scripts"):
         return found
     return replace(
-        found, warnings=(*found.warnings, "its regex scripts run here; in SillyTavern they were not allowed")
+        found, warnings=(*found.warnings, "its regex scripts run in new sessions; in SillyTavern they were not allowed")
     )
 
 
-def _group_chats(source: st.DataFolder, group_id: str) -> Iterator[Work]:
+def _folder(source: st.DataFolder, warn: Warn) -> FoundFolder:
+    settings = kept_settings(source.settings.source)
+    extensions = settings.get("extension_settings")
+    named = [extensions.get(key) for key in DATA_BANKS] if is_object(extensions) else []
+    return FoundFolder(settings, _files(source, named, warn), thaw_object(source.settings.global_variables))
+
+
+def _chat(source: st.DataFolder, avatar: str, name: str, warn: Warn) -> FoundChat:
+    file, persona = source.chat(avatar, name), _quiet(source).persona(avatar, name).avatar
+    return FoundChat(file, avatar, persona, _attached_files(source, file, warn))
+
+
+def _group_chat(source: st.DataFolder, group_id: str, name: str, warn: Warn) -> FoundGroupChat:
+    file, persona = source.group_chat(name), _quiet(source).persona(chat=name, group=group_id).avatar
+    return FoundGroupChat(group_id, file, persona, _attached_files(source, file, warn))
+
+
+def _attached_files(source: st.DataFolder, file: st.ChatFile, warn: Warn) -> tuple[FoundFile, ...]:
+    named: list[Json] = [thaw(file.metadata.get("attachments"))]
+    for message in file.messages:
+        named += attached({"extra": {key: thaw(message.extra[key]) for key in ATTACHED if message.extra.get(key)}})
+    return _files(source, named, warn, of=f"the chat {file.name!r}")
+
+
+def _files(
+    source: st.DataFolder, named: Sequence[Json], warn: Warn, *, of: str = "settings.json"
+) -> tuple[FoundFile, ...]:
+    """Read the files that values name; what is missing or too much is told."""
+    reader, found, total = AttachedFiles(source.path, warn), list[FoundFile](), 0
+    for url in named_files(named):
+        content = reader.content(url)
+        if content is None:
+            warn(f"{of}: the file {url!r} is not there, or too large")
+        elif total + len(content) > MAX_CHAT_FILES_BYTES:
+            warn(f"{of}: the file {url!r} is left out: its files have more than {MAX_CHAT_FILES_BYTES:,} bytes")
+        else:
+            total += len(content)
+            found.append(FoundFile(url, url.rpartition("/")[2].partition("?")[0], content))
+    return tuple(found)
+
+
+def _group_chats(source: st.DataFolder, group_id: str, warn: Warn) -> Iterator[Work]:
     """The chats that a group lists, and the one it shows."""
     try:
         listed = source.group(group_id).source
@@ -250,12 +311,7 @@ def _group_chats(source: st.DataFolder, group_id: str) -> Iterator[Work]:
     chats, shown = listed.get("chats"), listed.get("chat_id")
     names = [*(chats if is_sequence(chats) else ()), shown]
     for name in dict.fromkeys(name for name in names if isinstance(name, str) and name):
-        yield (
-            f"group chats/{name}",
-            lambda name=name: FoundGroupChat(
-                group_id, source.group_chat(name), _quiet(source).persona(chat=name, group=group_id).avatar
-            ),
-        )
+        yield f"group chats/{name}", lambda name=name: _group_chat(source, group_id, name, warn)
 
 
 def _quiet(source: st.DataFolder) -> st.DataFolder:
@@ -272,6 +328,8 @@ def _personas(source: st.DataFolder) -> list[tuple[str, StoredPersona]]:
     for avatar, name in names.items() if is_mapping(names) else ():
         stored = texts.get(avatar) if is_mapping(texts) else None
         details = stored if is_mapping(stored) else EMPTY_OBJECT
+        if avatar == source.settings.user_avatar:  # its live copy counts, as in SillyTavern
+            details, name = dataclasses.asdict(source.settings.persona), source.settings.source.get("username") or name
         book = details.get("lorebook")
         books = [slug(book)] if isinstance(book, str) and book else []
         found.append((avatar, read_persona({**details, "name": str(name), "books": books})))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -17,7 +17,18 @@ from tavernkit.server.errors import ServiceError, not_found
 from tavernkit.server.limits import PARSED_ITEMS
 from tavernkit.server.storage.chats import Selection
 from tavernkit.server.storage.items import ItemInfo, Kind, Ref, all_items, infos, item_file, slug
-from tavernkit.values import JsonObject, LRUCache, is_list, is_mapping, is_object, is_sequence
+from tavernkit.server.stored_folders import (
+    DATA_BANKS,
+    FOLDER,
+    SERVED,
+    FolderStore,
+    StoredFolder,
+    attached,
+    named_files,
+    read_folder,
+)
+from tavernkit.silly_tavern.world_info.selection import character_book_names
+from tavernkit.values import Json, JsonObject, LRUCache, is_list, is_mapping, is_object, is_sequence, thaw
 
 SILLY_TAVERN, RISU_AI = "silly_tavern", "risu_ai"
 IN_PROMPT, AFTER_CHARACTER = 0, 1
@@ -60,6 +71,14 @@ class Cast:
     """SillyTavern's global scripts."""
     power_user: st.PowerUser = field(default_factory=st.PowerUser)
     """SillyTavern's settings of chats."""
+    folder: StoredFolder | None = None
+    """The data folder that the chat belongs to: its settings are used instead."""
+    folder_books: Mapping[str, st.WorldBook] = field(default_factory=dict[str, st.WorldBook])
+    """The books that the folder's settings and cards name."""
+
+    def avatar(self, character: str) -> str:
+        """What a character is known by in prompts and lines: its file in the folder, or its id."""
+        return self.folder.avatars.get(character, character) if self.folder is not None else character
 
     @property
     def name(self) -> str:
@@ -69,11 +88,21 @@ class Cast:
         return self.character.character.name if self.character is not None else ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatExtras:
+    """What a chat names besides its cast."""
+
+    books: tuple[st.WorldBook, ...] = ()
+    files: Mapping[str, tuple[str, bytes]] = field(default_factory=dict[str, tuple[str, bytes]])
+    """Names and contents of files by their URLs."""
+
+
 class Library:
     """Loads items; what was parsed once is kept until its version changes."""
 
     def __init__(self) -> None:
         self._parsed: LRUCache[tuple[object, ...], object] = LRUCache(PARSED_ITEMS)
+        self._files = FolderStore()
         self._casts: LRUCache[Selection, tuple[Collection[Ref], Cast]] = LRUCache(PARSED_ITEMS)
 
     async def cast(self, connection: AsyncConnection, selection: Selection) -> Cast:
@@ -94,7 +123,7 @@ class Library:
         wanted = _refs(selection)
         found = await infos(connection, wanted)
         for kind, item_id in wanted:
-            if (kind, item_id) not in found:
+            if (kind, item_id) not in found and kind != FOLDER:
                 raise not_found(kind, item_id)
             if kind == "preset" and found[kind, item_id].platform != selection.platform:
                 platform = found[kind, item_id].platform
@@ -102,12 +131,41 @@ class Library:
                     422, f"the preset {item_id!r} is for the platform {platform}", code="wrong_platform", param="preset"
                 )
         values = {ref: await self._value(connection, info) for ref, info in found.items()}
-        implied = _implied(selection, values)
-        more = await infos(connection, implied)
-        values |= {ref: await self._value(connection, info) for ref, info in more.items()}
-        cast = _cast(selection, values, _key(selection, [*(found | more).values(), *modules]))
+        refs: set[Ref] = set(wanted)
+        while new := {*_implied(selection, values)} - refs:  # members of a group have books, too
+            refs |= new
+            more = await infos(connection, new)
+            values |= {ref: await self._value(connection, info) for ref, info in more.items()}
+            found |= more
+        cast = _cast(selection, values, _key(selection, [*found.values(), *modules]))
         parsed = [await self._value(connection, info) for info in modules]
-        return {*wanted, *implied}, replace(cast, modules=tuple(parsed))
+        return refs, replace(cast, modules=tuple(parsed))
+
+    async def chat_extras(
+        self, connection: AsyncConnection, cast: Cast, details: JsonObject, lines: Iterable[JsonObject]
+    ) -> ChatExtras:
+        """What a chat itself names: its book, and files of its folder.
+
+        Args:
+            connection: The database.
+            cast: Who takes part.
+            details: The chat's own metadata.
+            lines: Its messages.
+        """
+        name, folder = details.get("world_info"), cast.folder
+        books: list[st.WorldBook] = []
+        if isinstance(name, str) and name:
+            ref = folder.book(name) if folder is not None else ("book", slug(name))
+            for info in (await infos(connection, [ref])).values():
+                value = await self._value(connection, info)
+                books += [value] if isinstance(value, st.WorldBook) else []
+        if folder is None:
+            return ChatExtras(books=tuple(books))
+        named: list[Json] = [details.get("attachments"), *(each for line in lines for each in attached(line))]
+        settings = folder.settings.extension_settings
+        named += [thaw(settings.get(key)) for key in DATA_BANKS]
+        files = await self._files.files(connection, folder.id, named_files(named))
+        return ChatExtras(books=tuple(books), files=files)
 
     async def _value(self, connection: AsyncConnection, info: ItemInfo) -> object:
         key = _version(info)
@@ -150,6 +208,8 @@ def _parse(kind: Kind, platform: str, name: str, data: bytes) -> object:
     value: object = parse_json(data, what=kind, warn=_quiet)
     if not is_object(value):
         raise ServiceError(422, f"a {kind} is a JSON object", code=f"invalid_{kind}")
+    if kind == FOLDER:
+        return read_folder(name, value)
     if kind == "settings":
         return st.PowerUser.from_json(value, warn=_quiet)
     return st.Group.from_json(value) if kind == "group" else read_persona(value)
@@ -202,6 +262,7 @@ def _refs(selection: Selection) -> list[Ref]:
         ("persona", selection.persona),
         ("preset", selection.preset),
         *(("book", book) for book in selection.books),
+        (FOLDER, (selection.folder or SERVED) if selection.platform == SILLY_TAVERN else None),
     ]
     return [(kind, item_id) for kind, item_id in chosen if item_id is not None]
 
@@ -209,6 +270,9 @@ def _refs(selection: Selection) -> list[Ref]:
 def _implied(selection: Selection, values: dict[Ref, object]) -> Collection[Ref]:
     """What the chosen items ask for themselves: a group's members, the books of a card and a persona."""
     refs: set[Ref] = {GLOBAL_SCRIPTS, CHAT_SETTINGS} if selection.platform == SILLY_TAVERN else set()
+    folder = _folder(selection, values)
+    if folder is not None:
+        refs |= {folder.book(name) for name in _book_names(folder, values)}
     for value in values.values():
         if isinstance(value, st.Group):
             refs |= {("character", member) for member in value.members}
@@ -217,6 +281,26 @@ def _implied(selection: Selection, values: dict[Ref, object]) -> Collection[Ref]
         elif isinstance(value, StoredPersona):
             refs |= {("book", book) for book in value.books}
     return refs - set(_refs(selection))
+
+
+def _folder(selection: Selection, values: dict[Ref, object]) -> StoredFolder | None:
+    """The folder that a selection belongs to."""
+    found = values.get((FOLDER, selection.folder or SERVED))
+    if not isinstance(found, StoredFolder):
+        return None
+    return found if selection.folder is not None or found.has(selection.character, selection.group) else None
+
+
+def _book_names(folder: StoredFolder, values: dict[Ref, object]) -> set[str]:
+    """The books that a folder has active for the characters among the values."""
+    info = folder.settings.world_info
+    lorebook = folder.settings.persona.lorebook
+    names = {*info.global_select, *([lorebook] if lorebook else [])}
+    for (kind, item_id), value in values.items():
+        if kind == "character" and isinstance(value, Bundle):
+            avatar = folder.avatars.get(item_id, item_id)
+            names |= {*character_book_names(value.character.world_name, avatar, info.character_lore)}
+    return names
 
 
 def _cast(selection: Selection, values: dict[Ref, object], key: tuple[object, ...]) -> Cast:
@@ -233,6 +317,8 @@ def _cast(selection: Selection, values: dict[Ref, object], key: tuple[object, ..
     members = group.members if isinstance(group, st.Group) else ()
     bundles = {each: value for each in members if isinstance(value := values.get(("character", each)), Bundle)}
     world = character.character.world_name if isinstance(character, Bundle) else None
+    folder = _folder(selection, values)
+    named = {name: values.get(folder.book(name)) for name in _book_names(folder, values)} if folder is not None else {}
     return Cast(
         selection=selection,
         key=key,
@@ -246,6 +332,8 @@ def _cast(selection: Selection, values: dict[Ref, object], key: tuple[object, ..
         persona_books=books(persona.books if isinstance(persona, StoredPersona) else ()),
         regex_scripts=tuple(script for script in scripts if is_object(script)) if is_sequence(scripts) else (),
         power_user=power_user if isinstance(power_user, st.PowerUser) else st.PowerUser(),
+        folder=folder,
+        folder_books={name: book for name, book in named.items() if isinstance(book, st.WorldBook)},
     )
 
 

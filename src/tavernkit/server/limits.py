@@ -70,6 +70,8 @@ SHORT_BUILD_SECONDS: Final = 0.01
 """Builds that take no longer than this are made between requests, others beside them."""
 KNOWN_BUILDS: Final = 4096
 """Kinds of builds whose time a process remembers."""
+MAX_CHAT_FILES_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of a chat's attached files that an import takes."""
 MAX_HELPER_REQUESTS: Final = 32
 """Requests of a turn beside its chat: those of a card's triggers, for instance."""
 MAX_STREAM_BACKLOG: Final = 256

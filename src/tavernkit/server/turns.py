@@ -17,7 +17,7 @@ from tavernkit.server.admission import Admission
 from tavernkit.server.build_executor import BuildExecutor
 from tavernkit.server.config import ServerConfig, UpstreamConfig
 from tavernkit.server.errors import ServiceError
-from tavernkit.server.library import Library
+from tavernkit.server.library import RISU_AI, ChatExtras, Library
 from tavernkit.server.listeners import (
     AnnouncingListener,
     ClientDisconnectedError,
@@ -242,6 +242,7 @@ class Turns:
         model = upstream.config.model or "" if upstream is not None else ""
         return TalkInput(
             cast=opened.cast,
+            extras=await self._extras(opened),
             chat_id=chat.id if chat is not None else opened.turn_id,
             lines=opened.lines,
             unread=opened.unread,
@@ -261,6 +262,15 @@ class Turns:
             model_context=await upstream.context.told(model) if upstream is not None else None,
             dialect=dialect or (upstream.model.dialect if upstream is not None else "openai"),
         )
+
+    async def _extras(self, opened: OpenTurn) -> ChatExtras:
+        """What the chat itself names: most name nothing."""
+        chat, cast = opened.chat, opened.cast
+        details = chat.details if chat is not None else {}
+        if cast.selection.platform == RISU_AI or (cast.folder is None and not details.get("world_info")):
+            return ChatExtras()
+        async with self._database.read() as connection:
+            return await self.library.chat_extras(connection, cast, details, (line.native for line in opened.lines))
 
     @asynccontextmanager
     async def _turn_of(self, key: str | None) -> AsyncGenerator[None]:

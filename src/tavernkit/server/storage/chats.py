@@ -19,6 +19,8 @@ from tavernkit.server.storage.tables import Chat, Line
 from tavernkit.values import Json, JsonObject
 
 COMPLETE, PARTIAL = "complete", "partial"
+FOLDER = "folder"
+"""Where the options of a chat name its data folder."""
 
 
 def new_id() -> str:
@@ -36,6 +38,8 @@ class Selection:
     persona: str | None = None
     preset: str | None = None
     books: tuple[str, ...] = ()
+    folder: str | None = None
+    """The imported data folder whose settings and files the chat uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +168,7 @@ async def create_chat(
         external_id=external_id,
         selection=selection,
         details=details or {},
-        options=options or {},
+        options={**(options or {}), **({FOLDER: selection.folder} if selection.folder is not None else {})},
         next_position=len(lines),
         created_at=now,
         updated_at=now,
@@ -369,6 +373,7 @@ def _chat(row: Sequence[Any]) -> ChatState:
             persona=persona,
             preset=preset,
             books=tuple(str(book) for book in books),
+            folder=folder if isinstance(folder := options.get(FOLDER), str) else None,
         ),
         details=details,
         variables=variables,

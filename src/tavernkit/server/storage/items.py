@@ -18,7 +18,9 @@ from tavernkit.server.storage.database import advisory_lock
 from tavernkit.server.storage.statements import select_several, table_of
 from tavernkit.server.storage.tables import Item
 
-Kind: TypeAlias = Literal["character", "book", "preset", "persona", "group", "module", "regex", "settings"]
+Kind: TypeAlias = Literal[
+    "character", "book", "preset", "persona", "group", "module", "regex", "settings", "folder", "file"
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Ref: TypeAlias = tuple[Kind, str]
 """What names an item: its kind and id."""

@@ -38,7 +38,8 @@ class Talks:
         if cast.selection.platform == RISU_AI:
             return replace(self._risu_ai.reply_line(text), status=PARTIAL)
         members = {bundle.character.name: member for member, bundle in cast.members.items()}
-        avatar = members.get(speaker)
+        member = members.get(speaker)
+        avatar = cast.avatar(member) if member is not None else None
         return silly_tavern_lines.partial_reply(text, speaker, avatar=avatar, reason="the server stopped")
 
 

@@ -91,8 +91,8 @@ class SillyTavernTalk:
             if sent is not None and typed_line(given) is None:
                 chat.add_message(sent.content, **lines_of_chats.added_keys(sent))
             if kind == "normal" and typed_line(given) is None:
-                return chat.state.build(kind, "", given.speaker, {"tool_recursion": 1})
-            return chat.state.build(kind, sent.content if sent is not None else "", given.speaker)
+                return chat.state.build(kind, "", _chosen_speaker(given), {"tool_recursion": 1})
+            return chat.state.build(kind, sent.content if sent is not None else "", _chosen_speaker(given))
 
         plan = await self._build_executor.run(_size(given), preview)
         return BuiltPrompt(plan=plan, request=host.request(plan), speaker=_speaker(plan, given.cast))
@@ -164,10 +164,10 @@ async def _operate(chat: st.Chat, given: TalkInput) -> Turn:
         case "normal":
             sent = pending_line(given)
             if sent is not None and typed_line(given) is not None:
-                return await chat.send(sent.content, speaker=given.speaker)
+                return await chat.send(sent.content, speaker=_chosen_speaker(given))
             if sent is not None:
                 await chat.state.work(lambda: chat.add_message(sent.content, **lines_of_chats.added_keys(sent)))
-            return await chat.answer(speaker=given.speaker)
+            return await chat.answer(speaker=_chosen_speaker(given))
 
 
 class _Host:
@@ -268,6 +268,12 @@ def _is_emptied(spoken: Spoken, exchange: Exchange) -> bool:
 
 def _emptied(speaker: str) -> str:
     return f"nothing is left of the reply of {speaker}: it spoke for others, or scripts removed it"
+
+
+def _chosen_speaker(given: TalkInput) -> str | None:
+    """The member that the client names, as the chat knows it."""
+    known = given.speaker is not None and given.speaker in given.cast.members
+    return given.cast.avatar(given.speaker) if known and given.speaker is not None else given.speaker
 
 
 def _size(given: TalkInput) -> tuple[object, ...]:

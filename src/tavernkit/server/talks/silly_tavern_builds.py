@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tavernkit import silly_tavern as st
 from tavernkit.cards import Character, User
 from tavernkit.server.library import Cast
 from tavernkit.server.limits import CACHED_BUILDERS, MAX_STOP_STRINGS
 from tavernkit.server.storage.chats import ChatLine
+from tavernkit.server.stored_folders import StoredFolder, StoredMedia, StoredTexts
 from tavernkit.server.talks.silly_tavern_lines import has_media, is_about_tools, is_named
 from tavernkit.server.talks.talk import TalkInput
+from tavernkit.silly_tavern.world_info.selection import character_book_names
 from tavernkit.values import LRUCache, is_mapping, is_object, is_sequence, thaw
 
 API = "openai"
@@ -29,11 +33,10 @@ class Builds:
     def inputs(self, given: TalkInput) -> st.SillyTavernInputs:
         """What this turn's builds are given besides the chat."""
         cast = given.cast
+        preset = own_preset(cast)
         inputs: st.SillyTavernInputs = {
             "response_length": given.response_length,
-            "context_length": given.context_size(
-                cast.preset.openai_max_context if isinstance(cast.preset, st.Preset) else None
-            ),
+            "context_length": given.context_size(preset.openai_max_context if preset is not None else None),
             "regex_scripts": self._regex_scripts(cast, card_of(cast, given.speaker)),
             "stop_strings": _stop_strings(given.options.get("stop")),
             "limits": given.limits,
@@ -46,10 +49,15 @@ class Builds:
             inputs["dialect"] = "text"
         if cast.group is not None:
             inputs["member_extras"] = {
-                member: st.CharacterExtras(regex_scripts=self._regex_scripts(cast, bundle.character))
+                cast.avatar(member): _extras(cast, member, self._regex_scripts(cast, bundle.character))
                 for member, bundle in cast.members.items()
             }
-        if cast.persona is None:
+        if given.extras.books:
+            inputs["chat_books"] = given.extras.books
+        if given.extras.files:
+            inputs["attachments"] = StoredTexts(given.extras.files)
+            inputs["media"] = StoredMedia(given.extras.files)
+        if cast.persona is None and cast.folder is None:
             inputs["user"] = User(name=given.user_name)
         if given.seed is not None:
             inputs["seed"] = given.seed
@@ -67,7 +75,7 @@ class Builds:
 
     def _make_builder(self, cast: Cast) -> st.Builder:
         inputs: st.SillyTavernInputs = {
-            "preset": cast.preset if isinstance(cast.preset, st.Preset) else st.Preset.default(),
+            "preset": own_preset(cast) or st.Preset.default(),
             "settings": st.Settings(power_user=cast.power_user),
             "books": cast.books,
             "character_books": cast.character_books,
@@ -75,16 +83,57 @@ class Builds:
             "use_embedded_book": not cast.character_books,
             "warn": None,
         }
+        folder, character_id = cast.folder, cast.selection.character
         if cast.character is not None:
             inputs["character"] = cast.character.character
+        if folder is not None:
+            inputs["settings"] = folder.settings
+            inputs["books"] = [*_named_books(cast, folder.settings.world_info.global_select), *cast.books]
+            inputs["use_embedded_book"] = False
+            inputs["user"], lorebook = User(name=folder.settings.username), folder.settings.persona.lorebook
+            if cast.persona is None and lorebook:
+                inputs["persona_books"] = _named_books(cast, [lorebook])
+        if folder is not None and character_id is not None:
+            extras = _extras(cast, character_id, None)
+            inputs |= {"avatar": cast.avatar(character_id), "tags": extras.tags, "character_books": extras.books}
         if cast.group is not None:
-            inputs["group"] = cast.group
-            inputs["members"] = {member: bundle.character for member, bundle in cast.members.items()}
+            inputs["group"] = cast.group.replace(
+                members=tuple(map(cast.avatar, cast.group.members)),
+                disabled_members=tuple(map(cast.avatar, cast.group.disabled_members)),
+            )
+            inputs["members"] = {cast.avatar(member): bundle.character for member, bundle in cast.members.items()}
         persona = cast.persona
         if persona is not None:
             inputs["user"] = User(name=persona.name, persona=persona.description)
             inputs["persona"] = st.Persona(persona.description, persona.position, persona.depth, persona.role)
         return st.Builder(services=self._services, **inputs)
+
+
+def own_preset(cast: Cast) -> st.Preset | None:
+    """The preset that a chat names, or that of its folder."""
+    if isinstance(cast.preset, st.Preset):
+        return cast.preset
+    return cast.folder.settings.preset if cast.folder is not None else None
+
+
+def _extras(cast: Cast, character: str, scripts: st.RegexScripts | None) -> st.CharacterExtras:
+    """What belongs to a character besides its card; books and tags are the folder's."""
+    folder, bundle = cast.folder, cast.members.get(character, cast.character)
+    if folder is None or bundle is None:
+        return st.CharacterExtras(regex_scripts=scripts)
+    avatar = cast.avatar(character)
+    names = character_book_names(bundle.character.world_name, avatar, folder.settings.world_info.character_lore)
+    listed = folder.settings.source.get("tag_map")
+    tags = listed.get(avatar) if is_mapping(listed) else None
+    return st.CharacterExtras(
+        books=_named_books(cast, names),
+        tags=tuple(map(str, tags)) if is_sequence(tags) else (),
+        regex_scripts=scripts,
+    )
+
+
+def _named_books(cast: Cast, names: Iterable[str]) -> list[st.WorldBook]:
+    return [cast.folder_books[name] for name in names if name in cast.folder_books]
 
 
 def pending_line(given: TalkInput) -> ChatLine | None:
@@ -138,8 +187,13 @@ def _tools(tools: object) -> list[st.Tool]:
 
 
 def _scripts_of(cast: Cast, card: Character | None) -> st.RegexScripts:
-    """The global scripts, those of the preset and those of the character: who added them has allowed them."""
-    preset = cast.preset if isinstance(cast.preset, st.Preset) else None
+    """The global scripts, those of the preset and those of the character.
+
+    A folder says which are allowed; else whoever added them has allowed them.
+    """
+    preset = own_preset(cast)
+    if cast.folder is not None:
+        return _folder_scripts(cast, cast.folder, card, preset)
     avatar = card.name if card is not None else None
     return st.RegexScripts.from_settings(
         {
@@ -152,6 +206,24 @@ def _scripts_of(cast: Cast, card: Character | None) -> st.RegexScripts:
         preset={"extensions": preset.extensions} if preset is not None else None,
         preset_name=preset.name if preset is not None else None,
         api=API,
+        warn=_ignore,
+    )
+
+
+def _folder_scripts(
+    cast: Cast, folder: StoredFolder, card: Character | None, preset: st.Preset | None
+) -> st.RegexScripts:
+    of_cards = {id(bundle.character): member for member, bundle in cast.members.items()}
+    if cast.character is not None and cast.selection.character is not None:
+        of_cards[id(cast.character.character)] = cast.selection.character
+    member = of_cards.get(id(card))
+    return st.RegexScripts.from_settings(
+        folder.settings.extension_settings,
+        card_data={"extensions": card.extensions} if card is not None else None,
+        avatar=cast.avatar(member) if member is not None else None,
+        preset={"extensions": preset.extensions} if preset is not None else None,
+        preset_name=preset.name if preset is not None else None,
+        api=folder.settings.main_api,
         warn=_ignore,
     )
 

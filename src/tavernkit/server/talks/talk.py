@@ -12,7 +12,7 @@ from tavernkit.dialects.messages import MessageLike
 from tavernkit.models import Reply, Request, ServerFields
 from tavernkit.models.parameters import LENGTHS, STANDARD_OPTIONS
 from tavernkit.prompt.message import Message
-from tavernkit.server.library import Cast
+from tavernkit.server.library import Cast, ChatExtras
 from tavernkit.server.limits import CONTEXT_LENGTH
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, freeze_object, is_list, is_object, thaw
@@ -41,6 +41,7 @@ class TalkInput:
     """
 
     cast: Cast
+    extras: ChatExtras = field(default_factory=ChatExtras)
     chat_id: str
     lines: Sequence[ChatLine]
     unread: int = 0

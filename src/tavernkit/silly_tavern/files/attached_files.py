@@ -12,25 +12,26 @@ from tavernkit.errors import Warn
 from tavernkit.silly_tavern.limits import MAX_ATTACHMENT_BYTES
 
 
-class _FolderFiles(Mapping[str, str]):
-    """Files below a folder by URL (``/user/files/log.txt``), read when they are asked for. It lists nothing."""
+class AttachedFiles:
+    """Files below a folder by URL (``/user/files/log.txt``), read when they are asked for."""
 
     def __init__(self, folder: Path, warn: Warn) -> None:
         self._folder = folder
         self._warn = warn
 
-    def __getitem__(self, url: str) -> str:
+    def content(self, url: str) -> bytes | None:
+        """Return what a file holds; None if there is none or it is too large."""
         path = self._path(url)
         if path is None:
-            raise KeyError(url)
+            return None
         try:
             if path.stat().st_size > MAX_ATTACHMENT_BYTES:
                 self._warn(f"{url!r} is not read: it is larger than {MAX_ATTACHMENT_BYTES:,} bytes")
-                raise KeyError(url)
-            return self._value(path, path.read_bytes())
+                return None
+            return path.read_bytes()
         except OSError as error:
             self._warn(f"{url!r} cannot be read: {error}")
-            raise KeyError(url) from error
+            return None
 
     def _path(self, url: str) -> Path | None:
         """The file of a URL; one that leads out of the folder is none."""
@@ -40,6 +41,16 @@ class _FolderFiles(Mapping[str, str]):
         path = self._folder.joinpath(*parts)
         files = (self._folder / parts[0]).resolve()
         return path if path.is_file() and path.resolve().is_relative_to(files) else None
+
+
+class _FolderFiles(AttachedFiles, Mapping[str, str]):
+    """The same as values of builds. It lists nothing."""
+
+    def __getitem__(self, url: str) -> str:
+        path, content = self._path(url), self.content(url)
+        if path is None or content is None:
+            raise KeyError(url)
+        return self._value(path, content)
 
     def _value(self, path: Path, content: bytes) -> str:
         raise NotImplementedError

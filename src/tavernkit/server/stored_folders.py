@@ -1,0 +1,199 @@
+"""What is kept of an imported SillyTavern folder besides its items: settings, names, and the files that chats name."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import mimetypes
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit import silly_tavern as st
+from tavernkit.server.storage.items import Kind, Ref, infos, item_file, slug
+from tavernkit.silly_tavern.files.preset import SENSITIVE_KEYS
+from tavernkit.values import Json, JsonObject, LRUCache, is_list, is_mapping, is_object, is_sequence, thaw
+
+FOLDER: Kind = "folder"
+FILE: Kind = "file"
+SERVED = "served"
+"""The id of the folder that is served; new chats with its characters are chats of the folder."""
+ATTACHED = ("files", "file", "media", "image", "image_swipes", "video")
+"""Keys of a message's ``extra`` that name files of the data folder."""
+DATA_BANKS = ("attachments", "character_attachments")
+"""Settings of extensions that list the files of the Data Bank."""
+KEPT_SETTINGS = (
+    *("username", "user_avatar", "main_api", "amount_gen", "max_context"),
+    *("power_user", "world_info_settings", "extension_settings", "tag_map", "oai_settings"),
+)
+"""What of ``settings.json`` shapes prompts."""
+KEPT_EXTENSIONS = (
+    *("note", "memory", "cfg", "vectors", "attachments", "character_attachments", "regex", "disabledExtensions"),
+    *("character_allowed_regex", "preset_allowed_regex", "disabled_attachments"),
+)
+"""Extensions whose settings shape prompts: others may hold keys of services."""
+
+CACHED_FILES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFolder:
+    """An imported folder: its settings, and what its files are called here."""
+
+    id: str
+    settings: st.Settings = field(default_factory=st.Settings)
+    avatars: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The files of characters by their ids."""
+    groups: frozenset[str] = frozenset()
+    books: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The ids of books by their names."""
+
+    def book(self, name: str) -> Ref:
+        """The book of a name."""
+        return "book", self.books.get(name) or slug(name)
+
+    def has(self, character: str | None, group: str | None) -> bool:
+        """Return True if a character or a group belongs to the folder."""
+        return character in self.avatars if character is not None else group in self.groups
+
+
+def kept_settings(settings: Mapping[str, object]) -> JsonObject:
+    """What is kept of ``settings.json``: nothing about connections."""
+    found: JsonObject = {key: thaw(settings[key]) for key in KEPT_SETTINGS if key in settings}
+    extensions, preset = found.get("extension_settings"), found.get("oai_settings")
+    if is_object(extensions):
+        found["extension_settings"] = {key: extensions[key] for key in KEPT_EXTENSIONS if key in extensions}
+    if is_object(preset):
+        found["oai_settings"] = {key: value for key, value in preset.items() if key not in SENSITIVE_KEYS}
+    return found
+
+
+def folder_file(
+    settings: JsonObject, avatars: Mapping[str, str], groups: Iterable[str], books: Mapping[str, str]
+) -> bytes:
+    """Write what is kept of a folder.
+
+    Args:
+        settings: What :func:`kept_settings` left of its settings.
+        avatars: Files of characters by their ids.
+        groups: Ids of its groups.
+        books: Ids of books by their names.
+    """
+    content = {"settings": settings, "avatars": {**avatars}, "groups": sorted(groups), "books": {**books}}
+    return json.dumps(content, sort_keys=True).encode()
+
+
+def read_folder(folder_id: str, value: Mapping[str, object]) -> StoredFolder:
+    """Read what :func:`folder_file` wrote."""
+    settings, groups = value.get("settings"), value.get("groups")
+    return StoredFolder(
+        id=folder_id,
+        settings=st.Settings.from_json(settings if is_mapping(settings) else {}, warn=_ignore),
+        avatars=_names(value.get("avatars")),
+        groups=frozenset(str(each) for each in groups) if is_sequence(groups) else frozenset(),
+        books=_names(value.get("books")),
+    )
+
+
+def _names(value: object) -> dict[str, str]:
+    return {str(key): str(each) for key, each in value.items()} if is_mapping(value) else {}
+
+
+def file_id(folder: str, url: str) -> str:
+    """The id of a file of a folder, by the URL that chats have for it."""
+    path = unquote(url).partition("?")[0].lstrip("/").replace("\\", "/")
+    return f"{folder}-{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def named_files(values: Iterable[Json]) -> list[str]:
+    """The URLs of a data folder's files that values of messages and settings name, each once."""
+    found: dict[str, None] = {}
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            if value.lstrip("/").startswith("user/"):
+                found[value] = None
+        elif is_object(value):
+            waiting += value.values()
+        elif is_list(value):
+            waiting += value
+    return sorted(found)
+
+
+def attached(native: JsonObject) -> list[Json]:
+    """What a message has attached."""
+    extra = native.get("extra")
+    return [extra[key] for key in ATTACHED if extra.get(key)] if is_object(extra) else []
+
+
+class FolderStore:
+    """Reads files of imported folders; the last ones are kept."""
+
+    def __init__(self) -> None:
+        self._files: LRUCache[tuple[object, ...], tuple[str, bytes]] = LRUCache(CACHED_FILES)
+
+    async def files(
+        self, connection: AsyncConnection, folder: str, urls: Sequence[str]
+    ) -> dict[str, tuple[str, bytes]]:
+        """The names and contents of files by their URLs; those that are not there are missing.
+
+        Args:
+            connection: The database.
+            folder: The id of the folder.
+            urls: What chats call the files.
+        """
+        known = await infos(connection, [(FILE, file_id(folder, url)) for url in urls]) if urls else {}
+        found: dict[str, tuple[str, bytes]] = {}
+        for url in urls:
+            info = known.get((FILE, file_id(folder, url)))
+            if info is None:
+                continue
+            key = (info.id, info.version, info.created_at)
+            file = self._files.get(key)
+            if file is None:
+                file = (info.filename, await item_file(connection, FILE, info.id))
+                self._files.put(key, file)
+            found[url] = file
+            await asyncio.sleep(0)
+        return found
+
+
+class _StoredFiles(Mapping[str, str]):
+    def __init__(self, files: Mapping[str, tuple[str, bytes]]) -> None:
+        self._files = files
+
+    def __getitem__(self, url: str) -> str:
+        return self._value(*self._files[url])
+
+    def _value(self, name: str, content: bytes) -> str:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+class StoredTexts(_StoredFiles):
+    """The texts of attached files by URL."""
+
+    def _value(self, name: str, content: bytes) -> str:
+        return content.decode("utf-8", "replace").removeprefix("\ufeff")
+
+
+class StoredMedia(_StoredFiles):
+    """Attached pictures, videos and sounds as ``data:`` URLs."""
+
+    def _value(self, name: str, content: bytes) -> str:
+        kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+def _ignore(_: str) -> None:
+    """Warnings of settings are shown when they are imported."""

@@ -1,0 +1,147 @@
+"""Chats of an imported data folder are built as the library builds them from the folder."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tavernkit.silly_tavern import DataFolder
+from tavernkit.testing import ScriptedModel
+from tests.server.conftest import Client, StartApp
+from tests.server.test_imports import finished
+from tests.silly_tavern import generated_folder as made
+
+STEP = 7
+"""Every seventh chat is enough: all features and all kinds of characters are among them."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The generated folder with a part of its chats."""
+    whole = made.generate(tmp_path_factory.mktemp("sillytavern"))
+    for index in range(made.CHATS):
+        if index % STEP:
+            name = made.name_of(index % made.CHARACTERS)
+            (whole / "chats" / name / f"{made.chat_name(index)}.jsonl").unlink()
+    return whole
+
+
+async def sessions(client: Client) -> dict[str, dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    query = "limit=100"
+    while query:
+        page = (await client.get(f"/api/sessions?{query}")).json()
+        found += page["data"]
+        query = f"limit=100&before={page['next']}" if page["next"] else ""
+    return {each["session"].rpartition(":")[2]: each for each in found}
+
+
+async def built(client: Client, session: str, **more: Any) -> Any:
+    body = {"session_id": session, "messages": [{"role": "user", "content": "Go on."}], "tavernkit": more}
+    answer = await client.post("/api/build", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_every_chat_is_built_as_the_library_builds_it(start: StartApp, folder: Path) -> None:
+    data = DataFolder(folder)
+    async with start(ScriptedModel(name="gpt-4o"), from_sillytavern=folder) as client:
+        known = await sessions(client)
+        seen: set[int] = set()
+        for index in range(0, made.CHATS, STEP):
+            name = made.name_of(index % made.CHARACTERS)
+            plan = data.builder(name, made.chat_name(index)).build(message="Go on.", warn=None)
+            mine = await built(client, known[made.chat_name(index)]["id"])
+            assert mine["payload"] == plan.to_messages("openai"), made.chat_name(index)
+            assert made.FEATURES[index % len(made.FEATURES)][1] in str(mine["payload"])
+            seen.add(index % len(made.FEATURES))
+        assert len(seen) == len(made.FEATURES)
+        for group_id in data.groups():
+            for chat in data.group_chats(group_id):
+                for member in data.group(group_id).members:
+                    plan = data.builder(chat=chat, group=group_id).build(speaker=member, message="Go on.", warn=None)
+                    speaker = Path(member).stem.lower().replace(" ", "-")
+                    mine = await built(client, known[chat]["id"], speaker=speaker)
+                    assert mine["payload"] == plan.to_messages("openai"), (chat, member)
+
+
+async def test_pictures_of_the_folder_reach_the_model_and_nothing_is_warned_about(
+    start: StartApp, folder: Path
+) -> None:
+    model = ScriptedModel("A gull.", name="gpt-4o")
+    async with start(model, from_sillytavern=folder) as client:
+        known = await sessions(client)
+        index = next(each for each in range(0, made.CHATS, STEP) if made.FEATURES[each % 10][0] is made.picture)
+        base = f"/api/sessions/{known[made.chat_name(index)]['id']}"
+        answer = await client.post(f"{base}/messages", json={"content": "Go on."})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["warnings"] == []
+    assert "data:image/png;base64," in str(model.requests[0])
+
+
+async def test_a_new_chat_with_a_character_of_the_served_folder_has_its_settings(start: StartApp, folder: Path) -> None:
+    async with start(ScriptedModel(name="gpt-4o"), from_sillytavern=folder) as client:
+        await client.post("/api/characters", files={"file": ("o.json", '{"name": "Other", "description": "O."}')})
+        prompts: dict[str, str] = {}
+        for model in (made.name_of(0).lower().replace(" ", "-"), "other"):
+            session = (await client.post("/api/sessions", json={"model": model})).json()["id"]
+            prompts[model] = str((await built(client, session))["payload"])
+    assert "Book 0 says of the lamp" in prompts["lyra-vale"]
+    assert "Book 0 says of the lamp" not in prompts["other"]
+
+
+async def test_changed_settings_and_files_are_read_again(start: StartApp, folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "default-user"
+    shutil.copytree(folder, copy)
+    index = next(each for each in range(0, made.CHATS, STEP) if made.FEATURES[each % 10][0] is made.files)
+    async with start(ScriptedModel(name="gpt-4o"), from_sillytavern=copy) as client:
+        session = (await sessions(client))[made.chat_name(index)]["id"]
+        assert "Notes on the tide" in str((await built(client, session))["payload"])
+        (copy / "user" / "files" / "tide.txt").write_text("The tide turned.", "utf-8")
+        await client.service.folders.read(copy)
+        assert "The tide turned." in str((await built(client, session))["payload"])
+
+
+async def test_secrets_of_settings_are_not_kept(start: StartApp, tmp_path: Path) -> None:
+    copy = tmp_path / "default-user"
+    made.write_json(
+        copy / "settings.json",
+        {
+            "oai_settings": {"proxy_password": "hunter2", "temp_openai": 0.5},
+            "extension_settings": {"translate": {"key": "hunter2"}, "note": {"default": "N"}},
+            "textgenerationwebui_settings": {"server_urls": {"ooba": "http://hunter2"}},
+        },
+    )
+    made.write_character(copy, 0)
+    async with start(from_sillytavern=copy) as client, client.service.database.read() as connection:
+        from tavernkit.server.storage.items import item_file
+
+        kept = await item_file(connection, "folder", "served")
+    assert b"temp_openai" in kept
+    assert b"hunter2" not in kept
+
+
+async def test_an_uploaded_folder_keeps_its_settings_to_its_own_chats(start: StartApp, tmp_path: Path) -> None:
+    whole = made.generate(tmp_path / "whole")
+    small = tmp_path / "small" / "default-user"
+    name = made.name_of(4)
+    parts = ("settings.json", f"characters/{name}.png", f"chats/{name}/chat 4.jsonl", "worlds", "User Avatars", "user")
+    for part in parts:
+        target = small / part
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (whole / part).is_dir() else shutil.copy)(whole / part, target)
+    archive = Path(shutil.make_archive(str(tmp_path / "small"), "zip", small.parent))
+    upload = archive.read_bytes()  # noqa: ASYNC240  # a test may
+    plan = DataFolder(small).builder(name, "chat 4").build(message="Go on.", warn=None)
+    async with start(ScriptedModel(name="gpt-4o")) as client:
+        job = await finished(client, {"file": ("st.zip", upload)})
+        assert job["status"] == "done", job
+        mine = await built(client, (await sessions(client))["chat 4"]["id"])
+        fresh = (await client.post("/api/sessions", json={"model": name.lower().replace(" ", "-")})).json()["id"]
+        assert "Book 0 says" not in str((await built(client, fresh))["payload"])
+    assert mine["payload"] == plan.to_messages("openai")
+    assert "Own note." in str(mine["payload"])
+    assert "Notes on the tide, page 2." in str(mine["payload"])
