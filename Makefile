@@ -8,12 +8,13 @@ PAGE_TOOLS := .page-tools
 DOCS_READY := $(VENV)/.docs-ready
 ROUNDS ?= 20000
 WORKERS ?= auto
+PYTHONS ?= 3.12 3.13 3.14
 AS_ROOT = $(shell test "$$(id -u)" = 0 || echo sudo)
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-browser test-postgres test-crashes load check check-page vendor-page format conformance bench bench-batch bench-cache fuzz docs tables lock coverage mutation dist clean
+.PHONY: help demo serve test test-browser test-postgres test-crashes test-matrix load check check-page vendor-page format conformance bench bench-batch bench-cache fuzz docs tables lock coverage mutation dist clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +54,16 @@ test-postgres: $(READY) ## Run the service's tests on PostgreSQL
 
 test-crashes: $(READY) ## Kill the service 200 times, on both databases
 	TAVERNKIT_CRASHES=200 $(BIN)/python -m tests.server.postgres_server $(BIN)/python -m pytest -q -n 2 tests/server/test_crash.py
+
+test-matrix: $(READY) ## Run the tests on other versions of Python, fetched if need be (PYTHONS="3.12 3.14" ARGS="tests/cards")
+	$(BIN)/python -m pip install --quiet uv
+	@for version in $(PYTHONS); do \
+	  echo "Python $$version" && \
+	  $(BIN)/uv venv --quiet --allow-existing --python $$version .venvs/$$version && \
+	  $(BIN)/uv pip install --quiet --python .venvs/$$version --require-hashes -r requirements/dev.txt && \
+	  $(BIN)/uv pip install --quiet --python .venvs/$$version --no-deps --editable . && \
+	  .venvs/$$version/bin/python -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS) || exit 1; \
+	done
 
 load: $(READY) ## Measure what the service adds to a turn at 1, 50 and 500 sessions
 	$(BIN)/python -m benchmarks.load_server
@@ -120,4 +131,4 @@ dist: $(READY) ## Build wheel and sdist, and run the quickstart from them in a c
 	$(BIN)/python -m tests.release
 
 clean: ## Remove everything that the targets made
-	rm -rf $(VENV) $(PAGE_TOOLS) .pytest_cache .ruff_cache .hypothesis .benchmarks .coverage site dist
+	rm -rf $(VENV) .venvs $(PAGE_TOOLS) .pytest_cache .ruff_cache .hypothesis .benchmarks .coverage site dist

@@ -8,6 +8,6 @@
 
 from tavernkit._lazy import lazy_exports
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __getattr__, __all__ = lazy_exports(__name__)

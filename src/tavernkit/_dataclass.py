@@ -1,4 +1,4 @@
-"""Dataclasses that cost little to define: :func:`dataclass` writes ``__init__`` when the first instance is made.
+"""Dataclasses that cost little to define: ``dataclass()`` writes ``__init__`` when the first instance is made.
 
 The standard decorator writes and compiles six functions for every frozen class while modules are imported. A build
 passes hundreds of classes and makes instances of a few of them, so most of that is never used.
@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 def dataclass(
     *, frozen: bool = False, slots: bool = False, kw_only: bool = False, eq: bool = True
 ) -> Callable[[type[_T]], type[_T]]:
-    """Make a class a dataclass, as :func:`dataclasses.dataclass` does, and its methods as late as possible.
+    """Make a class a dataclass, as ``dataclasses.dataclass()`` does, and its methods as late as possible.
 
     Args:
         frozen: Instances cannot be changed, and can be hashed if they can be compared.

@@ -1,7 +1,7 @@
 """The one error hierarchy, and how warnings travel.
 
-External input never raises in normal mode: it is reported through a :data:`Warn` callable and work goes on. Mistakes
-of the calling program raise at once, as :class:`ConfigError` or a subclass of it.
+External input never raises in normal mode: it is reported through a ``Warn`` callable and work goes on. Mistakes
+of the calling program raise at once, as ``ConfigError`` or a subclass of it.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class WarningCounts:
 
 
 class WarningLog:
-    """Collects warnings in order; raises :class:`StrictModeError` in strict mode. Callable, so it is a ``Warn``."""
+    """Collects warnings in order; raises ``StrictModeError`` in strict mode. Callable, so it is a ``Warn``."""
 
     def __init__(self, *, strict: bool = False, warn: Warn | None = None) -> None:
         # By hand, as `arguments` stands above this module.
@@ -183,12 +183,12 @@ class WarningLog:
 
 
 def refuse_warning(message: str) -> None:
-    """Raise a warning as :class:`StrictModeError`: what takes the place of a ``warn`` in strict mode."""
+    """Raise a warning as ``StrictModeError``: what takes the place of a ``warn`` in strict mode."""
     raise StrictModeError(message)
 
 
 def log_warning(message: str) -> None:
-    """Report a warning through :mod:`logging` (logger ``tavernkit``): the default where nothing else is given."""
+    """Report a warning through ``logging`` (logger ``tavernkit``): the default where nothing else is given."""
     logger.warning(message)
 
 
@@ -197,7 +197,7 @@ _noted: ContextVar[list[str] | None] = ContextVar("degraded", default=None)
 
 @contextmanager
 def noting_degraded() -> Generator[list[str]]:
-    """Collect what :func:`note_degraded` reports meanwhile."""
+    """Collect what ``note_degraded()`` reports meanwhile."""
     reasons: list[str] = []
     token = _noted.set(reasons)
     try:

@@ -1,7 +1,7 @@
 """Turns of a chat: what both platforms' chats can do, and what they need from the program that runs them.
 
 ``tavernkit.silly_tavern.Chat`` and ``tavernkit.risu_ai.Chat`` hold the state of one chat and know what every operation
-does to it. They neither talk to a model nor write files: a :class:`Host` does. ``tavernkit.Conversation`` is a host
+does to it. They neither talk to a model nor write files: a ``Host`` does. ``tavernkit.Conversation`` is a host
 with a model and a store; the service has its own.
 """
 
@@ -56,7 +56,7 @@ class ToolOutcome:
 
     result: str
     failed: bool = False
-    """True if :attr:`result` is a message about an error."""
+    """True if ``result`` is a message about an error."""
 
 
 class Host(Protocol):
@@ -87,7 +87,7 @@ class Host(Protocol):
 class Chat(Protocol):
     """One chat with its state. Indexes count the lines from 0, as they stand in the file; negative ones from the end.
 
-    Operations that may ask a model are coroutines and return a :class:`Turn`. The others change the chat at once; the
+    Operations that may ask a model are coroutines and return a ``Turn``. The others change the chat at once; the
     host saves afterwards. An operation that does not apply (swiping a user's line, say) does nothing.
     """
 
@@ -122,7 +122,7 @@ class Chat(Protocol):
         ...
 
     def preview(self, text: str = "") -> Plan:
-        """Return the prompt that :meth:`send` would send. Nothing changes."""
+        """Return the prompt that ``send()`` would send. Nothing changes."""
         ...
 
     def choose_greeting(self, index: int) -> None:

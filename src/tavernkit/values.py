@@ -12,13 +12,13 @@ from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar, overload
 from tavernkit.errors import LimitExceededError
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
-"""Anything that :func:`json.loads` gives."""
+"""Anything that ``json.loads()`` gives."""
 
 JsonObject: TypeAlias = dict[str, Json]
 """A JSON object."""
 
 FrozenJson: TypeAlias = bool | int | float | str | Sequence["FrozenJson"] | Mapping[str, "FrozenJson"] | None
-"""JSON that must not be changed: what :func:`freeze` gives. Plain JSON is accepted where it is asked for."""
+"""JSON that must not be changed: what ``freeze()`` gives. Plain JSON is accepted where it is asked for."""
 
 FrozenObject: TypeAlias = Mapping[str, FrozenJson]
 """A JSON object that must not be changed."""
@@ -66,7 +66,7 @@ def freeze_object(value: Mapping[str, object] | None) -> FrozenObject:
 
 
 def thaw(value: object) -> Json:
-    """Copy frozen data deeply into plain dicts and lists, ready for :mod:`json`."""
+    """Copy frozen data deeply into plain dicts and lists, ready for ``json``."""
     if value is None or isinstance(value, (str, int, float)):
         return value
     try:

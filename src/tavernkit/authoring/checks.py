@@ -24,7 +24,7 @@ class Check:
     reason: str = ""
 
     def to_dict(self) -> JsonObject:
-        """The check, ready for :mod:`json`."""
+        """The check, ready for ``json``."""
         return {"what": self.what, "passed": self.passed, "reason": self.reason}
 
 
@@ -34,7 +34,7 @@ def check_plan(expect: Expectations, plan: Plan, rows: Sequence[LoreRow]) -> lis
     Args:
         expect: What must be so.
         plan: The prompt.
-        rows: The entries of its lore with the reasons, from :func:`tavernkit.report.lore_rows`.
+        rows: The entries of its lore with the reasons, from ``tavernkit.report.lore_rows()``.
     """
     messages = [*_messages(plan)]
     return [

@@ -38,7 +38,7 @@ class EntryCoverage:
         return "always" if self.fired == self.turns else "sometimes"
 
     def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
+        """All fields, ready for ``json``."""
         return {
             "id": self.id,
             "title": self.title,

@@ -35,7 +35,7 @@ class Change:
     name: str = ""
 
     def to_dict(self) -> JsonObject:
-        """The change, ready for :mod:`json`."""
+        """The change, ready for ``json``."""
         return {"kind": self.kind, "where": self.where, "name": self.name, "old": self.old, "new": self.new}
 
 

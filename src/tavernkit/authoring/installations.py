@@ -28,7 +28,7 @@ class Examination:
     problems: Sequence[str] = ()
 
     def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
+        """All fields, ready for ``json``."""
         unsupported: list[Json] = [*self.unsupported]
         problems: list[Json] = [*self.problems]
         return {

@@ -48,7 +48,7 @@ class GenerateOptions:
     """Who answers the prompts of a batch, and how much may be asked. The key comes from the environment."""
 
     model: str
-    """``provider:name``, as :func:`tavernkit.model` takes it."""
+    """``provider:name``, as ``tavernkit.model()`` takes it."""
     base_url: str | None = None
     """Another server that speaks the provider's protocol, such as vLLM or llama.cpp with ``openai:``."""
     options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)
@@ -163,7 +163,7 @@ class SharedMeter(Protocol):
     """A meter that all workers ask, wherever it is."""
 
     async def take(self) -> float | None:
-        """Take the right to send a request; see :meth:`Meter.take`."""
+        """Take the right to send a request; see ``Meter.take()``."""
         ...
 
     async def spend(self, tokens: int) -> None:

@@ -1,7 +1,7 @@
 """Builds on a Ray cluster (the extra ``ray``). Ray schedules; this process hands out chunks and writes records.
 
 Tasks are pure: Ray runs them again when a node is lost, and each result is fetched once. No more than
-:data:`CHUNKS_PER_CPU` chunks for each processor are under way, so that neither tasks nor results pile up.
+``CHUNKS_PER_CPU`` chunks for each processor are under way, so that neither tasks nor results pile up.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class BatchRecord:
     inputs: JsonObject
     """What went in, by name: ``platform``, ``card``, ``preset``, ``books``, ``persona``, ``chat``, ``message``, …"""
     messages: list[JsonObject] | None = None
-    """The prompt, in OpenAI's shape; a text model has :attr:`prompt` instead."""
+    """The prompt, in OpenAI's shape; a text model has ``prompt`` instead."""
     prompt: str | None = None
     tokens: int | None = None
     fingerprint: str | None = None

@@ -93,7 +93,7 @@ class FileAdapter:
 
 
 class HeuristicAdapter:
-    """Counts characters and divides. A ratio that makes no sense becomes :data:`DEFAULT_CHARS_PER_TOKEN`."""
+    """Counts characters and divides. A ratio that makes no sense becomes ``DEFAULT_CHARS_PER_TOKEN``."""
 
     def __init__(self, chars_per_token: object = DEFAULT_CHARS_PER_TOKEN) -> None:
         self.chars_per_token = _ratio(chars_per_token)

@@ -109,7 +109,7 @@ def family_of(model: str) -> Family | None:
 
 
 def family_or_default(model: str | None) -> Family:
-    """Return the tokenizer family of a model; unknown models get :data:`DEFAULT_TOKENIZER`."""
+    """Return the tokenizer family of a model; unknown models get ``DEFAULT_TOKENIZER``."""
     return (_family_of(model) if model else None) or _DEFAULT
 
 

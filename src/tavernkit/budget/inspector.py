@@ -34,7 +34,7 @@ class InspectedMessage:
         return self.content_tokenization.token_count + self.metadata_token_count + self.overhead_tokens
 
     def to_dict(self) -> JsonObject:
-        """All fields and the sum, ready for :mod:`json`."""
+        """All fields and the sum, ready for ``json``."""
         metadata = self.metadata_tokenization
         return {
             "index": self.index,
@@ -70,7 +70,7 @@ class Inspection:
         }
 
     def to_dict(self) -> JsonObject:
-        """All fields and sums, ready for :mod:`json`."""
+        """All fields and sums, ready for ``json``."""
         return {
             "estimator": thaw_object(self.estimator),
             "model_hint": self.model_hint,
@@ -90,7 +90,7 @@ def inspect_plan(
     include_message_metadata_tokens: bool = False,
     include_metadata_details: bool = False,
 ) -> Inspection:
-    """Inspect the messages of a plan: see :func:`inspect_messages`."""
+    """Inspect the messages of a plan: see ``inspect_messages()``."""
     return inspect_messages(
         plan.messages,
         token_estimator=token_estimator,

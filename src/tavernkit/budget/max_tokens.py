@@ -63,7 +63,7 @@ class _Estimate:
 
 
 class MaxTokens(Step[State, MaxTokensConfig]):
-    """Counts the messages of the plan and warns, or raises :class:`MaxTokensExceededError`, when they are too many."""
+    """Counts the messages of the plan and warns, or raises ``MaxTokensExceededError``, when they are too many."""
 
     name = "max_tokens"
     Config = MaxTokensConfig

@@ -20,7 +20,7 @@ class PresetBudget(Protocol):
 
     @property
     def max_prompt_tokens(self) -> int:
-        """What is left for the prompt: see :func:`max_prompt_tokens`."""
+        """What is left for the prompt: see ``max_prompt_tokens()``."""
         ...
 
 

@@ -27,7 +27,7 @@ class EvictionRecord:
     source: FrozenJson = None
 
     def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
+        """All fields, ready for ``json``."""
         return thaw_object({name: getattr(self, name) for name in self.__slots__})
 
 
@@ -63,7 +63,7 @@ class TrimReport:
 
     @property
     def over_budget(self) -> bool:
-        """Whether there was too much before trimming. What is there now: see :attr:`fits`."""
+        """Whether there was too much before trimming. What is there now: see ``fits``."""
         return self.initial_tokens > self.budget_tokens
 
     @property
@@ -72,7 +72,7 @@ class TrimReport:
         return self.final_tokens <= self.budget_tokens
 
     def to_dict(self) -> JsonObject:
-        """All fields and sums, ready for :mod:`json`."""
+        """All fields and sums, ready for ``json``."""
         return {
             "strategy": self.strategy,
             "budget_tokens": self.budget_tokens,

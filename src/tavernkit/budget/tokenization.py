@@ -29,7 +29,7 @@ class Tokenization:
         return self.ids is not None or self.tokens is not None or self.offsets is not None
 
     def to_dict(self) -> JsonObject:
-        """Everything that is known, ready for :mod:`json`."""
+        """Everything that is known, ready for ``json``."""
         plain: JsonObject = {"backend": self.backend, "token_count": self.token_count}
         if self.ids is not None:
             plain["ids"] = list(self.ids)

@@ -70,7 +70,7 @@ class Tokenizer(Protocol):
 
 
 class BundledTokenizer:
-    """A tokenizer whose vocabulary is in the ``splintr-rs`` wheel. Get one with :func:`get_tokenizer`."""
+    """A tokenizer whose vocabulary is in the ``splintr-rs`` wheel. Get one with ``get_tokenizer()``."""
 
     __slots__ = ("_core", "_flat", "_lines", "_markers", "_ordinary", "name", "special_tokens")
 
@@ -142,7 +142,7 @@ class BundledTokenizer:
 class _LineCounts(dict[str, int]):
     """Counts a text line by line and word by word, and remembers both: chats are sent again and again.
 
-    That is exact for :data:`WORD_VOCABULARIES`. SentencePiece puts a space before a text and then writes spaces as
+    That is exact for ``WORD_VOCABULARIES``. SentencePiece puts a space before a text and then writes spaces as
     marks; no token has a mark after another character, so none spans the end of a word, and a word alone gets the
     space that it had in the text. What follows a line feed has no space before it, so the line feed is counted with it.
     """
@@ -196,7 +196,7 @@ _loading = threading.Lock()
 
 
 def get_tokenizer(name: str) -> BundledTokenizer:
-    """Return a bundled tokenizer by name (:data:`TOKENIZER_NAMES`); it is loaded once for the whole process."""
+    """Return a bundled tokenizer by name (``TOKENIZER_NAMES``); it is loaded once for the whole process."""
     found = _loaded.get(name)
     if found is not None:
         return found

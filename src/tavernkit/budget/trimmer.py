@@ -48,7 +48,7 @@ def trim(
     message; ``priority`` starts with the lowest priority. Blocks of the ``system`` group or with ``removable=False``
     always stay; blocks that share ``metadata["eviction_bundle"]`` stay or go together.
 
-    What cannot fit raises :class:`MaxTokensExceededError` (its ``partial`` is the result so far), or comes back as it
+    What cannot fit raises ``MaxTokensExceededError`` (its ``partial`` is the result so far), or comes back as it
     is with ``on_overflow="return"``. ``shorten`` may save the last block that would go by cutting or summarising it.
     """
     order_units = _STRATEGIES.get(strategy)

@@ -40,7 +40,7 @@ class PrefixBreak:
         return self.cause != "new message"
 
     def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
+        """All fields, ready for ``json``."""
         return {
             "position": self.position,
             "cause": self.cause,

@@ -34,7 +34,7 @@ class CacheTurn:
     broken: PrefixBreak | None = None
     """Where and why the request leaves the one before."""
     reported_tokens: int | None = None
-    """Tokens that the provider says came from its cache, if it was asked (:meth:`PromptCache.receive`)."""
+    """Tokens that the provider says came from its cache, if it was asked (``PromptCache.receive()``)."""
 
     @property
     def share(self) -> float:
@@ -42,7 +42,7 @@ class CacheTurn:
         return self.cached_tokens / self.tokens if self.tokens else 0.0
 
     def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
+        """All fields, ready for ``json``."""
         return {
             "number": self.number,
             "tokens": self.tokens,
@@ -106,7 +106,7 @@ class CacheReport:
         return advise(self)
 
     def to_dict(self) -> JsonObject:
-        """The whole report, ready for :mod:`json`."""
+        """The whole report, ready for ``json``."""
         return {
             "profile": self.profile.name,
             "tokens": self.tokens,
@@ -152,7 +152,7 @@ class PromptCache:
         """Predict what the next request finds, and remember it for the ones after.
 
         Args:
-            request: A plan, or the spans of a request (:func:`plan_spans`, :func:`request_spans`).
+            request: A plan, or the spans of a request (``plan_spans()``, ``request_spans()``).
             idle_seconds: The time since the request before; after the profile's lifetime the cache is empty.
         """
         spans = plan_spans(request) if isinstance(request, Plan) else request
@@ -218,7 +218,7 @@ def predict(requests: Iterable[Plan | Sequence[Span]], profile: CacheProfile | s
 
     Args:
         requests: Plans or spans, in the order in which they are sent.
-        profile: The provider: a name of :data:`PROFILES`, or a profile of your own.
+        profile: The provider: a name of ``PROFILES``, or a profile of your own.
     """
     cache = PromptCache(profile)
     for request in requests:

@@ -137,7 +137,7 @@ def block_origin(plan: Plan, block: Block, raw_texts: RawTexts | None = None) ->
 def mapped_origin(plan: Plan, block: Block) -> Origin:
     """Return a block's origin with the macros that its source map has, however deep they were nested.
 
-    An exact and slower :data:`OriginOf` for :func:`plan_spans`: the map is made by building once more.
+    An exact and slower ``OriginOf`` for ``plan_spans()``: the map is made by building once more.
 
     Args:
         plan: The plan of the block.

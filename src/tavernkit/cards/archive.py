@@ -141,7 +141,7 @@ def _ignore(message: str) -> None:
 
 
 def open_archive(source: Source, limits: Limits, warn: Warn) -> Archive:
-    """List an archive's members, wherever in the file it begins; raises :class:`ZipError` if there is none."""
+    """List an archive's members, wherever in the file it begins; raises ``ZipError`` if there is none."""
     with source.open() as stream:
         end = find_end(stream)
         if end is None:

@@ -51,7 +51,7 @@ class Bundle:
 
     @property
     def character(self) -> Character:
-        """The character; raises :class:`NotACardError` for a file that has none."""
+        """The character; raises ``NotACardError`` for a file that has none."""
         if self.card is None:
             what = "a RisuAI module" if self.module is not None else "a lore book"
             raise NotACardError(f"the file holds {what} and no character; use .books or .module")

@@ -77,7 +77,7 @@ class Parts:
 
 
 def read_parts(archive: Archive, warn: Warn) -> Parts:
-    """Read the manifest, the first character and the scenarios; raises :class:`ByafError` without a character."""
+    """Read the manifest, the first character and the scenarios; raises ``ByafError`` without a character."""
     manifest_member = archive.find(MANIFEST) or archive.find_ending(MANIFEST)
     if manifest_member is None:
         raise ByafError("the archive has no manifest.json")

@@ -87,7 +87,7 @@ class Character:
 
     @classmethod
     def from_card(cls, card: object, *, warn: Warn = log_warning) -> Character:
-        """Read a card (parsed JSON) of any version; raises :class:`NotACardError` if it is none."""
+        """Read a card (parsed JSON) of any version; raises ``NotACardError`` if it is none."""
         version = card_version(card, warn=warn)
         assert is_mapping(card)
         raw = frozen(card)
@@ -181,7 +181,7 @@ class Character:
 
 
 def card_version(card: object, *, warn: Warn = log_warning) -> CardVersion:
-    """Return the version of a card; raises :class:`NotACardError` with what it looks like instead."""
+    """Return the version of a card; raises ``NotACardError`` with what it looks like instead."""
     if not is_mapping(card):
         raise NotACardError(f"a card is a JSON object, not {kind(card)}")
     spec = card.get("spec")

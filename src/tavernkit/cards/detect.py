@@ -39,7 +39,7 @@ def archive_format(archive: Archive) -> Format:
 
 
 def detect_format(readable: Readable, *, limits: Limits = DEFAULT_LIMITS) -> Format:
-    """Return a file's format by its content, without reading its card; raises :class:`UnknownFormatError`."""
+    """Return a file's format by its content, without reading its card; raises ``UnknownFormatError``."""
     require_readable("readable", readable)
     source = as_source(readable, limits)
     head = read_head(source)

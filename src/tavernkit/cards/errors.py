@@ -89,7 +89,7 @@ class StrictVersionError(StrictCardError, UnsupportedVersionError):
 
 
 class VersionWarning(str):
-    """A warning about the version of a card: strict mode raises :class:`StrictVersionError` for it."""
+    """A warning about the version of a card: strict mode raises ``StrictVersionError`` for it."""
 
     __slots__ = ()
 

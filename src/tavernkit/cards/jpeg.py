@@ -67,7 +67,7 @@ def segments(stream: BinaryIO, limits: Limits) -> Iterator[Segment]:
 
 
 def read_jpeg(source: Source, limits: Limits, warn: Warn) -> Json:
-    """Give the card in a JPEG's own segments; raises :class:`ImageError` if there is none."""
+    """Give the card in a JPEG's own segments; raises ``ImageError`` if there is none."""
     with source.open() as stream:
         for segment in segments(stream, limits):
             for _, _, text in _texts(segment):

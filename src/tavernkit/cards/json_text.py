@@ -40,7 +40,7 @@ def decode_text(data: bytes, warn: Warn, *, what: str) -> str:
 def parse_json(
     data: bytes | str, *, what: str, warn: Warn, limits: Limits = DEFAULT_LIMITS, exact: bool = False
 ) -> Json:
-    """Parse JSON of bounded depth; raises :class:`JsonError` or :class:`LimitExceededError`.
+    """Parse JSON of bounded depth; raises ``JsonError`` or ``LimitExceededError``.
 
     Small damage (a byte order mark, bad UTF-8, control characters in texts, zero bytes at the end, repeated keys) is
     repaired with a warning. With ``exact`` it is read as SillyTavern reads it: UTF-8 without a mark, nothing repaired.

@@ -42,10 +42,10 @@ def load(
     """Open a card file: a path, bytes, or a binary file object (which must stay open while assets are read).
 
     The content shows the format; ``readers`` are for formats that a program adds. Damage that leaves a card is
-    reported in ``bundle.warnings`` (and to ``warn``); in ``strict`` mode it raises an :class:`InvalidCardError`
-    that is a :class:`StrictModeError` too, and an :class:`UnsupportedVersionError` if the card's version is not
-    known. A file without a usable card raises a :class:`FileFormatError` or
-    :class:`InvalidCardError`, one that exceeds a limit :class:`LimitExceededError`.
+    reported in ``bundle.warnings`` (and to ``warn``); in ``strict`` mode it raises an ``InvalidCardError``
+    that is a ``StrictModeError`` too, and an ``UnsupportedVersionError`` if the card's version is not
+    known. A file without a usable card raises a ``FileFormatError`` or
+    ``InvalidCardError``, one that exceeds a limit ``LimitExceededError``.
     """
     require_readable("source", source)
     log = WarningLog(warn=_refuse if strict else warn)

@@ -26,7 +26,7 @@ def decode_base64(data: bytes) -> bytes:
 
 
 def decode_payload(data: bytes, *, what: str, limits: Limits, warn: Warn) -> Json:
-    """Read a card from the text of a picture; raises :class:`JsonError` if it holds no JSON."""
+    """Read a card from the text of a picture; raises ``JsonError`` if it holds no JSON."""
     text = data.strip(b"\0\t\n\r ")
     if text.startswith(_ENCRYPTED):
         raise EncryptedCardError(f"{what}: the card is encrypted by RisuAI and needs its password there")

@@ -17,7 +17,7 @@ from tavernkit.errors import ConfigError, Warn
 Reader: TypeAlias = Callable[[str, Limits, Warn], Bundle]
 """Gets the path of a file, the limits of the call and where to report damage; returns what the file holds.
 
-A file it cannot read is a :class:`FileFormatError`.
+A file it cannot read is a ``FileFormatError``.
 """
 
 

@@ -29,7 +29,7 @@ class _Stream(Protocol):
 
 
 def require_readable(name: str, readable: object) -> None:
-    """Refuse what is not :data:`Readable`."""
+    """Refuse what is not ``Readable``."""
     hint = str | os.PathLike[str] | bytes | bytearray | memoryview | _Stream
     require(name, readable, hint, "a path, bytes or a binary file object")
 
@@ -119,7 +119,7 @@ class SliceSource:
 
 
 def as_source(readable: Readable, limits: Limits) -> Source:
-    """Turn what a caller gave, see :func:`require_readable`, into a source."""
+    """Turn what a caller gave, see ``require_readable()``, into a source."""
     if isinstance(readable, (bytes, bytearray, memoryview)):
         return BytesSource(bytes(readable))
     if isinstance(readable, (str, os.PathLike)):
@@ -160,7 +160,7 @@ def _readable(path: Path) -> Generator[None, None, None]:
 def read_file(source: FileContent, max_bytes: int, *, limit: str) -> bytes:
     """Read a whole file, or take the bytes of one.
 
-    Raises :class:`ConfigError` if there is none, :class:`FileFormatError` if it cannot be read or is too large.
+    Raises ``ConfigError`` if there is none, ``FileFormatError`` if it cannot be read or is too large.
     """
     require("source", source, FileContent, "a path or bytes")
     opened = BytesSource(source) if isinstance(source, bytes) else _path_source(source)

@@ -59,7 +59,7 @@ def chunks(data: bytes, limits: Limits, warn: Warn) -> Iterator[Chunk]:
 
 
 def read_webp(source: Source, limits: Limits, warn: Warn) -> Json:
-    """Give the card in a WebP; raises :class:`ImageError` if there is none."""
+    """Give the card in a WebP; raises ``ImageError`` if there is none."""
     data = read_all(source, limits.max_image_bytes, limit="max_image_bytes", what="the WebP")
     for chunk in chunks(data, limits, warn):
         if chunk.kind == _EXIF:

@@ -29,7 +29,7 @@ SIGNAL_CHECK_SECONDS = 0.2
 
 
 class BlockingConversation:
-    """A :class:`Conversation` whose methods return when they are done.
+    """A ``Conversation`` whose methods return when they are done.
 
     >>> with Conversation.open("a.jsonl", card="a.png", model=model).blocking() as chat:   # doctest: +SKIP
     ...     print(chat.send("Hello").text)
@@ -77,7 +77,7 @@ class BlockingConversation:
 
         Args:
             text: What the user says.
-            kind: The operation, as for :meth:`Conversation.stream`.
+            kind: The operation, as for ``Conversation.stream()``.
             attachments: What goes with the user's message.
         """
         stream = self.conversation.stream(text, kind=kind, attachments=attachments)
@@ -121,7 +121,7 @@ class BlockingConversation:
         return self._run(self.conversation.speak(member))
 
     def preview(self, text: str = "") -> Plan:
-        """Return the prompt that :meth:`send` would send."""
+        """Return the prompt that ``send()`` would send."""
         return self.conversation.preview(text)
 
     def choose_greeting(self, index: int) -> None:

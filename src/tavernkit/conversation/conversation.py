@@ -73,7 +73,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         undo_limit: int = UNDO_LIMIT,
         undo: UndoHistory | None = None,
     ) -> None:
-        """Put a chat together with a model and a store. :meth:`open` makes the chat, too.
+        """Put a chat together with a model and a store. ``open()`` makes the chat, too.
 
         Args:
             chat: A chat of either platform.
@@ -348,7 +348,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         return await self._run("speak", member)
 
     def preview(self, text: str = "") -> Plan:
-        """Return the prompt that :meth:`send` would send. Nothing is asked, and nothing changes."""
+        """Return the prompt that ``send()`` would send. Nothing is asked, and nothing changes."""
         require("text", text, str)
         return self.chat.preview(text)
 

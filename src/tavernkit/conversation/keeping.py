@@ -81,7 +81,7 @@ class ChatKeeper:
         return len(self._history) > 0
 
     async def save(self) -> None:
-        """Save the chat. Every operation does so by itself; call it after changing :attr:`chat` directly."""
+        """Save the chat. Every operation does so by itself; call it after changing ``chat`` directly."""
         async with self._exclusive():
             await self.checkpoint()
 

@@ -17,9 +17,9 @@ StartTurn = Callable[[OnPiece], Coroutine[Any, Any, Turn]]
 
 
 class ReplyStream:
-    """Iterates over the pieces of a turn; :attr:`turn` is there when it has ended.
+    """Iterates over the pieces of a turn; ``turn`` is there when it has ended.
 
-    The turn starts with the first piece that is asked for. Leaving the loop early, :meth:`aclose`, or cancelling the
+    The turn starts with the first piece that is asked for. Leaving the loop early, ``aclose()``, or cancelling the
     task that reads stops the model and keeps what has arrived as a partial reply.
     """
 

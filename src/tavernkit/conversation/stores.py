@@ -44,7 +44,7 @@ class SavedChat:
 class ConversationStore(Protocol):
     """Where one conversation is saved. Write your own with these four methods.
 
-    They are called one at a time, :meth:`save` in a worker thread. Whatever they raise reaches the caller of the
+    They are called one at a time, ``save()`` in a worker thread. Whatever they raise reaches the caller of the
     operation; the chat in memory stays as it is and is saved again with the next operation.
     """
 

@@ -106,7 +106,7 @@ class UndoHistory:
         """Take up a history that was saved with a chat, if the chat is still the same.
 
         Args:
-            saved: What :meth:`to_json` wrote.
+            saved: What ``to_json()`` wrote.
             chat: The chat that was opened.
         """
         patches = saved.get("patches") if is_object(saved) else None

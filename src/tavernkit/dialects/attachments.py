@@ -90,7 +90,7 @@ class Attachment:
         return self.url if self.url is not None else f"data:{self.mime_type};base64,{self.data or ''}"
 
     def to_dict(self) -> JsonObject:
-        """Return the JSON form that messages hold and :func:`parse_attachment` reads."""
+        """Return the JSON form that messages hold and ``parse_attachment()`` reads."""
         plain: JsonObject = {"type": self.kind}
         for field in fields(self)[1:]:
             value: Json = getattr(self, field.name)

@@ -29,7 +29,7 @@ BUILT_IN: Mapping[str, Dialect] = {
 
 
 class DialectRegistry:
-    """Dialects by name. A program may have its own; :func:`convert` uses one for the whole process."""
+    """Dialects by name. A program may have its own; ``convert()`` uses one for the whole process."""
 
     def __init__(self, dialects: Mapping[str, Dialect] = BUILT_IN) -> None:
         require("dialects", dialects, Mapping[str, Dialect])
@@ -86,7 +86,7 @@ def convert(messages: Iterable[MessageLike], dialect: str = "openai", **options:
 
 
 def register(name: str, dialect: Dialect, *, replace: bool = False) -> None:
-    """Add a dialect for the whole process: see :meth:`DialectRegistry.register`."""
+    """Add a dialect for the whole process: see ``DialectRegistry.register()``."""
     _shared.register(name, dialect, replace=replace)
 
 

@@ -61,7 +61,7 @@ def anthropic_block(kind: AnthropicKind, **fields: Json) -> JsonObject:
 
     Args:
         kind: The kind of block.
-        fields: Its fields, out of :data:`ANTHROPIC_BLOCKS`.
+        fields: Its fields, out of ``ANTHROPIC_BLOCKS``.
     """
     return {"type": kind, **fields}
 
@@ -79,8 +79,8 @@ def google_part(kind: GoogleKind, value: Json, **beside: Json) -> JsonObject:
 
     Args:
         kind: The kind of part.
-        value: The text, or an object with the fields of :data:`GOOGLE_PARTS`.
-        beside: What stands beside it, out of :data:`GOOGLE_BESIDE`.
+        value: The text, or an object with the fields of ``GOOGLE_PARTS``.
+        beside: What stands beside it, out of ``GOOGLE_BESIDE``.
     """
     return {kind: value, **beside}
 
@@ -93,7 +93,7 @@ def openai_part(kind: OpenAIKind, value: Json) -> JsonObject:
 
     Args:
         kind: The kind of part.
-        value: The text, or an object with the fields of :data:`OPENAI_PARTS`.
+        value: The text, or an object with the fields of ``OPENAI_PARTS``.
     """
     return {"type": kind, kind: value}
 

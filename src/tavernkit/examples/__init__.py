@@ -10,7 +10,7 @@ NAMES = ("aria.json", "tidewatch.json", "preset.json", "chat.jsonl", "grid.toml"
 
 
 def example_path(name: str) -> Path:
-    """Return the path of one of :data:`NAMES`."""
+    """Return the path of one of ``NAMES``."""
     if name not in NAMES:
         raise ValueError(f"no example {name!r}; there are {', '.join(NAMES)}")
     return Path(str(files("tavernkit.examples").joinpath(name)))

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from tavernkit.cards import Bundle, Character
 
 FIXABLE = frozenset({"MISSING_FIELD", "BLANKS_AROUND_KEY"})
-"""Codes of the validator that :mod:`tavernkit.lint.fixes` can repair."""
+"""Codes of the validator that ``tavernkit.lint.fixes`` can repair."""
 
 SAID_OF_THE_BOOK = frozenset({"NEVER_ACTIVE"})
-"""Codes of the validator for what :mod:`tavernkit.lint.books` says in more words, as NEVER_FIRES."""
+"""Codes of the validator for what ``tavernkit.lint.books`` says in more words, as NEVER_FIRES."""
 
 _TEXTS = (
     "description",

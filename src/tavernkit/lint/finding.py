@@ -38,7 +38,7 @@ class Finding:
         return f"{self.where}{at} {self.entry!r}" if self.entry else f"{self.where}{at}"
 
     def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
+        """All fields, ready for ``json``."""
         return {
             "where": self.where,
             "entry": self.entry,

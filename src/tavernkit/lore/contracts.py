@@ -43,7 +43,7 @@ class LoreRow:
     content: str = ""
 
     def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
+        """All fields, ready for ``json``."""
         return {**asdict(self), "keys": list(self.keys)}
 
 

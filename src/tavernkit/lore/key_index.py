@@ -31,7 +31,7 @@ FEW_KEYS = 16
 """Up to how many keys of one length that begin alike are compared one after the other."""
 
 MANY_PATTERNS = 1_000
-"""From how many patterns on an automaton is given one more, see :class:`_Automaton`."""
+"""From how many patterns on an automaton is given one more, see ``_Automaton``."""
 
 LONG_WORD = 1_000
 """From how many characters on a whole word is not looked for with a regular expression."""

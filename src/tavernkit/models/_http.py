@@ -43,7 +43,7 @@ JSON_LINES: Final = "application/x-ndjson"
 class HttpModel(AsyncContext):
     """Base of the models behind HTTP; a subclass says where requests go, and how replies are read.
 
-    Redirects are not followed and nothing is retried: see :func:`tavernkit.models.with_retries`.
+    Redirects are not followed and nothing is retried: see ``tavernkit.models.with_retries()``.
     """
 
     dialect: str

@@ -81,7 +81,7 @@ class BackendModel(TextModel):
         Args:
             name: The model's name, for servers that run more than one.
             endpoint: Where the server is.
-            backend: Which protocol it speaks: a name out of :data:`BACKENDS`.
+            backend: Which protocol it speaks: a name out of ``BACKENDS``.
             warn: Called with what a request asks for and the server does not take.
             key_variable: If there is no key, requests fail and name this environment variable.
             fields: What the server takes; by default what its protocol suggests.

@@ -27,9 +27,9 @@ class AsyncContext:
 
 @runtime_checkable
 class Model(Protocol):
-    """Answers requests. Errors are :class:`~tavernkit.models.ModelError` and its subclasses.
+    """Answers requests. Errors are ``ModelError`` and its subclasses.
 
-    A request that names no model asks for :attr:`name`. ``async with model:`` or :meth:`aclose` closes connections.
+    A request that names no model asks for ``name``. ``async with model:`` or ``aclose()`` closes connections.
     """
 
     @property

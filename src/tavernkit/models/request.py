@@ -27,7 +27,7 @@ _OWN_FIELDS: Final = ("model", "stop", "tools", "tool_choice", "response_format"
 _SET_ON_SENDING: Final = ("messages", "prompt", "stream")
 
 KEY_MARK: Final = "<key>"
-"""Stands for the key in a :class:`WireRequest` that was made without one."""
+"""Stands for the key in a ``WireRequest`` that was made without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +69,14 @@ class WireRequest:
 class Request:
     """Everything that is sent to a model. A plan makes it; nothing changes it on the way.
 
-    Names of options are OpenAI's whatever the provider (``max_tokens``, ``top_p``, ``seed``…); :meth:`body`
+    Names of options are OpenAI's whatever the provider (``max_tokens``, ``top_p``, ``seed``…); ``body()``
     translates them. Tools, tool calls and response formats have OpenAI's shape, too. Everything is copied and frozen.
     """
 
     model: str = ""
     """The model to ask, as the provider names it; if empty, the one that sends the request."""
     messages: Sequence[MessageLike] | None = None
-    """The messages of a chat; mappings are in OpenAI's shape. A request has these or :attr:`prompt`."""
+    """The messages of a chat; mappings are in OpenAI's shape. A request has these or ``prompt``."""
     prompt: str | None = None
     """The text for a text-completion endpoint."""
     options: FrozenObject = field(default_factory=lambda: EMPTY_OBJECT)

@@ -134,7 +134,7 @@ def streamed(*deltas: str, usage: Mapping[str, object] | None = None) -> Answer:
 
 
 def calls(*tool_calls: Mapping[str, object], text: str = "", usage: Mapping[str, object] | None = None) -> Answer:
-    """Call tools; make the calls with :func:`tool_call`."""
+    """Call tools; make the calls with ``tool_call()``."""
     return Answer(text=text, tool_calls=tool_calls, usage=usage)
 
 

@@ -32,7 +32,7 @@ class ScriptedModel(AsyncContext):
     """Answers requests from a script, in order, and remembers them.
 
     ``requests`` are the bodies of the requests in OpenAI's shape, as a server would get them.
-    :func:`tavernkit.testing.serve` offers the same model over HTTP.
+    ``tavernkit.testing.serve()`` offers the same model over HTTP.
 
     >>> model = ScriptedModel("Hello.", failure(500), calls(tool_call("roll", {"sides": 6})))   # doctest: +SKIP
     """
@@ -45,7 +45,7 @@ class ScriptedModel(AsyncContext):
         Args:
             script: What it says, one entry for each request.
             name: The model's name.
-            repeat_last: Repeat the last entry for ever, instead of raising :class:`ScriptExhaustedError`.
+            repeat_last: Repeat the last entry for ever, instead of raising ``ScriptExhaustedError``.
         """
         for entry in script:
             require("script", entry, Script, "a reply, text, an exception, or a function that gives a reply or text")

@@ -34,7 +34,7 @@ Backoff: TypeAlias = Callable[[int], float]
 class ModelWrapper(AsyncContext):
     """A model around another one, which it asks; the base of wrappers, your own included.
 
-    Override :meth:`send_whole` and :meth:`stream`; :meth:`send` with ``on_delta`` goes through :meth:`stream`.
+    Override ``send_whole()`` and ``stream()``; ``send()`` with ``on_delta`` goes through ``stream()``.
     """
 
     def __init__(self, inner: Model) -> None:

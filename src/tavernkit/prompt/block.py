@@ -113,7 +113,7 @@ class Block:
         )
 
     def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
+        """All fields, ready for ``json``."""
         return {each.name: thaw(getattr(self, each.name)) for each in dataclasses.fields(self)}
 
 

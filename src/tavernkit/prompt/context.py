@@ -257,12 +257,12 @@ class BuildState(Generic[ContextT_co]):
 
     @property
     def context(self) -> ContextT_co:
-        """The frozen input. Only before-build hooks may change it, with :meth:`change_inputs`."""
+        """The frozen input. Only before-build hooks may change it, with ``change_inputs()``."""
         return self._context
 
     @contextmanager
     def inputs_open(self) -> Generator[None]:
-        """Allow :meth:`change_inputs` for a while."""
+        """Allow ``change_inputs()`` for a while."""
         before, self._inputs_open = self._inputs_open, True
         try:
             yield

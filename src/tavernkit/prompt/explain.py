@@ -54,7 +54,7 @@ class Explanation:
     """What could be better: texts that make a prompt cache useless."""
 
     def to_dict(self) -> JsonObject:
-        """The rows, ready for :mod:`json`."""
+        """The rows, ready for ``json``."""
         return {
             "blocks": [asdict(row) for row in self.blocks],
             "left_out": [asdict(row) for row in self.left_out],

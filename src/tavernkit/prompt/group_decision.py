@@ -30,7 +30,7 @@ class GroupDecision:
     """True if no one speaks and the typed text is just sent."""
 
     def to_dict(self) -> JsonObject:
-        """The decision, ready for :mod:`json`."""
+        """The decision, ready for ``json``."""
         plain = asdict(self)
         for key in ("activated", "generation_types", "reasons"):
             plain[key] = list(plain[key])
@@ -38,7 +38,7 @@ class GroupDecision:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, object]) -> GroupDecision:
-        """Read what :meth:`to_dict` gave, or a decision of an application's own.
+        """Read what ``to_dict()`` gave, or a decision of an application's own.
 
         Args:
             value: The decision. ``activated_member_ids`` is read as ``activated``; missing keys have their default.

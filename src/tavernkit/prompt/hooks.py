@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tavernkit.prompt.context import BuildState, Context
 
 Hook: TypeAlias = Callable[["BuildState[Context]"], None]
-"""Gets the state. Before a build it may change inputs (:meth:`BuildState.change_inputs`), not blocks; after it, it may
+"""Gets the state. Before a build it may change inputs (``BuildState.change_inputs()``), not blocks; after it, it may
 replace ``state.plan``. What can be recovered from is reported with ``state.warn``."""
 
 HookT = TypeVar("HookT", bound="Callable[..., None]")
@@ -43,12 +43,12 @@ class HookRegistry:
         return hook
 
     def run_before_build(self, state: BuildState[Context]) -> None:
-        """Run the hooks registered with :meth:`before_build`; they may change the inputs."""
+        """Run the hooks registered with ``before_build()``; they may change the inputs."""
         with state.inputs_open():
             for hook in tuple(self._before):
                 hook(state)
 
     def run_after_build(self, state: BuildState[Context]) -> None:
-        """Run the hooks registered with :meth:`after_build`."""
+        """Run the hooks registered with ``after_build()``."""
         for hook in tuple(self._after):
             hook(state)

@@ -16,7 +16,7 @@ POSITIONS = ("before", "after", "chat", "none")
 """Before the main prompt, after it, in the chat at a depth, or only scanned for lore."""
 
 POSITION_ALIASES: Mapping[str, str] = {"before_prompt": "before", "in_prompt": "after", "in_chat": "chat"}
-"""Other names for :data:`POSITIONS`."""
+"""Other names for ``POSITIONS``."""
 
 DEFAULT_DEPTH = 4
 
@@ -58,7 +58,7 @@ class Injection:
 class InjectionRegistry:
     """Injections by id: registering an id again replaces it; iteration is in order of ids.
 
-    Ephemeral injections are listed by :attr:`ephemeral_ids` and removed by the application after a generation.
+    Ephemeral injections are listed by ``ephemeral_ids`` and removed by the application after a generation.
     """
 
     def __init__(self) -> None:

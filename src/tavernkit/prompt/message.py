@@ -59,7 +59,7 @@ class Message:
         return plain
 
     def to_serializable_dict(self) -> JsonObject:
-        """Everything that is set, ready for :mod:`json`; dates in ISO 8601."""
+        """Everything that is set, ready for ``json``; dates in ISO 8601."""
         plain: JsonObject = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)

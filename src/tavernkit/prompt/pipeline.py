@@ -155,7 +155,7 @@ class Pipeline(Generic[StateT]):
     def run(self, state: StateT) -> None:
         """Run every ``before`` in order, then every ``after`` in reverse order.
 
-        An error of a step is wrapped in :class:`PipelineError` with the step's name (a PipelineError passes as it is);
+        An error of a step is wrapped in ``PipelineError`` with the step's name (a PipelineError passes as it is);
         the steps that are still open are notified as well.
         """
         require("state", state, BuildState)

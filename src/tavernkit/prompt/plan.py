@@ -92,7 +92,7 @@ class Plan:
     raw_texts: Callable[[], Mapping[tuple[str, str], str]] | None = field(default=None, repr=False, compare=False)
     """Gives the texts of files before their macros were expanded, by kind and id of their source, if asked for."""
     again: Again | None = field(default=None, repr=False, compare=False)
-    """Builds the plan again with traced texts, for :meth:`source_map`."""
+    """Builds the plan again with traced texts, for ``source_map()``."""
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
@@ -263,7 +263,7 @@ class Plan:
 
         Args:
             dialect: Map the texts of this provider's payload instead of the messages; their ids are JSON pointers.
-            reference: Map the body of the request that the preset's own program would send, see :meth:`request`;
+            reference: Map the body of the request that the preset's own program would send, see ``request()``;
                 ``dialect`` is then that program's name for the provider.
 
         Raises:
@@ -278,11 +278,11 @@ class Plan:
         return made[dialect, reference]
 
     def where(self, words: str) -> list[Place]:
-        """Find words in the prompt, and say where they came from: see :meth:`source_map`."""
+        """Find words in the prompt, and say where they came from: see ``source_map()``."""
         return self.source_map().where(words)
 
     def at(self, message: int, offset: int) -> Span:
-        """Return the span of one character of a message (0 for a text prompt): see :meth:`source_map`."""
+        """Return the span of one character of a message (0 for a text prompt): see ``source_map()``."""
         return self.source_map().at(message, offset)
 
     def uses(self, source: TextSource | str) -> list[Use]:
@@ -290,7 +290,7 @@ class Plan:
         return self.source_map().uses(source)
 
     def to_dict(self) -> JsonObject:
-        """Blocks, messages and everything that was left out, ready for :mod:`json`; :meth:`from_dict` reads it back."""
+        """Blocks, messages and everything that was left out, ready for ``json``; ``from_dict()`` reads it back."""
         return {
             "schema_version": SCHEMA_VERSION,
             "blocks": [block.to_dict() for block in self.blocks],
@@ -318,9 +318,9 @@ class Plan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> Plan:
-        """Read what :meth:`to_dict` gave, of this version of the schema or an older one.
+        """Read what ``to_dict()`` gave, of this version of the schema or an older one.
 
-        The plan has the same blocks, messages, request and omissions. It is a plain :class:`Plan`, whatever platform
+        The plan has the same blocks, messages, request and omissions. It is a plain ``Plan``, whatever platform
         made it: lore results, trim reports and reference requests are not saved.
 
         Raises:
@@ -331,12 +331,12 @@ class Plan:
         return read_plan(data)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write :meth:`to_dict` to a file; :meth:`load` reads it."""
+        """Write ``to_dict()`` to a file; ``load()`` reads it."""
         Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, source: FileContent, *, warn: Warn = log_warning, strict: bool = False) -> Plan:
-        """Read a plan that was saved with :meth:`save` or ``tavernkit build --save``; see :meth:`from_dict`.
+        """Read a plan that was saved with ``save()`` or ``tavernkit build --save``; see ``from_dict()``.
 
         Args:
             source: The path of the file, or its bytes.

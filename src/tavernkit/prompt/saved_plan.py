@@ -23,7 +23,7 @@ _CODE = "INVALID_PLAN"
 
 
 def load_plan(source: FileContent, warn: Warn) -> Plan:
-    """Read a file; see :meth:`Plan.load`."""
+    """Read a file; see ``Plan.load()``."""
     content = read_file(source, MAX_PLAN_BYTES, limit="MAX_PLAN_BYTES")
     try:
         return read_plan(parse_json(content, what=called(source), warn=warn))
@@ -32,7 +32,7 @@ def load_plan(source: FileContent, warn: Warn) -> Plan:
 
 
 def read_plan(data: object) -> Plan:
-    """Read a plan; see :meth:`Plan.from_dict`."""
+    """Read a plan; see ``Plan.from_dict()``."""
     if not is_mapping(data) or "blocks" not in data:
         raise ConfigError(f"not a saved plan: {shown(data)}", code=_CODE)
     version = data.get("schema_version", SCHEMA_VERSION)

@@ -126,7 +126,7 @@ class SourceMap:
         return counts
 
     def to_dict(self) -> JsonObject:
-        """The whole map, ready for :mod:`json`: sources once, spans with their ids."""
+        """The whole map, ready for ``json``: sources once, spans with their ids."""
         named: dict[str, Json] = {}
         for source in self.sources:
             named[source.id] = source.to_dict()

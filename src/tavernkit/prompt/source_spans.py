@@ -10,7 +10,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit.values import JsonObject
 
 SpanKind: TypeAlias = Literal["verbatim", "expanded", "replaced", "added", "aligned"]
-"""What a span of a prompt is: see :class:`Span`."""
+"""What a span of a prompt is: see ``Span``."""
 
 KINDS: Sequence[SpanKind] = ("verbatim", "expanded", "replaced", "aligned", "added")
 
@@ -39,7 +39,7 @@ class TextSource:
         return " ".join(part for part in (self.kind, self.title or self.name, self.pointer) if part)
 
     def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
+        """All fields, ready for ``json``."""
         return {
             "kind": self.kind,
             "name": self.name,
@@ -95,7 +95,7 @@ class Span:
         return tuple(found)
 
     def to_dict(self) -> JsonObject:
-        """Everything that is set, ready for :mod:`json`; the source by its id."""
+        """Everything that is set, ready for ``json``; the source by its id."""
         plain_form: JsonObject = {"start": self.start, "end": self.end, "kind": self.kind}
         if self.source is not None:
             plain_form |= {"source": self.source.id, "offset": self.offset}
@@ -118,7 +118,7 @@ class MappedText:
     tokens: int = 0
 
     def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
+        """All fields, ready for ``json``."""
         return {
             "id": self.id,
             "role": self.role,
@@ -139,7 +139,7 @@ class Place:
     spans: tuple[Span, ...]
 
     def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
+        """All fields, ready for ``json``."""
         return {
             "message": self.message,
             "start": self.start,
@@ -162,7 +162,7 @@ class Use:
     """Why nothing of it is in the prompt, if that is known."""
 
     def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
+        """All fields, ready for ``json``."""
         return {
             "source": self.source.to_dict(),
             "tokens": self.tokens,
@@ -181,5 +181,5 @@ class Cost:
     tokens: int
 
     def to_dict(self) -> JsonObject:
-        """All fields, ready for :mod:`json`."""
+        """All fields, ready for ``json``."""
         return {"block": self.block, "source": None if self.source is None else self.source.id, "tokens": self.tokens}

@@ -71,7 +71,7 @@ class _OpenStep:
 
 
 class TraceCollector:
-    """An :data:`Instrumenter` that keeps everything, for development and ``--trace``."""
+    """An ``Instrumenter`` that keeps everything, for development and ``--trace``."""
 
     def __init__(self) -> None:
         self._started_at = datetime.now(UTC)

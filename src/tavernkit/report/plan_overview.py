@@ -66,7 +66,7 @@ class Overview:
     """What could be better."""
 
     def to_dict(self) -> JsonObject:
-        """The same, ready for :mod:`json`."""
+        """The same, ready for ``json``."""
         overview: JsonObject = {
             "blocks": [
                 {

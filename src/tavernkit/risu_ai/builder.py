@@ -36,7 +36,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
     >>> builder = Builder(character=card, user=User(name="Ann"), preset=preset)   # doctest: +SKIP
     >>> plan = builder.build(history=chat, message="Who rules Eldoria?")          # doctest: +SKIP
 
-    Takes every input of :class:`RisuAIInputs`; what is passed to :meth:`build` wins over the builder's own. Compiled
+    Takes every input of ``RisuAIInputs``; what is passed to ``build()`` wins over the builder's own. Compiled
     texts, scanned books, script results and token counts are kept for the next turn.
     """
 
@@ -72,7 +72,7 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
         return RisuState(context, self.services)
 
     def build(self, **inputs: Unpack[RisuAIInputs]) -> RisuPlan:
-        """Build one prompt. In a group the speaker is ``speaker``, else the first one :meth:`decide` names."""
+        """Build one prompt. In a group the speaker is ``speaker``, else the first one ``decide()`` names."""
         return self.run(self.make_context(**inputs))
 
     def run(self, context: RisuAIContext) -> RisuPlan:
@@ -132,8 +132,8 @@ class Builder(BaseBuilder[RisuAIContext, RisuState]):
     def send(self, model: Model, **inputs: Unpack[RisuAIInputs]) -> SendResult:
         """Do a whole send: build, ask ``model`` (as often as RisuAI would), and take the reply into the chat.
 
-        ``model`` gets a :class:`ModelRequest` and returns the reply or an iterable of its pieces; it raises
-        :class:`RequestFailedError` when the provider refuses. In a group without a ``speaker`` all whose turn it is
+        ``model`` gets a ``ModelRequest`` and returns the reply or an iterable of its pieces; it raises
+        ``RequestFailedError`` when the provider refuses. In a group without a ``speaker`` all whose turn it is
         speak.
         """
         return drive(Send(self, self.make_context(**inputs)).run(), model)
@@ -163,7 +163,7 @@ def decide(context: RisuAIContext) -> GroupDecision:
 
 
 def build(**inputs: Unpack[RisuAIInputs]) -> RisuPlan:
-    """Build one prompt from the inputs of a :class:`Builder`; compiled things are kept between calls all the same."""
+    """Build one prompt from the inputs of a ``Builder``; compiled things are kept between calls all the same."""
     return _shared().build(**inputs)
 
 

@@ -33,7 +33,7 @@ HistoryInput: TypeAlias = (
 
 
 class RisuAIInputs(CommonInputs, total=False):
-    """Inputs of :func:`build` and :class:`Builder`."""
+    """Inputs of ``build()`` and ``Builder``."""
 
     character: CharacterInput | None
     """The character or group: a card, a loaded file or RisuAI's own object."""
@@ -60,7 +60,7 @@ class RisuAIInputs(CommonInputs, total=False):
     macro_registry: CBSRegistry | None
     """The functions of CBS: ``standard_registry().copy()`` with yours."""
     lore_engine: LoreEngine[ScanInput, LorebookResult] | None
-    """Decides which lorebook entries are active, instead of a :class:`LorebookEngine`."""
+    """Decides which lorebook entries are active, instead of a ``LorebookEngine``."""
     trigger_host: TriggerHost | None
     """What triggers and Lua may ask of the application."""
     caption: Caption | None

@@ -26,7 +26,7 @@ class CircuitBreaker:
         self._trying = False
 
     def wait(self) -> float:
-        """Seconds until a request may be sent; nought lets it go now, and counts on :meth:`record` afterwards."""
+        """Seconds until a request may be sent; nought lets it go now, and counts on ``record()`` afterwards."""
         if self._failed < self._allowed:
             return 0.0
         left = self._open_until - self._clock()

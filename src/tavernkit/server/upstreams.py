@@ -63,7 +63,7 @@ class Upstreams:
         return [(self._upstreams[each.upstream], frozenset(each.on)) for each in (first, *others)]
 
     def find(self, name: str | None = None, dialect: str | None = None) -> Upstream | None:
-        """The upstream that :meth:`get` gives; None if none speaks the dialect."""
+        """The upstream that ``get()`` gives; None if none speaks the dialect."""
         try:
             return self.get(name, dialect)
         except ServiceError as error:

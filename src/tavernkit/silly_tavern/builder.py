@@ -38,10 +38,10 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
     >>> builder = Builder(character=card, user=User(name="Ann"), preset=preset, books=[book])  # doctest: +SKIP
     >>> plan = builder.build(history=chat, message="Who rules Eldoria?")                       # doctest: +SKIP
 
-    Takes every input of :class:`SillyTavernInputs`; what is passed to :meth:`build` wins over the builder's own.
+    Takes every input of ``SillyTavernInputs``; what is passed to ``build()`` wins over the builder's own.
     Compiled books, parsed macros and token counts are kept for the next turn. With ``dialect="text"`` the plan is a
-    :class:`TextPlan`: one prompt text and its stop strings. Without a ``pipeline`` of your own,
-    :data:`CHAT_PIPELINE` or :data:`TEXT_PIPELINE` runs.
+    ``TextPlan``: one prompt text and its stop strings. Without a ``pipeline`` of your own,
+    ``CHAT_PIPELINE`` or ``TEXT_PIPELINE`` runs.
     """
 
     context_class = SillyTavernContext
@@ -71,7 +71,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
         return SillyTavernState(context, self.services)
 
     def build(self, **inputs: Unpack[SillyTavernInputs]) -> ChatPlan:
-        """Build one prompt. In a group the speaker is ``speaker``, else the first one :meth:`decide` names."""
+        """Build one prompt. In a group the speaker is ``speaker``, else the first one ``decide()`` names."""
         return self.run(self.make_context(**inputs))
 
     def run(self, context: SillyTavernContext) -> ChatPlan:
@@ -145,7 +145,7 @@ class Builder(BaseBuilder[SillyTavernContext, SillyTavernState]):
 
 
 def build(**inputs: Unpack[SillyTavernInputs]) -> ChatPlan:
-    """Build one prompt from the inputs of a :class:`Builder`; compiled things are kept between calls all the same."""
+    """Build one prompt from the inputs of a ``Builder``; compiled things are kept between calls all the same."""
     return _shared().build(**inputs)
 
 

@@ -77,7 +77,7 @@ class SillyTavernContext(Context):
     """The frozen input of one build.
 
     ``character`` is the card (in a group: the speaker's), ``avatar`` its file name, ``user`` the persona's name.
-    ``history`` may be a :class:`ChatFile`, whose header then counts as ``chat_metadata``, or a list of chat lines or
+    ``history`` may be a ``ChatFile``, whose header then counts as ``chat_metadata``, or a list of chat lines or
     messages; ``message`` is the text in the input box. ``greeting`` asks for the card's first message (0) or one of its
     alternatives (from 1), which the plan then has, expanded, to open a chat with. ``authors_note`` puts the note
     elsewhere for this build (``position``, ``depth``, ``role``). ``books`` are active globally; the others belong to

@@ -41,7 +41,7 @@ HistoryInput: TypeAlias = ChatFile | ChatHistory | Iterable[ChatMessage | Messag
 
 
 class SillyTavernInputs(CommonInputs, total=False):
-    """Inputs of :func:`build` and :class:`Builder`. A build needs ``character``, or ``group`` and ``members``."""
+    """Inputs of ``build()`` and ``Builder``. A build needs ``character``, or ``group`` and ``members``."""
 
     character: Character | Bundle | None
     """The card; in a group the speaker's. A loaded file (``tk.load``) will do."""
@@ -137,7 +137,7 @@ class SillyTavernInputs(CommonInputs, total=False):
     macro_registry: MacroRegistry | None
     """The macros: ``default_registry()`` with yours. The legacy engine, which settings may choose, has only its own."""
     lore_engine: LoreEngine[ScanInput, WorldInfoResult] | None
-    """Decides which World Info entries are active, instead of a :class:`WorldInfoEngine`."""
+    """Decides which World Info entries are active, instead of a ``WorldInfoEngine``."""
     macro_memory: MacroMemory | None
     """What macros remember of the chat besides variables."""
     timezone: tzinfo

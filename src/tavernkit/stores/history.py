@@ -47,14 +47,14 @@ class HasRoleAndContent(Protocol):
 
 
 MessageLike: TypeAlias = Message | Mapping[str, object] | HasRoleAndContent
-"""A :class:`Message`, a mapping with role and content, or any object with these attributes."""
+"""A ``Message``, a mapping with role and content, or any object with these attributes."""
 
 HistoryLike: TypeAlias = ChatHistory | Iterable[MessageLike] | None
-"""What :func:`wrap_history` accepts."""
+"""What ``wrap_history()`` accepts."""
 
 
 class InMemoryChatHistory:
-    """A :class:`ChatHistory` in a list; what goes in is made a :class:`Message` at once."""
+    """A ``ChatHistory`` in a list; what goes in is made a ``Message`` at once."""
 
     def __init__(self, messages: Iterable[MessageLike] = ()) -> None:
         require("messages", messages, Iterable, "a list of messages")
@@ -125,7 +125,7 @@ def wrap_history(history: HistoryLike) -> ChatHistory:
 
 
 def to_message(message: MessageLike) -> Message:
-    """Make a :class:`Message` of a mapping (camelCase accepted) or of an object with ``role`` and ``content``."""
+    """Make a ``Message`` of a mapping (camelCase accepted) or of an object with ``role`` and ``content``."""
     if isinstance(message, Message):
         return message
     if is_mapping(message):

@@ -50,7 +50,7 @@ class VariablesStore(Protocol):
 
 
 class InMemoryVariablesStore:
-    """A :class:`VariablesStore` in plain dictionaries; thread-safe, and saved with :meth:`to_dict`.
+    """A ``VariablesStore`` in plain dictionaries; thread-safe, and saved with ``to_dict()``.
 
     >>> store = InMemoryVariablesStore({"local": {"gold": 3}})
     >>> store.add("gold", 4)
@@ -68,7 +68,7 @@ class InMemoryVariablesStore:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> InMemoryVariablesStore:
-        """Restore what :meth:`to_dict` gave; parts that are not mappings are ignored."""
+        """Restore what ``to_dict()`` gave; parts that are not mappings are ignored."""
         store = cls()
         for scope, names in values.items():
             if is_mapping(names):
@@ -76,7 +76,7 @@ class InMemoryVariablesStore:
         return store
 
     def to_dict(self) -> dict[str, JsonObject]:
-        """All scopes and their values, copied, ready for :mod:`json`."""
+        """All scopes and their values, copied, ready for ``json``."""
         with self._lock:
             return {
                 scope: {name: thaw(value) for name, value in names.items()} for scope, names in self._scopes.items()
@@ -143,7 +143,7 @@ class VariableChanges:
         return bool(self.values or self.deleted)
 
     def to_dict(self) -> JsonObject:
-        """The changes, ready for :mod:`json`."""
+        """The changes, ready for ``json``."""
         return {
             "values": {scope: thaw(values) for scope, values in self.values.items()},
             "deleted": {scope: [*sorted(names)] for scope, names in self.deleted.items()},
@@ -151,7 +151,7 @@ class VariableChanges:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object]) -> VariableChanges:
-        """Read what :meth:`to_dict` gave."""
+        """Read what ``to_dict()`` gave."""
         values, deleted = data.get("values"), data.get("deleted")
         kept: dict[str, Mapping[str, FrozenJson]] = {}
         gone: dict[str, frozenset[str]] = {}
@@ -172,7 +172,7 @@ class VariableChanges:
 
 
 class VariablesOverlay:
-    """A :class:`VariablesStore` that reads from another one and keeps what is written to itself.
+    """A ``VariablesStore`` that reads from another one and keeps what is written to itself.
 
     A build works on one: nothing changes until its turn is received.
     """

@@ -240,7 +240,7 @@ _EMPTY: Final[Mapping[str, tuple[object, str]]] = {
 
 
 def _fields(data: Json) -> JsonObject:
-    """The object that has a card's or a persona's fields, as :func:`tavernkit.cards.character.fields_home` finds it."""
+    """The object that has a card's or a persona's fields, as ``tavernkit.cards.character.fields_home()`` finds it."""
     if not is_object(data):
         return {}
     inner = data.get("data")

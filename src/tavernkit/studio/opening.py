@@ -87,7 +87,7 @@ def model_choice(name: str, base_url: str | None = None) -> ModelChoice:
     """Return a model that can be talked to; its key comes from the environment.
 
     Args:
-        name: ``openai:gpt-4o``, ``anthropic:…``, ``koboldcpp:http://…`` and so on, as for :func:`tavernkit.model`.
+        name: ``openai:gpt-4o``, ``anthropic:…``, ``koboldcpp:http://…`` and so on, as for ``tavernkit.model()``.
         base_url: Another server that speaks the same protocol.
 
     Raises:

@@ -89,7 +89,7 @@ class FolderShelf:
         return await asyncio.to_thread(self.open_now, wanted)
 
     def open_now(self, wanted: Wanted) -> OpenedShelf:
-        """Do what :meth:`open` does, at once."""
+        """Do what ``open()`` does, at once."""
         folder = DataFolder(self._folder.path, warn=WarningLog())  # files may have changed since it was read
         place = find_chat(folder, wanted.character, wanted.chat, group=wanted.group)
         builder = folder.builder(place.avatar, place.stored_name, group=place.group)

@@ -151,7 +151,7 @@ class Studio:
         self.talk.forget()
 
     async def save(self, document_id: str, *, overwrite: bool = False) -> tuple[Document, str | None]:
-        """Write a document to its file, or to the library it came from; see :meth:`Workspace.save`.
+        """Write a document to its file, or to the library it came from; see ``Workspace.save()``.
 
         Args:
             document_id: The document.

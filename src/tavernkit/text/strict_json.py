@@ -16,14 +16,14 @@ _STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
 
 
 def loads(text: str) -> Json:
-    """Parse JSON text; anything that is not strict JSON is a :class:`ValueError`."""
+    """Parse JSON text; anything that is not strict JSON is a ``ValueError``."""
     if is_too_deep(text):
         raise ValueError(f"nested deeper than {MAX_JSON_NESTING}")
     return json.loads(text, parse_constant=_refuse_constant)
 
 
 def compact(value: object) -> str:
-    """Write a value as compact JSON text; what JSON cannot hold is a :class:`ValueError` or :class:`TypeError`."""
+    """Write a value as compact JSON text; what JSON cannot hold is a ``ValueError`` or ``TypeError``."""
     text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     text.encode()  # a lone surrogate cannot be sent; better to learn it here
     return text

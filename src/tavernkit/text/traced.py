@@ -1,7 +1,7 @@
 """Texts that know where their characters came from: a source map is made of them.
 
-Only builds for a source map have such texts (see :func:`tracing`); in all others the functions here do what their
-plain counterparts do. A :class:`Traced` text is a ``str`` everywhere. Concatenating, cutting, stripping, splitting and
+Only builds for a source map have such texts (see ``tracing()``); in all others the functions here do what their
+plain counterparts do. A ``Traced`` text is a ``str`` everywhere. Concatenating, cutting, stripping, splitting and
 replacing keep its pieces; what Python does in C with plain text as its result (f-strings, ``", ".join``, ``re.sub``)
 does not, so code that a build's texts go through uses ``+`` and the functions of this module there.
 """

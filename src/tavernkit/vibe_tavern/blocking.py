@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class BlockingRunner:
-    """Runs a :class:`PromptRunner`, and whatever is built on it, from synchronous code.
+    """Runs a ``PromptRunner``, and whatever is built on it, from synchronous code.
 
     A thread with an event loop does the work; closing ends both, and everything that still runs in them.
 
@@ -87,7 +87,7 @@ class BlockingRunner:
 
 
 class BlockingStream:
-    """A running stream: iterate over its pieces; :attr:`result` is there once it has ended."""
+    """A running stream: iterate over its pieces; ``result`` is there once it has ended."""
 
     def __init__(self, runner: BlockingRunner, stream: PromptStream) -> None:
         self._runner = runner

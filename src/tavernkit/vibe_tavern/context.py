@@ -22,11 +22,11 @@ DEFAULT: Final = _Default.DEFAULT
 """Not given: the built-in text is used."""
 
 Template = str | None | _Default
-"""A Liquid template; nothing or a blank one for no text at all; :data:`DEFAULT` for the built-in text."""
+"""A Liquid template; nothing or a blank one for no text at all; ``DEFAULT`` for the built-in text."""
 
 
 class VibeTavernInputs(CommonInputs, total=False):
-    """Inputs of :func:`build` and :class:`Builder`."""
+    """Inputs of ``build()`` and ``Builder``."""
 
     character: Participant | None
     """Who answers: a card or another participant."""

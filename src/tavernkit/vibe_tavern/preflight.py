@@ -69,7 +69,7 @@ _RULES: tuple[tuple[str, str, Callable[[_Facts], bool]], ...] = (
 def validate_request(
     capabilities: Capabilities, *, stream: bool = False, tools: bool = False, response_format: object = None
 ) -> None:
-    """Raise :class:`PreflightError` with the code of the first rule that the request breaks."""
+    """Raise ``PreflightError`` with the code of the first rule that the request breaks."""
     facts = _Facts(capabilities, stream, tools, response_format_kind(response_format))
     for code, message, broken in _RULES:
         if broken(facts):

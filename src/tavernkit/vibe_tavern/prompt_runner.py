@@ -63,7 +63,7 @@ class PromptRequest:
     """A request that is ready to be sent, with everything it was made from.
 
     ``options`` are what was asked for; ``request`` is the body in OpenAI's shape, with only what the provider takes.
-    ``plan`` is None if the prompt was given as a :class:`~tavernkit.models.Request`.
+    ``plan`` is None if the prompt was given as a ``Request``.
     """
 
     plan: Plan | None
@@ -130,7 +130,7 @@ class PromptResult:
 
 
 class PromptStream:
-    """A running stream: iterate over its pieces; :attr:`result` is there once it has ended."""
+    """A running stream: iterate over its pieces; ``result`` is there once it has ended."""
 
     def __init__(self, request: PromptRequest, pieces: AsyncGenerator[ReplyPiece], clock: Callable[[], float]) -> None:
         self._request = request

@@ -48,7 +48,7 @@ from tavernkit.vibe_tavern.tool_calling.transforms import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infrastructure:
-    """Registries of a program. The default is shared by the whole process; :meth:`copy` gives a set of one's own."""
+    """Registries of a program. The default is shared by the whole process; ``copy()`` gives a set of one's own."""
 
     capabilities: CapabilitiesRegistry = field(default_factory=lambda: default_registry)
     sanitizers: SanitizerRegistry = field(default_factory=lambda: default_sanitizers)
@@ -90,10 +90,10 @@ RESERVED_LLM_OPTIONS: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class RunnerConfig:
-    """Provider, model and everything about one request; made with :meth:`build`, then read-only.
+    """Provider, model and everything about one request; made with ``build()``, then read-only.
 
     Its sections are ``tool_calling``, ``directives``, ``language_policy``, ``output_tags``, ``token_estimation`` and
-    ``toggles``, given to :meth:`build` or in the context's data. Presets of the provider and model hold below
+    ``toggles``, given to ``build()`` or in the context's data. Presets of the provider and model hold below
     the sections.
     """
 

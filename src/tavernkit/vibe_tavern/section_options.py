@@ -1,4 +1,4 @@
-"""The options of a :class:`~tavernkit.vibe_tavern.RunnerConfig`, section by section, as type checkers see them.
+"""The options of a ``RunnerConfig``, section by section, as type checkers see them.
 
 A key that is not listed here is refused, so a misspelt option cannot pass unnoticed.
 """

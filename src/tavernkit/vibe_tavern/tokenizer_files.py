@@ -41,7 +41,7 @@ class Fetched:
 
 
 Fetch: TypeAlias = Callable[[str, Mapping[str, str]], Fetched]
-"""Gets a URL and headers; raises :class:`OSError` when there is no such file."""
+"""Gets a URL and headers; raises ``OSError`` when there is no such file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Worker processes, for what cannot be bounded inside this one: they have limits from the operating system.
 
-One pool, one protocol, one place for the limits. What runs in them is a :class:`Job` of another room.
+One pool, one protocol, one place for the limits. What runs in them is a ``Job`` of another room.
 """
 
 from tavernkit.errors import note_degraded, noting_degraded

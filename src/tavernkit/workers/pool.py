@@ -41,7 +41,7 @@ def processor_seconds() -> float:
 
 
 class WorkerPool:
-    """A pool of workers; at most :data:`limits.MAX_WORKERS` at a time."""
+    """A pool of workers; at most ``limits.MAX_WORKERS`` at a time."""
 
     def __init__(self) -> None:
         self._reset()
@@ -105,7 +105,7 @@ class WorkerPool:
         return reply
 
     def take(self) -> Worker:
-        """Take a worker that has started; raises :class:`BusyError` or :class:`WorkerError`."""
+        """Take a worker that has started; raises ``BusyError`` or ``WorkerError``."""
         deadline = time.monotonic() + limits.MAX_WAIT_SECONDS
         # An idle one may have ended by itself just now.
         with contextlib.suppress(WorkerError):
@@ -268,7 +268,7 @@ class Session:
             pool.note_use(self)
 
     def request(self, payload: bytes, seconds: float, answer: Answer) -> tuple[bytes, float]:
-        """Do the job; see :meth:`Worker.request`. Returns the processor time as well."""
+        """Do the job; see ``Worker.request()``. Returns the processor time as well."""
         with self.lock:
             self.open()
             assert self._lease is not None

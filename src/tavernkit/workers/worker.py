@@ -89,7 +89,7 @@ class Worker:
         return not self._ready and time.monotonic() - self._made_at > limits.MAX_WAIT_SECONDS
 
     def wait_until_ready(self, deadline: float) -> None:
-        """Wait until the process has started; raises :class:`BusyError` if it is not ready in time."""
+        """Wait until the process has started; raises ``BusyError`` if it is not ready in time."""
         if self._ready:
             return
         self._deadline = deadline
@@ -218,7 +218,7 @@ class Worker:
         return done
 
     def kill(self) -> None:
-        """Let the process end now; :meth:`stop` is still needed."""
+        """Let the process end now; ``stop()`` is still needed."""
         self._process.kill()
 
     def stop(self) -> None:

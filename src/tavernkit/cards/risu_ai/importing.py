@@ -82,7 +82,7 @@ def import_file(
 ) -> RisuImport:
     """Import a file as RisuAI 2026.1 does; the ending of its name selects the reader.
 
-    Raises :class:`ImportRefusedError` where RisuAI shows a message, :class:`ImportThrewError` where it throws.
+    Raises ``ImportRefusedError`` where RisuAI shows a message, ``ImportThrewError`` where it throws.
     """
     ending = posixpath.splitext(file_name.lower())[1]
     read = _READERS.get(ending)

@@ -63,7 +63,7 @@ def import_file(
 ) -> Imported:
     """Import a file as SillyTavern 1.19 does.
 
-    Raises :class:`ImportRefusedError` where it answers HTTP 400, and any other error of this library where it answers
+    Raises ``ImportRefusedError`` where it answers HTTP 400, and any other error of this library where it answers
     with ``{error: true}``. SillyTavern itself has no limits; ``limits`` are ours.
     """
     read = _READERS.get(file_type)

@@ -47,7 +47,7 @@ class PngChunk:
 
 
 def read_chunks(data: bytes, limits: Limits) -> list[PngChunk]:
-    """Read all chunks up to IEND; raises :class:`PngError` at the first fault."""
+    """Read all chunks up to IEND; raises ``PngError`` at the first fault."""
     if not data.startswith(SIGNATURE):
         raise PngError("the file does not start as a PNG does")
     chunks: list[PngChunk] = []

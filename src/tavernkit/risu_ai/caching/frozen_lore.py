@@ -62,7 +62,7 @@ def read_frozen(stored: object, messages: Sequence[RisuMessage]) -> list[FrozenL
     """Read the entries that still have their place in the chat, in its order; what cannot be read does not count.
 
     Args:
-        stored: What the chat has under :data:`CHAT_KEY`.
+        stored: What the chat has under ``CHAT_KEY``.
         messages: The chat.
     """
     items = stored.get("lore") if is_mapping(stored) else None

@@ -1,6 +1,6 @@
 """What RisuAI's texts may ask about: character, chat, user, settings, device, clock and dice, frozen and typed.
 
-:class:`CBSContext` is the one argument every RisuAI engine takes. Whatever is not supplied has the default written
+``CBSContext`` is the one argument every RisuAI engine takes. Whatever is not supplied has the default written
 at its field, so ``CBSContext(char="Bel", user="Ann")`` is enough to start with. A field that is ``None`` is missing
 for RisuAI, which is not the same as empty: functions that read it fail and their tag stays in the text.
 """
@@ -53,7 +53,7 @@ class RisuDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CBSContext:
-    """Everything outside a text that RisuAI's languages can see; derive variants with :meth:`replace`.
+    """Everything outside a text that RisuAI's languages can see; derive variants with ``replace()``.
 
     The first part is the world:
 
@@ -234,7 +234,7 @@ class CBSContext:
 
 
 class RisuContextChanges(TypedDict, total=False):
-    """The fields that :meth:`CBSContext.replace` takes."""
+    """The fields that ``CBSContext.replace()`` takes."""
 
     char: RisuCharacter | str | None
     speaker: RisuCharacter | str | None

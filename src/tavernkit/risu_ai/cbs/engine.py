@@ -66,7 +66,7 @@ class CBSEngine:
 
         What RisuAI leaves in the text (an unknown name, a function that fails) is left and reported to ``warn``; a
         text that makes RisuAI's parser throw, or that exceeds a limit, comes back as it was. In strict mode all of
-        that raises a :class:`CBSError`. ``calls`` is where RisuAI's call counter starts.
+        that raises a ``CBSError``. ``calls`` is where RisuAI's call counter starts.
         """
         if not calls and "{" not in text and "<" not in text:
             return join_surrogates(text)

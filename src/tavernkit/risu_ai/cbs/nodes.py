@@ -1,7 +1,7 @@
 """What a compiled text consists of: plain text, and nodes that know how to print themselves.
 
 A tree says how the scanner would go through the text. Where that depends on values only known at run time, a node
-raises :class:`Takeover`: on its way out the exception collects the buffers of all open levels, innermost first, and
+raises ``Takeover``: on its way out the exception collects the buffers of all open levels, innermost first, and
 the scanner goes on from there with the rest of the source. Nothing is evaluated twice.
 """
 

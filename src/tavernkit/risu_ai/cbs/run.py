@@ -68,14 +68,14 @@ class Session:
             raise CBSLimitError(f"the text makes more than {MAX_CHARACTERS} characters", limit="MAX_CHARACTERS")
 
     def enter(self, depth: int) -> bool:
-        """Begin to run a tree of that depth, if there is room for it; :meth:`leave` ends it."""
+        """Begin to run a tree of that depth, if there is room for it; ``leave()`` ends it."""
         if self.depth + depth > MAX_TREE_DEPTH:
             return False
         self.depth += depth
         return True
 
     def leave(self, depth: int) -> None:
-        """End what :meth:`enter` began."""
+        """End what ``enter()`` began."""
         self.depth -= depth
 
     def report(self, found: CBSDiagnostic) -> None:
@@ -159,12 +159,12 @@ class Run:
         return self._origins.of(position)
 
     def inside(self, position: int) -> int | None:
-        """Let everything from here on count as being at a position; returns what to hand to :meth:`outside`."""
+        """Let everything from here on count as being at a position; returns what to hand to ``outside()``."""
         before, self._outside = self._outside, self.locate(position)
         return before
 
     def outside(self, before: int | None) -> None:
-        """End what :meth:`inside` began."""
+        """End what ``inside()`` began."""
         self._outside = before
 
     def keep(self, tag: str, reason: str, position: int) -> str:

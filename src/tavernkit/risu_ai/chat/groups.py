@@ -49,7 +49,7 @@ def speakers(
 ) -> list[str]:
     """The ids of those who speak in this round, in order; a name said twice lets its member speak twice.
 
-    RisuAI throws when nobody can speak and nobody is next in order: :class:`PromptTemplateError` here.
+    RisuAI throws when nobody can speak and nobody is next in order: ``PromptTemplateError`` here.
     """
     candidates = [member for member in group_members(group, characters) if member.talkness > 0]
     if group.raw.get("orderByOrder"):

@@ -25,7 +25,7 @@ class PromptMessage:
     It can be changed, because RisuAI's assembly edits messages in place and prints some of them twice: two places
     that show the same object show the same edits. ``role`` is ``None`` where RisuAI has no role for a card.
     ``memo`` is the id of the chat message or one of RisuAI's marks; ``source`` says where the text came from and why
-    (see :func:`source_of`), ``merged`` the same of what was joined to it, and ``printed`` where it was put, each time.
+    (see ``source_of()``), ``merged`` the same of what was joined to it, and ``printed`` where it was put, each time.
     """
 
     role: str | None

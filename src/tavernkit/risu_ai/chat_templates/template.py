@@ -30,7 +30,7 @@ class ChatTemplate:
 
     Templates that use what RisuAI's Jinja library lacks (``~``, ``//``, macros, most filters) are rendered with a
     warning; in strict mode they raise, as RisuAI would, and so does whatever is asked of a name without a value. A
-    template that is wrong, or that refuses the messages with ``raise_exception``, raises :class:`ChatTemplateError`
+    template that is wrong, or that refuses the messages with ``raise_exception``, raises ``ChatTemplateError``
     always: there is no text to give. Compiling and rendering happen in a worker process with limits of its own.
     """
 

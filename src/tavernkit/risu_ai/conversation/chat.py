@@ -62,9 +62,9 @@ _T = TypeVar("_T")
 class Chat(ChatState):
     """One chat with its state: messages, variables, note, lore, memory, and the replies one can go back to.
 
-    Takes every input of :class:`RisuAIInputs`: ``Chat(character=card, user=user, preset=preset, host=host)`` begins a
-    chat with a card, ``history`` goes on with one; :meth:`Save.open` makes one out of a save. Operations are those of
-    :class:`tavernkit.turns.Chat` with the effects they have in RisuAI, and some that only RisuAI has.
+    Takes every input of ``RisuAIInputs``: ``Chat(character=card, user=user, preset=preset, host=host)`` begins a
+    chat with a card, ``history`` goes on with one; ``Save.open()`` makes one out of a save. Operations are those of
+    ``tavernkit.turns.Chat`` with the effects they have in RisuAI, and some that only RisuAI has.
 
     As in RisuAI, nothing that a turn did is taken back by rerolling: variables, notes and summaries stay. Results of
     regex scripts and the globals of Lua scripts are remembered as long as the object lives; they are not saved.
@@ -157,7 +157,7 @@ class Chat(ChatState):
     async def translate(self, text: str, language: str = "en", *, translator: Translator | None = None) -> str:
         """Translate a text, and run the character's scripts for translations (``edittrans``) over it.
 
-        RisuAI translates what is shown and, if the user wants it, what is typed: do that around :meth:`send`.
+        RisuAI translates what is shown and, if the user wants it, what is typed: do that around ``send()``.
 
         Args:
             text: The text; its style blocks stay as they are.

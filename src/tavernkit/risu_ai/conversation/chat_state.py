@@ -131,7 +131,7 @@ class ChatState:
         self.tool_calls: dict[str, Mapping[str, object]] = dict(context.tool_calls)
         """The calls of tools that messages name, and what they gave."""
         self.inlays: dict[str, Inlay] = dict(context.inlays)
-        """The pictures, sounds and films that messages name; :meth:`attach` adds one."""
+        """The pictures, sounds and films that messages name; ``attach()`` adds one."""
         self.error: SendError | None = None
         """What RisuAI would tell the user about the last turn, if it failed."""
         self.emotions: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ class ChatState:
 
     @property
     def chat(self) -> RisuChat:
-        """The open chat; its variables are in :attr:`variables`."""
+        """The open chat; its variables are in ``variables``."""
         return self.chats[self.page]
 
     @property

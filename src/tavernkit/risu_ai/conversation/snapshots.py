@@ -35,7 +35,7 @@ def settings_changes(before: Settings, after: Settings) -> JsonObject:
 
 
 def with_settings_changes(settings: Settings, changes: Mapping[str, object]) -> Settings:
-    """The settings with what :func:`settings_changes` found; what is none of that is left out."""
+    """The settings with what ``settings_changes()`` found; what is none of that is left out."""
     found: dict[str, object] = {}
     for name, kind in (("username", str), ("persona_prompt", str), ("selected_persona", int)):
         if isinstance(changes.get(name), kind):

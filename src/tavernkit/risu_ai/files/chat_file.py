@@ -88,7 +88,7 @@ def _has_lines(data: bytes) -> bool:
 
 
 def read_chats(data: bytes, *, warn: Warn = log_warning) -> ChatFile:
-    """Read the bytes of a chat file; raises :class:`ChatFileError` if they hold no chat."""
+    """Read the bytes of a chat file; raises ``ChatFileError`` if they hold no chat."""
     if len(data) > MAX_CHAT_BYTES:
         raise LimitExceededError(f"the chat has {len(data)} bytes, more than {MAX_CHAT_BYTES}", limit="MAX_CHAT_BYTES")
     value = parse_json(data, what="chat", warn=warn, limits=Limits(max_json_file_bytes=MAX_CHAT_BYTES))

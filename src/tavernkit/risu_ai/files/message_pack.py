@@ -65,7 +65,7 @@ def read_packed(
 
     Args:
         data: MessagePack, possibly with more behind it.
-        big_integers: Read the 64-bit forms of whole numbers as :class:`BigInteger`.
+        big_integers: Read the 64-bit forms of whole numbers as ``BigInteger``.
         salvage: Give what could be read of damaged data instead of raising.
         max_depth: How deeply lists and maps may nest.
         undefined: What an undefined item of a list becomes; in maps it is left out.

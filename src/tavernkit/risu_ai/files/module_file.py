@@ -36,7 +36,7 @@ def read_module(
 
     RisuAI gives an imported module a new id, and its assets the paths it keeps them at; pass ``new_id=None`` to have
     the file as it is (one without an id gets one all the same), or a function of your own.
-    ``name`` is what a module made of a lorebook or regex file is called. Raises :class:`RisumError` for other files.
+    ``name`` is what a module made of a lorebook or regex file is called. Raises ``RisumError`` for other files.
     """
     data = read_file(source, DEFAULT_LIMITS.max_file_bytes, limit="max_file_bytes")
     content = _content(data, name or stem(source), refuse_warning if strict else warn, imports=new_id is not None)

@@ -71,7 +71,7 @@ class Preset:
 
     ``main_prompt`` and ``jailbreak`` are ``None`` in a preset that states none: RisuAI then uses texts of its own,
     which are not part of this library. Numbers of samplers are as RisuAI stores them (``temperature`` 80 is 0.8).
-    ``raw`` has every key of the file; make changed presets with :meth:`replace`.
+    ``raw`` has every key of the file; make changed presets with ``replace()``.
     """
 
     name: str = "Default"
@@ -213,7 +213,7 @@ class Preset:
 
 
 def cls_default(name: str) -> str:
-    """The default of a text field of :class:`Preset`."""
+    """The default of a text field of ``Preset``."""
     return str(next(each.default for each in dataclasses.fields(Preset) if each.name == name))
 
 

@@ -31,7 +31,7 @@ _COMPRESSED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 def read_preset(data: bytes, *, name: str = "", warn: Warn = log_warning) -> Preset:
-    """Read a preset file of any kind; raises :class:`InvalidPresetError` if it is not one."""
+    """Read a preset file of any kind; raises ``InvalidPresetError`` if it is not one."""
     what = name or "preset"
     if len(data) > MAX_PRESET_BYTES:
         raise LimitExceededError(

@@ -118,7 +118,7 @@ class Save:
         now: datetime | None = None,
         warn: Warn = log_warning,
     ) -> Save:
-        """Take RisuAI's database object; the arguments are those of :meth:`load`."""
+        """Take RisuAI's database object; the arguments are those of ``load()``."""
         require("data", data, Mapping)
         warnings: list[str] = []
 
@@ -207,8 +207,8 @@ class Save:
     ) -> Chat:
         """Open a chat to go on with, with everything the save has switched on.
 
-        The arguments are those of :meth:`builder`; ``host`` is what the chat asks models with. Store what became of it
-        with :meth:`with_state`.
+        The arguments are those of ``builder()``; ``host`` is what the chat asks models with. Store what became of it
+        with ``with_state()``.
         """
         from tavernkit.risu_ai.conversation.chat import Chat  # which is built on the files
 
@@ -222,7 +222,7 @@ class Save:
         persona: str | int | None = None,
         preset: str | int | None = None,
     ) -> RisuAIInputs:
-        """What :meth:`builder` gives its builder."""
+        """What ``builder()`` gives its builder."""
         database = self.database
         if persona is not None:
             database = _with_persona(database, persona)
@@ -263,7 +263,7 @@ class Save:
 
         Args:
             which: Name, id or place of the character or group.
-            snapshot: What :meth:`Chat.snapshot` gave: the chat, the character, personas, presets, global variables.
+            snapshot: What ``Chat.snapshot()`` gave: the chat, the character, personas, presets, global variables.
         """
         changed = self._with_database(changed_database(self.database, self._index(which), snapshot))
         chat = snapshot.get("chat")

@@ -19,7 +19,7 @@ def changed_database(database: Stored, index: int, snapshot: Mapping[str, object
     Args:
         database: RisuAI's own object.
         index: The place of the character or group whose chat it is.
-        snapshot: What :meth:`Chat.snapshot` gave.
+        snapshot: What ``Chat.snapshot()`` gave.
     """
     characters = database.get("characters")
     found: list[Packed] = [*characters] if isinstance(characters, list) else []

@@ -47,7 +47,7 @@ def open_save(source: FileContent, files: StoredFiles) -> Source:
 
 
 def read_save(source: Source, name: str, decoder: Decoder, warn: Warn) -> tuple[Stored, Kind, dict[str, SaveAsset]]:
-    """Read the database and list the assets; raises :class:`DatabaseError` for other files."""
+    """Read the database and list the assets; raises ``DatabaseError`` for other files."""
     with source.open() as stream:
         start = stream.read(_LOOK)
     if not is_database(start) and looks_like_backup(start, source.size):

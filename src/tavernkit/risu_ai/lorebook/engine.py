@@ -46,7 +46,7 @@ class LorebookSettings:
 class ScanInput:
     """One scan: the entries, the chat, the settings, and what the engine asks of the world.
 
-    ``entries`` that are scanned more than once are better compiled, with :meth:`LorebookEngine.compile`.
+    ``entries`` that are scanned more than once are better compiled, with ``LorebookEngine.compile()``.
     """
 
     entries: CompiledLore | Sequence[LorebookEntry] = ()
@@ -62,7 +62,7 @@ class ScanInput:
 
 
 class LorebookEngine:
-    """Scans compiled entries. Stateless: compile once with :meth:`compile`, scan as often as you like."""
+    """Scans compiled entries. Stateless: compile once with ``compile()``, scan as often as you like."""
 
     def compile(self, entries: Sequence[LorebookEntry]) -> CompiledLore:
         """Prepare entries for scanning."""

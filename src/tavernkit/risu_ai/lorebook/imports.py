@@ -1,6 +1,6 @@
 """Lorebooks of other programs, old lorebooks, and RisuAI's own export file.
 
-A card's own book is converted by :func:`tavernkit.cards.risu_ai.convert_character_book`.
+A card's own book is converted by ``tavernkit.cards.risu_ai.convert_character_book()``.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def memory_name(settings: FrozenObject) -> str:
 
 
 def remember(given: MemoryInput) -> MemoryOutcome:
-    """Run the kind of memory that the database asks for; raises :class:`MemoryFailedError`."""
+    """Run the kind of memory that the database asks for; raises ``MemoryFailedError``."""
     for key, _, run in _KINDS:
         if given.settings.get(key):
             return run(given)

@@ -39,7 +39,7 @@ V = TypeVar("V")
 class MemoryModels:
     """The models memory asks. ``default_prompt`` is the instruction where the settings have none.
 
-    Without ``summarize`` a :class:`~tavernkit.risu_ai.Chat` asks its own model. ``embed`` is needed by the kinds of
+    Without ``summarize`` a ``Chat`` asks its own model. ``embed`` is needed by the kinds of
     memory that search; without it they fail.
     """
 
@@ -60,7 +60,7 @@ class MemoryModels:
         )
 
     def repeating(self) -> MemoryModels:
-        """Models that only give the answers that these, if they are :meth:`remembering`, have given."""
+        """Models that only give the answers that these, if they are ``remembering()``, have given."""
         summarize, embed = self.summarize, self.embed
         return dataclasses.replace(
             self,

@@ -93,7 +93,7 @@ class Positions:
         return join("", pieces)
 
     def lore_in(self, text: str, location: str) -> list[ActiveLore]:
-        """The entries that :meth:`fill` puts into a text."""
+        """The entries that ``fill()`` puts into a text."""
         named = frozenset(points_in(text)) if self._points else ()
         pointed = (entry for name, entries in self._points.items() if name in named for entry in entries)
         return [*self._injected.get(location, ()), *pointed]

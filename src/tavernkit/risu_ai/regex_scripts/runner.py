@@ -362,7 +362,7 @@ def restore_styles(text: str, styles: Sequence[str]) -> str:
 
 
 def run_translation_scripts(text: str, scripts: Sequence[RegexScript], *, warn: Warn | None = None) -> str:
-    """Run ``edittrans`` scripts; raises :class:`JSRegexSyntaxError` on a bad pattern or flag."""
+    """Run ``edittrans`` scripts; raises ``JSRegexSyntaxError`` on a bad pattern or flag."""
     for script in scripts:
         if script.type == "edittrans":
             regex = JSRegex.compile(script.pattern, script.flag if script.able_flag else "g")

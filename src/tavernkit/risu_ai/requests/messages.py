@@ -32,7 +32,7 @@ _CONTENT = ("content", _MEDIA, "tool_calls", "tool_call_id")
 class RequestRules:
     """How requests are written for one model under one user's settings.
 
-    ``format`` is RisuAI's number for the provider's wire format (:class:`WireFormat`).
+    ``format`` is RisuAI's number for the provider's wire format (``WireFormat``).
     """
 
     model: str = ""

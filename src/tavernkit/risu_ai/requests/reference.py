@@ -77,8 +77,8 @@ def reference_request(
     """Write the request that RisuAI would post.
 
     Args:
-        messages: The prompt, with escaped characters turned back (:func:`unescaped`).
-        rules: The model and the user's settings (:meth:`RequestRules.of`).
+        messages: The prompt, with escaped characters turned back (``unescaped()``).
+        rules: The model and the user's settings (``RequestRules.of()``).
         max_tokens: How long the reply may be.
         text: The prompt as one text, for services that want it so.
         keys: API keys by provider: ``openai``, ``anthropic``, ``google``, ``vertex`` (with ``vertex_project``),

@@ -38,7 +38,7 @@ class ModelRequest:
         """The request RisuAI would post: address, headers and body in the format of the model's provider.
 
         Args:
-            keys: API keys by provider, as for :meth:`RisuPlan.reference_request`.
+            keys: API keys by provider, as for ``RisuPlan.reference_request()``.
             warn: Told about what cannot be written as RisuAI would.
         """
         return self.plan.reference_request(keys=keys, stream=self.stream, warn=warn)
@@ -101,9 +101,9 @@ class RequestStoppedError(TavernKitError):
 
 
 Model: TypeAlias = models.Model | Callable[[ModelRequest], "str | Iterable[str]"]
-"""Answers a request: a model of :func:`tavernkit.model`, or a function that returns the reply or its pieces.
+"""Answers a request: a model of ``tavernkit.model()``, or a function that returns the reply or its pieces.
 
-A function raises :class:`RequestFailedError` when it cannot answer.
+A function raises ``RequestFailedError`` when it cannot answer.
 """
 
 AsyncModel: TypeAlias = models.Model | Callable[[ModelRequest], "Awaitable[str] | AsyncIterable[str]"]

@@ -47,14 +47,14 @@ ERROR_PREFIX = "Error: error in request:"
 class Send(Operation):
     """One send of a user: it may need several requests (retries, continuations, a group's members, triggers).
 
-    :meth:`run` is a generator: it yields what it needs and takes the answer, so that any program, synchronous or not,
+    ``run()`` is a generator: it yields what it needs and takes the answer, so that any program, synchronous or not,
     can drive it.
     """
 
     def __init__(
         self, builder: Builder, context: RisuAIContext, *, session: tuple[object, ...] | None = None, stamp: object = ""
     ) -> None:
-        """Prepare a send; the arguments are those of :class:`Operation`."""
+        """Prepare a send; the arguments are those of ``Operation``."""
         super().__init__(builder, context, session=session, stamp=stamp)
         self.plans: list[RisuPlan] = []
         self.emotions: list[str] = []

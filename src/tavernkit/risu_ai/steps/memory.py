@@ -28,7 +28,7 @@ class MemoryStep(Step[RisuState, NoConfig]):
     """Makes the chat fit: with the memory the character uses, else by dropping its oldest items.
 
     Reads ``slots.chats``, ``total``, ``preset``. Writes ``slots.chats``, ``slots.memory``, ``slots.last_chat``,
-    ``dropped`` and ``last_memory``. A chat that cannot be made to fit raises :class:`MaxTokensExceededError`, unless
+    ``dropped`` and ``last_memory``. A chat that cannot be made to fit raises ``MaxTokensExceededError``, unless
     ``on_overflow`` is ``return``.
     """
 

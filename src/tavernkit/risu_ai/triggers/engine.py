@@ -315,5 +315,5 @@ def run_triggers(
     name: str = "",
     **options: Unpack[RunOptions],
 ) -> TriggerResult:
-    """Run the triggers of a mode once; see :meth:`TriggerEngine.run`. Pass an engine to keep Lua scripts alive."""
+    """Run the triggers of a mode once; see ``TriggerEngine.run()``. Pass an engine to keep Lua scripts alive."""
     return (TriggerEngine() if engine is None else engine).run(context, mode, name=name, **options)

@@ -48,7 +48,7 @@ class InlayData:
 
 @runtime_checkable
 class TriggerHost(Protocol):
-    """What effects need an application for. Any method may raise :class:`HostRefusedError`.
+    """What effects need an application for. Any method may raise ``HostRefusedError``.
 
     Calls are synchronous and in the order of the effects. Low level access has been checked before a call is made.
     """
@@ -94,7 +94,7 @@ class TriggerHost(Protocol):
         ...
 
     def fetch(self, url: str) -> FetchReply:
-        """Get an address. An :class:`OSError` tells that it could not be reached."""
+        """Get an address. An ``OSError`` tells that it could not be reached."""
         ...
 
     def sleep(self, milliseconds: float) -> None:

@@ -25,7 +25,7 @@ class EffectHandler:
 
 
 class EffectTable:
-    """Effects by type: modules fill it with :meth:`effect`."""
+    """Effects by type: modules fill it with ``effect()``."""
 
     def __init__(self) -> None:
         self._handlers: dict[str, EffectHandler] = {}

@@ -82,7 +82,7 @@ class TriggerResult:
     """The result of a run. Nothing that was passed in has changed.
 
     ``stored`` is what the application has to keep in any case: variables, character and persona are written at once.
-    ``chat`` is the run's own copy of the chat: it counts only if the caller accepts it (:meth:`applied`), and is the
+    ``chat`` is the run's own copy of the chat: it counts only if the caller accepts it (``applied()``), and is the
     chat as it was unless the outcome is ``ok``. ``display_data`` is the edited text of a ``display`` or ``request``
     run. ``trigger_id`` is the current trigger id that the run leaves behind.
     """

@@ -1,4 +1,4 @@
-"""Chats in the way of RisuAI: for a turn, stored lines become a :class:`tavernkit.risu_ai.Chat`."""
+"""Chats in the way of RisuAI: for a turn, stored lines become a ``tavernkit.risu_ai.Chat``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chats in the way of SillyTavern: for a turn, stored lines become a :class:`tavernkit.silly_tavern.Chat`."""
+"""Chats in the way of SillyTavern: for a turn, stored lines become a ``tavernkit.silly_tavern.Chat``."""
 
 from __future__ import annotations
 

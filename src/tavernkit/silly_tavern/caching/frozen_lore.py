@@ -59,7 +59,7 @@ def read_frozen_lines(stored: object, chat: Sequence[ChatMessage]) -> list[Froze
     """Read the lines that still have their place in the chat, in its order; what cannot be read does not count.
 
     Args:
-        stored: What the header has under :data:`METADATA_KEY`.
+        stored: What the header has under ``METADATA_KEY``.
         chat: The chat.
     """
     items = stored.get("lore") if is_mapping(stored) else None
@@ -94,7 +94,7 @@ def freeze(
 
     Args:
         result: The scan's result.
-        unsent: Places that are not in the prompt (:data:`BEFORE`, :data:`AFTER`): their entries stay there.
+        unsent: Places that are not in the prompt (``BEFORE``, ``AFTER``): their entries stay there.
 
     Returns:
         The result without the entries, and the entries in the order of the prompt, each with its role and its place.

@@ -12,7 +12,7 @@ from tavernkit.silly_tavern.world_info.result import WorldInfoResult
 
 
 def raw_texts(context: SillyTavernContext, lore: LoreResult | None = None) -> dict[tuple[str, str], str]:
-    """Return the texts by kind and id of their source, for :func:`tavernkit.cache.plan_spans`.
+    """Return the texts by kind and id of their source, for ``tavernkit.cache.plan_spans()``.
 
     Args:
         context: The inputs of the build.

@@ -102,7 +102,7 @@ class ChatMessage:
 
 
 def line_of(message: Message, user_name: str, character_name: str) -> ChatMessage:
-    """Make a chat line of a neutral message, as :meth:`ChatMessage.from_message` does for programs."""
+    """Make a chat line of a neutral message, as ``ChatMessage.from_message()`` does for programs."""
     metadata = message.metadata or EMPTY_OBJECT
     stored = metadata.get("extra")
     extra: dict[str, FrozenJson] = dict(stored) if isinstance(stored, Mapping) else {}

@@ -1,7 +1,7 @@
 """Vector Storage: what it looks for, and what it does to a prompt with what was found.
 
-Searching is not part of a build. A build is given what searches found (:class:`VectorResults`) and says on its plan
-what it would have asked for (:class:`VectorCall`).
+Searching is not part of a build. A build is given what searches found (``VectorResults``) and says on its plan
+what it would have asked for (``VectorCall``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def vectorized_entries(books: Iterable[WorldBook], *, every: bool = False) -> tu
 
 
 def forced_entry(entry: Entry) -> JsonObject:
-    """Make the object that activates an entry from outside, for :attr:`ScanInput.forced`."""
+    """Make the object that activates an entry from outside, for ``ScanInput.forced``."""
     return {**entry.to_json(), "world": entry.world, "content": entry.content, "hash": entry_hash(entry)}
 
 

@@ -65,7 +65,7 @@ class Assembled:
     unreached: list[HistoryEntry] = field(default_factory=list["HistoryEntry"])
     unreached_examples: list[ExampleBlock] = field(default_factory=list[ExampleBlock])
     cut: int | None = None
-    """With a :class:`HistoryCut`, the number of the first chat line that is in the prompt."""
+    """With a ``HistoryCut``, the number of the first chat line that is in the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +348,7 @@ class _Assembly:
     def all_examples_fit(self) -> bool:
         """Return True if all examples have room for good; otherwise leave all out.
 
-        With a :class:`HistoryCut` they must not come back when a cut makes room: they stand before the history.
+        With a ``HistoryCut`` they must not come back when a cut makes room: they stand before the history.
         """
         groups = list(self.example_groups())
         if not self.result.cut and self.slots.affords(sum(each.tokens for group in groups for each in group)):

@@ -73,7 +73,7 @@ def injections(
 
 
 def inject(newest_first: list[T], messages: Sequence[Sequence[Injected]], wrap: Callable[[Injected], T]) -> None:
-    """Put the messages of :func:`injections` into a chat whose newest message comes first.
+    """Put the messages of ``injections()`` into a chat whose newest message comes first.
 
     Depth 0 is after the newest message; a depth beyond the chat is at its start, deeper ones before.
     """

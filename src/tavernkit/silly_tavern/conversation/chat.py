@@ -34,8 +34,8 @@ ROLES: Final = {"system": 0, "user": 1, "assistant": 2}
 class Chat:
     """A chat with its state: lines, header, variables, timed lore, and what macros remember.
 
-    Takes the inputs of a :class:`Builder`, without those that come from the chat itself (``history``, ``message``,
-    ``chat_metadata``, ``variables``). Call :meth:`open` once before the first operation.
+    Takes the inputs of a ``Builder``, without those that come from the chat itself (``history``, ``message``,
+    ``chat_metadata``, ``variables``). Call ``open()`` once before the first operation.
 
     Args:
         host: Asks the model, runs tools and saves.
@@ -286,7 +286,7 @@ class Chat:
         return await self._turn("speak", "normal", speaker=member)
 
     def preview(self, text: str = "") -> ChatPlan:
-        """Return the prompt that :meth:`send` would send. Nothing changes."""
+        """Return the prompt that ``send()`` would send. Nothing changes."""
         return self.state.build("normal", text)
 
     async def run_command(self, text: str) -> Turn:

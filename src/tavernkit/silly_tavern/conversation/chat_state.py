@@ -40,7 +40,7 @@ async def _work_here(function: Callable[[], T], /) -> T:
 
 
 class ChatState:
-    """The state of one chat. Operations and turns change it; :meth:`snapshot` has all of it."""
+    """The state of one chat. Operations and turns change it; ``snapshot()`` has all of it."""
 
     def __init__(self, builder: Builder | None, chat: ChatFile, inputs: SillyTavernInputs) -> None:
         self.chat_id = inputs.pop("chat_id", None) or chat.name
@@ -49,7 +49,7 @@ class ChatState:
         self.user_avatar: str | None = None
         self.lines: list[JsonObject] = [line.to_json() for line in chat.messages]
         self.header: JsonObject = chat.metadata.to_json()
-        """``chat_metadata`` but for variables and what macros remember: see :attr:`metadata`."""
+        """``chat_metadata`` but for variables and what macros remember: see ``metadata``."""
         self.file_header = thaw_object(chat.header)
         self.variables = _variables(self.header, thaw_object(self.context().settings.global_variables))
         self.memory = MacroMemory(chat_id_hash=_hash(self.header))

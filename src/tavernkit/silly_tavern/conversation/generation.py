@@ -29,7 +29,7 @@ SHORTEST_CONTINUED = 5
 
 
 class Generation:
-    """One turn of a chat. What it does is in the state at once; :meth:`result` tells of it.
+    """One turn of a chat. What it does is in the state at once; ``result()`` tells of it.
 
     Args:
         state: The chat.

@@ -81,7 +81,7 @@ MODEL_KEYS: Mapping[str, str] = {"makersuite": "google_model"}
 class Preset:
     """A chat-completion preset. Attributes have the file's own names; ``get`` reaches every other key of the file.
 
-    Make one with :meth:`load`, :meth:`from_json` or :meth:`default`, and change it with :meth:`replace`. What the
+    Make one with ``load()``, ``from_json()`` or ``default()``, and change it with ``replace()``. What the
     file does not say is taken from ``base`` (the settings in force), else from SillyTavern's built-in default. Where
     these settings do not bind presets to connections, the connection and its model are theirs whatever the file says.
     """
@@ -159,7 +159,7 @@ class Preset:
     ) -> Preset:
         """Read a preset file; its name is the file's.
 
-        A file that cannot be read at all raises :class:`InvalidPresetError`; wrong values in it are reported
+        A file that cannot be read at all raises ``InvalidPresetError``; wrong values in it are reported
         and replaced, or raise the same error when ``strict``.
         """
         warn = _refuse if strict else warn

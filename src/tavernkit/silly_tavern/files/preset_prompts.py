@@ -119,7 +119,7 @@ class PromptOrder:
 
 
 def read_prompt(data: Mapping[str, object], warn: Warn, where: str) -> PresetPrompt:
-    """Read a prompt object, as :meth:`PresetPrompt.from_json` does for programs."""
+    """Read a prompt object, as ``PresetPrompt.from_json()`` does for programs."""
     reader = JsonReader(data, where, warn)
     system_prompt = data.get("system_prompt")
     return PresetPrompt(

@@ -65,7 +65,7 @@ class Group:
     """A group: its members by avatar, who is muted, how speakers are chosen and how cards are joined.
 
     ``activation_strategy`` is None for a number that SillyTavern does not know: then no one speaks unprompted.
-    ``source`` keeps the file's own object for :meth:`to_json`.
+    ``source`` keeps the file's own object for ``to_json()``.
     """
 
     id: str = ""

@@ -86,7 +86,7 @@ Report = Callable[[Diagnostic], None]
 
 
 def reporter(warn: Warn, *, strict: bool) -> Report:
-    """Make a :data:`Report` that warns, or in strict mode raises."""
+    """Make a ``Report`` that warns, or in strict mode raises."""
 
     def raise_it(diagnostic: Diagnostic) -> None:
         raise diagnostic.to_error()
@@ -207,7 +207,7 @@ class MeteredVariables:
         return self._store.cache_version
 
     def get(self, name: str, scope: str = LOCAL) -> Json:
-        """Read a variable, or raise :class:`OutOfRoomError`."""
+        """Read a variable, or raise ``OutOfRoomError``."""
         value = self._store.get(name, scope)
         if (isinstance(value, str) and len(value) <= FREE_VARIABLE_CHARS) or value is None:
             return value

@@ -13,7 +13,7 @@ KEY = "variables"
 
 
 class ChatVariables:
-    """A :class:`~tavernkit.stores.VariablesStore` over a chat's metadata and the global variables of the settings.
+    """A ``VariablesStore`` over a chat's metadata and the global variables of the settings.
 
     Changes go straight into both, so that they are saved with them. As in SillyTavern, reading or writing a local
     variable gives the metadata its ``variables`` object; asking for one or deleting one does not.

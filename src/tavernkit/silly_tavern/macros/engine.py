@@ -55,7 +55,7 @@ class MacroResult:
 
 
 class Expander(ABC):
-    """An engine that expands the macros of texts; :meth:`run` is what engines do in their own ways."""
+    """An engine that expands the macros of texts; ``run()`` is what engines do in their own ways."""
 
     def expand(
         self,
@@ -76,7 +76,7 @@ class Expander(ABC):
         """Expand the macros of a text.
 
         What is wrong with the text goes to ``warn`` (by default the log) and stays in the text; with ``strict`` it
-        raises a :class:`~tavernkit.errors.MacroError`. ``original`` is what ``{{original}}`` gives, once. ``macros``
+        raises a ``MacroError``. ``original`` is what ``{{original}}`` gives, once. ``macros``
         are more macros for this text, which win over registered ones; a name in ``leave`` stays without a warning,
         for callers that replace it themselves. ``user_name``, ``character_name`` and ``group`` stand in for the
         environment's names. Without ``card`` the macros of the character card are empty. ``post_process`` changes

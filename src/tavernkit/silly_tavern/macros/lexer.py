@@ -2,7 +2,7 @@
 
 A stack of modes drives the lexer; in each mode the first rule that matches wins. Runs of words and other characters
 inside an argument or a shorthand value are one token here: no rule of the grammar tells them apart, except that error
-recovery drops exactly one of them (:func:`is_single_token`).
+recovery drops exactly one of them (``is_single_token()``).
 """
 
 from __future__ import annotations

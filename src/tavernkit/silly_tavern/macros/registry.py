@@ -192,7 +192,7 @@ class MacroRegistry:
             self._version += 1
 
     def register(self, name: str, handler: Handler | None = None, **metadata: object) -> MacroDefinition:
-        """Register a handler; the keywords are the fields of :class:`MacroDefinition`."""
+        """Register a handler; the keywords are the fields of ``MacroDefinition``."""
         definition = MacroDefinition(name=name, handler=handler, **metadata)  # pyright: ignore[reportArgumentType]  # field types
         self._add(definition)
         return definition

@@ -1,8 +1,8 @@
 """Requests to every provider, as SillyTavern sends them, quirks included.
 
 SillyTavern makes a request in two steps, and so does this room. Its page makes a body of the preset and the prompt:
-:func:`chat_page_body` and :func:`text_page_body`. Its server makes the provider's request of that body:
-:func:`chat_request` and :func:`text_request`.
+``chat_page_body()`` and ``text_page_body()``. Its server makes the provider's request of that body:
+``chat_request()`` and ``text_request()``.
 
 >>> from tavernkit.silly_tavern import Preset
 >>> from tavernkit.silly_tavern.providers import ChatInput, Connection, chat_page_body, chat_request

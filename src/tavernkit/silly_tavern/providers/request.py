@@ -36,7 +36,7 @@ class Connection:
 class ProviderRequest:
     """One HTTP request: send ``body`` as JSON.
 
-    ``url`` and ``headers`` may hold keys: they are not part of ``repr()``, and :meth:`masked` hides them.
+    ``url`` and ``headers`` may hold keys: they are not part of ``repr()``, and ``masked()`` hides them.
     """
 
     url: str = field(repr=False)

@@ -39,7 +39,7 @@ NEUTRAL: Mapping[str, object] = {
 """Attributes of a preset, and the values that choose nothing."""
 
 GIVEN = ("stop_strings", "logit_bias", "token_probabilities", "tools", "json_schema")
-"""Attributes of a :class:`ChatInput` that choose something if they are set."""
+"""Attributes of a ``ChatInput`` that choose something if they are set."""
 
 NOT_SAMPLERS = re.compile(
     r"type|preset|preset_settings(_novel)?|streaming(_kobold|_novel)?|bypass_.*|openrouter_.*|.*_model"
@@ -50,8 +50,8 @@ NOT_SAMPLERS = re.compile(
 def unsent_chat_settings(preset: Preset, given: ChatInput, config: SillyTavernConfig = DEFAULT_CONFIG) -> list[str]:
     """Name the settings of a chat completion that its source or model does not get.
 
-    Only what was chosen is named: a ``top_k`` of 0 is not a choice. Names are those of :class:`Preset` and
-    :class:`ChatInput`.
+    Only what was chosen is named: a ``top_k`` of 0 is not a choice. Names are those of ``Preset`` and
+    ``ChatInput``.
 
     Args:
         preset: The preset.
@@ -78,8 +78,8 @@ def unsent_text_settings(
     Only what differs from SillyTavern's default is named.
 
     Args:
-        backend: One of :data:`~tavernkit.silly_tavern.providers.TEXT_BACKENDS`.
-        settings: Sampler settings, as for :func:`~tavernkit.silly_tavern.providers.text_page_body`.
+        backend: One of ``TEXT_BACKENDS``.
+        settings: Sampler settings, as for ``text_page_body()``.
         given: The prompt and everything else the body depends on.
         config: The server's settings.
 

@@ -119,7 +119,7 @@ class RegexScript:
         """Apply the script to a text, whatever it is meant for.
 
         ``character`` is the name that ``{{char}}`` stands for in trim strings; ``budget`` is what all texts of a build
-        share. What cannot be done leaves the text as it is and is reported, or raises :class:`RegexScriptError` in
+        share. What cannot be done leaves the text as it is and is reported, or raises ``RegexScriptError`` in
         strict mode.
         """
         return run_script(self, text, expand=expand, character=character, warn=warn, strict=strict, budget=budget)
@@ -128,7 +128,7 @@ class RegexScript:
 def applies(
     script: RegexScript, placement: int, *, is_markdown: bool, is_prompt: bool, is_edit: bool, depth: float | None
 ) -> bool:
-    """Return True if a script is meant for a text, as :meth:`RegexScript.applies_to` does for programs."""
+    """Return True if a script is meant for a text, as ``RegexScript.applies_to()`` does for programs."""
     if script.markdown_only or script.prompt_only:
         wanted = (script.markdown_only and is_markdown) or (script.prompt_only and is_prompt)
     else:
@@ -153,7 +153,7 @@ def run_script(
     strict: bool = False,
     budget: ScriptBudget | None,
 ) -> str:
-    """Apply a script to a text, as :meth:`RegexScript.run` does for programs."""
+    """Apply a script to a text, as ``RegexScript.run()`` does for programs."""
     if script.disabled or not script.find_regex or not text:
         return text
     budget = ScriptBudget() if budget is None else budget

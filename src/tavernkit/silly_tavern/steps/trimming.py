@@ -64,7 +64,7 @@ class TrimmingStep(Step[SillyTavernState, NoConfig]):
 
     With the ``reference`` strategy the assembly has decided; this step tells what it decided. With ``group_order`` or
     ``priority`` the generic trimmer decides here. Mandatory content that does not fit, and a latest user message that
-    is gone, raise :class:`MaxTokensExceededError` with the plan as its ``partial``, unless ``on_overflow`` is
+    is gone, raise ``MaxTokensExceededError`` with the plan as its ``partial``, unless ``on_overflow`` is
     ``return``. A text prompt never raises: what is missing from it is a warning. Reads ``plan``, ``assembled`` or
     ``assembled_text``, and ``context``; writes ``plan`` and ``trim_report``.
     """

@@ -48,7 +48,7 @@ class AssembledText:
     left_out: list[HistoryItem] = field(default_factory=list[HistoryItem])
     left_out_examples: list[Segment] = field(default_factory=list[Segment])
     cut: int | None = None
-    """With a :class:`HistoryCut`, the number of the first chat line that is in the prompt."""
+    """With a ``HistoryCut``, the number of the first chat line that is in the prompt."""
     frozen: list[FrozenLine] = field(default_factory=list[FrozenLine])
     """Lore that is in the prompt as a line of the history."""
 

@@ -145,7 +145,7 @@ def load_vocabulary(name: str, files: TokenizerFiles | None, warn: Warn) -> Voca
     """Load a vocabulary: the bundled one where it is exact, else the file's, else the bundled one that stands in.
 
     Args:
-        name: A key of :data:`VOCABULARIES`, or :data:`ESTIMATE`.
+        name: A key of ``VOCABULARIES``, or ``ESTIMATE``.
         files: Where to look for files.
         warn: Hears of a file that cannot be used.
     """
@@ -169,7 +169,7 @@ def token_encoder(name: str, files: TokenizerFiles | None) -> Callable[[str], li
     """Return what gives the token ids of a text, loaded when it is first asked; None if only a stand-in is at hand.
 
     Args:
-        name: A key of :data:`VOCABULARIES`, or :data:`ESTIMATE`.
+        name: A key of ``VOCABULARIES``, or ``ESTIMATE``.
         files: Where to look for files.
     """
     vocabulary = VOCABULARIES.get(name)

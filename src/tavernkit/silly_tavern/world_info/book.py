@@ -34,7 +34,7 @@ class WorldBook:
 
     @classmethod
     def from_json(cls, data: object, *, name: str) -> WorldBook:
-        """Take a parsed world file (a copy is made). Raises :class:`LoreParseError` if it is nested too deeply."""
+        """Take a parsed world file (a copy is made). Raises ``LoreParseError`` if it is nested too deeply."""
         require("data", data, JSON_VALUE, PARSED_FILE)
         check_depth(data)
         return cls(name, thaw(data))
@@ -43,7 +43,7 @@ class WorldBook:
     def loads(cls, text: str | bytes, *, name: str, warn: Warn = log_warning, strict: bool = False) -> WorldBook:
         """Read the text of a world file.
 
-        What cannot be read gives an empty book and a warning, or :class:`LoreParseError` in strict mode.
+        What cannot be read gives an empty book and a warning, or ``LoreParseError`` in strict mode.
         """
         try:
             return cls(name, parse_world(text))
@@ -62,7 +62,7 @@ class WorldBook:
 
     @classmethod
     def from_character_book(cls, book: object, *, name: str) -> WorldBook:
-        """Convert the ``character_book`` of a V2 or V3 card. Raises :class:`LoreParseError` if nested too deeply."""
+        """Convert the ``character_book`` of a V2 or V3 card. Raises ``LoreParseError`` if nested too deeply."""
         check_depth(book)
         return cls(name, character_book_to_world(book))
 
@@ -123,7 +123,7 @@ class WorldBook:
 
 
 def tell_problem(warn: Warn, message: str) -> None:
-    """Report what cannot be read; raises :class:`StrictLoreParseError` in strict mode."""
+    """Report what cannot be read; raises ``StrictLoreParseError`` in strict mode."""
     try:
         warn(message)
     except StrictModeError as error:
@@ -131,7 +131,7 @@ def tell_problem(warn: Warn, message: str) -> None:
 
 
 def parse_world(text: str | bytes) -> JsonObject:
-    """Parse a world file; it must be an object with ``entries``. Raises :class:`LoreParseError`."""
+    """Parse a world file; it must be an object with ``entries``. Raises ``LoreParseError``."""
     parsed = parse_json(text)
     if not is_object(parsed) or "entries" not in parsed:
         raise LoreParseError('a world file is a JSON object with the key "entries"')
@@ -139,7 +139,7 @@ def parse_world(text: str | bytes) -> JsonObject:
 
 
 def parse_json(text: str | bytes) -> Json:
-    """Parse JSON within the limits; raises :class:`LoreParseError`."""
+    """Parse JSON within the limits; raises ``LoreParseError``."""
     if len(text) > MAX_BOOK_BYTES:
         raise LoreParseError(f"the file is larger than {MAX_BOOK_BYTES} bytes")
     try:

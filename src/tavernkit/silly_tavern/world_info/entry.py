@@ -171,7 +171,7 @@ class Entry:
 
     @cached_property
     def sources(self) -> int:
-        """Which texts beside the chat it looks at: a bit for each of :data:`SOURCE_FIELDS`."""
+        """Which texts beside the chat it looks at: a bit for each of ``SOURCE_FIELDS``."""
         raw = self.raw
         return sum(1 << bit for bit, name in enumerate(SOURCE_FIELDS) if truthy(raw.get(name, UNDEFINED)))
 

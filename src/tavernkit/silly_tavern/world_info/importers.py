@@ -28,7 +28,7 @@ def is_png(content: bytes) -> bool:
 
 
 def read_lore_png(content: bytes, warn: Warn) -> Json:
-    """Read the lorebook of a picture; raises :class:`LoreParseError` if there is none."""
+    """Read the lorebook of a picture; raises ``LoreParseError`` if there is none."""
     limits = Limits()
     try:
         for chunk in walk(io.BytesIO(content), limits, warn):
@@ -55,7 +55,7 @@ def import_world(
 ) -> WorldBook | None:
     """Import a world file of SillyTavern, NovelAI (also in a picture), Agnai or RisuAI, recognised by its content.
 
-    What SillyTavern would refuse gives nothing and a warning, or :class:`LoreParseError` in strict mode.
+    What SillyTavern would refuse gives nothing and a warning, or ``LoreParseError`` in strict mode.
     """
     try:
         return _import(filename, content, warn)

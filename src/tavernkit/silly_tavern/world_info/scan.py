@@ -50,7 +50,7 @@ class Pass:
 
 
 class Scan:
-    """The state of one scan. :meth:`run` leaves its outcome in the public attributes."""
+    """The state of one scan. ``run()`` leaves its outcome in the public attributes."""
 
     def __init__(self, books: CompiledBooks, scan_input: ScanInput) -> None:
         settings = scan_input.settings

@@ -182,7 +182,7 @@ def _ascii_members(escape: str) -> int:
 
 
 def check_properties(properties: Iterable[str]) -> None:
-    """Raise :class:`regress.RegressError` for a property that there is not."""
+    """Raise ``regress.RegressError`` for a property that there is not."""
     for escape in set(properties):
         if not is_string_property(escape):
             _ascii_members(escape)

@@ -65,7 +65,7 @@ class _Walk:
     def between(self, node: Node, after: _Between) -> _Between:
         """Return what a part and what comes after it do between two units.
 
-        Raises :class:`_SeesUnitsError` if a match could come to begin or end there, or if that cannot be ruled out.
+        Raises ``_SeesUnitsError`` if a match could come to begin or end there, or if that cannot be ruled out.
         """
         match node:
             case Char() | Dot() | CharClass():

@@ -2,7 +2,7 @@
 
 The engine takes the same language, but outside the plain cases it differs in small things; written this way they do
 not arise: names are gone (groups are numbered), escapes are resolved to characters, surrogates are the stand-ins of
-:mod:`tavernkit.text.js_regex.surrogates`.
+``tavernkit.text.js_regex.surrogates``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def emit(pattern: Pattern) -> str:
 
 
 def emit_inner(pattern: Pattern) -> str:
-    """Write a pattern as :func:`emit_from` takes it: its groups are numbered from 2 on."""
+    """Write a pattern as ``emit_from()`` takes it: its groups are numbered from 2 on."""
     return _writer(pattern, 1).write(pattern.root)
 
 

@@ -28,7 +28,7 @@ class Engine:
 
     @classmethod
     def compile(cls, source: str, flags: str, *, first_group: int, group_count: int, heavy: bool = False) -> Engine:
-        """Compile a pattern; raises :class:`regress.RegressError`."""
+        """Compile a pattern; raises ``regress.RegressError``."""
         regex = regress.Regex(stand_in_source(source) if heavy else source, flags)
         return cls(source, flags, first_group, group_count, regex, heavy)
 

@@ -120,7 +120,7 @@ def unicode_variants(first: int, last: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def property_variants(name: str) -> tuple[int, ...]:
-    """Return the variants of a property's characters that do not have it; raises :class:`regress.RegressError`."""
+    """Return the variants of a property's characters that do not have it; raises ``regress.RegressError``."""
     text = cased_characters().encode()
     source = f"\\p{{{name}}}"
     folded, plain = (

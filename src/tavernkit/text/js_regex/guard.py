@@ -44,7 +44,7 @@ class Guard:
         """The texts that need no second look."""
 
     def is_known_quick(self, text: str, timeout: float) -> bool:
-        """Return True if :meth:`is_quick` is already known to be true, by length or from before; this costs nothing."""
+        """Return True if ``is_quick()`` is already known to be true, by length or from before; this costs nothing."""
         if timeout >= limits.DEFAULT_TIMEOUT and (text is self.known.text or len(text) <= self.known.length):
             return True
         measures = known_measures(text)
@@ -96,7 +96,7 @@ def _safe_length(model: CostModel) -> int:
 def run_guarded(engine: Engine, text: str, timeout: float, *, everything: bool) -> Sequence[Found]:
     """Find the first match, or all, in a worker process that may take ``timeout`` seconds of processor time.
 
-    Raises :class:`GaveUpError`.
+    Raises ``GaveUpError``.
     """
     from tavernkit.workers import JobFailedError, OutOfTimeError, StuckError, WorkerError, note_degraded
     from tavernkit.workers.pool import pool

@@ -248,7 +248,7 @@ def follow_of(part: Part, after: int) -> int:
 
 
 def chain_follow(parts: Items[Part], after: int) -> int:
-    """Do the same as :func:`follow_of` for parts one after the other."""
+    """Do the same as ``follow_of()`` for parts one after the other."""
     for part in reversed(parts):
         after = follow_of(part, after)
     return after

@@ -95,7 +95,7 @@ class JSRegex:
 
     @staticmethod
     def compile(source: str, flags: str = "") -> JSRegex:
-        """Compile a pattern, or return the compiled one from the cache; raises :class:`JSRegexSyntaxError`."""
+        """Compile a pattern, or return the compiled one from the cache; raises ``JSRegexSyntaxError``."""
         cache = _cache if len(source) <= LARGE_LENGTH else _large
         return cache.get_or_make((source, flags), lambda: JSRegex(source, flags))
 

@@ -2,7 +2,7 @@
 
 The engine reads UTF-8 and counts code points; JavaScript without the ``u`` or ``v`` flag counts UTF-16 code units. For
 a pattern that could tell, a text with characters outside the basic plane is therefore given to the engine with each
-code unit as one character; for the others (:mod:`tavernkit.text.js_regex.counting`) its characters stay whole.
+code unit as one character; for the others (``tavernkit.text.js_regex.counting``) its characters stay whole.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _CHARACTERS = _Characters({chr(code): Char(code) for code in range(128)})
 
 
 def parse_pattern(source: str, flags: str) -> Pattern:
-    """Parse a pattern; raises :class:`JSRegexSyntaxError` for what JavaScript would refuse.
+    """Parse a pattern; raises ``JSRegexSyntaxError`` for what JavaScript would refuse.
 
     Property names and the inside of ``v``-mode classes are left to the engine to check.
     """

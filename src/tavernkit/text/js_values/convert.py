@@ -1,7 +1,7 @@
 """JavaScript's conversions and comparisons between values.
 
 Values are JSON as Python has it: ``None`` is ``null``, ``int`` and ``float`` are numbers, mappings are objects, lists
-and tuples are arrays. :data:`UNDEFINED` is accepted everywhere.
+and tuples are arrays. ``UNDEFINED`` is accepted everywhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tavernkit.values import Json, is_mapping, is_sequence
 
 
 class Undefined(Enum):
-    """The type of :data:`UNDEFINED`."""
+    """The type of ``UNDEFINED``."""
 
     UNDEFINED = "undefined"
 
@@ -245,7 +245,7 @@ def _plain(value: object) -> str | None:
 
 
 def json_parse(text: str) -> Json:
-    """Read JSON exactly as strictly as ``JSON.parse``; raises :class:`JSSyntaxError`.
+    """Read JSON exactly as strictly as ``JSON.parse``; raises ``JSSyntaxError``.
 
     Integers that a double cannot hold exactly become floats, ``-0`` stays negative, index keys come first.
     """

@@ -163,7 +163,7 @@ def utf16_sort_key(text: str) -> bytes:
 
 
 def encode_uri_component(text: str) -> str:
-    """Percent-encode a text (``encodeURIComponent``); a lone surrogate raises :class:`JSURIError`."""
+    """Percent-encode a text (``encodeURIComponent``); a lone surrogate raises ``JSURIError``."""
     return _percent_encode(text, _URI_UNRESERVED)
 
 
@@ -181,7 +181,7 @@ def _percent_encode(text: str, keep: frozenset[int]) -> str:
 
 
 def decode_uri_component(text: str) -> str:
-    """Decode percent form (``decodeURIComponent``); a bad sequence raises :class:`JSURIError`."""
+    """Decode percent form (``decodeURIComponent``); a bad sequence raises ``JSURIError``."""
     return _percent_decode(text, frozenset())
 
 

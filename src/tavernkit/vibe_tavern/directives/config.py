@@ -20,7 +20,7 @@ DEFAULT_REPAIRS: Final = 1
 class DirectivesConfig:
     """Which ways of asking are tried, how often an answer may be repaired, what goes into the requests.
 
-    ``json_repair`` also takes answers that are nearly JSON. Made with :meth:`from_mapping` from a context's
+    ``json_repair`` also takes answers that are nearly JSON. Made with ``from_mapping()`` from a context's
     ``directives``.
     """
 

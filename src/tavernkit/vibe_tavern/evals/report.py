@@ -52,7 +52,7 @@ class RunRecord:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, object]) -> RunRecord:
-        """Read a record that :meth:`to_dict` made."""
+        """Read a record that ``to_dict()`` made."""
         plain = thaw_object(value)
         config, details = plain.get("config"), plain.get("details")
         elapsed, tokens = plain.get("elapsed_ms"), plain.get("total_tokens")

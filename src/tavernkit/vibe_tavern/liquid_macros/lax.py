@@ -83,7 +83,7 @@ def name_source(text: str) -> str | None:
 def condition_source(text: str) -> str | None:
     """Rewrite comparisons joined by ``and`` and ``or``; one without a value cannot be.
 
-    One with an unknown operator becomes a name that starts with :data:`UNKNOWN_OPERATOR`: such a condition
+    One with an unknown operator becomes a name that starts with ``UNKNOWN_OPERATOR``: such a condition
     is an error only when it is asked.
     """
     written: list[str] = []

@@ -60,7 +60,7 @@ def render_liquid(
     ``assigns`` are its variables; ``var`` and ``global`` read the store. ``context`` is what filters ask for
     ``message_index``, ``rng_word`` and ``now_ms``. A template that cannot be parsed or goes over a limit comes back as
     it is; other errors are printed where they happen. Both are warned of. ``strict`` and ``on_error="raise"`` raise
-    :class:`LiquidError` instead.
+    ``LiquidError`` instead.
     """
     raising = strict or on_error == "raise"
     problem: LiquidError

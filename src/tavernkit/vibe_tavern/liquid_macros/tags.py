@@ -100,7 +100,7 @@ class WriteNode(Node):
 
 
 class WriteTag(Tag):
-    """Parses one of :data:`WRITE_TAGS`."""
+    """Parses one of ``WRITE_TAGS``."""
 
     block = False
     scope: ClassVar[str]

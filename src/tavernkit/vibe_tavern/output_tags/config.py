@@ -56,7 +56,7 @@ class TagRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputTagsConfig:
-    r"""What is done to assistant text. Made with :meth:`from_mapping` from a context's ``output_tags``.
+    r"""What is done to assistant text. Made with ``from_mapping()`` from a context's ``output_tags``.
 
     Code and template syntax are never touched; ``\<`` keeps a tag as text (``escape_hatch``). Warnings are in every
     result; ``warn`` also logs them, ``warner`` is called with each.

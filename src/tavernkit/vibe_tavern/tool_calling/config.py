@@ -26,7 +26,7 @@ FIX_EMPTY_FINAL_TEXT: Final = "Now write your final answer for the user."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallingConfig:
-    """How tools are offered, run and guarded. Made with :meth:`from_mapping` from a context's ``tool_calling``.
+    """How tools are offered, run and guarded. Made with ``from_mapping()`` from a context's ``tool_calling``.
 
     ``enforced`` needs at least one tool call, ``disabled`` never sends tools. ``tool_failure_policy`` counts only when
     enforced: ``fatal`` fails a run in which a tool's last result is an error, ``tolerated`` wants one success.

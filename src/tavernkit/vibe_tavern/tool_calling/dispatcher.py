@@ -22,7 +22,7 @@ class ToolExecutor(Protocol):
     """Runs tools by name. May be a function, or a coroutine function.
 
     It returns any JSON value, or an envelope (a mapping with ``ok``). If it takes ``tool_call_id`` it gets that too.
-    :class:`ToolArgumentError` and :class:`ValueError` tell the model that its arguments were wrong.
+    ``ToolArgumentError`` and ``ValueError`` tell the model that its arguments were wrong.
     """
 
     def __call__(self, name: str, args: JsonObject, /) -> object:

@@ -63,7 +63,7 @@ class FunctionTool:
         return cls(definition, function, model, takes_call_id)
 
     def parse(self, args: JsonObject) -> dict[str, object]:
-        """Check and convert arguments; :class:`ToolArgumentError` says what was wrong, in words for the model."""
+        """Check and convert arguments; ``ToolArgumentError`` says what was wrong, in words for the model."""
         from pydantic import ValidationError
 
         try:

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def run_in_thread(work: Callable[[], T], *, timeout: float | None = None) -> T:  # noqa: ASYNC109  # a thread cannot be cancelled from outside
-    """Run a blocking function in a thread of its own; :class:`TimeoutError` when it takes too long.
+    """Run a blocking function in a thread of its own; ``TimeoutError`` when it takes too long.
 
     Python cannot stop a thread. A caller that is cancelled therefore waits for the function to end, at most until its
     time is up, so that nothing goes on behind its back. What is still running then ends on its own, its result

@@ -47,7 +47,7 @@ class LuaFunctionEntry:
 
 
 class LuaFunctionTable:
-    """Functions by name: modules fill it with :meth:`function`."""
+    """Functions by name: modules fill it with ``function()``."""
 
     def __init__(self) -> None:
         self._entries: dict[str, LuaFunctionEntry] = {}

@@ -23,7 +23,7 @@ class LegacyMacroEngine(Expander):
     """Expands texts as SillyTavern does with Macros 2.0 switched off: pass by pass over the whole text.
 
     What one pass puts into the text the later ones expand again. ``macros`` are macros of extensions; they win over
-    those passed to :meth:`expand`.
+    those passed to ``expand()``.
 
     >>> from tavernkit.silly_tavern.macros import MacroEnvironment
     >>> LegacyMacroEngine().expand("<USER> meets {{char}}.", MacroEnvironment(user_name="Ann", character_name="Bel"))

@@ -31,7 +31,7 @@ def chat_request(
     random: Random | None = None,
     warn: Warn = log_warning,
 ) -> ProviderRequest:
-    """Make the request SillyTavern's server sends for a body of :func:`chat_page_body`.
+    """Make the request SillyTavern's server sends for a body of ``chat_page_body()``.
 
     Args:
         body: The page's body; its ``chat_completion_source`` says which source is asked.

@@ -22,7 +22,7 @@ def flatten_schema(schema: Json, source: str) -> Json:
     """Put definitions in the place of references to them; a reference back to itself becomes ``{}``.
 
     Raises:
-        LimitExceededError: The flat schema would have more than :data:`MAX_SCHEMA_PARTS` parts.
+        LimitExceededError: The flat schema would have more than ``MAX_SCHEMA_PARTS`` parts.
     """
     if not is_object(schema):
         return schema
@@ -73,7 +73,7 @@ def named_schema(schema: JsonObject, *, described: bool = False) -> JsonObject:
 
 
 def described_schema(schema: JsonObject) -> JsonObject:
-    """:func:`named_schema` with the description."""
+    """``named_schema()`` with the description."""
     return named_schema(schema, described=True)
 
 

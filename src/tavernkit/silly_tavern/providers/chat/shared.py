@@ -67,7 +67,7 @@ def is_text_model(given: PageBody) -> bool:
 
 
 def shared_request(given: PageBody) -> Made:
-    """Make the request of one of :data:`ADDITIONS`."""
+    """Make the request of one of ``ADDITIONS``."""
     text = is_text_model(given)
     draft = Draft([*given.messages])
     ADDITIONS[given.source](given, draft)

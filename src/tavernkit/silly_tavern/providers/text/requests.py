@@ -23,7 +23,7 @@ def text_page_body(backend: str, settings: Mapping[str, Json], given: TextInput)
     """Make the body SillyTavern's page posts to its server for a text completion.
 
     Args:
-        backend: One of :data:`TEXT_BACKENDS`.
+        backend: One of ``TEXT_BACKENDS``.
         settings: Sampler settings by the names of a preset file of that backend (``temp``, ``rep_pen``, …; the
             model is one of them: ``vllm_model``, ``model_novel``, …). What is missing has SillyTavern's default.
         given: The prompt and everything else the body depends on.
@@ -45,10 +45,10 @@ def text_request(
     connection: Connection | None = None,
     config: SillyTavernConfig = DEFAULT_CONFIG,
 ) -> ProviderRequest:
-    """Make the request SillyTavern's server sends for a body of :func:`text_page_body`.
+    """Make the request SillyTavern's server sends for a body of ``text_page_body()``.
 
     Args:
-        backend: One of :data:`TEXT_BACKENDS`.
+        backend: One of ``TEXT_BACKENDS``.
         body: The page's body; its ``api_server`` says where the backend is.
         connection: The API key, if the backend wants one.
         config: The server's settings.
