@@ -185,8 +185,8 @@ def test_an_interface_becomes_a_schema(text: str, keys: list[str]):
 def test_marks_of_tool_calls_are_cut_out():
     text = "a <tool_call>x</tool_call> b <tool_call>y"
     assert without_tool_calls(text) == "a  b <tool_call>y"
-    assert around_tool_calls(text) == ["a", "b <tool_call>y"]
-    assert around_tool_calls(" plain ") == [" plain "]
+    assert around_tool_calls(text, {}) == ["a", "b <tool_call>y"]
+    assert around_tool_calls(" plain ", {}) == [" plain "]
     assert without_tool_calls("<tool_call>" * 50_000) == "<tool_call>" * 50_000
 
 
@@ -214,3 +214,59 @@ def test_a_send_hands_over_the_request_of_the_provider():
     Builder().send(model, **inputs(message="Hello"))
     assert seen[0].body["model"] == "gpt-4o"
     assert seen[0].headers["Authorization"] == "Bearer K"
+
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "dice", "arguments": '{"sides": 6}'}}
+CALLS: dict[str, Any] = {
+    "m1": {"call": CALL, "result": "four"},
+    "m2": {"call": {**CALL, "id": "c2", "function": {"name": "dice", "arguments": "{"}}, "result": None},
+    "m3": {"call": 5},
+}
+
+
+def with_calls(model: str, *messages: PromptMessage) -> dict[str, Any]:
+    settings = Settings.from_json({"aiModel": model})
+    rules = RequestRules.of(settings.preset, settings, tool_calls=CALLS)
+    return reference_request(messages, rules, max_tokens=100, keys={}, warn=WarningLog()).body
+
+
+def test_anthropic_gets_known_calls_in_front_of_the_text():
+    text = "A <tool_call>m1</tool_call>six <tool_call>gone</tool_call><tool_call>m3</tool_call>!"
+    found = with_calls("claude-3-5-sonnet-20241022", said("user", "Roll."), said("assistant", text))
+    assert found["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "Roll."}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "dice", "input": {"sides": 6}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "four"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "A six !"}]},
+    ]
+
+
+def test_anthropic_gets_no_empty_text_behind_calls():
+    found = with_calls("claude-3-5-sonnet-20241022", said("user", "u"), said("assistant", "<tool_call>m2</tool_call>"))
+    assert found["messages"][1:] == [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c2", "name": "dice", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c2", "content": ""}]},
+    ]
+
+
+def test_google_gets_known_calls_between_the_texts():
+    text = "Let me roll. <tool_call>m1</tool_call> A four. <tool_call>gone</tool_call>"
+    found = with_calls("gemini-1.5-pro-002", said("user", "Roll."), said("assistant", text), said("user", "Again."))
+    assert found["contents"] == [
+        {"role": "user", "parts": [{"text": "Roll."}]},
+        {
+            "role": "model",
+            "parts": [{"text": "Let me roll."}, {"functionCall": {"name": "dice", "args": {"sides": 6}}}],
+        },
+        {"role": "user", "parts": [{"functionResponse": {"name": "dice", "response": {"result": "four"}}}]},
+        {"role": "model", "parts": [{"text": "A four."}]},
+        {"role": "user", "parts": [{"text": "Again."}]},
+    ]
+
+
+def test_system_texts_do_not_go_into_a_tools_result_for_google():
+    messages = (said("user", "u"), said("assistant", "<tool_call>m1</tool_call>"), said("system", "S"))
+    found = with_calls("gemini-1.5-pro-002", *messages)
+    last = found["contents"][-1]
+    assert last["role"] == "user"
+    assert "text" not in last["parts"][0]

@@ -238,6 +238,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
         model: Model | None = None,
         tools: Iterable[ToolInput] = (),
         options: Mapping[str, object] | None = None,
+        inputs: RisuAIInputs | None = None,
         undo_limit: int = UNDO_LIMIT,
         warn: Warn = log_warning,
     ) -> Self:
@@ -257,6 +258,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
             model: Answers.
             tools: Functions and toolsets that the model may call.
             options: Options for the model that go over the preset's own.
+            inputs: Everything else that builds and sends take.
             undo_limit: How many operations can be undone.
             warn: Told about what is damaged.
 
@@ -273,6 +275,7 @@ class Conversation(ModelHost, ChatKeeper, AsyncContext):
             persona=persona,
             preset=preset,
             store=None if store is None else _store(store, "risu_ai")[0],
+            more=inputs,
         )
         return cls(made, model=model, store=place, tools=box, options=options, undo=given.undo)
 

@@ -15,6 +15,7 @@ from tavernkit.conversation.stores import ConversationStore, SavedChat
 from tavernkit.errors import ConfigError
 from tavernkit.risu_ai.conversation.chat import Chat as RisuAIChat
 from tavernkit.risu_ai.files.save import Save
+from tavernkit.risu_ai.inputs import RisuAIInputs
 from tavernkit.silly_tavern.builder import Builder
 from tavernkit.silly_tavern.conversation.chat import Chat as SillyTavernChat
 from tavernkit.silly_tavern.files.data_folder import DataFolder
@@ -133,6 +134,7 @@ def open_save(
     persona: str | int | None,
     preset: str | int | None,
     store: ConversationStore | None,
+    more: RisuAIInputs | None = None,
 ) -> tuple[RisuAIChat, ConversationStore]:
     """Open a chat of a save of RisuAI's.
 
@@ -144,9 +146,10 @@ def open_save(
         persona: Switch to this persona first.
         preset: Switch to this preset first.
         store: Where the chat is saved; in the save by default.
+        more: Inputs that go over the save's own.
     """
     save = Save.load(path, warn=given.warn)
-    inputs = save.inputs(character, chat, persona=persona, preset=preset)
+    inputs: RisuAIInputs = {**save.inputs(character, chat, persona=persona, preset=preset), **(more or {})}
     if given.user is not None:
         inputs["user"] = given.participant
     opened = save.chat(character, chat)

@@ -14,6 +14,7 @@ from tavernkit.risu_ai.cbs.context import RisuDevice as RisuDevice
 from tavernkit.risu_ai.chat.groups import speakers as speakers
 from tavernkit.risu_ai.chat.inlays import Inlay as Inlay
 from tavernkit.risu_ai.chat.replay import replay as replay
+from tavernkit.risu_ai.chat.send_steps import SendSteps as SendSteps
 from tavernkit.risu_ai.chat_templates import ChatTemplate as ChatTemplate
 from tavernkit.risu_ai.context import RisuAIContext as RisuAIContext
 from tavernkit.risu_ai.conversation.chat import Chat as Chat

@@ -26,6 +26,7 @@ from tavernkit.risu_ai.cbs.context import CBSContext, RisuDevice
 from tavernkit.risu_ai.cbs.registry import CBSRegistry
 from tavernkit.risu_ai.chat.chat_log import RisuChatLog, chat_log
 from tavernkit.risu_ai.chat.inlays import Caption, Inlay
+from tavernkit.risu_ai.chat.send_steps import SendSteps
 from tavernkit.risu_ai.files.card_import import risu_character
 from tavernkit.risu_ai.files.chat_file import chat_variables
 from tavernkit.risu_ai.files.preset import Preset
@@ -70,6 +71,7 @@ class RisuAIContext(Context):
     macro_registry: CBSRegistry | None = None
     lore_engine: LoreEngine[ScanInput, LorebookResult] | None = None
     trigger_host: TriggerHost | None = None
+    send_steps: SendSteps = field(default_factory=SendSteps)
     say_nothing: bool = False
     quirks: str = ""
 

@@ -13,6 +13,7 @@ from tavernkit.prompt.inputs import CommonInputs
 from tavernkit.risu_ai.cbs.context import RisuDevice
 from tavernkit.risu_ai.cbs.registry import CBSRegistry
 from tavernkit.risu_ai.chat.inlays import Caption, Inlay
+from tavernkit.risu_ai.chat.send_steps import SendSteps
 from tavernkit.risu_ai.files.chat_file import ChatFile
 from tavernkit.risu_ai.files.preset import Preset
 from tavernkit.risu_ai.files.settings import Settings
@@ -65,6 +66,9 @@ class RisuAIInputs(CommonInputs, total=False):
     """What triggers and Lua may ask of the application."""
     caption: Caption | None
     """Describes pictures to models that cannot see them."""
+    send_steps: SendSteps
+    """What a send does beside asking for the reply (translations, suggestions, pictures); by default what the save
+    says."""
     say_nothing: bool
     """Send ``*says nothing*`` for an empty message."""
     quirks: str

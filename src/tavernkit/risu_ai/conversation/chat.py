@@ -12,10 +12,16 @@ from tavernkit.errors import ConfigError
 from tavernkit.models.errors import HTTPError, ModelError
 from tavernkit.models.reply import ReplyPiece
 from tavernkit.prompt.block import Block
-from tavernkit.risu_ai.chat.chat_log import ROLES, sent_messages, with_messages
+from tavernkit.risu_ai.chat.chat_log import with_messages
 from tavernkit.risu_ai.chat.groups import group_members
 from tavernkit.risu_ai.chat.ids import made_id
-from tavernkit.risu_ai.chat.prompt_message import PromptMessage
+from tavernkit.risu_ai.chat.send_steps import (
+    TRANSLATION_MODE,
+    read_suggestions,
+    suggestion_messages,
+    suggestion_prompt,
+    translation_messages,
+)
 from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.conversation.asking import Asker, Helpers, asking_host, memory_models
 from tavernkit.risu_ai.conversation.chat_state import ChatState
@@ -38,7 +44,6 @@ from tavernkit.risu_ai.sending.exchange import (
     StreamOpened,
 )
 from tavernkit.risu_ai.sending.operation import Operation
-from tavernkit.risu_ai.sending.result import SendResult
 from tavernkit.risu_ai.sending.send import Send
 from tavernkit.turns import OnPiece, Turn, TurnKind
 from tavernkit.values import FrozenObject, freeze_object
@@ -48,10 +53,6 @@ IMPERSONATION = "[Write the next message of {user}, in their own voice. Write no
 
 MAX_TOOL_ROUNDS = 8
 """How often a model may call tools before it has to answer."""
-
-TRANSLATION_MODE = "translate"
-SUGGESTED_FROM = 10
-"""How many of the last messages suggestions are made of."""
 
 Translator: TypeAlias = Callable[[str, str], Awaitable[str]]
 """Translates a text into a language."""
@@ -143,21 +144,16 @@ class Chat(ChatState):
     async def suggest(self) -> list[str]:
         """Ask the auxiliary model what the user could say next (RisuAI's auto-suggest). Nothing is stored."""
         asker = self._asker()
-        stated = self.settings.raw.get("autoSuggestPrompt")
-        prompt = stated if isinstance(stated, str) and stated else self.settings.texts.auto_suggest_prompt
+        prompt = suggestion_prompt(self.settings)
         expanded = await asker.work(lambda: self._operation(asker).expand(prompt))
-        spoken = [
-            PromptMessage(role=ROLES.get(message.role, "assistant"), content=message.data)
-            for message in sent_messages(self.chat)[0][-SUGGESTED_FROM:]
-        ]
-        asked = [*spoken, PromptMessage(role="system", content=expanded)]
+        asked = suggestion_messages(self.chat, expanded)
         reply = await asker.ask(self._helpers(asker).plan(asked, HELPER_MODE))
-        return [line for line in map(str.strip, reply.text.splitlines()) if line]
+        return read_suggestions(reply.text)
 
     async def translate(self, text: str, language: str = "en", *, translator: Translator | None = None) -> str:
         """Translate a text, and run the character's scripts for translations (``edittrans``) over it.
 
-        RisuAI translates what is shown and, if the user wants it, what is typed: do that around ``send()``.
+        To have it done in every turn, pass ``send_steps``.
 
         Args:
             text: The text; its style blocks stay as they are.
@@ -169,8 +165,7 @@ class Chat(ChatState):
         if translator is not None:
             made = await translator(hidden, language)
         else:
-            prompt = self.settings.texts.translation_prompt.replace("{{slot}}", language)
-            asked = [PromptMessage(role="system", content=prompt), PromptMessage(role="user", content=hidden)]
+            asked = translation_messages(hidden, language, self.settings)
             made = (await asker.ask(self._helpers(asker).plan(asked, TRANSLATION_MODE))).text
         return await asker.work(lambda: self._operation(asker).translated(restore_styles(made, styles)))
 
@@ -262,6 +257,7 @@ class Chat(ChatState):
         )
         send = Send(self._builder, context, session=self._session, stamp=self._turns)
         self._turns += 1
+        await self._drive(send, asker, send.translate_input())
         try:
             taken = await asker.work(send.take_message)
         finally:
@@ -270,35 +266,34 @@ class Chat(ChatState):
         if taken:
             before = len(self.chat.messages)
             try:
-                failure = await self._drive(send, asker)
+                failure = await self._drive(send, asker, send.generate())
             finally:
                 self._adopt(send)
                 self.rerolls.offer(send.choices)
                 self.rerolls.push(self.chat.messages[before:])
                 await self.host.checkpoint()
         self.error, self.warnings, self.emotions = send.error, tuple(send.warnings), tuple(send.emotions)
+        self.suggestions, self.translations = tuple(send.suggestions), dict(send.translations)
         if send.error is not None:
             raise failure or send.error.cause or RequestFailedError(send.error.message)
         if failure is not None and asker.broken:
             raise failure
         return Turn(kind=kind, text=self._last_reply(), exchanges=tuple(asker.exchanges))
 
-    async def _drive(self, send: Send, asker: Asker) -> ModelError | None:
+    async def _drive(self, send: Send, asker: Asker, steps: Generator[Ask, Answer, object]) -> ModelError | None:
         """Let a send work in a thread and the host's model answer it; returns why the last request failed."""
-        steps = send.generate()
         answer: Answer | None = None
         failure: ModelError | None = None
         while True:
             step = await asker.work(lambda answer=answer: _advance(steps, answer))
             self._adopt(send)
-            if isinstance(step, SendResult):
+            if not isinstance(step, ModelRequest):
                 return failure
-            assert isinstance(step, ModelRequest)
             await self.host.checkpoint()
             answer, failure = await self._answer(step, steps, send, asker)
 
     async def _answer(
-        self, request: ModelRequest, steps: Generator[Ask, Answer, SendResult], send: Send, asker: Asker
+        self, request: ModelRequest, steps: Generator[Ask, Answer, object], send: Send, asker: Asker
     ) -> tuple[Answer, ModelError | None]:
         """Ask the host's model. Pieces of a stream go into the chat as they come."""
         asker.streaming, asker.unsent = False, ""
@@ -416,7 +411,7 @@ def _with_question(plan: RisuPlan, kind: TurnKind, text: str) -> RisuPlan:
     return asked
 
 
-def _advance(steps: Generator[Ask, Answer, SendResult], answer: Answer | None) -> Ask | SendResult:
+def _advance(steps: Generator[Ask, Answer, object], answer: Answer | None) -> object:
     """Let a send work until it asks for something, or ends."""
     try:
         return next(steps) if answer is None else steps.send(answer)

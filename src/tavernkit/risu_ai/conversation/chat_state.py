@@ -134,6 +134,10 @@ class ChatState:
         """The pictures, sounds and films that messages name; ``attach()`` adds one."""
         self.error: SendError | None = None
         """What RisuAI would tell the user about the last turn, if it failed."""
+        self.suggestions: tuple[str, ...] = ()
+        """What the user could say next, if the last turn asked for it (:class:`SendSteps`)."""
+        self.translations: Mapping[str, str] = {}
+        """The last turn's replies in the language they are shown in, by their ids, if that was asked for."""
         self.emotions: tuple[str, ...] = ()
         """The pictures that the last turn asked for: chosen by scripts, or by the model if the screen shows them."""
         self.warnings: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from tavernkit.dialects.shapes import anthropic_base64, anthropic_block, split_d
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.requests.messages import RequestRules
 from tavernkit.risu_ai.requests.parameters import parameter_values
-from tavernkit.risu_ai.requests.tool_marks import without_tool_calls
+from tavernkit.risu_ai.requests.tool_marks import tool_outcomes, without_tool_calls
 from tavernkit.risu_ai.requests.wire_model import parameters_of
 from tavernkit.text.js_values import trim
 from tavernkit.text.traced import join
@@ -101,6 +101,13 @@ def _split(rules: RequestRules, messages: Sequence[PromptMessage]) -> tuple[str 
 
 def _add(chat: list[JsonObject], role: str, content: str, message: PromptMessage, rules: RequestRules) -> None:
     text = without_tool_calls(content)
+    outcomes = tool_outcomes(content, rules.tool_calls)
+    for outcome in outcomes:
+        use = anthropic_block("tool_use", id=outcome.id, name=outcome.name, input=outcome.arguments)
+        given = anthropic_block("tool_result", tool_use_id=outcome.id, content=outcome.result)
+        chat += [_message("assistant", [use]), _message("user", [given])]
+    if outcomes and not trim(text) and not message.multimodals:
+        return
     media = [part for each in message.multimodals if is_mapping(each) and (part := _media(each)) is not None]
     if chat and chat[-1]["role"] == role:
         joined = chat[-1]["content"]

@@ -9,7 +9,7 @@ from tavernkit.risu_ai.chat.prompt_message import PromptMessage
 from tavernkit.risu_ai.requests.json_schema import wanted_schema
 from tavernkit.risu_ai.requests.messages import RequestRules
 from tavernkit.risu_ai.requests.parameters import parameter_values
-from tavernkit.risu_ai.requests.tool_marks import around_tool_calls
+from tavernkit.risu_ai.requests.tool_marks import ToolCalls, ToolOutcome, around_tool_calls
 from tavernkit.risu_ai.requests.wire_model import WireFormat, parameters_of
 from tavernkit.text.traced import join
 from tavernkit.values import Json, JsonObject, is_mapping, is_object
@@ -40,7 +40,7 @@ def google_body(
     if messages and messages[0].role == "system":
         instruction, rest = messages[0].content, messages[1:]
     body: JsonObject = {
-        "contents": [*_contents(rest)],
+        "contents": [*_contents(rest, rules.tool_calls)],
         "generation_config": _config(rules, wire_name, max_tokens, mode),
         "safetySettings": _safety(rules),
     }
@@ -66,7 +66,7 @@ def google_url(rules: RequestRules, wire_name: str, *, key: str, project: str, s
     return f"{base}/models/{wire_name}:{action}?{query}key={key}"
 
 
-def _contents(messages: Sequence[PromptMessage]) -> list[JsonObject]:
+def _contents(messages: Sequence[PromptMessage], calls: ToolCalls) -> list[JsonObject]:
     found: list[JsonObject] = []
     for message in messages:
         if message.role == "system":
@@ -74,15 +74,25 @@ def _contents(messages: Sequence[PromptMessage]) -> list[JsonObject]:
             continue
         role = "user" if message.role == "user" else "model"
         media = [part for each in message.multimodals if (part := _media(each)) is not None]
-        pieces = around_tool_calls(message.content)
+        pieces = around_tool_calls(message.content, calls)
         for number, piece in enumerate(pieces):
+            if isinstance(piece, ToolOutcome):
+                found += _called(piece)
+                continue
             parts: list[Json] = [google_part("text", piece), *(media if number == len(pieces) - 1 else ())]
             found.append({"role": role, "parts": parts})
     return _joined(found)
 
 
+def _called(outcome: ToolOutcome) -> list[JsonObject]:
+    """A call, and what the tool gave, which goes out as the user's."""
+    call = google_part("functionCall", {"name": outcome.name, "args": outcome.arguments})
+    response = google_part("functionResponse", {"name": outcome.name, "response": {"result": outcome.result}})
+    return [{"role": "model", "parts": [call]}, {"role": "user", "parts": [response]}]
+
+
 def _add_system(found: list[JsonObject], content: str) -> None:
-    if found and found[-1]["role"] == "user":
+    if found and found[-1]["role"] == "user" and "text" in _parts(found[-1])[0]:
         first = _parts(found[-1])[0]
         first["text"] = join("", (str(first.get("text", "")), "\nsystem:", content))
     else:
@@ -98,6 +108,9 @@ def _joined(messages: list[JsonObject]) -> list[JsonObject]:
             continue
         first, *others = _parts(message)
         last = _parts(joined[-1])
+        if "text" not in first or "text" not in last[0]:  # calls of tools stay parts of their own
+            joined[-1]["parts"] = [*last, first, *others]
+            continue
         last[0]["text"] = join("\n\n", (str(last[0].get("text", "")), str(first.get("text", ""))))
         joined[-1]["parts"] = [*last, *others]
     return joined

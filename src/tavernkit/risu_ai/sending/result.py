@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,10 @@ class SendResult:
     error: SendError | None = None
     plans: Sequence[RisuPlan] = ()
     emotions: Sequence[str] = ()
+    suggestions: Sequence[str] = ()
+    """What the user could say next, if that was asked for (:class:`SendSteps`)."""
+    translations: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Replies to be shown in another language, by their ids."""
     warnings: Sequence[str] = field(default_factory=tuple[str, ...])
     variables: VariableChanges = field(default_factory=VariableChanges)
     """What the send changes in the chat's variables; write it with ``variables.apply(store)``."""

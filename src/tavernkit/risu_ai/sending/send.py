@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tavernkit.arguments import require
 from tavernkit.errors import MaxTokensExceededError, PipelineError
 from tavernkit.risu_ai.cbs.escapes import escape_braces
-from tavernkit.risu_ai.chat.chat_log import generation_id, with_messages, with_text
+from tavernkit.risu_ai.chat.chat_log import chat_id, generation_id, with_messages, with_text
 from tavernkit.risu_ai.chat.groups import shuffled, speakers
 from tavernkit.risu_ai.chat.ids import made_id
 from tavernkit.risu_ai.chat.prompt_message import PromptMessage
+from tavernkit.risu_ai.chat.send_steps import (
+    TRANSLATION_MODE,
+    read_suggestions,
+    suggestion_messages,
+    suggestion_prompt,
+    translation_messages,
+)
 from tavernkit.risu_ai.context import RisuAIContext
 from tavernkit.risu_ai.errors import MemoryFailedError, PromptTemplateError, TriggerError
 from tavernkit.risu_ai.files.preset_chain import chained_settings
@@ -21,9 +28,20 @@ from tavernkit.risu_ai.limits import MAX_ROUNDS
 from tavernkit.risu_ai.objects import RisuMessage
 from tavernkit.risu_ai.plan import RisuPlan, helper_plan
 from tavernkit.risu_ai.prompt_template.chat_ml import parse_chat_ml
+from tavernkit.risu_ai.regex_scripts import hide_styles, restore_styles
 from tavernkit.risu_ai.requests.messages import RequestRules, request_messages, unescaped
 from tavernkit.risu_ai.requests.parameters import HELPER_MODE
-from tavernkit.risu_ai.sending.exchange import Answer, Ask, Chunk, Failure, ModelRequest, NextChunk, Reply, Stopped
+from tavernkit.risu_ai.sending.exchange import (
+    Answer,
+    Ask,
+    Chunk,
+    Failure,
+    ModelRequest,
+    NextChunk,
+    Reply,
+    RequestFailedError,
+    Stopped,
+)
 from tavernkit.risu_ai.sending.operation import Operation
 from tavernkit.risu_ai.sending.reply_text import cut_incomplete, ends_closed, has_banned_script
 from tavernkit.risu_ai.sending.result import SendError, SendResult
@@ -58,6 +76,10 @@ class Send(Operation):
         super().__init__(builder, context, session=session, stamp=stamp)
         self.plans: list[RisuPlan] = []
         self.emotions: list[str] = []
+        self.suggestions: list[str] = []
+        """What the user could say next, if that was asked for."""
+        self.translations: dict[str, str] = {}
+        """Replies to be shown in another language, by their ids."""
         self.choices: dict[str, tuple[str, ...]] = {}
         """Texts that RisuAI can show in the place of a reply, by the reply's id: its raw stream, or several choices."""
         self._requests = 0
@@ -67,12 +89,22 @@ class Send(Operation):
 
     def run(self) -> Generator[Ask, Answer, SendResult]:
         """Do everything a send does."""
+        yield from self.translate_input()
         if not self.take_message():
             return self.result(ok=False)
         return (yield from self.generate())
 
+    def translate_input(self) -> Generator[Ask, Answer, None]:
+        """Translate what the user typed, if the settings or the application want it; do that before it is stored."""
+        language = self._context.send_steps.input_language(self._context.settings)
+        if language and self._context.message:
+            text = yield from self._translate(self._settled(), self._context.message, language)
+            if text is not None:
+                self._context = self._context.replace(message=text)
+
     def generate(self) -> Generator[Ask, Answer, SendResult]:
         """Let the model answer the chat as it is stored."""
+        before = {chat_id(message): message.data for message in self.chat.messages}
         try:
             ok = yield from self._send(continued=self._context.continued, counted=0)
         except TriggerError as error:
@@ -80,6 +112,8 @@ class Send(Operation):
                 raise
             self._trigger_failed(error)
             ok = False
+        if ok:
+            yield from self._finish_send(before)
         return self.result(ok=ok)
 
     def result(self, *, ok: bool) -> SendResult:
@@ -93,9 +127,42 @@ class Send(Operation):
             error=self.error,
             plans=tuple(self.plans),
             emotions=tuple(self.emotions),
+            suggestions=tuple(self.suggestions),
+            translations=dict(self.translations),
             warnings=tuple(self.warnings),
             variables=self.variables.changes(),
         )
+
+    def _finish_send(self, before: Mapping[str | None, str]) -> Generator[Ask, Answer, None]:
+        """Translate the new replies, and ask for suggestions, if the settings or the application want it."""
+        steps, settings = self._context.send_steps, self._context.settings
+        language, suggests = steps.reply_language(settings), steps.suggests(settings)
+        if not language and not suggests:
+            return
+        state = self._settled()
+        new = [each for each in self.chat.messages if each.role == "char" and before.get(chat_id(each)) != each.data]
+        for message in new if language else ():
+            text = yield from self._translate(state, message.data, language)
+            if text is not None:
+                self.translations[chat_id(message) or ""] = self.translated(text)
+        if suggests:
+            asked = suggestion_messages(self.chat, state.texts(suggestion_prompt(settings)))
+            self.suggestions = read_suggestions((yield from self._helper(state, asked)) or "")
+
+    def _translate(self, state: RisuState, text: str, language: str) -> Generator[Ask, Answer, str | None]:
+        """Translate a text with the application's function or the auxiliary model; nothing if that failed."""
+        hidden, styles = hide_styles(text)
+        translate = self._context.send_steps.translate
+        if translate is None:
+            asked = translation_messages(hidden, language, self._context.settings)
+            made = yield from self._helper(state, asked, TRANSLATION_MODE)
+        else:
+            try:
+                made = translate(hidden, language)
+            except RequestFailedError as error:
+                self._warn(f"the text is not translated: {error}")
+                made = None
+        return None if made is None else restore_styles(made, styles)
 
     def _send(self, *, continued: bool, counted: int) -> Steps:
         context = self._context
@@ -303,8 +370,8 @@ class Send(Operation):
 
     def _inlay_prompt(self, state: RisuState) -> Generator[Ask, Answer, None]:
         """Ask for what is added to the reply (RisuAI's ``igpPrompt``), and add it."""
-        prompt = self._context.settings.raw.get("igpPrompt")
-        if not isinstance(prompt, str) or not prompt:
+        prompt = self._context.send_steps.added_prompt(self._context.settings)
+        if not prompt:
             return
         parsed = parse_chat_ml(prompt, lambda text: state.texts.as_speaker(text, None))
         if parsed is None:
@@ -326,7 +393,9 @@ class Send(Operation):
     def _feel(self, state: RisuState) -> Generator[Ask, Answer, None]:
         """Ask which picture fits the reply, if the character's screen shows feelings and no script chose one."""
         fields, emotions = state.fields, state.character.emotions or ()
+        wanted = self._context.send_steps.emotion
         shown = state.character.raw.get("viewScreen") == "emotion" and not fields.inlay_view
+        shown = shown if wanted is None else wanted
         if not shown or not emotions or self.emotions or state.in_group or not state.chat.messages:
             return
         names = shuffled([emotion.name for emotion in emotions], state.texts.context.random)
