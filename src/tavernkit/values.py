@@ -40,6 +40,8 @@ copyreg.pickle(MappingProxyType, lambda value: (_read_only, (dict(value),)))
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
+_NO_MAPPINGS = _SCALARS | {list, tuple}
+
 MAX_NESTING = 100_000
 """How deep a value may be nested that is copied: only one that holds itself is deeper."""
 
@@ -149,7 +151,10 @@ def is_list(value: object) -> TypeGuard[list[Json]]:
 
 def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
     """Return True if a value of unknown origin is a mapping (frozen or not); keys are taken to be text."""
-    return isinstance(value, Mapping)
+    kind = type(value)  # looking at that first is quicker than to ask an abstract class
+    if kind is dict or kind is MappingProxyType:
+        return True
+    return kind not in _NO_MAPPINGS and isinstance(value, Mapping)
 
 
 def is_sequence(value: object) -> TypeGuard[Sequence[object]]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+
+GARBAGE_THRESHOLD = 50_000
+"""Objects between two looks for garbage: a command imports much, of which nothing is garbage, and ends soon."""
 
 
 def main() -> None:
     """Run the ``tavernkit`` command and end the process with its exit code."""
+    gc.set_threshold(GARBAGE_THRESHOLD)
     try:
         from tavernkit.cli.app import run
         from tavernkit.cli.streams import delivered, prepare_streams

@@ -54,8 +54,8 @@ WORDS: dict[object, str] = {bool: "", str: "TEXT", int: "NUMBER", float: "NUMBER
 """What a value of a type is called in the help."""
 
 
-def make_app() -> typer.Typer:
-    """Put the commands together."""
+def make_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
+    """Put commands together."""
     app = typer.Typer(
         name="tavernkit",
         help="Build, explain and check the prompts of SillyTavern and RisuAI, from their own files.",
@@ -66,11 +66,20 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": HELP_NAMES},
     )
     app.callback()(_root)
-    for name in COMMANDS:
+    for name in commands:
         register = cast("Callable[[typer.Typer], None]", import_module(f"tavernkit.cli.commands.{name}").register)
         register(app)
     _lay_out_examples(app)
     return app
+
+
+def _asked_for(arguments: Sequence[str]) -> Sequence[str]:
+    """Return the one command that is asked for, as preparing the others takes longer than running it.
+
+    Without one, or with one that is not known, all are: for the help, and to say which was meant.
+    """
+    name = next((each for each in arguments if not each.startswith("-")), None)
+    return (name,) if name in COMMANDS else COMMANDS
 
 
 def _lay_out_examples(app: typer.Typer) -> None:
@@ -119,7 +128,7 @@ def _run(arguments: Sequence[str]) -> int:
     logger.addHandler(handler)
     propagate, logger.propagate = logger.propagate, False
     try:
-        command = typer.main.get_command(make_app())
+        command = typer.main.get_command(make_app(_asked_for(arguments)))
         _name_values(command)
         code = command.main(
             [each for each in arguments if each != "--debug"], prog_name="tavernkit", standalone_mode=False
