@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ def test_macros_have_a_tree_values_and_variables(page: Page) -> None:
     assert nodes["{{setvar::x::{{char}}!}}"]["value"] == ""
     assert nodes["{{nonsense}}"]["value"] is None
     assert any("nonsense" in warning for warning in told["warnings"])
-    assert "Aria!" in json.dumps(told["variables"])
+    assert told["variables"] == {"local": {"x": "Aria!"}, "global": {}}
 
 
 def test_cbs_has_its_own_language(page: Page) -> None:
@@ -38,6 +37,8 @@ def test_cbs_has_its_own_language(page: Page) -> None:
     block = next(node for node in flat(told["tree"]) if node["kind"] == "block")
     assert block["text"] == text
     assert block["name"] == "if"
+    stored = page.post("/play/macros", text="{{setvar::mood::calm}}", engine="risu_ai")
+    assert stored["variables"]["local"] == {"mood": "calm"}
     assert {"equal", "user", "char"} <= {node["name"] for node in flat(told["tree"])}
 
 

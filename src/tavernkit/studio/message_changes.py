@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Final, TypeAlias
@@ -16,7 +17,12 @@ MAX_WORDS: Final = 3000
 """Texts with more words between their first and last difference are not compared word by word."""
 MAX_MESSAGES: Final = 2000
 """Of longer prompts, messages are compared place by place."""
+MAX_PAIRS: Final = 2500
+"""Messages of a part that changed are put in pairs by their words up to so many pairs, otherwise by their places."""
+ALIKE: Final = 0.5
+"""How much two messages must have in common to be one that changed."""
 
+_LETTERS: Final = re.compile(r"\w+")
 _WORD: Final = re.compile(r"\s+|\w+|[^\w\s]")
 
 
@@ -33,13 +39,7 @@ def message_changes(before: Sequence[Said], after: Sequence[Said]) -> list[Json]
         if kind == "equal":
             told += [_row("same", start + low + at, start + start_new + at) for at in range(high - low)]
             continue
-        paired = min(high - low, end_new - start_new)
-        for at in range(paired):
-            one, other = old[low + at], new[start_new + at]
-            parts = text_changes(one[1], other[1])
-            told.append({**_row("changed", start + low + at, start + start_new + at), "parts": parts})
-        told += [_row("removed", start + place, None) for place in range(low + paired, high)]
-        told += [_row("added", None, start + place) for place in range(start_new + paired, end_new)]
+        told += _replaced(old[low:high], new[start_new:end_new], start + low, start + start_new)
     told += [_row("same", len(before) - end + at, len(after) - end + at) for at in range(end)]
     return told
 
@@ -61,6 +61,55 @@ def text_changes(before: str, after: str) -> list[Json]:
                 parts.append(("added", "".join(new_middle[start_new:end_new])))
     parts.append(("same", "".join(old[len(old) - end :])))
     return _joined(parts)
+
+
+def _replaced(old: Sequence[Said], new: Sequence[Said], first_old: int, first_new: int) -> list[Json]:
+    """Rows of messages that took the place of others: changed where they are alike, else gone and come."""
+    told: list[Json] = []
+    at_old = at_new = 0
+    for one, other in [*_alike(old, new), (len(old), len(new))]:
+        told += [_row("removed", first_old + place, None) for place in range(at_old, one)]
+        told += [_row("added", None, first_new + place) for place in range(at_new, other)]
+        if one < len(old):
+            parts = text_changes(old[one][1], new[other][1])
+            told.append({**_row("changed", first_old + one, first_new + other), "parts": parts})
+        at_old, at_new = one + 1, other + 1
+    return told
+
+
+def _alike(old: Sequence[Said], new: Sequence[Said]) -> list[tuple[int, int]]:
+    """Pairs of places of messages that are one message before and after, in order: those that have most in common."""
+    if len(old) * len(new) > MAX_PAIRS:
+        return list(zip(range(len(old)), range(len(new)), strict=False))
+    if len(old) == len(new) == 1 and old[0][0] == new[0][0]:
+        return [(0, 0)]  # one message in the place of another, however different
+    words = [Counter(_LETTERS.findall(text)) for _, text in old], [Counter(_LETTERS.findall(text)) for _, text in new]
+    best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
+    alike = [[0.0] * len(new) for _ in old]
+    for one in range(len(old) - 1, -1, -1):
+        for other in range(len(new) - 1, -1, -1):
+            if old[one][0] == new[other][0]:
+                alike[one][other] = _likeness(words[0][one], words[1][other])
+            value = alike[one][other]
+            paired = best[one + 1][other + 1] + value if value >= ALIKE else 0.0
+            best[one][other] = max(best[one + 1][other], best[one][other + 1], paired)
+    pairs: list[tuple[int, int]] = []
+    one = other = 0
+    while one < len(old) and other < len(new):
+        if alike[one][other] >= ALIKE and best[one][other] == best[one + 1][other + 1] + alike[one][other]:
+            pairs.append((one, other))
+            one, other = one + 1, other + 1
+        elif best[one][other] == best[one + 1][other]:
+            one += 1
+        else:
+            other += 1
+    return pairs
+
+
+def _likeness(one: Counter[str], other: Counter[str]) -> float:
+    """Return the part of two texts that is the same words: 0 to 1."""
+    total = one.total() + other.total()
+    return 2 * (one & other).total() / total if total else 1.0
 
 
 def _ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:

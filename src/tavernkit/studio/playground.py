@@ -22,7 +22,7 @@ from tavernkit.studio.prompt_view import utf16_length
 from tavernkit.studio.workspace import State
 from tavernkit.text.js_regex import JSRegex, JSRegexSyntaxError
 from tavernkit.text.traced import Origin, Piece, Traced, pieces_of, plain, trace, tracing
-from tavernkit.values import Json, JsonObject, is_list
+from tavernkit.values import Json, JsonObject, is_list, thaw
 
 MAX_DEPTH: Final = 60
 """Macros inside macros that a tree shows."""
@@ -198,7 +198,11 @@ def _macros(inputs: Inputs, state: State, text: str) -> Made:
         random=random.Random(Turn.of(state).seed).random, variables=prepared.variables
     )
     result = MacroEngine().evaluate(text, environment)
-    changes = prepared.variables.changes().to_dict()
+    changes: JsonObject = {
+        "local": {},
+        "global": {},
+        **{scope: thaw(values) for scope, values in prepared.variables.changes().values.items()},
+    }
     return result.text, [_told(each) for each in result.diagnostics], changes
 
 
@@ -210,7 +214,7 @@ def _cbs(inputs: Inputs, state: State, text: str) -> Made:
     variables = InMemoryVariablesStore()
     texts = context.for_texts(preset, context.owner, variables).replace(writes="run")
     result = CBSEngine().evaluate(text, texts)
-    stored: JsonObject = {}
+    stored: JsonObject = {"local": {}, "global": {}}
     for scope, values in variables.to_dict().items():
         stored[scope] = values
     return result.text, [_told(each) for each in result.diagnostics], stored
