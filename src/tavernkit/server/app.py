@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse, Response
 from starlette.exceptions import HTTPException
@@ -32,13 +32,17 @@ from tavernkit.server.api import (
     responses,
     sessions,
 )
+from tavernkit.server.api.dependencies import bearer
 from tavernkit.server.config import ServerConfig, load_config
 from tavernkit.server.errors import ServiceError, error_body
 from tavernkit.server.json_response import SafeJSONResponse
 from tavernkit.server.logs import set_up_logs
 from tavernkit.server.middleware import RequestMiddleware, error_headers
 from tavernkit.server.service import Service
+from tavernkit.server.studios import Studios
 from tavernkit.server.telemetry import set_up_telemetry
+from tavernkit.studio import api as studio_api
+from tavernkit.studio import page_files, talk_api
 
 CONFIG_VARIABLE = "TAVERNKIT_SERVER_HANDED_OVER"
 """Where the starting process leaves the settings for its workers."""
@@ -65,6 +69,7 @@ def create_app(
     """
     settings = config or load_config()
     service = Service(settings, models=upstream_models)
+    studios = Studios(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -74,10 +79,15 @@ def create_app(
                 await asyncio.to_thread(_settle_down)
             yield
         finally:
+            await studios.stop()
             await service.stop()
 
     app = FastAPI(title="TavernKit", version=__version__, description=DESCRIPTION, lifespan=lifespan, openapi_url=None)
     app.state.service = service
+    app.state.find_studio = studios.find
+    for module in (studio_api, talk_api):  # before the library, whose paths would take theirs
+        app.include_router(module.router, dependencies=[Security(bearer)])
+    app.include_router(page_files.router)
     for module in (
         openai,
         completions,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Annotated, Any, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
 
+from tavernkit.errors import TavernKitError
 from tavernkit.studio import lore_lab
 from tavernkit.studio.api_types import (
     ActivateIn,
@@ -38,6 +40,7 @@ from tavernkit.studio.errors import StudioError
 from tavernkit.studio.patches import Edit
 from tavernkit.studio.playground import try_macros, try_script
 from tavernkit.studio.prompt_view import build_view
+from tavernkit.studio.security import error_body
 from tavernkit.studio.shelf import Wanted
 from tavernkit.studio.studio import Studio
 from tavernkit.studio.workspace import Changed
@@ -65,6 +68,27 @@ def _finite(value: Json) -> Json:
     return [_finite(item) for item in value] if is_list(value) else value
 
 
+class StudioRoute(APIRoute):
+    """A route whose errors of documents and builds are answers for the page, in whatever application it is."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Wrap the handler."""
+        handle = super().get_route_handler()
+
+        async def handle_errors(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except StudioError as error:
+                return StudioResponse(error_body(error.status, str(error), error.code), status_code=error.status)
+            except TavernKitError as error:
+                if hasattr(error, "status"):  # the service's own, which it answers itself
+                    raise
+                code = str(getattr(error, "code", None) or "cannot_do_this").lower()
+                return StudioResponse(error_body(422, str(error), code), status_code=422)
+
+        return handle_errors
+
+
 async def studio_of(request: Request) -> Studio:
     """Return the Studio of whoever asks; the application knows which one that is."""
     find = cast("Callable[[Request], Awaitable[Studio]]", request.app.state.find_studio)
@@ -73,7 +97,7 @@ async def studio_of(request: Request) -> Studio:
 
 TheStudio = Annotated[Studio, Depends(studio_of)]
 
-router = APIRouter(prefix=PREFIX, tags=["studio"], default_response_class=StudioResponse)
+router = APIRouter(prefix=PREFIX, tags=["studio"], default_response_class=StudioResponse, route_class=StudioRoute)
 
 
 async def _answer(studio: Studio, changed: Changed, *, build: bool, since: str | None = None) -> StudioResponse:

@@ -8,10 +8,8 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from tavernkit import __version__
-from tavernkit.errors import TavernKitError
 from tavernkit.studio import page_files, talk_api
 from tavernkit.studio.api import PREFIX, StudioResponse, router
-from tavernkit.studio.errors import StudioError
 from tavernkit.studio.security import Guard, error_body
 from tavernkit.studio.studio import Studio
 
@@ -33,21 +31,11 @@ def create_app(studio: Studio, *, token: str) -> FastAPI:
     app.include_router(router)
     app.include_router(talk_api.router)
     app.include_router(page_files.router)
-    app.add_exception_handler(TavernKitError, studio_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(RecursionError, _too_deep)
     app.add_middleware(Guard, token=token, prefix=PREFIX)
     return app
-
-
-async def studio_error(request: Request, error: Exception) -> Response:
-    """Answer with an error of Studio's or of the library's."""
-    del request
-    if isinstance(error, StudioError):
-        return StudioResponse(error_body(error.status, str(error), error.code), status_code=error.status)
-    code = str(getattr(error, "code", None) or "cannot_do_this").lower()
-    return StudioResponse(error_body(422, str(error), code), status_code=422)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:

@@ -9,7 +9,9 @@ from typing import Final
 from fastapi import APIRouter
 from fastapi.responses import Response
 
+from tavernkit.studio.api import StudioRoute
 from tavernkit.studio.errors import StudioError
+from tavernkit.studio.security import PAGE_POLICY
 
 TYPES: Final = {
     "js": "text/javascript; charset=utf-8",
@@ -23,14 +25,14 @@ TYPES: Final = {
 }
 _NAME: Final = re.compile(r"(?:[A-Za-z0-9_-]+/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*\.([a-z0-9]+)")
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=StudioRoute)
 
 
 @router.get("/")
 async def page() -> Response:
     """The page. It has nothing in it that only some may see."""
     text = files("tavernkit.studio").joinpath("page", "index.html").read_bytes()
-    return Response(text, media_type="text/html; charset=utf-8", headers={"cache-control": "no-store"})
+    return Response(text, media_type="text/html; charset=utf-8", headers=_headers("no-store"))
 
 
 @router.get("/favicon.ico")
@@ -48,4 +50,8 @@ async def page_file(path: str) -> Response:
     found = files("tavernkit.studio").joinpath("page", *path.split("/"))
     if not found.is_file():
         raise StudioError(404, "there is no such file", code="not_found")
-    return Response(found.read_bytes(), media_type=TYPES[named[1]], headers={"cache-control": "no-cache"})
+    return Response(found.read_bytes(), media_type=TYPES[named[1]], headers=_headers("no-cache"))
+
+
+def _headers(cache: str) -> dict[str, str]:
+    return {"cache-control": cache, "content-security-policy": PAGE_POLICY}

@@ -9,11 +9,13 @@ from contextlib import aclosing
 from fastapi import APIRouter
 from fastapi.responses import Response, StreamingResponse
 
-from tavernkit.studio.api import PREFIX, StudioResponse, TheStudio
+from tavernkit.studio.api import PREFIX, StudioResponse, StudioRoute, TheStudio
 from tavernkit.studio.api_types import ChangeIn, EmptyIn, ModelIn, TurnIn
 from tavernkit.studio.talk import Event
 
-router = APIRouter(prefix=f"{PREFIX}/talk", tags=["studio"], default_response_class=StudioResponse)
+router = APIRouter(
+    prefix=f"{PREFIX}/talk", tags=["studio"], default_response_class=StudioResponse, route_class=StudioRoute
+)
 
 
 @router.get("")

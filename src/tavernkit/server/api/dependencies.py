@@ -14,7 +14,7 @@ from tavernkit.server.keys import Client, Scope
 from tavernkit.server.limits import MAX_ID_CHARACTERS
 from tavernkit.server.service import Service
 
-_bearer = HTTPBearer(auto_error=False, description="An API key; none is needed on loopback unless configured.")
+bearer = HTTPBearer(auto_error=False, description="An API key; none is needed on loopback unless configured.")
 
 
 async def service_of(request: Request) -> Service:
@@ -23,7 +23,7 @@ async def service_of(request: Request) -> Service:
 
 
 async def client_of(
-    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 ) -> Client:
     """Who asks; every request of theirs counts against their limit. Anthropic's SDKs have a header of their own."""
     service = await service_of(request)

@@ -1,0 +1,132 @@
+"""Studio in the service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tavernkit.server.keys import Allowance, Scope
+from tavernkit.testing import ScriptedModel
+from tests.server.conftest import Client, StartApp
+
+API = "/api/studio"
+
+
+async def key_of(client: Client, *scopes: Scope) -> dict[str, str]:
+    _, token = await client.service.keys.create("k", scopes)
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def test_the_page_is_at_the_root_and_the_example_is_open(client: Client) -> None:
+    page = await client.get("/")
+    assert page.status_code == 200
+    assert "script-src 'self';" in page.headers["content-security-policy"]
+    script = await client.get("/studio/style.css")
+    assert script.status_code in (200, 404)
+    told = (await client.get(f"{API}/workspace")).json()
+    assert next(each for each in told["documents"] if each["kind"] == "card")["name"] == "Aria"
+    assert next(each for each in told["documents"] if each["kind"] == "book")["name"] == "Tidewatch"
+    build = (await client.post(f"{API}/build", json={})).json()
+    assert build["error"] is None
+    assert any("keeps the lighthouse" in message["content"] for message in build["messages"])
+
+
+async def test_keys_need_scopes(start: StartApp) -> None:
+    async with start(require_keys=True) as client:
+        assert (await client.get("/")).status_code == 200
+        assert (await client.get(f"{API}/workspace")).status_code == 401
+        chatting = await key_of(client, "chat")
+        assert (await client.get(f"{API}/workspace", headers=chatting)).json()["error"]["code"] == "missing_scope"
+        reading = await key_of(client, "read")
+        assert (await client.get(f"{API}/workspace", headers=reading)).status_code == 200
+        saved = await client.post(f"{API}/documents/card-1/save", json={}, headers=reading)
+        assert saved.status_code == 403
+        said = await client.post(f"{API}/talk/turn", json={"text": "Hi"}, headers=reading)
+        assert said.status_code == 403
+
+
+async def test_each_key_has_its_own_workspace(start: StartApp) -> None:
+    async with start(require_keys=True) as client:
+        ann, bob = await key_of(client, "read"), await key_of(client, "read")
+        edit = {"document": "turn-1", "op": "replace", "path": "/message", "value": "Secret"}
+        await client.post(f"{API}/edit", json={"edits": [edit]}, headers=ann)
+        assert "Secret" in (await client.get(f"{API}/documents/turn-1", headers=ann)).text
+        assert "Secret" not in (await client.get(f"{API}/documents/turn-1", headers=bob)).text
+
+
+async def test_saving_makes_a_new_version_in_the_library(client: Client) -> None:
+    edit = {"document": "card-1", "op": "replace", "path": "/data/description", "value": "Keeps bees."}
+    edited = await client.post(f"{API}/edit", json={"edits": [edit], "build": False})
+    assert edited.json()["documents"][0]["writable"]
+    before = (await client.get("/api/characters/aria")).json()
+    saved = await client.post(f"{API}/documents/card-1/save", json={})
+    assert saved.json()["document"]["saved"]
+    after = (await client.get("/api/characters/aria")).json()
+    assert after["version"] == before["version"] + 1
+    assert "Keeps bees." in (await client.get("/api/characters/aria")).text
+
+
+async def test_saving_refuses_what_somebody_else_changed(client: Client) -> None:
+    await client.get(f"{API}/workspace")
+    from tavernkit.server.storage.items import item_file, item_info, save_item
+
+    async with client.service.database.write() as connection:
+        info = await item_info(connection, "character", "aria")
+        file = await item_file(connection, "character", "aria")
+        await save_item(
+            connection,
+            "character",
+            name=info.name,
+            platform=info.platform,
+            file=file + b"\n",
+            filename=info.filename,
+            item_id="aria",
+        )
+    refused = await client.post(f"{API}/documents/card-1/save", json={})
+    assert refused.status_code == 409
+    assert refused.json()["error"]["code"] == "changed_on_disk"
+    assert (await client.get(f"{API}/documents/card-1/difference")).json()["conflict"]
+    assert (await client.post(f"{API}/documents/card-1/save", json={"overwrite": True})).status_code == 200
+
+
+async def test_the_library_can_be_opened(client: Client) -> None:
+    choices: Any = (await client.get(f"{API}/folder")).json()
+    assert choices["characters"] == ["aria"]
+    assert choices["names"]["characters"] == {"aria": "Aria"}
+    opened = await client.post(f"{API}/open", json={"character": "aria", "platform": "risu_ai"})
+    assert opened.json()["platform"] == "risu_ai"
+    missing = await client.post(f"{API}/open", json={"character": "nobody"})
+    assert missing.status_code == 404
+
+
+async def test_talking_asks_the_upstream_and_is_counted(start: StartApp) -> None:
+    async with start(ScriptedModel("Well met.", repeat_last=True), require_keys=True) as client:
+        headers = await key_of(client, "read", "chat", "admin")
+        answer = await client.post(f"{API}/talk/turn", json={"text": "Hello"}, headers=headers)
+        assert "event: done" in answer.text
+        assert "Well met." in answer.text
+        usage = (await client.get("/api/usage", headers=headers)).json()
+        assert any(row["output_tokens"] > 0 for row in usage["data"])
+
+
+async def test_a_key_that_has_used_up_its_day_cannot_talk(start: StartApp) -> None:
+    async with start(ScriptedModel("Well met.", repeat_last=True), require_keys=True) as client:
+        _, token = await client.service.keys.create("k", ("read", "chat"), Allowance(daily_tokens=1))
+        headers = {"Authorization": f"Bearer {token}"}
+        first = await client.post(f"{API}/talk/turn", json={"text": "Hello"}, headers=headers)
+        assert "event: done" in first.text
+        second = await client.post(f"{API}/talk/turn", json={"text": "More"}, headers=headers)
+        assert "event: error" in second.text
+        assert "budget_exceeded" in second.text
+
+
+async def test_several_processes_have_no_studio(start: StartApp) -> None:
+    async with start(workers=2) as client:
+        refused = await client.get(f"{API}/workspace")
+        assert refused.status_code == 501
+        assert refused.json()["error"]["code"] == "studio_not_available"
+
+
+async def test_the_api_is_described(client: Client) -> None:
+    described = (await client.get("/openapi.json")).json()
+    assert {f"{API}/edit", f"{API}/build", f"{API}/talk/turn"} <= set(described["paths"])
+    assert described["paths"][f"{API}/edit"]["post"]["security"]
