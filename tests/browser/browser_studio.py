@@ -495,6 +495,11 @@ def test_talking_with_the_character(page: StudioPage) -> None:
     page.wait_for("return !document.querySelector('dialog')")
 
 
+def more(page: StudioPage, line: int, name: str) -> None:
+    page.browser.one(f"summary[aria-label='More for line {line}']").click()
+    page.click_text(f".message:nth-child({line}) .more button", name)
+
+
 def test_lines_are_edited_hidden_deleted_and_branched(page: StudioPage) -> None:
     page.go("Talk")
     page.wait_for("return document.querySelectorAll('.message').length === 5")
@@ -502,11 +507,11 @@ def test_lines_are_edited_hidden_deleted_and_branched(page: StudioPage) -> None:
     page.write("Line of Ann", " Truly.")
     page.click_text(".message button", "Keep")
     page.wait_for_text(".message .text", "frozen? Truly.")
-    page.browser.one("button[aria-label='Hide line 2']").click()
+    more(page, 2, "Hide")
     page.wait_for("return document.querySelectorAll('.message.off').length === 1")
-    page.browser.one("button[aria-label='Branch at line 3']").click()
+    more(page, 3, "Branch")
     page.wait_for("return document.querySelectorAll('.message').length === 3")
-    page.browser.one("button[aria-label='Delete line 3']").click()
+    more(page, 3, "Delete")
     page.wait_for("return document.querySelectorAll('.message').length === 2")
 
 

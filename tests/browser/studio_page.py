@@ -43,7 +43,7 @@ class StudioPage:
 
     def __init__(self, browser: Browser, size: tuple[int, int], folder: Path) -> None:
         self.browser, self.folder = browser, folder
-        self.wide = size == DESK
+        self.wide = size[0] >= 1100
         browser.resize(*size)
 
     def open(self, address: str) -> None:
@@ -119,10 +119,12 @@ class StudioPage:
 
     def editor(self, label: str) -> Element:
         """A text editor by its label."""
-        return self.browser.find(
+        script = (
             "return [...document.querySelectorAll('.editor')].map(e => e.shadowRoot?.querySelector('.cm-content'))"
             f".find(e => e?.ariaLabel === {json.dumps(label)})"
         )
+        self.wait_for(script)
+        return self.browser.find(script)
 
     def write(self, label: str, text: str, *, instead: bool = False) -> None:
         """Type into a text editor, at its end."""

@@ -122,7 +122,10 @@ class Browser:
         return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
 
     def screenshot(self, path: Path) -> None:
-        path.write_bytes(base64.b64decode(self.get("/screenshot")))
+        path.write_bytes(self.screenshot_bytes())
+
+    def screenshot_bytes(self) -> bytes:
+        return base64.b64decode(self.get("/screenshot"))
 
     def wait(self, condition: Any) -> None:
         deadline = time.monotonic() + PATIENCE

@@ -117,6 +117,9 @@ function sectionOf(all, place) {
   return best || all.find((section) => section.document === place.document);
 }
 
+/** @param {string} id */
+const isChanged = (id) => id !== current().workspace.active.turn && !documentOf(id)?.saved;
+
 export function EditView() {
   const state = useStudio();
   const all = sections(state);
@@ -156,8 +159,8 @@ export function EditView() {
                       >
                         ${section.label} ${section.count !== undefined && html`<small>${section.count}</small>`}
                         ${
-                          !documentOf(section.document)?.saved &&
-                          section.document !== state.workspace.active.turn &&
+                          section === all.find(({ document }) => document === section.document) &&
+                          isChanged(section.document) &&
                           html`<i class="unsaved" title="Changed"></i>`
                         }
                       </button>

@@ -264,7 +264,9 @@ function Words({ piece, block, source, first, chosen, show }) {
   const click = (event) => {
     look();
     // A finger cannot hover: a tap shows where it came from, and the button there opens it.
-    if (event.pointerType !== "touch" && !getSelection()?.toString()) go();
+    if (event.pointerType === "touch")
+      /** @type {HTMLElement} */ (event.currentTarget).scrollIntoView({ block: "center" });
+    else if (!getSelection()?.toString()) go();
   };
   /** @param {KeyboardEvent} event */
   const press = (event) => {

@@ -221,33 +221,41 @@ function TalkLine({ line, last, coming, busy, ask, alter, look }) {
         >
           Edit
         </button>
-        <button
-          type="button"
-          class="quiet"
-          aria-label=${`Branch at line ${line.index + 1}`}
-          onClick=${() => alter("branch", line.index)}
-        >
-          Branch
-        </button>
-        <button
-          type="button"
-          class="quiet"
-          aria-label=${`${line.hidden ? "Show" : "Hide"} line ${line.index + 1}`}
-          onClick=${() => alter(line.hidden ? "unhide" : "hide", line.index)}
-        >
-          ${line.hidden ? "Show" : "Hide"}
-        </button>
-        <button
-          type="button"
-          class="quiet danger"
-          aria-label=${`Delete line ${line.index + 1}`}
-          onClick=${() => alter("delete", line.index)}
-        >
-          Delete
-        </button>
+        <details class="more" onClick=${closeAfter}>
+          <summary aria-label=${`More for line ${line.index + 1}`}>⋯</summary>
+          <button
+            type="button"
+            class="quiet"
+            aria-label=${`Branch at line ${line.index + 1}`}
+            onClick=${() => alter("branch", line.index)}
+          >
+            Branch
+          </button>
+          <button
+            type="button"
+            class="quiet"
+            aria-label=${`${line.hidden ? "Show" : "Hide"} line ${line.index + 1}`}
+            onClick=${() => alter(line.hidden ? "unhide" : "hide", line.index)}
+          >
+            ${line.hidden ? "Show" : "Hide"}
+          </button>
+          <button
+            type="button"
+            class="quiet danger"
+            aria-label=${`Delete line ${line.index + 1}`}
+            onClick=${() => alter("delete", line.index)}
+          >
+            Delete
+          </button>
+        </details>
       </footer>`
     }
   </li>`;
+}
+
+/** Close a menu when something of it was chosen. @param {MouseEvent} event */
+function closeAfter(event) {
+  if (event.target instanceof HTMLButtonElement) /** @type {HTMLDetailsElement} */ (event.currentTarget).open = false;
 }
 
 /** Which model answers; the scripted one can be told what to say. @param {{talk: Talk, setTalk: (talk: Talk) => void}} props */
