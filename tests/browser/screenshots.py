@@ -92,7 +92,11 @@ def take(browser: Browser, name: str) -> None:
         page.browser.run("document.querySelector('.notices').replaceChildren()")
         shot = browser.screenshot_bytes()
         browser.open("about:blank")
-    picture = Image.open(io.BytesIO(shot)).convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    picture = (
+        Image.open(io.BytesIO(shot))
+        .convert("RGB")
+        .quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    )
     picture.save(FOLDER / f"{name}.png", optimize=True)
 
 

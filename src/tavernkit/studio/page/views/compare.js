@@ -95,7 +95,7 @@ function Sides({ answer, names }) {
   const { left, right, messages } = answer;
   const different = messages.filter(({ kind }) => kind !== "same").length;
   return html`<p role="status" id="compare-result">
-      ${different === 0 ? "Both prompts are the same." : `${counted(different, "message")} differ.`}
+      ${different === 0 ? "Both prompts are the same." : `${counted(different, "message differs", "messages differ")}.`}
       <small> ${left.budget.total.toLocaleString("en")} and ${counted(right.budget.total, "token")}</small>
     </p>
     <div class="scroll" tabindex="0" role="region" aria-label="Both prompts">
