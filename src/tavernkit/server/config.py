@@ -148,6 +148,13 @@ class ServerConfig(BaseModel):
     clean_up: bool = True
     """Whether replies are cleaned up as SillyTavern does in its chats."""
 
+    memory_every: int = Field(default=limits.MEMORY_EVERY, ge=4, le=1000)
+    """After how many messages a session that asks for a memory is summarised again."""
+    memory_upstream: str | None = None
+    """Who summarises; by default whoever answers in the session."""
+    memory_prompt: str | None = None
+    """What the model is told that summarises; there is one in English."""
+
     require_keys: bool | None = None
     """Whether clients need an API key; by default only when the address is not loopback."""
     admin_key: SecretStr | None = None

@@ -61,6 +61,19 @@ CACHED_CHATS: Final = 1024
 MAX_CACHED_CHAT_LINES: Final = 2000
 """Longer chats are read anew each turn."""
 
+MEMORY_EVERY: Final = 20
+"""After how many messages a session with a memory is summarised again."""
+MAX_SUMMARIES: Final = 4
+"""Summaries that a process makes at once; four times as many wait, the others are begun by the next turn."""
+MAX_SUMMARY_TOKENS: Final = 600
+MAX_SUMMARY_CHARACTERS: Final = 8192
+SUMMARY_LEASE_SECONDS: Final = 600.0
+"""How long a process owns the work on a summary."""
+SUMMARY_WAIT_SECONDS: Final = 120.0
+"""How long a summary waits for a pause between two turns to be stored."""
+SUMMARY_PAUSE_SECONDS: Final = 60.0
+"""How long a failed summary is left alone; twice as long each time, up to an hour."""
+
 PREDICTED_SESSIONS: Final = 256
 """Sessions for which a process predicts what providers have cached; each keeps its last prompts."""
 MAX_PREDICTED_TURNS: Final = 1000

@@ -63,6 +63,12 @@ class Metrics:
             buckets=BUCKETS,
             registry=self.registry,
         )
+        self._summaries = Counter(
+            "tavernkit_summaries", "Summaries of long sessions", ("status",), registry=self.registry
+        )
+        self._summary_latency = Histogram(
+            "tavernkit_summary_seconds", "Making a summary", buckets=BUCKETS, registry=self.registry
+        )
         self._pruned = Counter("tavernkit_pruned", "Old rows that were removed", ("table",), registry=self.registry)
 
     def request_began(self) -> None:
@@ -113,6 +119,11 @@ class Metrics:
     def first_token(self, upstream: str, seconds: float) -> None:
         """A stream began to say something."""
         self._first_token.labels(upstream).observe(seconds)
+
+    def summary(self, status: str, seconds: float) -> None:
+        """A summary was made, or not."""
+        self._summaries.labels(status).inc()
+        self._summary_latency.observe(seconds)
 
     def pruned(self, table: str, rows: int) -> None:
         """Old rows of a table were removed."""

@@ -32,6 +32,7 @@ from tavernkit.server.prompt_caches import PROFILES, PromptCaches
 from tavernkit.server.storage import chats, turns
 from tavernkit.server.storage.chats import ChatLine
 from tavernkit.server.storage.database import Database
+from tavernkit.server.summaries import Summaries
 from tavernkit.server.talks.registry import Talks, pending_line
 from tavernkit.server.talks.talk import BuiltPrompt, Caching, Spoken, TalkInput, TalkResult
 from tavernkit.server.turn_log import INTERRUPTED, OpenTurn, TurnLog, merged_selection
@@ -70,6 +71,7 @@ class Turns:
         self.log = TurnLog(config, database, library, self._talks, accounts)
         self._admission = Admission(running=config.max_turns, waiting=config.max_waiting, seconds=config.busy_seconds)
         self._caches = PromptCaches()
+        self.summaries = Summaries(config, database, upstreams, accounts, metrics)
         self._queues: dict[str, tuple[asyncio.Lock, int]] = {}
         self._running: dict[asyncio.Task[TurnOutcome], asyncio.Event] = {}
 
@@ -122,6 +124,7 @@ class Turns:
                 gone.set()
             if self._running:
                 await asyncio.wait(list(self._running), timeout=5)
+        await self.summaries.stop()
         self._build_executor.close()
 
     async def _timed(self, request: TurnRequest, listener: Listener) -> TurnOutcome:
@@ -199,6 +202,8 @@ class Turns:
         self._metrics.asked(route[0][0].name, asked)
         response = _response(request, opened, result, options)
         await self.log.finish(opened, given, result, response)
+        if given.memory and opened.chat is not None:
+            self.summaries.consider(opened.chat, result.lines, result.details, request.payer, route[0][0].name)
         return TurnOutcome(turn_id=opened.turn_id, response=response, result=result)
 
     async def _asked(self, upstream: Upstream, wanted: Request, listener: TimedListener, opened: OpenTurn) -> Reply:
@@ -257,6 +262,7 @@ class Turns:
             seed=request.seed,
             model=model,
             context_length=request.context_length,
+            memory=opened.options.get("memory") is True,
             caching=caching_of(opened.options, upstream.config if upstream is not None else None),
             limits=request.payer.limits if request.payer is not None else DEFAULT_LIMITS,
             model_context=await upstream.context.told(model) if upstream is not None else None,

@@ -60,6 +60,8 @@ class TavernKitOptions(BaseModel):
     """Where lore goes that fires by key; ``freeze``: into the history, where it stays."""
     volatile: Literal["reference", "tail"] | None = None
     """Where notes and texts go that change by themselves; ``tail``: behind the history."""
+    memory: bool | None = None
+    """Whether a model summarises the session in the background, for its later prompts; kept with it, too."""
     explain: bool = False
 
     @property
@@ -68,7 +70,7 @@ class TavernKitOptions(BaseModel):
         return {name: value for name in KEPT_OPTIONS if (value := getattr(self, name)) is not None}
 
 
-KEPT_OPTIONS = ("strategy", "lore", "volatile")
+KEPT_OPTIONS = ("strategy", "lore", "volatile", "memory")
 """What a session keeps of the extension object besides who talks."""
 
 

@@ -147,6 +147,7 @@ class SessionPatch(BaseModel):
     strategy: Literal["reference", "cache"] | None = None
     lore: Literal["reference", "freeze"] | None = None
     volatile: Literal["reference", "tail"] | None = None
+    memory: bool | None = None
 
 
 class SessionOut(BaseModel):
@@ -163,7 +164,7 @@ class SessionOut(BaseModel):
     details: dict[str, Any]
     variables: dict[str, Any]
     options: dict[str, Any]
-    """How its prompts are kept stable."""
+    """How its prompts are kept stable, and whether it has a memory."""
     busy: bool
     version: int
     created_at: float

@@ -33,7 +33,7 @@ from tavernkit.server.talks.talk import (
 from tavernkit.silly_tavern import WorldBook
 from tavernkit.stores import InMemoryVariablesStore
 from tavernkit.turns import Exchange, OnPiece, ToolOutcome, Turn, TurnKind
-from tavernkit.values import JsonObject, LRUCache
+from tavernkit.values import JsonObject, LRUCache, freeze_object
 
 T = TypeVar("T")
 
@@ -121,7 +121,8 @@ class RisuTalk:
             if last is None or last.role != "assistant" or lines_of_chats.NEUTRAL in last.native:
                 raise ServiceError(409, f"there is no reply to {given.kind}", code="no_reply")
         sent = lines.pop().content if lines and lines[-1].id == given.pending else ""
-        builder, may_ask = self._builders.get_or_make(given.cast.key, lambda: self._make_builder(given.cast))
+        key = (given.cast.key, given.memory)
+        builder, may_ask = self._builders.get_or_make(key, lambda: self._make_builder(given.cast, memory=given.memory))
 
         async def work(function: Callable[[], T], /) -> T:
             return await self._build_executor.run(_size(given), function)
@@ -136,8 +137,8 @@ class RisuTalk:
         )
         return chat, sent
 
-    def _make_builder(self, cast: Cast) -> tuple[risu_ai.Builder, bool]:
-        """The builder of a cast; True if triggers may ask a model in the middle of a build."""
+    def _make_builder(self, cast: Cast, *, memory: bool) -> tuple[risu_ai.Builder, bool]:
+        """The builder of a cast; True if triggers or memory may ask a model in the middle of a build."""
         modules = tuple(module for module in cast.modules if isinstance(module, risu_ai.RisuModule))
         preset = (
             cast.preset if isinstance(cast.preset, risu_ai.Preset) else risu_ai.Preset().replace(ai_model=ANY_MODEL)
@@ -160,8 +161,19 @@ class RisuTalk:
             inputs["user"] = User(name=cast.persona.name, persona=cast.persona.description)
         builder = risu_ai.Builder(services=self._services, **inputs)
         context = builder.make_context()
+        if memory:
+            owner = dataclasses.replace(context.owner, raw={**context.owner.raw, "supaMemory": True})
+            inputs = {"character": owner, "settings": with_hypa_memory(settings), "memory": risu_ai.MemoryModels()}
+            return builder.replace(**inputs), True
         cards = any(each.raw.get("triggerscript") for each in (context.owner, *context.members))
         return builder, cards or any(module.raw.get("trigger") for module in modules)
+
+
+def with_hypa_memory(settings: risu_ai.Settings) -> risu_ai.Settings:
+    """The settings with HypaMemory switched on: of all summaries the newest that fit, as there are no embeddings."""
+    ratios = {"recentMemoryRatio": 1, "similarMemoryRatio": 0, "preserveOrphanedMemory": True}
+    raw = {**settings.raw, "hypaV3": True, "hypaV3Presets": [{"name": "", "settings": ratios}], "hypaV3PresetId": 0}
+    return settings.replace(raw=freeze_object(raw))
 
 
 async def _operate(chat: risu_ai.Chat, given: TalkInput, sent: str) -> Turn:

@@ -66,6 +66,8 @@ class TalkInput:
     """What the model takes; None if nobody knows."""
 
     caching: Caching = field(default_factory=Caching)
+    memory: bool = False
+    """Whether the chat is summarised. SillyTavern's builds use a summary that is there; RisuAI's must be told to."""
     limits: Limits = DEFAULT_LIMITS
     """What the build may do."""
 

@@ -1,0 +1,48 @@
+"""Who works on the summary of a session: one process at a time."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Executable, bindparam, delete
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from tavernkit.server.storage.statements import change, table_of
+from tavernkit.server.storage.tables import Summary
+
+
+async def claim(connection: AsyncConnection, session_id: str, *, now: float, until: float) -> int | None:
+    """Take the work on a session's summary; gives how often it failed lately, or None if it is not to be had now."""
+    statement = _claiming(on_sqlite=connection.dialect.name == "sqlite")
+    row = {"session_id": session_id, "lease_until": until, "failures": 0, "now": now}
+    found = (await connection.execute(statement, row)).one_or_none()
+    return None if found is None else int(found[0])
+
+
+async def release(connection: AsyncConnection, session_id: str) -> None:
+    """End the work: it went well, or there is nothing to do."""
+    await connection.execute(delete(Summary).where(Summary.session_id == session_id))
+
+
+async def postpone(connection: AsyncConnection, session_id: str, *, failures: int, until: float) -> None:
+    """Leave it alone for a while after a failure."""
+    await connection.execute(*change(Summary, {"failures": failures, "lease_until": until}, session_id=session_id))
+
+
+@cache
+def _claiming(*, on_sqlite: bool) -> Executable:
+    table = table_of(Summary)
+    free = table.c.lease_until <= bindparam("now")
+    values: dict[str, Any] = {each.name: bindparam(each.name) for each in table.columns}
+    if on_sqlite:
+        lite = sqlite.insert(table).values(values)
+        taken = lite.on_conflict_do_update(
+            index_elements=["session_id"], set_={"lease_until": lite.excluded.lease_until}, where=free
+        )
+        return taken.returning(table.c.failures)
+    full = postgresql.insert(table).values(values)
+    return full.on_conflict_do_update(
+        index_elements=["session_id"], set_={"lease_until": full.excluded.lease_until}, where=free
+    ).returning(table.c.failures)
