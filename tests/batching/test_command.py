@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 import tavernkit as tk
+from tavernkit.batching import BatchProgress
+from tavernkit.cli import progress
 from tests.batching.grids import by_key, write_grid
 from tests.cli.terminal import Tavernkit, Terminal
 
@@ -118,3 +122,25 @@ def test_ctrl_c_says_how_to_go_on(tavernkit: Tavernkit, tmp_path: Path, monkeypa
     called = tavernkit("batch", str(write_grid(tmp_path)), "--out", str(tmp_path / "out"))
     assert called.code == 130
     assert "go on with --resume" in called.err
+
+
+def test_a_run_says_on_a_pipe_how_far_it_is(
+    tavernkit: Tavernkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "ProgressLines", partial(progress.ProgressLines, every=0.0))
+    made = tavernkit("batch", str(write_grid(tmp_path)), "--out", str(tmp_path / "out"), "--jobs", "1")
+    lines = [json.loads(line) for line in made.err.splitlines()]
+    assert [line["done"] for line in lines][-1] == 12
+    assert lines[0].keys() == {"done", "total", "failed", "per_second", "seconds_left"}
+    assert json.loads(made.out)["records"] == 12
+
+
+def test_lines_of_progress_come_now_and_then() -> None:
+    stream, now = StringIO(), 100.0
+    lines = progress.ProgressLines(stream, every=10.0, clock=lambda: now)
+    for seconds in range(0, 31, 3):
+        now = 100.0 + seconds
+        lines(BatchProgress(seconds, 60, 1, 2.0))
+    told = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["done"] for line in told] == [12, 24]
+    assert told[0] == {"done": 12, "total": 60, "failed": 1, "per_second": 2.0, "seconds_left": 24}

@@ -380,6 +380,34 @@ def test_models_of_one_provider_share_its_rate(tavernkit: Tavernkit, monkeypatch
     assert len(set(taken)) == 2
 
 
+def test_eval_stops_at_its_budget_and_goes_on_with_what_is_missing(tavernkit: Tavernkit, tmp_path: Path) -> None:
+    runs = ("eval", "--provider", "openrouter", "--model", "a", "--model", "b", "--suite", "tools",
+            "--scenario", "chat_only", "--trials", "3", "--out", str(tmp_path), "--json")  # fmt: skip
+    model = ScriptedModel("Hello, friend.", repeat_last=True)
+    with serve_in_thread(model) as url:
+        first = tavernkit(*runs, "--base-url", url, "--max-requests", "4")
+        assert (first.code, len(model.requests)) == (0, 4)
+        summary = json.loads(first.out)
+        assert (summary["overall"]["runs"], summary["missing"]) == (4, 2)
+        assert "2 runs not made" in first.err
+        second = tavernkit(*runs, "--base-url", url, "--resume", "--concurrency", "2")
+    assert (second.code, len(model.requests)) == (0, 6)
+    summary = json.loads(second.out)
+    assert (summary["overall"]["runs"], summary["missing"]) == (6, 0)
+    assert {numbers["runs"] for numbers in summary["models"].values()} == {3}
+
+
+def test_eval_stops_when_its_tokens_are_used_up(tavernkit: Tavernkit) -> None:
+    model = ScriptedModel("Hello, friend.", repeat_last=True)
+    with serve_in_thread(model) as url:
+        outcome = tavernkit(
+            "eval", "--base-url", url, "--model", "a", "--suite", "tools", "--scenario", "chat_only",
+            "--trials", "5", "--max-tokens", "1", "--json",
+        )  # fmt: skip
+    assert len(model.requests) == 1
+    assert json.loads(outcome.out)["missing"] == 4
+
+
 def test_eval_says_what_is_missing(tavernkit: Tavernkit) -> None:
     outcome = tavernkit("eval", "--model", "my-model")
     assert outcome.code == 2

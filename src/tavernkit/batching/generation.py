@@ -17,7 +17,8 @@ from typing import Final, Protocol, Self, TypeVar
 from tavernkit.batching.executors import Built, Chunk, Executor, Job, Results, encoded
 from tavernkit.batching.record import BatchFormat, BatchRecord
 from tavernkit.batching.sources import suggestion
-from tavernkit.errors import ConfigError, TavernKitError
+from tavernkit.budget.estimator import count_tokens
+from tavernkit.errors import ConfigError
 from tavernkit.models import (
     ConnectionFailedError,
     HTTPError,
@@ -32,6 +33,8 @@ from tavernkit.models import (
     model,
     with_retries,
 )
+from tavernkit.models.errors import BudgetReachedError
+from tavernkit.prompt.message import Message
 from tavernkit.values import EMPTY_OBJECT, FrozenObject, JsonObject, freeze_object, is_mapping, thaw_object
 
 T = TypeVar("T")
@@ -126,26 +129,54 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {
 }
 
 
+class Budget:
+    """How many requests and tokens are left; safe to share between threads."""
+
+    def __init__(self, requests: int | None = None, tokens: int | None = None) -> None:
+        self._requests = requests
+        self._tokens = tokens
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Take a request, if there is one left and tokens for it."""
+        with self._lock:
+            if (self._tokens is not None and self._tokens <= 0) or self._requests == 0:
+                return False
+            if self._requests is not None:
+                self._requests -= 1
+            return True
+
+    def spend(self, tokens: int) -> None:
+        """Count tokens."""
+        with self._lock:
+            if self._tokens is not None:
+                self._tokens -= tokens
+
+
 class Meter:
     """Says when the next request may be sent, and when the budget is used up; safe to share between threads."""
 
-    def __init__(self, options: GenerateOptions, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, options: GenerateOptions, budget: Budget | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin to measure.
+
+        Args:
+            options: The rate and, without a budget, what may be asked in all.
+            budget: What may be asked in all, if several meters share it.
+            clock: Gives seconds.
+        """
         self._interval = 1 / options.requests_per_second if options.requests_per_second else 0.0
-        self._requests_left = options.max_requests
-        self._tokens_left = options.max_tokens
+        self._budget = budget if budget is not None else Budget(options.max_requests, options.max_tokens)
         self._clock = clock
         self._next = 0.0
         self._lock = threading.Lock()
 
     def take(self) -> float | None:
         """Take the right to send a request: how many seconds to wait first, or None if there is no budget left."""
+        if not self._budget.take():
+            return None
         with self._lock:
-            if self._tokens_left is not None and self._tokens_left <= 0:
-                return None
-            if self._requests_left is not None:
-                if self._requests_left <= 0:
-                    return None
-                self._requests_left -= 1
             now = self._clock()
             self._next = max(self._next, now)
             seconds = self._next - now
@@ -154,9 +185,7 @@ class Meter:
 
     def spend(self, tokens: int) -> None:
         """Count tokens: those of a prompt when it is sent, then what its reply differs by."""
-        with self._lock:
-            if self._tokens_left is not None:
-                self._tokens_left -= tokens
+        self._budget.spend(tokens)
 
 
 class SharedMeter(Protocol):
@@ -186,19 +215,16 @@ class LocalMeter:
         self._meter.spend(tokens)
 
 
-class BudgetReachedError(TavernKitError):
-    """No more requests may be sent."""
-
-
 _latency: ContextVar[float] = ContextVar("latency")
 
 
 class _Metered(ModelWrapper):
     """Asks the meter before each request, those that are sent again included."""
 
-    def __init__(self, inner: Model, meter: SharedMeter) -> None:
+    def __init__(self, inner: Model, meter: SharedMeter, *, counting: bool) -> None:
         super().__init__(inner)
         self._meter = meter
+        self._counting = counting
 
     async def send_whole(self, request: Request) -> Reply:
         seconds = await self._meter.take()
@@ -208,14 +234,32 @@ class _Metered(ModelWrapper):
             await asyncio.sleep(seconds)
         started = time.monotonic()
         try:
-            return await self.inner.send(request)
+            reply = await self.inner.send(request)
         finally:
             _latency.set(time.monotonic() - started)
+        if self._counting:
+            await self._meter.spend(reply.usage.total_tokens or _estimated(request, reply))
+        return reply
 
 
-def metered(options: GenerateOptions, meter: SharedMeter) -> Model:
-    """Make a model that asks a meter before each request, and sends again what failed."""
-    return with_retries(_Metered(options.connect(), meter), retries=options.retries)
+def _estimated(request: Request, reply: Reply) -> int:
+    """Count the tokens that a provider did not."""
+    said = [
+        message.content if isinstance(message, Message) else str(message.get("content") or "")
+        for message in request.messages or ()
+    ]
+    return sum(map(count_tokens, (request.prompt or "", *said, reply.text)))
+
+
+def metered(options: GenerateOptions, meter: SharedMeter, *, counting: bool = True) -> Model:
+    """Make a model that asks a meter before each request, and sends again what failed.
+
+    Args:
+        options: Which model.
+        meter: The meter.
+        counting: Count the tokens of replies; otherwise the caller does.
+    """
+    return with_retries(_Metered(options.connect(), meter, counting=counting), retries=options.retries)
 
 
 class Answerer:
@@ -225,7 +269,7 @@ class Answerer:
         self._options = options
         self._meter = meter
         self._form: BatchFormat = form
-        self._model = metered(options, meter)
+        self._model = metered(options, meter, counting=False)
 
     async def answer(self, built: Built) -> Built:
         """Ask the model. A record without a prompt stays as it is."""

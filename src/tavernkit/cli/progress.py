@@ -1,23 +1,73 @@
-"""A bar for work that may take long; only a terminal sees it."""
+"""How far a long run is: a bar on a terminal, lines of JSON elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+import json
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TextIO
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from tavernkit.batching import BatchProgress
 
-SHOWN_FROM = 8
-"""Fewer things are done before a bar could be read."""
+SECONDS_BETWEEN_LINES: Final = 10.0
 
 
-def following(things: Sequence[T], what: str) -> Iterator[T]:
-    """Go through things and show on stderr how far it got."""
-    from rich.progress import track
+class ProgressLines:
+    """Writes one line of JSON every so many seconds."""
+
+    def __init__(
+        self, stream: TextIO, *, every: float = SECONDS_BETWEEN_LINES, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin to count.
+
+        Args:
+            stream: Where lines go.
+            every: Seconds between two lines; the first comes after so many.
+            clock: Gives seconds.
+        """
+        self._stream = stream
+        self._every = every
+        self._clock = clock
+        self._next = clock() + every
+
+    def __call__(self, now: BatchProgress) -> None:
+        """Write a line if it is time."""
+        if self._clock() < self._next:
+            return
+        self._next = self._clock() + self._every
+        left = now.seconds_left
+        told = {
+            "done": now.done,
+            "total": now.total,
+            "failed": now.failed,
+            "per_second": round(now.rate, 1),
+            "seconds_left": None if left is None else round(left),
+        }
+        self._stream.write(json.dumps(told) + "\n")
+        self._stream.flush()
+
+
+@contextmanager
+def progress_shown() -> Generator[Callable[[BatchProgress], None]]:
+    """Show progress with rate and time left, on stderr: what a command prints stays as it is."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from tavernkit.cli.terminal import console
 
     screen = console(stderr=True)
-    if len(things) < SHOWN_FROM or not screen.is_terminal:
-        return iter(things)
-    return iter(track(things, description=what, console=screen, transient=True))
+    if not screen.is_terminal:
+        yield ProgressLines(sys.stderr)
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda now: bar.update(task, total=now.total, completed=now.done, description=_in_words(now))
+
+
+def _in_words(now: BatchProgress) -> str:
+    left = now.seconds_left
+    failed = f" · {now.failed} failed" if now.failed else ""
+    return f"{now.rate:.1f}/s · {'' if left is None else time.strftime('%H:%M:%S', time.gmtime(left))} left{failed}"

@@ -30,6 +30,10 @@ class ModelError(TavernKitError):
         return f"{self.provider}: {super().__str__()}" if self.provider else super().__str__()
 
 
+class BudgetReachedError(TavernKitError):
+    """A run may not send more requests, or has used up its tokens: this one was not sent."""
+
+
 class HTTPError(ModelError):
     """The provider answered with an error status. Headers and bodies do not contain the keys that were sent."""
 

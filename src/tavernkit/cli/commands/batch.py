@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,9 +11,10 @@ import typer
 from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.model_options import require_models
 from tavernkit.cli.platforms import choice_option
+from tavernkit.cli.progress import progress_shown
 
 if TYPE_CHECKING:
-    from tavernkit.batching import BatchProgress, BatchResult, Grid
+    from tavernkit.batching import BatchResult, Grid
 
 FORMATS = ("jsonl", "parquet", "openai-batch", "chat")
 PART, OUTPUT, ANSWERS = "Which part, and where", "What comes out", "Replies"
@@ -120,7 +118,8 @@ def batch(
 
     Records go to part files in --out, with manifest.json. After an interrupt or a kill, --resume makes exactly those
     that are missing, whatever was added to the inputs. Exits with 1 if there are records with errors, with 4 if the
-    model did not answer some: --resume asks again.
+    model did not answer some: --resume asks again. Where stderr is not a terminal, a line of JSON says how far it is,
+    every ten seconds.
 
     \b
     tavernkit batch --init grid.toml
@@ -163,7 +162,7 @@ def batch(
             max_requests=max_requests,
             max_tokens=max_tokens,
         )
-    with _progress(as_json) as told:
+    with progress_shown() as told:
         try:
             result = run_batch(
                 read,
@@ -227,29 +226,6 @@ def _show_plan(grid: Grid, *, as_json: bool) -> None:
         show(f"\nThe first has {first.tokens} tokens:\n")
         for message in first.messages or ({"role": "prompt", "content": first.prompt},):
             show(f"[{message.get('role')}] {message.get('content')}")
-
-
-@contextmanager
-def _progress(as_json: bool) -> Generator[Callable[[BatchProgress], None] | None]:
-    """Show progress with rate and time left on a terminal, and nothing elsewhere."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from tavernkit.cli.terminal import console
-
-    screen = console(stderr=True)
-    if as_json or not screen.is_terminal:
-        yield None
-        return
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=screen, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda now: bar.update(task, total=now.total, completed=now.done, description=_rate(now))
-
-
-def _rate(now: BatchProgress) -> str:
-    left = now.seconds_left
-    failed = f" · {now.failed} failed" if now.failed else ""
-    return f"{now.rate:.0f}/s · {'' if left is None else time.strftime('%H:%M:%S', time.gmtime(left))} left{failed}"
 
 
 def _show_result(result: BatchResult, *, as_json: bool) -> None:

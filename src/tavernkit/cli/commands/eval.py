@@ -12,6 +12,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit.cli.exit_codes import ExitCode
 from tavernkit.cli.model_options import MODEL, SCRIPTED, ModelOptions, require_models
 from tavernkit.cli.option_groups import takes
+from tavernkit.cli.progress import progress_shown
 
 if TYPE_CHECKING:
     from tavernkit.models import Model
@@ -67,6 +68,17 @@ class EvalModelOptions:
     retries: Annotated[
         int, typer.Option("--retries", min=0, help="How often a request is sent again.", rich_help_panel=MODEL)
     ] = 2
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", help="Seconds to wait for a reply.", rich_help_panel=MODEL)
+    ] = None
+    max_requests: Annotated[
+        int | None,
+        typer.Option("--max-requests", min=1, help="Stop after so many, retries included.", rich_help_panel=MODEL),
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        typer.Option("--max-tokens", min=1, help="Stop at so many tokens, prompts and replies.", rich_help_panel=MODEL),
+    ] = None
 
     def catalogue(self) -> tuple[EvalModel, ...]:
         """Return the models by provider and name."""
@@ -81,8 +93,8 @@ class EvalModelOptions:
         return tuple(dict.fromkeys(found))
 
     def connect(self) -> Callable[[EvalModel], Model]:
-        """Return what makes the model of a row; all of one provider share its rate."""
-        from tavernkit.batching.generation import GenerateOptions, LocalMeter, Meter, metered
+        """Return what makes the model of a row; all of one provider share its rate, and all the budget."""
+        from tavernkit.batching.generation import Budget, GenerateOptions, LocalMeter, Meter, metered
 
         if self.base_url == SCRIPTED or (self.base_url is None and self.reply):
             scripted = ModelOptions(base_url=SCRIPTED, reply=self.reply).connect()
@@ -94,15 +106,17 @@ class EvalModelOptions:
             )
         require_models()
         meters: dict[str, LocalMeter] = {}
+        budget = Budget(self.max_requests, self.max_tokens)
 
         def make(wanted: EvalModel) -> Model:
             options = GenerateOptions(
                 model=f"{wanted.provider}:{wanted.id}",
                 base_url=self.base_url,
                 retries=self.retries,
+                timeout=self.timeout,
                 requests_per_second=self.requests_per_second,
             )
-            meter = meters.setdefault(wanted.provider, LocalMeter(Meter(options)))
+            meter = meters.setdefault(wanted.provider, LocalMeter(Meter(options, budget)))
             return metered(options, meter)
 
         return make
@@ -117,7 +131,7 @@ def evaluate(
     profile: Annotated[str, typer.Option("--profile", help="Filter of sampling profiles.")] = "default",
     language: Annotated[list[str] | None, typer.Option("--language", help="Adds the language policy; repeat.")] = None,
     trials: Annotated[int, typer.Option("--trials", min=1, help="Runs of each combination.")] = 1,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at the same time.")] = 1,
+    jobs: Annotated[int, typer.Option("--concurrency", "--jobs", min=1, help="Runs at the same time.")] = 1,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for the report and every run.")
     ] = None,
@@ -128,17 +142,17 @@ def evaluate(
     r"""See how well models call tools, write directives and keep to a language.
 
     Several models and providers go into one run, with a table for each. Exits with 1 if runs failed, with 4 if no model
-    answered. With --out, runs are written to runs.jsonl as they
-    end, and --resume makes only those that are missing.
+    answered. With --out, runs are written to runs.jsonl as they end, and --resume makes only those that are missing:
+    after an interrupt, or when --max-requests or --max-tokens stopped it.
 
     \b
     tavernkit eval --list
     tavernkit eval --base-url http://localhost:8000 --model my-model --suite tools --trials 5
     tavernkit eval --base-url http://localhost:8000 --model my-model --out results/ --resume
-    tavernkit eval --model openai:gpt-4o --model anthropic:claude-sonnet-4-5 --trials 10 --jobs 8
+    tavernkit eval --model openai:gpt-4o --model anthropic:claude-sonnet-4-5 --trials 10 --concurrency 8
     tavernkit eval --provider openrouter --model qwen/qwen3-32b --model z-ai/glm-4.6 --requests-per-second 2
     """
-    from tavernkit.cli.terminal import show, show_report, table
+    from tavernkit.cli.terminal import complain, counted, show, show_report, table
     from tavernkit.vibe_tavern.evals.harness import EvalOptions, matrix
 
     unknown = set(suite or ()) - set(SUITES)
@@ -172,6 +186,8 @@ def evaluate(
         show_report(report.summary())
     else:
         show(report.to_markdown())
+    if report.missing:
+        complain(f"stopped by --max-requests or --max-tokens: {counted(report.missing, 'run')} not made")
     if not any(record.answered for record in report.records):
         raise typer.Exit(ExitCode.MODEL)
     if not all(record.ok for record in report.records):
@@ -193,24 +209,25 @@ def _run_log(out: Path | None, *, resume: bool) -> RunLog | None:
 
 def _run(chosen: EvalOptions, options: EvalModelOptions, log: RunLog | None) -> EvalReport:
     import asyncio
+    import time
 
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    from tavernkit.cli.terminal import console
+    from tavernkit.batching import BatchProgress
     from tavernkit.vibe_tavern.evals.harness import run_evals
 
     connect = options.connect()
-    screen = console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task("runs", total=None)
+    before = list(log.read()) if log is not None else []
+    started, made, failed = time.monotonic(), 0, 0
+    with progress_shown() as show_progress:
 
         def told(progress: EvalProgress) -> None:
-            bar.update(task, total=progress.total, completed=progress.done)
+            nonlocal made, failed
+            made += 1
+            failed += not progress.record.ok
+            seconds = max(time.monotonic() - started, 0.001)
+            show_progress(BatchProgress(progress.done, progress.total, failed, made / seconds))
             if log is not None:
                 log.append(progress.record)
 
-        before = log.read() if log is not None else ()
         return asyncio.run(run_evals(chosen, connect, progress=told, before=before))
 
 

@@ -13,6 +13,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit.arguments import check_fields, checked, require
 from tavernkit.errors import ConfigError
 from tavernkit.models import Model, ModelError
+from tavernkit.models.errors import BudgetReachedError
 from tavernkit.values import JsonObject, is_list, is_object
 from tavernkit.vibe_tavern.errors import ToolLoopLimitError, ToolUseError
 from tavernkit.vibe_tavern.evals.catalogue import (
@@ -168,7 +169,7 @@ async def run_evals(
 
     ``model`` is one for all of them (requests name theirs), or a function that gives one for each. What a run raises is
     its result. Runs of ``before``, an evaluation that was interrupted, are not made again unless the model did not
-    answer them.
+    answer them. When a model says that its budget is used up, the runs that are left are not made.
     """
     before = list(before)
     for record in before:
@@ -185,11 +186,18 @@ async def run_evals(
     records: list[RunRecord | None] = [known.get(_key(cell.config())) for cell in cells]
     seats = asyncio.Semaphore(options.jobs)
     done = sum(record is not None for record in records)
+    out_of_budget = False
 
     async def work(position: int, cell: EvalCell) -> None:
-        nonlocal done
+        nonlocal done, out_of_budget
         async with seats:
-            record = await _run(cell, runners[cell.model.key], options, clock)
+            if out_of_budget:
+                return
+            try:
+                record = await _run(cell, runners[cell.model.key], options, clock)
+            except BudgetReachedError:
+                out_of_budget = True
+                return
         records[position] = record
         done += 1
         if progress is not None:
@@ -204,7 +212,8 @@ async def run_evals(
         if not isinstance(model, Model):  # what was made here is closed here
             for runner in runners.values():
                 await runner.aclose()
-    return EvalReport(tuple(record for record in records if record is not None))
+    made = tuple(record for record in records if record is not None)
+    return EvalReport(made, missing=len(cells) - len(made))
 
 
 def _key(config: JsonObject) -> str:
@@ -234,7 +243,9 @@ async def _attempt(cell: EvalCell, runner: PromptRunner, options: EvalOptions, c
     started = clock()
     try:
         outcome = await cell.scenario.run(lab)
-    except Exception as error:  # noqa: BLE001  # whatever a run raises is what it found out
+    except Exception as error:  # whatever a run raises is what it found out
+        if isinstance(error, BudgetReachedError) or isinstance(error.__cause__, BudgetReachedError):
+            raise BudgetReachedError(str(error)) from error
         return RunRecord(
             config=cell.config(),
             ok=False,

@@ -84,11 +84,14 @@ class EvalReport:
     """All records, in order, and what they add up to."""
 
     records: Sequence[RunRecord]
+    missing: int = 0
+    """Runs that were not made, because the budget was used up."""
 
     def summary(self) -> JsonObject:
         """Everything in numbers: overall, and by suite, model, scenario, strategy and language."""
         return {
             "overall": aggregate(self.records),
+            "missing": self.missing,
             "suites": self._by("suite"),
             "models": self._by(*self._model_keys),
             "scenarios": self._by("scenario"),
