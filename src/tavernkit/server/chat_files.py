@@ -29,17 +29,23 @@ async def chat_file(connection: AsyncConnection, chat: ChatState) -> tuple[str, 
 
 
 def _jsonl(chat: ChatState, name: str, lines: Sequence[ChatLine]) -> bytes:
-    messages = [_message(line) for line in lines]
+    messages, metadata = stored_messages(chat, lines)
     user = next((message.name for message in messages if message.is_user), "User")
+    file = st.ChatFile(messages=messages, metadata=metadata, header={"user_name": user, "character_name": name})
+    return file.dumps().encode("utf-8", "replace")
+
+
+def stored_messages(chat: ChatState, lines: Sequence[ChatLine]) -> tuple[tuple[st.ChatMessage, ...], st.ChatMetadata]:
+    """The messages and the metadata of a session as SillyTavern has them.
+
+    Args:
+        chat: The session.
+        lines: Its lines.
+    """
     details: JsonObject = {**chat.details}
     if variables := _variables(chat):
         details["variables"] = variables
-    file = st.ChatFile(
-        messages=tuple(messages),
-        metadata=st.ChatMetadata.from_json(details),
-        header={"user_name": user, "character_name": name},
-    )
-    return file.dumps().encode("utf-8", "replace")
+    return tuple(_message(line) for line in lines), st.ChatMetadata.from_json(details)
 
 
 def _message(line: ChatLine) -> st.ChatMessage:
@@ -54,11 +60,27 @@ def _message(line: ChatLine) -> st.ChatMessage:
 
 
 def _risu_chat(chat: ChatState, name: str, lines: Sequence[ChatLine]) -> bytes:
+    return write_chats(risu_ai.ChatFile((stored_risu_chat(chat, name, lines),), ()))
+
+
+def stored_risu_chat(
+    chat: ChatState, name: str, lines: Sequence[ChatLine], *, chat_id: str | None = None
+) -> risu_ai.RisuChat:
+    """A session as RisuAI has it.
+
+    Args:
+        chat: The session.
+        name: What the chat is called.
+        lines: Its lines.
+        chat_id: Its id in RisuAI; the session's own by default.
+    """
     raw: JsonObject = {**chat.details, "name": name}
+    if chat_id is not None:
+        raw["id"] = chat_id
     raw["message"] = [line.native for line in lines if "metadata" not in line.native]
     if variables := _variables(chat):
         raw["scriptstate"] = {f"${key}": value for key, value in variables.items()}
-    return write_chats(risu_ai.ChatFile((risu_ai.RisuChat.from_json(raw),), ()))
+    return risu_ai.RisuChat.from_json(raw)
 
 
 def _variables(chat: ChatState) -> dict[str, Json]:

@@ -140,6 +140,10 @@ class ServerConfig(BaseModel):
     """A SillyTavern data folder (``data/default-user``), the same: characters, books, presets, personas, chats."""
     watch: bool = False
     """Whether changes of these folders are picked up while the server runs."""
+    from_risuai: Path | None = None
+    """A save of RisuAI's that is imported at the start: a backup, a database or its folder."""
+    write_back: bool = False
+    """Whether sessions are written back into the data folder or the save that they came from."""
     example: bool = True
     """Whether the shipped example character is put into an empty database."""
     user_name: str = "User"

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tavernkit import risu_ai
 from tavernkit import silly_tavern as st
 from tavernkit.server.chat_settings import checked_settings, save_settings, stored_settings
+from tavernkit.server.errors import ServiceError
+from tavernkit.server.file_marks import FileMark, risu_digest, session_of, set_mark
 from tavernkit.server.import_saves import FoundSaveChats, FoundSaveGroup
 from tavernkit.server.import_sources import (
     Found,
@@ -27,6 +30,7 @@ from tavernkit.server.import_sources import (
     FoundRisuChats,
     FoundScripts,
     FoundSettings,
+    Origin,
 )
 from tavernkit.server.item_files import NewItem, read_item
 from tavernkit.server.library import RISU_AI, SILLY_TAVERN
@@ -203,7 +207,7 @@ async def _store_chat(connection: AsyncConnection, progress: Progress, found: Fo
         return
     persona, folder = progress.personas.get(found.persona), progress.stored_folder
     selection = Selection(character=character, persona=persona, folder=folder if found.avatar is not None else None)
-    await _store_st_chat(connection, progress, found.file, selection, found.files)
+    await _store_st_chat(connection, progress, found, selection)
 
 
 async def _store_group_chat(connection: AsyncConnection, progress: Progress, found: FoundGroupChat) -> None:
@@ -213,27 +217,66 @@ async def _store_group_chat(connection: AsyncConnection, progress: Progress, fou
         return
     persona = progress.personas.get(found.persona)
     selection = Selection(group=group, persona=persona, folder=progress.stored_folder)
-    await _store_st_chat(connection, progress, found.file, selection, found.files)
+    await _store_st_chat(connection, progress, found, selection)
 
 
 async def _store_st_chat(
-    connection: AsyncConnection,
-    progress: Progress,
-    file: st.ChatFile,
-    selection: Selection,
-    files: Sequence[FoundFile] = (),
+    connection: AsyncConnection, progress: Progress, found: FoundChat | FoundGroupChat, selection: Selection
 ) -> None:
+    file, origin = found.file, found.origin if progress.served else None
+
     def line(message: st.ChatMessage) -> ChatLine:
         role = "user" if message.is_user else "system" if message.narrator else "assistant"
         return new_line(role, message.mes, message.to_json())
 
-    await _store_files(connection, selection.folder, files)
+    await _store_files(connection, selection.folder, found.files)
     details = file.metadata.to_json()
     variables = details.pop("variables", None)
-    if await _is_known(connection, progress, file.name, selection):
+    name = file.name
+    if origin is not None:
+        known, name = await _chat_of_file(connection, progress, origin, name, selection)
+        if known is not None and not await _is_to_be_read_again(connection, known, origin):
+            return
+        if known is not None:
+            await chats.clear_chat(connection, known, details)
+            chat = NewChat(await chats.get_chat(connection, known.id), name, {"local": variables or {}})
+        else:
+            chat = await _new_chat(connection, progress, name, selection, details, variables)
+    elif await _is_known(connection, progress, name, selection):
         return
-    chat = await _new_chat(connection, progress, file.name, selection, details, variables)
+    else:
+        chat = await _new_chat(connection, progress, name, selection, details, variables)
     await _store_lines(connection, progress, chat, file.messages, line)
+    if origin is not None:
+        stored = await chats.get_chat(connection, chat.chat.id)
+        skipped = len(file.messages) - TAKEN_OF_LONGER if len(file.messages) > MAX_SESSION_MESSAGES else 0
+        mark = FileMark(path=origin.path, digest=origin.digest, version=stored.version, skipped=skipped)
+        await set_mark(connection, stored, mark)
+
+
+async def _chat_of_file(
+    connection: AsyncConnection, progress: Progress, origin: Origin, name: str, selection: Selection
+) -> tuple[ChatState | None, str]:
+    """The session of a file of a served folder if there is one, and what it is or will be called."""
+    written_for = await session_of(connection, origin.path)
+    if written_for is not None:
+        with suppress(ServiceError):  # it was removed
+            return await chats.get_chat(connection, written_for, lock=True), name
+    while True:
+        known = await chats.find_chat(connection, progress.owner, _external_id(progress, name, selection), lock=True)
+        mark = FileMark.of(known) if known is not None else None
+        if known is None or mark is None or mark.path == origin.path:
+            return known, name
+        name = f"{name} (from the folder)"  # the session of that name goes on in another file
+
+
+async def _is_to_be_read_again(connection: AsyncConnection, chat: ChatState, origin: Origin) -> bool:
+    """Return True if a session's file has changed, and the session has not."""
+    mark = FileMark.of(chat)
+    if mark is None:  # it was imported before there were marks
+        await set_mark(connection, chat, FileMark(path=origin.path, digest="", version=chat.version))
+        return False
+    return mark.digest not in ("", origin.digest) and mark.version == chat.version and not chat.busy(time.time())
 
 
 async def _store_folder(connection: AsyncConnection, progress: Progress, found: FoundFolder) -> None:
@@ -286,10 +329,11 @@ async def _store_save_chats(connection: AsyncConnection, progress: Progress, fou
         selection = Selection(platform=RISU_AI, character=known)
     new: list[risu_ai.RisuChat] = []
     for chat in found.chats:
-        if chat.id and await chats.find_chat(connection, progress.owner, _save_id(found.owner, chat)) is not None:
-            progress.warn(f"the chat {chat.name!r} of {found.name!r} is here already: it is left as it is")
-        else:
+        known = await chats.find_chat(connection, progress.owner, _save_id(found.owner, chat)) if chat.id else None
+        if known is None:
             new.append(chat)
+        elif (mark := FileMark.of(known)) is None or mark.digest != risu_digest(chat):
+            progress.warn(f"the chat {chat.name!r} of {found.name!r} is here already: it is left as it is")
     await _store_risu_list(connection, progress, selection, found.name, new, save_owner=found.owner)
 
 
@@ -316,6 +360,10 @@ async def _store_risu_list(
             continue
         made = await _new_chat(connection, progress, name, selection, details, risu_ai.chat_variables(chat), known)
         await _store_lines(connection, progress, made, chat.messages, _risu_line)
+        if save_owner is not None and chat.id and len(chat.messages) <= MAX_SESSION_MESSAGES:
+            stored = await chats.get_chat(connection, made.chat.id)
+            mark = FileMark(path=chat.id, digest=risu_digest(chat), version=stored.version, owner=save_owner)
+            await set_mark(connection, stored, mark)
 
 
 def _risu_line(message: risu_ai.RisuMessage) -> ChatLine:

@@ -13,6 +13,7 @@ from tavernkit import silly_tavern as st
 from tavernkit.cards import load, parse_json
 from tavernkit.errors import TavernKitError, Warn
 from tavernkit.server.chat_settings import chosen_settings
+from tavernkit.server.file_marks import digest_of
 from tavernkit.server.import_archive import files_below, unpack
 from tavernkit.server.import_saves import FoundSaveChats, FoundSaveGroup, SaveSource, is_save
 from tavernkit.server.item_files import NewItem, persona_item, read_item
@@ -21,6 +22,7 @@ from tavernkit.server.limits import MAX_CHAT_FILES_BYTES
 from tavernkit.server.storage.items import Kind, slug
 from tavernkit.server.stored_folders import ATTACHED, DATA_BANKS, attached, kept_settings, named_files
 from tavernkit.silly_tavern.files.attached_files import AttachedFiles
+from tavernkit.silly_tavern.files.folder_files import CHATS, GROUP_CHATS
 from tavernkit.values import EMPTY_OBJECT, Json, JsonObject, is_mapping, is_object, is_sequence, thaw, thaw_object
 
 ROOT_MARKS = ("settings.json", "characters")
@@ -37,6 +39,14 @@ class FoundFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """The file below the data folder that a chat was read from, and what it was."""
+
+    path: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class FoundChat:
     """A chat of SillyTavern's; ``avatar`` and ``persona`` are the character's and the user's files, if known."""
 
@@ -44,6 +54,7 @@ class FoundChat:
     avatar: str | None = None
     persona: str = ""
     files: tuple[FoundFile, ...] = ()
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +65,7 @@ class FoundGroupChat:
     file: st.ChatFile
     persona: str = ""
     files: tuple[FoundFile, ...] = ()
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,13 +281,21 @@ def _folder(source: st.DataFolder, warn: Warn) -> FoundFolder:
 
 
 def _chat(source: st.DataFolder, avatar: str, name: str, warn: Warn) -> FoundChat:
+    origin = _origin(source, CHATS, Path(avatar).stem, f"{name}.jsonl")
     file, persona = source.chat(avatar, name), _quiet(source).persona(avatar, name).avatar
-    return FoundChat(file, avatar, persona, _attached_files(source, file, warn))
+    return FoundChat(file, avatar, persona, _attached_files(source, file, warn), origin)
 
 
 def _group_chat(source: st.DataFolder, group_id: str, name: str, warn: Warn) -> FoundGroupChat:
+    origin = _origin(source, GROUP_CHATS, f"{name}.jsonl")
     file, persona = source.group_chat(name), _quiet(source).persona(chat=name, group=group_id).avatar
-    return FoundGroupChat(group_id, file, persona, _attached_files(source, file, warn))
+    return FoundGroupChat(group_id, file, persona, _attached_files(source, file, warn), origin)
+
+
+def _origin(source: st.DataFolder, *parts: str) -> Origin | None:
+    """The file of a chat. It is read before the chat is: a change in between is seen as one."""
+    path = source.path.joinpath(*parts)
+    return Origin("/".join(parts), digest_of(path.read_bytes())) if path.is_file() else None
 
 
 def _attached_files(source: st.DataFolder, file: st.ChatFile, warn: Warn) -> tuple[FoundFile, ...]:

@@ -83,6 +83,10 @@ SHORT_BUILD_SECONDS: Final = 0.01
 """Builds that take no longer than this are made between requests, others beside them."""
 KNOWN_BUILDS: Final = 4096
 """Kinds of builds whose time a process remembers."""
+WRITE_BACK_SECONDS: Final = 1.0
+"""How often changed sessions are written into the folder that is served."""
+KEPT_BACKUPS: Final = 10
+"""Backups of a file that are kept there."""
 MAX_CHAT_FILES_BYTES: Final = 64 * 1024 * 1024
 """Bytes of a chat's attached files that an import takes."""
 MAX_HELPER_REQUESTS: Final = 32

@@ -45,6 +45,14 @@ def serve(
         save: A save of RisuAI's to import first; chats that are here already stay as they are.
     """
     set_up_logs(config)
+    save = save if save is not None else config.from_risuai
+    config = config.model_copy(update={"from_risuai": save})
+    if config.write_back and save is None and config.from_sillytavern is None:
+        raise ConfigError("write_back needs a folder or a save that is served", code="INVALID_SETTING")
+    if config.write_back and save is not None and save.is_dir():
+        raise ConfigError(
+            f"{save} is a folder, whose chats are only read: leave out --write-back", code="INVALID_SETTING"
+        )
     _check_certificate(config)
     set_up_telemetry(config)
     with closing(_bind(config)) as listening:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tavernkit.conversation.program_stores import OWN_FOLDER
 from tavernkit.errors import ConfigError, TavernKitError
 from tavernkit.server.config import ServerConfig
 from tavernkit.server.import_archive import files_below
@@ -31,6 +32,7 @@ class ServedFolders:
         self._database = database
         self._owner = ADMIN_OWNER if config.keys_required else LOCAL.owner
         self._watch = config.watch
+        self._seen: dict[str, tuple[int, int]] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -39,13 +41,13 @@ class ServedFolders:
         Raises:
             ConfigError: A folder is not there.
         """
-        seen = await asyncio.to_thread(self._signature)
+        self._seen = await asyncio.to_thread(self._signature)
         for folder in self._folders:
             if not folder.is_dir():
                 raise ConfigError(f"there is no folder {str(folder)!r}", code="INVALID_SETTING")
             await self.read(folder)
         if self._watch and self._folders:
-            self._task = asyncio.create_task(self._watching(seen))
+            self._task = asyncio.create_task(self._watching())
 
     async def stop(self) -> None:
         """Watch no longer."""
@@ -62,27 +64,35 @@ class ServedFolders:
             logger.warning("%s: %s", folder.name, warning)
         return progress
 
-    async def _watching(self, seen: object) -> None:
+    def note_written(self, path: Path) -> None:
+        """Take note of a file that the service itself has written: it need not be read again."""
+        with suppress(OSError):
+            stat = path.stat()
+            self._seen[str(path)] = (stat.st_mtime_ns, stat.st_size)
+
+    async def _watching(self) -> None:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             now = await asyncio.to_thread(self._signature)
-            if now == seen:
+            if now == self._seen:
                 continue
-            seen = now
+            self._seen = now
             for folder in self._folders:
                 try:
                     await self.read(folder)
                 except Exception:
                     logger.exception("a folder could not be read")
 
-    def _signature(self) -> list[tuple[str, int, int]]:
+    def _signature(self) -> dict[str, tuple[int, int]]:
         """What shows that something has changed."""
-        found: list[tuple[str, int, int]] = []
+        found: dict[str, tuple[int, int]] = {}
         for folder in self._folders:
             for path in files_below(folder):
+                if path.relative_to(folder).parts[0] == OWN_FOLDER:
+                    continue  # what we keep there ourselves
                 with suppress(OSError):
                     stat = path.stat()
-                    found.append((str(path), stat.st_mtime_ns, stat.st_size))
+                    found[str(path)] = (stat.st_mtime_ns, stat.st_size)
                 if len(found) >= MAX_IMPORT_FILES:
                     return found
         return found

@@ -26,6 +26,7 @@ from tavernkit.server.storage.tables import ApiKey, Item
 from tavernkit.server.turns import Turns
 from tavernkit.server.upstream_keys import UpstreamKeys
 from tavernkit.server.upstreams import Upstreams
+from tavernkit.server.write_back import WriteBack
 
 
 class Service:
@@ -46,6 +47,7 @@ class Service:
         )
         self.imports = Imports(config, self.database)
         self.folders = ServedFolders(config, self.database)
+        self.write_back = WriteBack(config, self.database, self.folders.note_written)
         self.retention = Retention(config, self.database, self.metrics)
 
     async def start(self) -> None:
@@ -57,6 +59,7 @@ class Service:
                 await self._add_example()
             await self.upstream_keys.refresh()
         self.retention.start()
+        self.write_back.start()
 
     async def stop(self) -> None:
         """End turns in an orderly way and close everything."""
@@ -64,6 +67,7 @@ class Service:
         await self.retention.stop()
         await self.imports.stop()
         await self.turns.stop()
+        await self.write_back.stop()
         await self.upstreams.aclose()
         await self.database.close()
 

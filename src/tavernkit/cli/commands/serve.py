@@ -48,6 +48,14 @@ def serve(
         typer.Option("--from-sillytavern", metavar="DIR", help="Offer a SillyTavern data folder: data/default-user."),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Pick up changes of these folders.")] = False,
+    write_back: Annotated[
+        bool,
+        typer.Option(
+            "--write-back",
+            help="Write chats back into the data folder or the save. What another program has changed meanwhile is not "
+            "overwritten.",
+        ),
+    ] = False,
     from_risuai: Annotated[
         Path | None,
         typer.Option(
@@ -68,6 +76,7 @@ def serve(
     tavernkit serve --upstream https://openrouter.ai/api/v1#deepseek/deepseek-chat
     tavernkit serve --characters ~/cards --watch
     tavernkit serve --from-sillytavern ~/SillyTavern/data/default-user
+    tavernkit serve --from-sillytavern ~/SillyTavern/data/default-user --watch --write-back
     tavernkit serve --from-risuai ~/backup.bin
     tavernkit serve --host 0.0.0.0 --db postgresql://tavern@db/tavern --workers 4
     """
@@ -80,6 +89,7 @@ def serve(
 
     given: dict[str, object] = {"data": data, "db": db, "host": host, "port": port, "workers": workers}
     given |= {"characters": characters, "from_sillytavern": from_sillytavern, "watch": watch or None}
+    given["write_back"] = write_back or None
     overrides: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if upstream is not None and (upstream == "scripted" or "://" in upstream):
         name, settings = parse_upstream(upstream)

@@ -211,6 +211,18 @@ async def end_turn(connection: AsyncConnection, chat: ChatState, **changes: obje
     return ended.rowcount == 1
 
 
+async def clear_chat(connection: AsyncConnection, chat: ChatState, details: JsonObject) -> None:
+    """Take all lines out of a chat: others take their place.
+
+    Args:
+        connection: The database.
+        chat: The chat.
+        details: What the platform keeps of it now.
+    """
+    await connection.execute(delete(Line).where(Line.session_id == chat.id))
+    await update_chat(connection, chat, details=details, variables={}, next_position=0)
+
+
 async def delete_chat(connection: AsyncConnection, chat: ChatState) -> None:
     """Remove a chat with everything in it."""
     await connection.execute(delete(Chat).where(Chat.id == chat.id))
