@@ -107,7 +107,7 @@ fuzz: $(READY) ## Run the properties for long (ROUNDS=100000 for longer)
 	$(BIN)/python -m fuzz.guided --runs $(ROUNDS)
 
 docs: $(DOCS_READY) ## Build the documentation into site/
-	$(BIN)/mkdocs build --strict
+	$(BIN)/zensical build --config-file mkdocs.yml --strict
 
 tables: $(READY) ## Make the compatibility page of the docs anew from the conformance results
 	@$(BIN)/python -m tests.docs.compatibility
