@@ -11,18 +11,22 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tavernkit.workers import limits, process
 from tavernkit.workers.errors import BusyError, JobFailedError, OutOfTimeError, RetiredError, StuckError, WorkerError
 from tavernkit.workers.job import Job
 
+if TYPE_CHECKING:
+    from tavernkit.workers.windows_job import JobObject
+
 _MARGIN = 5.0
 """Seconds that a worker lives longer than its caller is willing to wait, if it is not killed before."""
 
 _END_SECONDS = 5.0
-_SIGALRM, _SIGPROF = 14, 27
-"""What ends a process that was idle for long, and one whose processor time is used up."""
+_SIGALRM, _SIGPROF, _JOB_TIME = 14, 27, 1816
+"""What ends a process that was idle for long, and one whose processor time is used up: a signal, and what Windows gives
+as the exit code."""
 
 Answer = Callable[[bytes], bytes]
 """Answers what a job asks while it runs."""
@@ -42,7 +46,7 @@ class Worker:
 
     def __init__(self, jobs: Sequence[Job] = ()) -> None:
         arguments = [
-            *(sys.executable, "-I", "-S", "-B", process.__file__),
+            *(_executable(), "-I", "-S", "-B", process.__file__),
             *(str(limits.IDLE_SECONDS), str(limits.MEMORY), os.pathsep.join(str(job.file) for job in jobs)),
             *(directory for directory in sys.path if Path(directory).is_absolute()),
         ]
@@ -59,6 +63,8 @@ class Worker:
             raise WorkerError(f"the worker process did not start: {error}") from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        # Nobody has asked it for anything yet, so that it is early enough.
+        self._job = _job_object(self._process) if sys.platform == "win32" else None
         self._input = self._process.stdin
         self._output = self._process.stdout
         self._made_at = time.monotonic()
@@ -125,6 +131,7 @@ class Worker:
         outer = self._deadline, self._nested
         if not self._nested:
             self._deadline = time.monotonic() + wall
+            self._limit_time(seconds)
         self._nested = True
         try:
             self._write(header + name + payload)
@@ -133,13 +140,20 @@ class Worker:
             raise StuckError(f"did not end within {wall:g} seconds on this machine") from None
         except WorkerError:
             ended_by = self._ended_by()
-            if ended_by == -_SIGPROF:
+            if ended_by in (-_SIGPROF, _JOB_TIME):
                 raise OutOfTimeError(f"took longer than {seconds:g} seconds") from None
             if ended_by == -_SIGALRM:
                 raise RetiredError("the worker process had nothing to do for too long") from None
             raise
         finally:
             self._nested = outer[1]
+            if not self._nested:
+                self._limit_time(None)
+
+    def _limit_time(self, seconds: float | None) -> None:
+        """Let the system limit the processor time, where the process cannot do that itself."""
+        if self._job is not None:
+            self._job.limit_time(seconds)
 
     def _reply(self, answer: Answer | None) -> bytes:
         while True:
@@ -233,6 +247,8 @@ class Worker:
         self._process.returncode = 0
 
     def _close(self) -> None:
+        if self._job is not None:
+            self._job.close()
         for pipe in (self._input, self._output):
             with contextlib.suppress(OSError):
                 pipe.close()
@@ -240,6 +256,19 @@ class Worker:
     def _wait_for(self, file: int, event: int) -> None:
         if not _is(file, event, max(self._deadline - time.monotonic(), 0)):
             raise _LateError
+
+
+def _executable() -> str:
+    """Return the interpreter itself: on Windows that of an environment only starts another, outside of its limits."""
+    own = sys.executable
+    return str(getattr(sys, "_base_executable", own)) if sys.platform == "win32" else own
+
+
+def _job_object(started: subprocess.Popen[bytes]) -> JobObject:
+    from tavernkit.workers.windows_job import JobObject
+
+    handle = int(getattr(started, "_handle", 0))  # there is no other way to get it
+    return JobObject(handle, limits.MEMORY)
 
 
 def _is(file: int, event: int, seconds: float) -> bool:
