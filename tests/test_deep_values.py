@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import inspect
+import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tavernkit import cards, risu_ai, silly_tavern
-from tavernkit.errors import LimitExceededError, TavernKitError
+from tavernkit.batching.grid import Grid
+from tavernkit.budget.file_tokenizer import load_file_tokenizer
+from tavernkit.conversation.errors import StoreError
+from tavernkit.conversation.stores import SavedChat, SqliteStore
+from tavernkit.errors import ConfigError, LimitExceededError, TavernKitError
+from tavernkit.lint.presets import lint_json_text
+from tavernkit.risu_ai.errors import MemoryFailedError
+from tavernkit.risu_ai.memory.supa import _read_records
+from tavernkit.server.config import load_config
+from tavernkit.silly_tavern.conversation.json_errors import json_error
+from tavernkit.silly_tavern.conversation.lines import _parsed
+from tavernkit.silly_tavern.text_completion.guidance import DEFAULT_SEPARATOR, _separator
 
 DEEP = 1_000
 KEYS = ("spec", "name", "extensions", "content", "power_user", "header", "key", "world_info_depth")
@@ -62,3 +74,38 @@ def test_a_card_too_deep_to_be_written_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LimitExceededError, match="nested too deeply"):
         cards.save(character, tmp_path / "aria.json")
     assert not list(tmp_path.iterdir())
+
+
+DEEP_TEXT, DIGITS = "[" * 100_000, "9" * 10_000
+
+
+@pytest.mark.parametrize("text", [DEEP_TEXT, DIGITS, '{"a": ' + DIGITS + "}"], ids=["deep", "digits", "digits inside"])
+def test_texts_that_python_cannot_read_are_told_of_by_whoever_reads_them(text: str, tmp_path: Path) -> None:
+    """The parsers of Python raise RecursionError for the one and a plain ValueError for the other."""
+    file = tmp_path / "file"
+    file.write_text(text)
+    assert _separator(text) == DEFAULT_SEPARATOR
+    assert _parsed(text) == text
+    assert "too" in json_error(text)
+    assert [found.code for found in lint_json_text(text)] == ["NOT_JSON"]
+    with pytest.raises(MemoryFailedError, match="not JSON"):
+        _read_records(text)
+    with pytest.raises(ConfigError):
+        Grid.load(file)
+    with pytest.raises(ConfigError):
+        load_config(file)
+    database = tmp_path / "chats.db"
+    store = SqliteStore(database)
+    store.save(SavedChat(file=b"{}"))
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("UPDATE conversations SET state = ?", (text,))
+        connection.commit()
+    with pytest.raises(StoreError, match="cannot be read"):
+        store.load()
+    assert store.branch("other").load() is None
+
+
+def test_a_deep_file_is_no_tokenizer(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text(DEEP_TEXT)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        load_file_tokenizer(tmp_path / "tokenizer.json")

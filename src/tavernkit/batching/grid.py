@@ -115,7 +115,7 @@ class Grid:
             data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise ConfigError(f"{path}: {error.strerror}", code="INVALID_GRID") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigError(f"{path} is not TOML: {error}", code="INVALID_GRID") from error
         try:
             return cls(data, folder=path.parent, warn=warn)

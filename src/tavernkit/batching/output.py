@@ -183,7 +183,7 @@ class OutputFolder:
         """Return the manifest of the run before; empty if there is none."""
         try:
             value: object = json.loads(self.manifest_path.read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return value if is_object(value) else {}
 

@@ -85,7 +85,11 @@ def _load_or_error(path: str | os.PathLike[str]) -> FileTokenizer | Exception:
 
 def _load(path: Path) -> _Codec:
     data = path.read_bytes()
-    if not is_object(json.loads(data)):
+    try:
+        value: object = json.loads(data)
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply") from None
+    if not is_object(value):
         raise ValueError(f"{path} is not a tokenizer.json: it does not hold a JSON object")
     if importlib.util.find_spec("tokenizers") is not None:
         return _huggingface_codec(path, data)

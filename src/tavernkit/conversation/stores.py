@@ -242,7 +242,10 @@ class SqliteStore:
         row = self._within(lambda database: database.execute(_LOAD, (self.name,)).fetchone())
         if row is None:
             return None
-        state: object = json.loads(row[1])
+        try:
+            state: object = json.loads(row[1])
+        except (TypeError, ValueError, RecursionError) as error:
+            raise StoreError(f"{self.path}: the state of {self.name!r} cannot be read: {error}") from error
         return SavedChat(file=bytes(row[0]), state=state if is_object(state) else {})
 
     def save(self, chat: SavedChat) -> None:

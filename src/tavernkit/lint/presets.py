@@ -133,6 +133,8 @@ def lint_json_text(text: str) -> Iterator[Finding]:
         )
     except RecursionError:
         yield Finding(where="/", message="is nested too deeply", severity=Severity.ERROR, code="NOT_JSON")
+    except ValueError as error:  # a number of thousands of digits
+        yield Finding(where="/", message=f"cannot be read: {error}", severity=Severity.ERROR, code="NOT_JSON")
 
 
 def has_scripts(value: object) -> bool:

@@ -192,7 +192,7 @@ def restore(config: ServerConfig, source: Path) -> dict[str, int]:
                             for rows in _batches(_unpacked(json.loads(line)) for line in file if line.strip()):
                                 await connection.execute(insert(table), rows)
                                 counts[table.name] = counts.get(table.name, 0) + len(rows)
-        except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
+        except (zipfile.BadZipFile, KeyError, ValueError, OSError, RecursionError) as error:
             raise ConfigError(f"{source}: no backup of TavernKit's: {error}", code="INVALID_BACKUP") from error
         return counts
 

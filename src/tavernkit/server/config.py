@@ -297,7 +297,7 @@ def is_loopback(host: str) -> bool:
 def _from_file(path: Path) -> Mapping[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: {error}", code="INVALID_SETTING") from error
 
 

@@ -135,7 +135,7 @@ def _fetched(model: ModelTokenizer, root: Path, fetch: Fetch, now: Callable[[], 
     try:
         file = fetch(url, {"Authorization": f"Bearer {token}"} if token else {})
         json.loads(file.content)
-    except (OSError, urllib.error.URLError, ValueError) as error:
+    except (OSError, urllib.error.URLError, ValueError, RecursionError) as error:
         return TokenizerFile(model.hint, "failed", path, f"{type(error).__name__}: {error}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(file.content)

@@ -189,6 +189,6 @@ class _Supa:
 def _read_records(text: str) -> list[Json]:
     try:
         records: object = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MemoryFailedError("memory_unreadable", f"the stored HypaMemory is not JSON ({error})") from error
     return records if is_list(records) else []

@@ -391,7 +391,7 @@ class Generation:
             return f'Error: No tool with the name "{call.name}" has been registered.', True
         try:
             json.loads(call.arguments or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             return f"SyntaxError: {json_error(call.arguments)}", True
         outcome = await self._host.call_tool(call)
         return outcome.result, outcome.failed

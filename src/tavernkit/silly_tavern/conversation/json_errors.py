@@ -14,6 +14,8 @@ def json_error(text: str) -> str:
         json.loads(text)
     except json.JSONDecodeError as error:
         return _message(text, error)
+    except (ValueError, RecursionError):  # JavaScript reads any number of digits, and nests deeper
+        return "the JSON text has too many digits or is nested too deeply"
     return ""
 
 

@@ -250,7 +250,7 @@ def _parsed(value: Json) -> Json:
         return value
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
 
 

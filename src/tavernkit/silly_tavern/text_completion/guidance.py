@@ -93,6 +93,6 @@ def _separator(written: object) -> str:
     """The separator is stored as JSON text."""
     try:
         found: object = json.loads(written) if isinstance(written, str) and written else DEFAULT_SEPARATOR
-    except ValueError:
+    except (ValueError, RecursionError):
         return DEFAULT_SEPARATOR
     return found if isinstance(found, str) else DEFAULT_SEPARATOR

@@ -145,7 +145,7 @@ class EvalReport:
         for path in sorted((folder / _RUNS_FOLDER).glob("*.json")):
             try:
                 value: object = json.loads(path.read_text(encoding="utf-8"))
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, RecursionError) as error:
                 warn(f"{path.name} was left out: {error}")
                 continue
             if is_object(value):

@@ -41,7 +41,7 @@ class RunLog:
             for number, line in enumerate(stream, start=1):
                 try:
                     value: object = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     value = None
                 if is_object(value):
                     yield RunRecord.from_dict(value)
