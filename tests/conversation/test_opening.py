@@ -234,3 +234,15 @@ async def test_tools_work_in_chats_of_risuai(tmp_path: Path) -> None:
     told = json.dumps(model.requests[-1]["messages"])
     assert "6 is up" in told
     assert "<tool_call>" not in told
+
+
+async def test_a_stored_seed_may_be_any_text() -> None:
+    store = MemoryStore()
+    async with Conversation.open(store, card=card(), model=ScriptedModel("a"), platform="risu_ai") as chat:
+        await chat.send("Hi")
+    assert store.saved is not None
+    store.saved.state["seed"] = "\ud800"
+    async with Conversation.open(
+        store, card=card(description="{{roll::6}}"), model=ScriptedModel("b"), platform="risu_ai"
+    ) as again:
+        assert (await again.send("Ho")).text == "b"

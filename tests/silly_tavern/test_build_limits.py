@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +23,8 @@ def book(count: int, content: str) -> st.WorldBook:
     return st.WorldBook.from_json({"entries": entries}, name="world")
 
 
-def build(count: int, content: str, **inputs: Any) -> Plan:
-    character = Character(name="Aria", description="x" * 10_000)
+def build(count: int, content: str, description: str = "x" * 10_000, **inputs: Any) -> Plan:
+    character = Character(name="Aria", description=description)
     given = {"on_overflow": "return", "warn": None, "message": "hi", **inputs}
     return st.Builder(character=character, user=User(name="Ann"), books=[book(count, content)]).build(**given)
 
@@ -58,3 +61,37 @@ def test_risu_ai_counts_alike() -> None:
         history=history, message="hi", on_overflow="return", warn=None, limits=Limits(max_build_steps=1000)
     )
     assert any("take too much together" in warning for warning in plan.warnings)
+
+
+class Characters:
+    """Counts nothing but characters: tokenizers take most of the time otherwise."""
+
+    def estimate(self, text: str, model_hint: str | None = None) -> int:
+        return len(text)
+
+
+WHOLE = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+from tests.silly_tavern.test_build_limits import TOLD, Characters, build
+plan = build({count}, {start!r} * {times} + {end!r} * {times}, description="x" * {length}, token_estimator=Characters())
+assert plan.warnings.count(TOLD) == 1, plan.warnings
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="address space is limited as on Linux")
+@pytest.mark.parametrize(
+    ("count", "start", "end", "times", "length"),
+    [(300, "{{description}}", "", 15, 1_000_000), (100, "{{if 1}}", "{{/if}}", 20_000, 1)],
+    ids=["descriptions", "ifs"],
+)
+def test_a_process_of_two_gibibytes_is_enough(count: int, start: str, end: str, times: int, length: int) -> None:
+    """A review made these: the first needed 8.6 GiB, the second took minutes."""
+    code = WHOLE.format(count=count, start=start, end=end, times=times, length=length)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stderr[-2000:]
+    seconds, kilobytes = map(float, done.stdout.split())
+    assert seconds < 30
+    assert kilobytes < 1_500_000

@@ -11,7 +11,7 @@ from dataclasses import field
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cache
-from random import getrandbits
+from random import Random, getrandbits
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 from tavernkit._dataclass import dataclass
@@ -41,6 +41,11 @@ def underscore(key: str) -> str:
     """Write a key in ``snake_case``; the ``::`` of nested names becomes ``/``."""
     key = _ACRONYM_END.sub("_", key.replace("::", "/"))
     return _WORD_END.sub(r"\1_\2", key).replace("-", "_").lower()
+
+
+def random_numbers(seed: int | str) -> Callable[[], float]:
+    """Return random numbers that are the same for the same seed, which may be any text: a stored one, too."""
+    return Random(seed.encode("utf-8", "surrogatepass") if isinstance(seed, str) else seed).random
 
 
 REFERENCE, GROUP_ORDER, PRIORITY = "reference", "group_order", "priority"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import ClassVar, cast
@@ -21,6 +20,7 @@ from tavernkit.prompt.context import (
     STRATEGIES,
     VOLATILE_PLACES,
     Context,
+    random_numbers,
 )
 from tavernkit.risu_ai.cbs.context import CBSContext, RisuDevice
 from tavernkit.risu_ai.cbs.registry import CBSRegistry
@@ -154,7 +154,7 @@ class RisuAIContext(Context):
         """Random numbers of this build, the same for every build of this context."""
         if self.random is not None and self.seed is None:
             return self.random
-        return random.Random(self.drawn_seed if self.seed is None else self.seed).random
+        return random_numbers(self.drawn_seed if self.seed is None else self.seed)
 
     @property
     def active_settings(self) -> Settings:

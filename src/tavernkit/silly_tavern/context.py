@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, tzinfo
@@ -24,6 +23,7 @@ from tavernkit.prompt.context import (
     STRATEGIES,
     VOLATILE_PLACES,
     Context,
+    random_numbers,
 )
 from tavernkit.prompt.group_decision import GroupDecision
 from tavernkit.silly_tavern.chat.authors_note import read_overrides
@@ -316,7 +316,7 @@ class SillyTavernContext(Context):
         """Random numbers of this build, the same for every build of this context."""
         if self.random is not None and self.seed is None:
             return self.random
-        return random.Random(self.drawn_seed if self.seed is None else self.seed).random
+        return random_numbers(self.drawn_seed if self.seed is None else self.seed)
 
 
 def _variables(metadata: ChatMetadata, settings: Settings) -> InMemoryVariablesStore:

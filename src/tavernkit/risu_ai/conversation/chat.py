@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import random
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Literal, TypeAlias, TypeVar, Unpack
 
@@ -12,6 +11,7 @@ from tavernkit.errors import ConfigError
 from tavernkit.models.errors import HTTPError, ModelError
 from tavernkit.models.reply import ReplyPiece
 from tavernkit.prompt.block import Block
+from tavernkit.prompt.context import random_numbers
 from tavernkit.risu_ai.chat.chat_log import with_messages
 from tavernkit.risu_ai.chat.groups import group_members
 from tavernkit.risu_ai.chat.ids import made_id
@@ -179,7 +179,7 @@ class Chat(ChatState):
         """
         changes: RisuAIInputs = {
             # The application's own random numbers would be used up.
-            "random": random.Random(f"{self._seed} {self._turns}").random,
+            "random": random_numbers(f"{self._seed} {self._turns}"),
             "speaker": self._member(speaker),
         }
         if kind in ("regenerate", "swipe"):
@@ -374,7 +374,7 @@ class Chat(ChatState):
             "variables": self.variables,
             "tool_calls": self.tool_calls,
             "inlays": self.inlays,
-            "random": self._random or random.Random(f"{self._seed} {self._turns}").random,
+            "random": self._random or random_numbers(f"{self._seed} {self._turns}"),
         }
         if asker is not None:
             helpers = self._helpers(asker)
