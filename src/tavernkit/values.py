@@ -38,9 +38,10 @@ def _read_only(value: dict[str, object]) -> MappingProxyType[str, object]:
 # Frozen objects are read-only views, which Python can neither pickle nor copy by itself.
 copyreg.pickle(MappingProxyType, lambda value: (_read_only, (dict(value),)))
 
-_SCALARS = frozenset({str, int, float, bool, type(None)})
+SCALARS = frozenset({str, int, float, bool, type(None)})
+"""The types of JSON values that hold no others."""
 
-_NO_MAPPINGS = _SCALARS | {list, tuple}
+_NO_MAPPINGS = SCALARS | {list, tuple}
 
 MAX_NESTING = 100_000
 """How deep a value may be nested that is copied: only one that holds itself is deeper."""
@@ -63,7 +64,7 @@ def freeze_object(value: Mapping[str, object] | None) -> FrozenObject:
     """Freeze a mapping; nothing gives the empty object."""
     if not value:
         return EMPTY_OBJECT
-    frozen = {str(key): item if type(item) in _SCALARS else freeze(item) for key, item in value.items()}
+    frozen = {str(key): item if type(item) in SCALARS else freeze(item) for key, item in value.items()}
     return MappingProxyType(frozen)  # pyright: ignore[reportReturnType]  # the checker does not know the scalars
 
 
@@ -85,10 +86,10 @@ def thaw_object(value: Mapping[str, object]) -> JsonObject:
 def _freeze(value: object) -> FrozenJson:
     # Most values are scalars, and a call for each costs more than the copy.
     if is_mapping(value):
-        frozen = {str(key): item if type(item) in _SCALARS else _freeze(item) for key, item in value.items()}
+        frozen = {str(key): item if type(item) in SCALARS else _freeze(item) for key, item in value.items()}
         return MappingProxyType(frozen)  # pyright: ignore[reportReturnType]  # the checker does not know the scalars
     if is_sequence(value):
-        return tuple([item if type(item) in _SCALARS else _freeze(item) for item in value])  # pyright: ignore[reportReturnType]  # as above
+        return tuple([item if type(item) in SCALARS else _freeze(item) for item in value])  # pyright: ignore[reportReturnType]  # as above
     return value  # pyright: ignore[reportReturnType]  # opaque values pass through by contract
 
 

@@ -74,7 +74,8 @@ class KeyIndex:
         firsts: dict[str, int] = {}
         others: dict[int, _Others] = {}
         for number, key in enumerate(self._keys):
-            first = firsts.setdefault(key[:PATTERN_CHARACTERS], number)
+            beginning = key if len(key) <= PATTERN_CHARACTERS else key[:PATTERN_CHARACTERS]
+            first = firsts.setdefault(beginning, number)
             if first != number:
                 others.setdefault(first, {}).setdefault(len(key), {}).setdefault(key, []).append(number)
         if "" in firsts:

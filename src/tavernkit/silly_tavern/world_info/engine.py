@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tavernkit.silly_tavern.world_info.book import tell_problem
 from tavernkit.silly_tavern.world_info.entry import Entry, entry_hash
-from tavernkit.silly_tavern.world_info.fields import ACTIVATE, level, optional_number
+from tavernkit.silly_tavern.world_info.fields import ACTIVATE
 from tavernkit.silly_tavern.world_info.key_table import KeyTable
 from tavernkit.silly_tavern.world_info.limits import COMPILED_BOOKS, MAX_LEVELS, MAX_SCAN_DEPTH
 from tavernkit.silly_tavern.world_info.result import WorldInfoResult
@@ -18,6 +18,9 @@ from tavernkit.silly_tavern.world_info.selection import Listed, SelectedBooks, l
 from tavernkit.silly_tavern.world_info.settings import WorldInfoSettings
 from tavernkit.text.js_values import UNDEFINED, to_number, to_string, truthy
 from tavernkit.values import Json, LRUCache
+
+_OFF = (0, None)
+"""Values that switch nothing on; ``False`` is equal to the first."""
 
 
 class CompiledBooks:
@@ -42,17 +45,23 @@ class CompiledBooks:
         levels: dict[object, Json] = {}
         deepest = 0.0
         for position, (raw, _) in enumerate(self.listed):
-            content = raw.get("content")
+            get = raw.get
+            content, constant = get("content"), get("constant")
             decorated = isinstance(content, str) and content.startswith("@@")
-            if truthy(raw.get("constant")) or (decorated and ACTIVATE in self.entry(position).decorators):
+            if (constant is not False and truthy(constant)) or (
+                decorated and ACTIVATE in self.entry(position).decorators
+            ):
                 unconditional.append(position)
-            if truthy(raw.get("sticky")) or truthy(raw.get("cooldown")):
+            sticky, cooldown = get("sticky"), get("cooldown")
+            # Zero, null and false are what nearly all entries have; a look at the value is quicker than a call.
+            if (sticky not in _OFF and truthy(sticky)) or (cooldown not in _OFF and truthy(cooldown)):
                 timed.append(position)
-            delayed = level(raw.get("delayUntilRecursion"))
-            if truthy(delayed) and delayed is not UNDEFINED:
+            delayed = get("delayUntilRecursion")
+            if delayed not in _OFF and truthy(delayed):
+                delayed = 1 if delayed is True else delayed  # true is the first level
                 levels.setdefault(delayed if isinstance(delayed, (int, float, str)) else repr(delayed), delayed)
-            depth = optional_number(raw.get("scanDepth"))
-            if depth is not None and depth > deepest:
+            depth = get("scanDepth")
+            if depth is not None and (depth := to_number(depth)) > deepest:
                 deepest = depth
         self.unconditional: tuple[int, ...] = tuple(unconditional)
         self.timed: tuple[int, ...] = tuple(timed)

@@ -23,7 +23,7 @@ from tavernkit.silly_tavern.world_info.fields import (
     verbatim,
 )
 from tavernkit.text.js_values import UNDEFINED, Undefined, json_stringify, own_keys, to_string, truthy
-from tavernkit.values import Json, JsonObject, is_list, is_mapping, is_object, thaw, thaw_object
+from tavernkit.values import Json, JsonObject, is_list, is_mapping, thaw, thaw_object
 
 TITLE_KEYS = 3
 
@@ -191,17 +191,15 @@ def template_entry(fields: Mapping[str, Json | Undefined]) -> JsonObject:
 
 def problem_with(raw: object) -> str | None:
     """Say why an entry cannot be used, if so. A bad entry is left out; it never stops a scan."""
-    if not is_object(raw) and not is_mapping(raw):
+    if not is_mapping(raw):
         return f"an entry must be an object, not {type(raw).__name__}"
     content = raw.get("content")
     if not isinstance(content, str) and content:
         return f"its content must be text, not {type(content).__name__}"
     for name in ("key", "keysecondary"):
         keys = raw.get(name)
-        if keys and is_list(keys):
-            for key in keys:
-                if not isinstance(key, str):
-                    return f"its {name} must be a list of texts"
+        if keys and is_list(keys) and not all(map(str.__instancecheck__, keys)):
+            return f"its {name} must be a list of texts"
     return None
 
 

@@ -10,7 +10,7 @@ from tavernkit._dataclass import dataclass
 from tavernkit.silly_tavern.errors import LoreParseError
 from tavernkit.silly_tavern.world_info.limits import MAX_JSON_DEPTH
 from tavernkit.text.js_values import UNDEFINED, Undefined, loose_equals, to_number, to_string, truthy
-from tavernkit.values import Json, JsonObject, is_mapping, is_sequence
+from tavernkit.values import SCALARS, Json, JsonObject, is_mapping, is_sequence
 
 T = TypeVar("T")
 
@@ -134,7 +134,8 @@ def check_depth(value: object) -> None:
 
 def _contained(value: object) -> list[object]:
     inner = value.values() if is_mapping(value) else value if is_sequence(value) else ()
-    return [item for item in inner if isinstance(item, (dict, list, tuple, Mapping))]
+    # Nearly all values are scalars, and books have millions of them.
+    return [item for item in inner if type(item) not in SCALARS and isinstance(item, (dict, list, tuple, Mapping))]
 
 
 ACTIVATE = "@@activate"

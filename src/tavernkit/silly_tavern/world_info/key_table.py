@@ -9,14 +9,13 @@ from functools import lru_cache
 from tavernkit._dataclass import dataclass
 from tavernkit.lore.key_index import KeyIndex
 from tavernkit.silly_tavern.world_info.entry import Entry
-from tavernkit.silly_tavern.world_info.fields import optional_flag
 from tavernkit.silly_tavern.world_info.keys import is_one_word, may_hold_macro, parse_regex_key
 from tavernkit.silly_tavern.world_info.limits import COMPILED_REGEX_NEEDS
 from tavernkit.silly_tavern.world_info.selection import Listed
 from tavernkit.text.js_regex import JSRegex
 from tavernkit.text.js_regex.needs import needs_of
 from tavernkit.text.js_regex.syntax import parse_pattern
-from tavernkit.text.js_values import js_lower, trim
+from tavernkit.text.js_values import js_lower, trim, truthy
 from tavernkit.values import is_list
 
 SHORTEST = 3
@@ -106,10 +105,11 @@ class _Literals:
         self.parts: dict[str, int] = {}
 
     def add(self, key: str, whole_word: bool, owner: int | None) -> None:
-        known = self.words if whole_word else self.parts
-        number = known.setdefault(key, len(self._keys))
-        if number == len(self._keys):
-            self._keys.append(key)
+        keys = self._keys
+        fresh = len(keys)
+        number = (self.words if whole_word else self.parts).setdefault(key, fresh)
+        if number == fresh:
+            keys.append(key)
             self._owners.append(owner)
         elif owner is not None:
             if self._owners[number] is None:
@@ -145,10 +145,9 @@ class KeyTable:
             keys = raw.get("key")
             if not is_list(keys):
                 continue
-            case = optional_flag(raw.get("caseSensitive"))
-            whole = optional_flag(raw.get("matchWholeWords"))
-            case = case_sensitive if case is None else case
-            whole = whole_words if whole is None else whole
+            own_case, own_whole = raw.get("caseSensitive"), raw.get("matchWholeWords")
+            case = case_sensitive if own_case is None else truthy(own_case)
+            whole = whole_words if own_whole is None else truthy(own_whole)
             if self._collect(keys, position, case, whole):
                 loose.append(position)
             secondary = raw.get("keysecondary")
@@ -175,7 +174,7 @@ class KeyTable:
                     loose |= not self._collect_needs(key, owner)
                     continue
                 plain, word = stripped, whole and is_one_word(stripped)
-            literals.add(plain if case else js_lower(plain), word, owner)
+            literals.add(plain if case else plain.lower(), word, owner)  # as js_lower does
         return loose
 
     def _collect_needs(self, key: str, owner: int | None) -> bool:

@@ -118,7 +118,8 @@ def _entries(books: Iterable[WorldBook], warn: Warn) -> list[Listed]:
 
 
 def _sorted(entries: list[Listed]) -> list[Listed]:
-    return sort_by_order(entries, [number(raw.get("order", UNDEFINED)) for raw, _ in entries])
+    orders = [raw.get("order", UNDEFINED) for raw, _ in entries]
+    return sort_by_order(entries, [order if type(order) is int else number(order) for order in orders])
 
 
 def token_limit(settings: WorldInfoSettings, max_context: float) -> float:

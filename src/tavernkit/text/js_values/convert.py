@@ -181,6 +181,8 @@ def is_index_key(key: str) -> bool:
 def own_keys(keys: Iterable[str]) -> list[str]:
     """Put keys into the order in which JavaScript lists them: indexes ascending, then the rest as they came."""
     listed = list(keys)
+    if listed and listed[0] == "0" and listed == [*map(str, range(len(listed)))]:  # as most files have them
+        return listed
     indexes = [key for key in listed if is_index_key(key)]
     if not indexes:
         return listed
