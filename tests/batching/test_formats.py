@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import tavernkit as tk
-from tavernkit.batching import GenerateOptions
+from tavernkit.batching import BatchRecord, GenerateOptions
+from tavernkit.batching.record import encode
 from tests.batching.grids import by_key, records, write_grid
 
 
@@ -36,14 +37,51 @@ def test_batch_requests_are_what_a_batch_endpoint_takes(tmp_path: Path) -> None:
     assert (again.made, again.skipped) == (0, 18)
 
 
+def _is_a_row(row: dict[str, Any]) -> bool:
+    """The one schema of rows: `datasets` takes types from the first file and refuses others later."""
+    if set(row) == {"key", "prompt", "completion"}:
+        return all(isinstance(text, str) for text in row.values())
+    said = row.pop("messages")
+    return (
+        set(row) == {"key"}
+        and all(set(message) == {"role", "content"} for message in said)
+        and all(isinstance(text, str) for message in said for text in message.values())
+    )
+
+
 def test_training_rows_have_messages_with_roles(tmp_path: Path) -> None:
     tk.batch(write_grid(tmp_path), tmp_path / "out", format="chat", jobs=1)
     rows = records(tmp_path / "out")
     assert len(rows) == 12
-    for row in rows:
-        assert set(row) == {"key", "messages"}
-        assert {message["role"] for message in row["messages"]} <= {"system", "user", "assistant"}
-        assert all(isinstance(message["content"], str) for message in row["messages"])
+    assert {message["role"] for row in rows for message in row["messages"]} <= {"system", "user", "assistant"}
+    assert all(map(_is_a_row, rows))
+
+
+def test_training_rows_keep_their_schema_whatever_is_in_a_message() -> None:
+    parts = [{"type": "text", "text": "Look."}, {"type": "image_url", "image_url": {"url": "data:,"}}]
+    said: list[dict[str, Any]] = [
+        {"role": "user", "content": parts, "name": "Ann"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+    ]
+    reply: dict[str, Any] = {"role": "assistant", "content": "A lamp.", "reasoning": "Hm."}
+    line, _ = encode(BatchRecord(key="k", inputs={}, messages=said, reply=reply), None, "chat")
+    row = json.loads(line)
+    assert [message["content"] for message in row["messages"]] == ["Look.", "", "A lamp."]
+    assert _is_a_row(row)
+    line, _ = encode(BatchRecord(key="k", inputs={}, prompt="Once"), None, "chat")
+    assert _is_a_row(json.loads(line))
+
+
+def test_hugging_face_datasets_reads_training_rows(tmp_path: Path) -> None:
+    datasets: Any = pytest.importorskip("datasets", reason="reads what --format chat writes")
+    generate = GenerateOptions(model="scripted")
+    out = tmp_path / "out"
+    tk.batch(write_grid(tmp_path), out, format="chat", jobs=1, generate=generate, records_per_part=5)
+    files = sorted(map(str, out.glob("part-*.jsonl")))
+    assert len(files) == 3
+    rows = datasets.load_dataset("json", data_files=files, split="train", cache_dir=str(tmp_path / "cache"))
+    assert len(rows) == 12
+    assert rows[11]["messages"][-1] == {"role": "assistant", "content": "A reply."}
 
 
 def test_parquet_has_the_same_records_as_columns(tmp_path: Path) -> None:

@@ -361,6 +361,15 @@ def test_explain_says_where_words_come_from(tavernkit: Tavernkit) -> None:
     assert "is not in the prompt" in missing.out
 
 
+def test_explain_says_why_words_of_a_book_are_not_in_the_prompt(tavernkit: Tavernkit) -> None:
+    outcome = tavernkit("explain", *arguments_of("--message", LAMP, "--where", "no dragons at"))
+    assert outcome.code == 1
+    assert "/entries/7/content" in outcome.out
+    assert "no key was found ('dragon')" in " ".join(outcome.out.split())
+    told = json.loads(tavernkit("explain", *arguments_of("--where", "no dragons at", "--json")).out)
+    assert (told["places"], told["left_out"][0]["tokens"]) == ([], 0)
+
+
 def test_explain_tells_tokens_of_every_source(tavernkit: Tavernkit) -> None:
     outcome = tavernkit("explain", *arguments_of("--message", LAMP, "--tokens"))
     assert "/data/description" in outcome.out

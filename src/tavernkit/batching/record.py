@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from tavernkit.batching.tasks import SCHEMA_VERSION
 from tavernkit.errors import ConfigError
 from tavernkit.models.request import Request
-from tavernkit.values import Json, JsonObject
+from tavernkit.values import Json, JsonObject, is_object
 
 BatchFormat: TypeAlias = Literal["jsonl", "parquet", "openai-batch", "chat"]
 """How records are written: whole (``jsonl``, ``parquet``), as requests, or as conversations for training."""
@@ -83,12 +83,29 @@ def _batch_request(record: BatchRecord, request: Request | None) -> JsonObject:
 
 
 def _conversation(record: BatchRecord, request: Request | None) -> JsonObject:
-    """A row for training: the messages of the prompt, and the reply if there is one."""
+    """A row for training: the messages of the prompt, and the reply if there is one.
+
+    All rows have the same fields of the same types, in every file: what reads them takes the types from the first.
+    """
     del request
+    reply = [record.reply] if record.reply is not None else []
     if record.messages is None:
-        completion: Json = record.reply.get("content") if record.reply is not None else None
-        return {"key": record.key, "prompt": record.prompt, "completion": completion}
-    return {"key": record.key, "messages": [*record.messages, *([record.reply] if record.reply is not None else [])]}
+        completion = "".join(_text(each.get("content")) for each in reply)
+        return {"key": record.key, "prompt": record.prompt or "", "completion": completion}
+    return {
+        "key": record.key,
+        "messages": [
+            {"role": str(each.get("role")), "content": _text(each.get("content"))}
+            for each in (*record.messages, *reply)
+        ],
+    }
+
+
+def _text(content: Json) -> str:
+    """The words of a message: pictures and other parts are left out."""
+    if isinstance(content, list):
+        return "\n\n".join(_text(part.get("text")) for part in content if is_object(part) and part.get("text"))
+    return content if isinstance(content, str) else ""
 
 
 _ENCODERS: Final[Mapping[str, Encoder]] = {"openai-batch": _batch_request, "chat": _conversation}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tavernkit.cli.build_options import BuildOptions
 from tavernkit.cli.option_groups import takes
+
+if TYPE_CHECKING:
+    from tavernkit.prompt.plan import Plan
 
 OUTPUT = "What comes out"
 
@@ -53,13 +56,7 @@ def explain(
         title = f"{prepared.character_name}: what the model sees"
         html.write_text(render_html(view, title=title, messages=plan.to_messages(options.dialect)), encoding="utf-8")
     if where is not None:
-        places = plan.where(where)
-        if as_json:
-            show_report({"places": [place.to_dict() for place in places]})
-        else:
-            show(plan_view.places_view(places, plan.source_map()) if places else f"{where!r} is not in the prompt.")
-        if not places:
-            raise typer.Exit(1)
+        _show_where(plan, where, as_json=as_json)
         return
     if as_json:
         show_report(view.to_dict())
@@ -80,6 +77,26 @@ def explain(
                 show("", part)
     if html is not None:
         show(f"\nThe report is in {html}")
+
+
+def _show_where(plan: Plan, words: str, *, as_json: bool) -> None:
+    """Show where words come from; of words that are not in the prompt, where they stand and why they are not in it."""
+    from tavernkit.cli.terminal import show, show_report
+    from tavernkit.cli.views import plan_view
+
+    sources = plan.source_map()
+    places = sources.where(words)
+    elsewhere = [sources.uses(each)[0] for each in sources.given if words in each.text] if not places and words else []
+    if as_json:
+        show_report({"places": [each.to_dict() for each in places], "left_out": [each.to_dict() for each in elsewhere]})
+    elif places:
+        show(plan_view.places_view(places, sources))
+    else:
+        show(f"{words!r} is not in the prompt.")
+        if elsewhere:
+            show("", plan_view.left_out_sources(elsewhere))
+    if not places:
+        raise typer.Exit(1)
 
 
 def register(app: typer.Typer) -> None:

@@ -15,7 +15,7 @@ from rich.tree import Tree
 from tavernkit.cli.terminal import console, table, visible
 from tavernkit.lore import LoreRow
 from tavernkit.prompt.source_map import SourceMap
-from tavernkit.prompt.source_spans import Place, TextSource
+from tavernkit.prompt.source_spans import Place, TextSource, Use
 from tavernkit.prompt.trace import Trace
 from tavernkit.report.plan_overview import Overview, Part, Share
 from tavernkit.report.sources import source_label, words_of
@@ -163,6 +163,15 @@ def places_view(places: Sequence[Place], source_map: SourceMap) -> RenderableTyp
         for words in words_of(source_map.messages[place.message].text, place.spans, place.start, place.end)
     ]
     return table(">message", "words", "source", "characters", "how", rows=rows)
+
+
+def left_out_sources(uses: Sequence[Use]) -> RenderableType:
+    """Where words stand that are not in the prompt, and why they are not."""
+    rows = [
+        (source_label(use.source), use.reason or ("only parts of it are sent" if use.places else "it is not sent"))
+        for use in uses
+    ]
+    return table("stands in", "why it is left out", rows=rows)
 
 
 def lore_table(rows: Sequence[LoreRow]) -> RenderableType:
