@@ -45,7 +45,7 @@ serve: $(READY) ## Serve the shipped example to OpenAI clients (ARGS="--port 900
 test: $(READY) ## Run all tests, the conformance vectors included
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
-test-browser: $(READY) ## Click through the HTML report in headless Chromium (Debian's package, installed if need be)
+test-browser: $(READY) ## Click through Studio and the HTML report in headless Chromium (Debian's package, installed if need be)
 	@command -v chromedriver >/dev/null || { $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -qq -y --no-install-recommends chromium chromium-driver >/dev/null; }
 	$(BIN)/python -m pytest -q tests/browser -o python_files='browser_*.py'
 

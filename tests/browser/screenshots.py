@@ -83,10 +83,10 @@ PICTURES: dict[str, tuple[tuple[int, int], str, Callable[[StudioPage], None]]] =
 
 def take(browser: Browser, name: str) -> None:
     size, theme, prepare = PICTURES[name]
-    browser.command("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": theme}]})
     browser.command("Emulation.setScrollbarsHidden", {"hidden": True})
     with serving(open_studio(Opened())) as address:
         page = StudioPage(browser, size, FOLDER)
+        page.prefer(theme)
         page.open(address)
         prepare(page)
         page.browser.run("document.querySelector('.notices').replaceChildren()")

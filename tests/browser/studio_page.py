@@ -45,6 +45,13 @@ class StudioPage:
         self.browser, self.folder = browser, folder
         self.wide = size[0] >= 1100
         browser.resize(*size)
+        self.prefer("light")
+
+    def prefer(self, theme: str) -> None:
+        """What the system asks for; without motion, so that colours are what they are at once."""
+        wanted = {"prefers-color-scheme": theme, "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in wanted.items()]
+        self.browser.command("Emulation.setEmulatedMedia", {"features": features})
 
     def open(self, address: str) -> None:
         # A page that is open already would only see its fragment change.
@@ -156,16 +163,18 @@ class StudioPage:
             text, there,
         )  # fmt: skip
 
-    def shout(self) -> list[str]:
-        """What axe finds serious or critical."""
-        self.browser.run(AXE + "; window.axe = axe")
-        found = self.browser.run_async(
-            "const done = arguments[arguments.length - 1];"
-            "axe.run(document, {resultTypes: ['violations']}).then(r => done(r.violations"
-            ".filter(v => v.impact === 'serious' || v.impact === 'critical')"
-            ".map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ') + ' ' + n.failureSummary).join(' | '))))"
+    def findings(self, *rules: str) -> list[str]:
+        """What axe finds serious or critical, by all of its rules or by some."""
+        if not self.browser.run("return Boolean(window.axe)"):
+            self.browser.run(AXE + "; window.axe = axe")
+        return self.browser.run_async(
+            "const [rules, done] = arguments, options = {resultTypes: ['violations']};"
+            "if (rules.length) options.runOnly = rules;"
+            "axe.run(document, options).then(r => done("
+            "r.violations.filter(v => v.impact === 'serious' || v.impact === 'critical')"
+            ".map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ') + ' ' + n.failureSummary).join(' | '))))",
+            list(rules),
         )
-        return list(found)
 
     def overflow(self) -> int:
         """How many pixels the page is wider than its window."""

@@ -139,7 +139,7 @@ function Blocks({ build }) {
     const way = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     const here = /** @type {HTMLElement} */ (event.target);
     if (!way || !here.classList.contains("words")) return;
-    const all = /** @type {HTMLElement[]} */ ([...(list.current?.querySelectorAll(".words") || [])]);
+    const all = /** @type {HTMLElement[]} */ ([...(list.current?.querySelectorAll(".words[role]") || [])]);
     const next = all[all.indexOf(here) + way];
     if (!next) return;
     event.preventDefault();
@@ -226,6 +226,9 @@ function pieces(content, spans) {
  */
 function BlockRow({ block, spans, sources, touched, chosen, show }) {
   const cut = useMemo(() => (spans ? pieces(block.content, spans) : null), [spans, block.content]);
+  const firstOpen = (cut || []).findIndex(
+    ({ text, span }) => text.trim() !== "" && span.source !== null && Boolean(sources?.[span.source]?.document),
+  );
   return html`<li class=${`block f-${block.family}`} data-family=${block.family} data-block=${block.id}>
     <header>
       <span class="role">${block.role}${block.name ? ` · ${block.name}` : ""}</span>
@@ -243,7 +246,7 @@ function BlockRow({ block, spans, sources, touched, chosen, show }) {
                   piece=${piece}
                   block=${block}
                   source=${piece.span.source === null ? null : sources[piece.span.source]}
-                  first=${index === cut.findIndex(({ text }) => text.trim() !== "")}
+                  first=${index === firstOpen}
                   chosen=${chosen?.start === piece.start}
                   show=${show}
                 />`,
@@ -275,11 +278,13 @@ function Words({ piece, block, source, first, chosen, show }) {
     go();
   };
   if (piece.text.trim() === "") return piece.text;
+  const classes = `words w-${piece.span.kind}${chosen ? " chosen" : ""}`;
+  if (!can) return html`<span class=${classes} onMouseEnter=${look} onClick=${look}>${piece.text}</span>`;
   return html`<span
-    class=${`words w-${piece.span.kind}${chosen ? " chosen" : ""}`}
+    class=${classes}
     role="button"
     tabindex=${first ? 0 : -1}
-    aria-describedby=${chosen ? "origin" : undefined}
+    aria-description=${source ? `from ${nameOf(source)}, ${KINDS[piece.span.kind]}` : undefined}
     onMouseEnter=${look}
     onFocus=${look}
     onClick=${click}
@@ -287,6 +292,9 @@ function Words({ piece, block, source, first, chosen, show }) {
     >${piece.text}</span
   >`;
 }
+
+/** @param {Source} source */
+const nameOf = (source) => `${documentOf(source.document)?.name || ""} ${source.title || placeName(source.pointer)}`;
 
 /** @param {Source} source @param {{from: number, to: number}} piece */
 function openAt(source, { from, to }) {
@@ -298,7 +306,7 @@ function Origin({ block, piece, sources, close }) {
   const source = piece.span.source === null ? null : sources[piece.span.source];
   const owner = documentOf(source?.document);
   const text = owner && source ? at(owner.data, source.pointer || "") : undefined;
-  return html`<aside id="origin" class=${`f-${block.family}`} aria-label="Where this came from" aria-live="polite">
+  return html`<aside id="origin" class=${`f-${block.family}`} aria-label="Where this came from">
     <header>
       <strong>${owner ? owner.name : source?.label || block.source}</strong>
       ${source && html`<span>${source.title || placeName(source.pointer)}</span>`}

@@ -120,8 +120,7 @@ export function TalkView() {
       (tool) =>
         html`<details class="tool">
           <summary>${tool.failed ? "Failed" : "Used"}: ${tool.name}</summary>
-          <pre tabindex="0">
-${JSON.stringify(tool.arguments, null, 2)}${"\n"}→ ${typeof tool.result === "string" ? tool.result : JSON.stringify(tool.result)}</pre>
+          <pre tabindex="0">${tool.arguments}${"\n"}→ ${tool.result}</pre>
         </details>`,
     )}
     <p class="hidden" role="status" aria-live="polite">${said}</p>
@@ -142,7 +141,10 @@ ${JSON.stringify(tool.arguments, null, 2)}${"\n"}→ ${typeof tool.result === "s
             : html`<button type="button" class="main" id="send" onClick=${send}>Send</button>`
         }
         <button type="button" id="impersonate" onClick=${() => ask("impersonate")}>Impersonate</button>
-        ${talk.group && html`<button type="button" onClick=${() => ask("speak")}>Next speaker</button>`}
+        ${talk.group?.map(
+          ({ name }) =>
+            html`<button type="button" class="speak" onClick=${() => ask("speak", name)}>${name} speaks</button>`,
+        )}
         ${talk.can_undo && html`<button type="button" class="quiet" onClick=${() => alter("undo")}>Take back the last turn</button>`}
       </div>
     </div>
